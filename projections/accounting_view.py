@@ -103,8 +103,8 @@ def _row(name: str, submitter: Submitter) -> tuple[object, ...]:
     factor, leases = submitter.factor or _first_factor(submitter), _encode(submitter.leases).decode()
     return (
         name, submitter.priority, submitter.updated, factor, submitter.floor, submitter.ceiling, leases,
-        submitter.weighted_in_use, submitter.slots, submitter.counted, str(submitter.weighted_usage),
+        submitter.weighted_in_use, submitter.slots, submitter.counted_until, str(submitter.weighted_usage),
         str(submitter.unweighted_usage),
-        str(submitter.usage_accounted), str(submitter.ended_usage), submitter.ended,
-        submitter.begin, submitter.last,
+        str(submitter.usage_accounted), str(submitter.ended_usage), submitter.ended_claims,
+        submitter.first_used, submitter.last_used,
     )  # fmt: skip

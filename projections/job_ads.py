@@ -92,9 +92,9 @@ class Clusters:
         return Variants(chunks)
 
 
-def expression(text: str) -> Expression | None:
+def parse_cached(text: str) -> Expression | None:
     """The expression that an attribute's text is, or None if it is none."""
-    from ..domain.state.caches import expression as meaning
+    from ..domain.state.caches import parse_cached as meaning
 
     return meaning(text)
 
@@ -103,7 +103,7 @@ def set_attributes(ad: ClassAd, texts: Attributes) -> None:
     """Set those attributes of an ad whose texts are expressions."""
     for name, text in texts.values():
         if text:
-            value = expression(text)
+            value = parse_cached(text)
             if value is not None:
                 ad[name] = value
 

@@ -353,7 +353,7 @@ class QueueFold:
         fold_job(changes, cluster.ad, event)
         for first, last in event.procs:
             cluster.add(QueuedRange(first, last, STATUS_NUMBERS[event.status], "", changes))
-            factory.made = last + 1
+            factory.materialized = last + 1
 
     def on_factory_moved(self, position: int, event: e.FactoryTransitioned) -> None:
         factory = self._factory(event.cluster)
@@ -383,7 +383,7 @@ class QueueFold:
         known = self._factories.get(id)
         if known is None and self._connection.execute(_FACTORY, (id,)).fetchone() is None:
             return inf
-        return self._factory(id).made
+        return self._factory(id).materialized
 
     def _change(
         self, event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred, change: Callable[[QueuedRange, Changes], bool]
@@ -443,7 +443,7 @@ class QueueFold:
         execute(insertion("clusters", "INSERT OR REPLACE"), self._submitted)
         execute(insertion("chunks", "INSERT OR REPLACE"), self._chunks)
         factories = [
-            (number, factory.made, factory.mode, factory.reason, _encode(factory.changes).decode())
+            (number, factory.materialized, factory.mode, factory.reason, _encode(factory.changes).decode())
             for number, factory in self._factories.items()
         ]
         execute(insertion("factories", "INSERT OR REPLACE"), factories)

@@ -20,7 +20,7 @@ def running_jobs(connection: sqlite3.Connection, slots: Iterable[Slot]) -> dict[
         if stretch.cluster not in clusters:
             clusters[stretch.cluster] = _cluster(connection, stretch.cluster)
         for proc in range(stretch.first, stretch.last + 1):
-            clusters[stretch.cluster].recall(proc, stretch.status, json.loads(stretch.changes))
+            clusters[stretch.cluster].restore(proc, stretch.status, json.loads(stretch.changes))
     return clusters
 
 

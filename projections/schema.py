@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ..domain.package_data import sections
 from ..domain.state_machines.job_rows import JOB_STATUS_NUMBERS_HTCONDOR_25
 
-FORMAT = 12
+FORMAT = 13
 """Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
 
 APPLICATION_ID = 0x506F6F76

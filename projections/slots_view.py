@@ -17,10 +17,10 @@ from ..domain import events as e
 from ..domain.events.handlers import bound_handlers
 from ..domain.names import SlotName
 from ..domain.state.job_ad import unquoted
-from ..domain.state.pool_settings import UID_DOMAIN, as_founded
+from ..domain.state.pool_settings import UID_DOMAIN, founding_settings
 from ..domain.state.records import Machine, Slot
 from ..domain.state.slot_attributes import SlotAd
-from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, created, joined, merged, moved
+from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, fold_transition, merge, new_machine, new_slot
 from ..domain.state_machines.slot_rows import read_pair
 from .schema import insertion
 
@@ -118,7 +118,7 @@ class SlotsFold:
     # The pool
 
     def on_founded(self, position: int, event: e.PoolFounded) -> None:
-        settings = as_founded(event.uid_domain, event.settings)
+        settings = founding_settings(event.uid_domain, event.settings)
         self._connection.execute("DELETE FROM pool")
         self._connection.execute(
             insertion("pool"),
@@ -136,7 +136,7 @@ class SlotsFold:
     # Machines
 
     def on_joined(self, position: int, event: e.MachineJoined) -> None:
-        self._machines[event.machine] = joined(event)
+        self._machines[event.machine] = new_machine(event)
 
     def on_left(self, position: int, event: e.MachineLeft) -> None:
         self._machines[event.machine] = None
@@ -149,13 +149,13 @@ class SlotsFold:
     # Slots
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
-        self._slots[event.slot] = _Row(created(event, position), position)
+        self._slots[event.slot] = _Row(new_slot(event, position), position)
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         row = self._slot(event.slot)
         parent = self._slot(row.slot.parent) if row is not None and row.slot.parent else None
         if row is not None and parent is not None:
-            merged(parent.slot, row.slot)
+            merge(parent.slot, row.slot)
         self._slots[event.slot] = None
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
@@ -163,7 +163,7 @@ class SlotsFold:
         if row is None and event.cause == "reported" and "/" in event.target:
             row = self._slots[event.slot] = _Row(_reported(position, event), position)
         if row is not None:
-            moved(row.slot, event, position, "")
+            fold_transition(row.slot, event, position, "")
 
     def _slot_changed(self, position: int, event: Any, user: str = "") -> None:
         row = self._slot(event.slot)

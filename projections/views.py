@@ -73,14 +73,14 @@ class SubmitterRow(NamedTuple):
     leases: dict[str, tuple[float, int]]
     weighted_in_use: int
     slots: int
-    counted: int
+    counted_until: int
     weighted_usage: int
     unweighted_usage: int
     usage_accounted: int
     ended_usage: int
-    ended: int
-    begin: int
-    last: int
+    ended_claims: int
+    first_used: int
+    last_used: int
 
     @property
     def name(self) -> str:

@@ -288,10 +288,10 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
     names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
     if not names:
         return
-    from ...domain.state.lived_attributes import LIVED
+    from ...domain.state.runtime_attributes import RUNTIME_ATTRIBUTES
     from ...domain.suggestions import did_you_mean
 
-    missing = {lower: name for lower, name in names.items() if lower not in LIVED}
+    missing = {lower: name for lower, name in names.items() if lower not in RUNTIME_ATTRIBUTES}
     names_by_key: dict[str, str] = {}
     for ad in ads:
         if not missing:

@@ -286,9 +286,9 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
     """Return, in a sentence, why no slot could ever match a job of the queue; empty if one could or it needs none."""
     state = engine.state
     jobs = state.clusters.get(cluster)
-    if jobs is None or proc not in jobs or jobs.local:
+    if jobs is None or proc not in jobs or jobs.is_local:
         return ""
-    slots = ((slot.name, {**slot.ad, **slot.public}) for slot in state.slots.values() if slot.kind != "dynamic")
+    slots = ((slot.name, {**slot.ad, **slot.published_ad}) for slot in state.slots.values() if slot.kind != "dynamic")
     conflict = misfit(jobs.attributes(proc), slots, state.at // 1_000_000, state.user_maps)
     return "" if conflict is None else no_slot(conflict)
 

@@ -273,7 +273,9 @@ def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bo
     state = server.engine.state
     living_count = sum(1 for activation in state.activations.values() if activation.cluster in clusters)
     known_clusters = [state.clusters[number] for number in clusters if number in state.clusters]
-    waiting_count = sum(cluster.counts[1] + (cluster.counts[5] if with_held else 0) for cluster in known_clusters)
+    waiting_count = sum(
+        cluster.status_counts[1] + (cluster.status_counts[5] if with_held else 0) for cluster in known_clusters
+    )
     return waiting_count + living_count
 
 
@@ -327,9 +329,9 @@ class JobProgress:
         state = self._server.engine.state
         known_clusters = [state.clusters[n] for n in self._clusters if n in state.clusters]
         return (
-            sum(cluster.counts[2] for cluster in known_clusters),
-            sum(cluster.counts[1] for cluster in known_clusters),
-            sum(cluster.counts[5] for cluster in known_clusters),
+            sum(cluster.status_counts[2] for cluster in known_clusters),
+            sum(cluster.status_counts[1] for cluster in known_clusters),
+            sum(cluster.status_counts[5] for cluster in known_clusters),
         )
 
     def show(self, force: bool = False) -> None:

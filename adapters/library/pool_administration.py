@@ -18,7 +18,7 @@ from ...domain.ports.log import LogClosed
 from ...domain.ports.sensor_readings import Readings
 from ...domain.startd.provisioning import reconfiguration
 from ...domain.state.accounting_groups import group_names
-from ...domain.state.negotiators import as_one, negotiator_named, short
+from ...domain.state.negotiators import name_in_events, negotiator_named, negotiator_settings
 from ...domain.state.state import State
 from ...domain.submit.resources import amount
 from ...domain.units import SECOND
@@ -267,9 +267,9 @@ class Submitters(Machines):
             whose = negotiator_named(state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
-        settings, now = as_one(state.settings, whose), self._engine.world.now()
-        accounted = state.accounted.get(whose, 0) if short(whose) else state.priorities_updated_at
-        books = accounts_of(state.submitters, short(whose)).values()
+        settings, now = negotiator_settings(state.settings, whose), self._engine.world.now()
+        accounted = state.accounted.get(whose, 0) if name_in_events(whose) else state.priorities_updated_at
+        books = accounts_of(state.submitters, name_in_events(whose)).values()
         return standings(books, terms(settings), group_names(settings), accounted, now, now)
 
     def _set(self, submitter: str, name: str, value: float, duration: int, user: str, negotiator: str) -> None:

@@ -18,7 +18,7 @@ from ...domain.schedd.job_edits import unsettable
 from ...domain.settings_classes import setting
 from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.caches import ad_of
-from ...domain.state.pool_settings import GUARDED
+from ...domain.state.pool_settings import ATTRIBUTE_LISTS
 from .accounts import JobAccountSettings
 from .containers import Containers
 from .execution import Chirp
@@ -43,7 +43,9 @@ def _chirp(configuration: Configuration) -> Chirp | None:
         updates=configuration.boolean("ENABLE_CHIRP_UPDATES", True),
         delayed=tuple(prefixes) if has_delayed else (),
         most=configuration.integer("CHIRP_DELAYED_UPDATE_MAX_ATTRS", 100),
-        refused=tuple(sorted(unsettable({name: configuration.get(name, text) for name, text in GUARDED.items()}))),
+        refused=tuple(
+            sorted(unsettable({name: configuration.get(name, text) for name, text in ATTRIBUTE_LISTS.items()}))
+        ),
     )
 
 

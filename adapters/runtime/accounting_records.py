@@ -306,19 +306,23 @@ def ad_of(record: Record) -> ClassAd:
 def current_records(views: Views, now: int, *, detailed: bool = True, whose: str = "") -> list[Record]:
     """Return the records as of now, in seconds; with `detailed`, also fields that no table shows. ``whose``: the name
     of the negotiator, if there are several."""
-    from ...domain.state.negotiators import as_one, short
+    from ...domain.state.negotiators import name_in_events, negotiator_settings
 
     pool, cycle = views.pool(), CycleShares()
     has_groups = bool(group_names(pool.settings))
     slots = [(slot.ad, weight(slot.ad)) for slot in views.slots()] if detailed or has_groups else []
     if detailed:
         cycle = CycleShares(views.waiting(), sum(weight for _, weight in slots))
-    books = views.submitters(short(whose))
-    since = (max((book.updated for book in books), default=0) if short(whose) else pool.accounted) or pool.founded
+    books = views.submitters(name_in_events(whose))
+    since = (
+        max((book.updated for book in books), default=0) if name_in_events(whose) else pool.accounted
+    ) or pool.founded
     group_standings: Sequence[GroupStanding] = ()
     if has_groups:
         group_standings = _groups(pool.settings, pool.dialect, slots, views.waiting_jobs(), books, now)
-    return _records(books, as_one(pool.settings, whose), since, views.at, cycle, now * SECOND, group_standings)
+    return _records(
+        books, negotiator_settings(pool.settings, whose), since, views.at, cycle, now * SECOND, group_standings
+    )
 
 
 def past_records(log: EventStore, at: int, *, detailed: bool = True, whose: str = "") -> list[Record] | None:
@@ -326,27 +330,27 @@ def past_records(log: EventStore, at: int, *, detailed: bool = True, whose: str 
     from ...domain.fold.evolve import state_at
     from ...domain.negotiator.accounting import accounts_of
     from ...domain.state.cluster import IDLE
-    from ...domain.state.negotiators import as_one, short
+    from ...domain.state.negotiators import name_in_events, negotiator_settings
 
     state = state_at(log, at)
     if not state.position:
         return None
     cycle, has_groups = CycleShares(), bool(group_names(state.settings))
-    books = list(accounts_of(state.submitters, short(whose)).values())
-    waiting = [cluster for cluster in state.clusters.values() if cluster.counts[IDLE]]
+    books = list(accounts_of(state.submitters, name_in_events(whose)).values())
+    waiting = [cluster for cluster in state.clusters.values() if cluster.status_counts[IDLE]]
     slots = [(slot.ad, weight(slot.ad)) for slot in state.slots.values()] if detailed or has_groups else []
     if detailed:
         cycle = CycleShares({cluster.submitter for cluster in waiting}, sum(weight for _, weight in slots))
     group_standings: Sequence[GroupStanding] = ()
     if has_groups:
         jobs = [
-            (cluster.submitter, cluster.counts[IDLE], cluster.value(cluster.next_idle(), "RequestCpus"))
+            (cluster.submitter, cluster.status_counts[IDLE], cluster.value(cluster.next_idle(), "RequestCpus"))
             for cluster in waiting
-            if not cluster.local
+            if not cluster.is_local
         ]
         group_standings = _groups(state.settings, state.dialect.name, slots, jobs, books, at // SECOND)
-    accounted = state.accounted.get(whose, 0) if short(whose) else state.priorities_updated_at
-    return _records(books, as_one(state.settings, whose), accounted or at, at, cycle, at, group_standings)
+    accounted = state.accounted.get(whose, 0) if name_in_events(whose) else state.priorities_updated_at
+    return _records(books, negotiator_settings(state.settings, whose), accounted or at, at, cycle, at, group_standings)
 
 
 def _groups(

@@ -13,7 +13,7 @@ from ...domain.classad import ClassAd, EvaluationError
 from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import is_published
-from ...domain.state.caches import ad_of, expression
+from ...domain.state.caches import ad_of, parse_cached
 from ..machine import execution
 from ..machine.starter import Starter
 from .job_containers import container_of, with_image
@@ -37,7 +37,7 @@ class ReadAd:
         """Return the value of an expression over the ad; None if it has none."""
         if self._ad is None:
             self._ad = ad_of(self._texts)
-        parsed = expression(text)
+        parsed = parse_cached(text)
         try:
             return None if parsed is None else parsed.evaluate(self._ad)
         except EvaluationError:
@@ -114,7 +114,7 @@ def activation(
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
-    transfer = with_image(file_transfer(job, slot, starter, launch.most_moved, spool), launch.job_ad)
+    transfer = with_image(file_transfer(job, slot, starter, launch.transfer_limits, spool), launch.job_ad)
     return execution.LaunchRequest(
         key=launch.key,
         job=f"{launch.cluster}.{launch.proc}",

@@ -12,9 +12,9 @@ from ...domain.decision.moment import Moment
 from ...domain.events import Event
 from ...domain.negotiator.schedule import CycleSchedules
 from ...domain.ports import stimuli as s
-from ...domain.ports.effects import BENCHMARKING, ending
+from ...domain.ports.effects import BENCHMARKING, how_to_end
 from ...domain.schedd.policy_times import PolicyPasses
-from ...domain.state.negotiators import negotiator_named, short
+from ...domain.state.negotiators import name_in_events, negotiator_named
 from ...domain.state.state import State
 from ...domain.units import SECOND
 from .log_writer import LogWriter, StimulusResult
@@ -88,7 +88,7 @@ class Engine(LogWriter):
             name = negotiator_named(self.state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
-        self.state.agendas.of(CycleSchedules).reschedule(self.state, short(name))
+        self.state.agendas.of(CycleSchedules).reschedule(self.state, name_in_events(name))
 
     def nothing_fits(self) -> bool:
         """Check whether nothing runs, and a cycle since the last change found no slot for any idle job."""
@@ -107,11 +107,11 @@ class Engine(LogWriter):
         clients = [machine.backfill for machine in self.state.machines.values() if machine.backfill is not None]
         came = self.world.recover([*map(self._launch, living), *map(self._client, clients)])
         for client in clients:
-            if client.told:
+            if client.last_signalled:
                 self.world.signal(client.key, "hard")
         for activation in living:
             if activation.stop:  # whether the signal went out before the crash is not known: it may go out twice
-                self.world.signal(activation.key, ending(self.state, activation, activation.stop))
+                self.world.signal(activation.key, how_to_end(self.state, activation, activation.stop))
             elif self.state.clusters[activation.cluster].status_of(activation.proc) == "Suspended":
                 self.world.signal(activation.key, "suspend")
             else:  # it may have been continued while no pool ran that could signal it

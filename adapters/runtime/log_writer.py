@@ -31,8 +31,8 @@ from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
 from ...domain.schedd.leave_queue import to_be_asked
 from ...domain.state.caches import Caches
-from ...domain.state.job_ad import initial_ad
-from ...domain.state.pool_settings import MOST_MOVED
+from ...domain.state.job_ad import expanded_ad
+from ...domain.state.pool_settings import TRANSFER_LIMITS
 from ...domain.state.records import Activation, BackfillClient
 from ...domain.state.state import State
 from .requests import POLICY
@@ -297,8 +297,8 @@ class LogWriter:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
         owner = self.state.owner(cluster)
-        job, machine = initial_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.plain()
-        most = {name: self.state.settings[name] for name in MOST_MOVED if name in self.state.settings}
+        job, machine = expanded_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.plain()
+        most = {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}
         return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, most)
 
     def _client(self, client: BackfillClient) -> ClientLaunch:

@@ -321,13 +321,15 @@ class _Gathered:
         return [scheduler_ad(self.pool, self.counts, lately)]
 
     def negotiators(self) -> list[ClassAd]:
-        from ...domain.state.negotiators import has_several, names, short
+        from ...domain.state.negotiators import has_several, name_in_events, names
 
         settings = self.views.pool().settings
         if not has_several(settings):
             return [negotiator_ad(self.pool, self.views.cycles(), self.views.limits_in_use())]
         limits = self.views.limits_in_use()
-        return [negotiator_ad(self.pool, self.views.cycles(short(name)), limits, name) for name in names(settings)]
+        return [
+            negotiator_ad(self.pool, self.views.cycles(name_in_events(name)), limits, name) for name in names(settings)
+        ]
 
     def accounting(self) -> list[ClassAd]:
         from ...domain.state.negotiators import names

@@ -271,7 +271,7 @@ class _Writer:
         try:
             writer = self._log_writer({name: own[name] for name in DOMAINS if name in own})
             # A log that no server has configured yet gets the policy of the submitting user.
-            policy = reading.policy() if writer.state.settings == writer.state.founded else {}
+            policy = reading.policy() if writer.state.settings == writer.state.founding_settings else {}
             if policy:
                 writer.handle([ConfigurePool(writer.id("configure"), policy)])
             read = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), own)

@@ -27,9 +27,9 @@ class SubmitTerms(NamedTuple):
     @classmethod
     def of(cls, state: State, cluster: int) -> SubmitTerms:
         """Return the terms of a pool in this state."""
-        from ...domain.state.pool_settings import for_submissions
+        from ...domain.state.pool_settings import submission_settings
 
-        return cls(cluster, for_submissions(state.settings))
+        return cls(cluster, submission_settings(state.settings))
 
 
 class SubmitDescription(NamedTuple):

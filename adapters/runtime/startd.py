@@ -68,7 +68,7 @@ class ExecutionPoint:
 
     def _equipment(self, configuration: Configuration) -> Equipment:
         # The pool's own domains: its configuration may not be in force yet, and is read here anyway.
-        detected = equipment(configuration, self.folder, system_ad(self.engine.state.founded))
+        detected = equipment(configuration, self.folder, system_ad(self.engine.state.founding_settings))
         cpus = max(self.given.get("Cpus", detected.cpus), self.static)
         return evolve(detected, cpus=cpus, memory=self.given.get("Memory", detected.memory))
 

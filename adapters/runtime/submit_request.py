@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ...domain.ports.stimuli import Submit
 from ...domain.state.job_ad import quoted, unquoted
-from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
+from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, submission_settings
 from ...domain.state.proc_ads import pack
 from ...domain.submit import Submission, SubmitError, SubmitFacts, from_mapping, parse_submit
 from ...domain.submit.submission import held_for_spooling
@@ -155,7 +155,7 @@ class Reading:
         from .configuration import load
 
         configuration = load(environment=environment, subsystem="SUBMIT", disk=self.disk)
-        return for_submissions(submissions(configuration)), configuration.warnings
+        return submission_settings(submissions(configuration)), configuration.warnings
 
     def policy(self) -> dict[str, str]:
         """Return the settings of the user's own configuration that a pool uses, if one is a schedd policy; else

@@ -11,7 +11,7 @@ from attrs import evolve
 from ...domain.events import Ad
 from ...domain.ports import stimuli as s
 from ...domain.ports.stimuli import Submit
-from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, for_submissions
+from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, submission_settings
 from ...domain.state.proc_ads import pack
 from ...domain.state_machines.drain import COMPLETIONS
 from ...domain.submit import NoSubmitFiles, SubmitFacts, from_mapping
@@ -55,7 +55,7 @@ def submission(
         arch=ARCH,
         opsys=OPSYS,
         cluster=cluster,
-        settings=for_submissions(settings),
+        settings=submission_settings(settings),
     )
     try:
         parsed = from_mapping(description, facts, NoSubmitFiles("a scenario's job has no files"), count=count)

@@ -145,7 +145,7 @@ def schedules_again(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
     when it starts and when it is reconfigured."""
     jobs = _sleeping(moment).scheduled(moment.state)
     if jobs:
-        yield s.ScheduleJobs("", jobs, again=True)
+        yield s.ScheduleJobs("", jobs, reschedule_all=True)
 
 
 def follows_by_itself(moment: Moment[State]) -> bool:
@@ -168,7 +168,7 @@ def is_busy(moment: Moment[State]) -> bool:
     """Return True if jobs run, cool down or are about to run, mails are being sent, slots run benchmarks, or a cycle
     that may match jobs is still to come."""
     state = moment.state
-    if state.activations or state.reserved or state.mails or state.cooling:
+    if state.activations or state.reserved or state.mails or state.cool_downs:
         return True
     if any(slot.state_activity == BENCHMARKING for slot in state.slots.values()):
         return True

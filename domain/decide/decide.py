@@ -11,7 +11,7 @@ from ..events import BackfillExited, Event, JobSignalled, SlotEvent
 from ..negotiator import submitter_commands
 from ..ports import stimuli as s
 from ..ports.fabric import Fabric
-from ..ports.sensor_readings import Sense, nothing
+from ..ports.sensor_readings import Sense, no_readings
 from ..schedd import (
     claims,
     deferred_starts,
@@ -107,7 +107,7 @@ def decide(
     stimulus: s.Stimulus,
     now: int,
     tables: Tables,
-    sense: Sense = nothing,
+    sense: Sense = no_readings,
     zone: tzinfo = UTC,
     caches: Caches | None = None,
     fabric: Fabric[Draft[Any]] = _IN_ONE_LOG,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..decision.draft import Draft, Refusal
 from ..events import PoolFounded
 from ..ports.stimuli import FoundPool
-from ..state.negotiators import wrong
-from ..state.pool_settings import settings
+from ..state.negotiators import invalid_negotiators
+from ..state.pool_settings import complete_settings
 from ..state.state import State
 from ..state_machines import DIALECTS
 
@@ -15,10 +15,10 @@ def found_pool(draft: Draft[State], stimulus: FoundPool) -> None:
     if stimulus.dialect not in DIALECTS:
         raise Refusal(f"{stimulus.dialect} is not a dialect; use {', '.join(DIALECTS)}")
     try:
-        effective = settings(stimulus.settings)
+        effective = complete_settings(stimulus.settings)
     except ValueError as error:
         raise Refusal(str(error)) from None
-    if problem := wrong(effective):
+    if problem := invalid_negotiators(effective):
         raise Refusal(problem)
     names = stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version
     draft.emit(PoolFounded(*draft.why("founded"), *names, effective, stimulus.log))

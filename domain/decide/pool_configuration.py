@@ -15,8 +15,17 @@ from ..macros.macros import macros_in
 from ..negotiator import negotiator_settings as negotiation
 from ..negotiator.accounting import accounts_of, terms_of, updated
 from ..ports.stimuli import ConfigurePool
-from ..state.negotiators import own_part, wrong
-from ..state.pool_settings import DOMAINS, NOTHING, SETTINGS, SUBMISSION, SUBMIT_TEMPLATE, SUPER_USERS, settings, unfit
+from ..state.negotiators import invalid_negotiators, split_prefix
+from ..state.pool_settings import (
+    DOMAINS,
+    SET_TO_EMPTY,
+    SETTINGS,
+    SUBMISSION,
+    SUBMIT_TEMPLATE,
+    SUPER_USERS,
+    complete_settings,
+    invalid_value,
+)
 from ..state.state import State
 from ..submit.submit_context import NAMES as TEMPLATE_NAMES
 
@@ -35,7 +44,7 @@ def configure_pool(draft: Draft[State], stimulus: ConfigurePool) -> None:
     changes = _changes(draft.state, stimulus.settings)
     if not changes:
         return
-    if any(own_part(name)[1] == "PRIORITY_HALFLIFE" for name in changes):
+    if any(split_prefix(name)[1] == "PRIORITY_HALFLIFE" for name in changes):
         for negotiator in ("", *draft.state.accounted):
             _record_priorities(draft, negotiator)
     draft.emit(PoolConfigured(*draft.why("reconfigured"), changes))
@@ -44,15 +53,15 @@ def configure_pool(draft: Draft[State], stimulus: ConfigurePool) -> None:
 def _changes(state: State, configured: Ad) -> Ad:
     """Return the settings that change, with their new values; an empty value means the default."""
     try:
-        settings(configured)
+        complete_settings(configured)
     except ValueError as error:
         raise Refusal(str(error)) from None
     for name in configured:
         if name == SUPER_USERS or (name in SETTINGS and name not in CONFIGURABLE_TIMES):
             raise Refusal(f"{name} is not a setting of the negotiator: set it when you create the log (-set)")
-    new = {**state.founded, **configured}
+    new = {**state.founding_settings, **configured}
     texts = {name: new.get(name, "") for name in (*new, *state.settings)}
-    if problem := wrong(new):
+    if problem := invalid_negotiators(new):
         raise Refusal(problem)
     return {name: text for name, text in texts.items() if text != state.settings.get(name, "")}
 
@@ -65,7 +74,7 @@ def _record_priorities(draft: Draft[State], negotiator: str) -> None:
     priorities = {}
     for name, account in accounts_of(state.submitters, negotiator).items():
         priority = updated(account, accounted, draft.now, halflife)
-        if priority != account.priority or account.used(draft.now) != account.usage_accounted:
+        if priority != account.priority or account.usage_until(draft.now) != account.usage_accounted:
             priorities[name] = priority
     if priorities:
         draft.emit(PrioritiesUpdated(*draft.why("accounted"), priorities, negotiator))
@@ -104,8 +113,8 @@ def submissions(configuration: Configuration) -> Ad:
         text = configuration.get(name).strip()
         if source.kind == "default" or (not text and name in DOMAINS):
             continue
-        configured[name] = text or NOTHING
-        if problem := unfit(name, configured[name]):
+        configured[name] = text or SET_TO_EMPTY
+        if problem := invalid_value(name, configured[name]):
             raise configuration.error(name, problem)
     return configured | _templates(configuration)
 

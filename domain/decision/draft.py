@@ -22,11 +22,11 @@ from ..events import Ad, EvaluationRecorded, Event, JobsTransitioned, Procs, Req
 from ..fold.evolve import evolve
 from ..ports.fabric import Fabric
 from ..ports.messages import Answer, Message
-from ..ports.sensor_readings import Sense, nothing
+from ..ports.sensor_readings import Sense, no_readings
 from ..ports.stimuli import Command, SlotMessage
 from ..state.caches import Caches
 from ..state.cluster import MANY_RANGES, Cluster
-from ..state.job_ad import REASONED
+from ..state.job_ad import KEEPS_REASONS
 from ..state.pool_settings import super_users
 from ..state.records import Slot
 from ..state.state import LogState
@@ -88,7 +88,7 @@ class Draft(Generic[RoleState]):
         stimulus: str,
         now: int,
         tables: Tables,
-        sense: Sense = nothing,
+        sense: Sense = no_readings,
         zone: tzinfo = UTC,
         caches: Caches | None = None,
         user: str = "",
@@ -196,7 +196,7 @@ class Draft(Generic[RoleState]):
         """Move jobs that all are in the status `source`: the table is asked once for all of them."""
         target = self.fire("job", source, row)
         moved = JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence)
-        self.emit(replace(moved, reasons_kept=target in REASONED, holds=holds))
+        self.emit(replace(moved, reasons_kept=target in KEEPS_REASONS, holds=holds))
 
 
 def ranges(procs: Sequence[int]) -> Procs:

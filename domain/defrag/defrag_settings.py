@@ -11,7 +11,7 @@ from ..coverage.settings import DAEMON_LIST, daemons
 from ..coverage.settings import DEFRAG as DAEMON
 from ..events import Ad
 from ..settings_classes import setting, values
-from ..state.pool_settings import DEFRAG, NOTHING, unfit
+from ..state.pool_settings import DEFRAG, SET_TO_EMPTY, invalid_value
 
 if TYPE_CHECKING:
     from ..config import Configuration
@@ -67,7 +67,7 @@ def followed(configuration: Configuration) -> Ad:
     settings = {"DEFRAG_NAME": _daemon_name(configuration)}
     for name, known in DEFRAG.items():
         if name != "DEFRAG_NAME" and (text := _told(configuration, name)) != known.default:
-            settings[name] = text or NOTHING
+            settings[name] = text or SET_TO_EMPTY
     return settings
 
 
@@ -91,6 +91,6 @@ def _told(configuration: Configuration, name: str) -> str:
         text = " ".join(configuration.get(place).split())
         if kind == "schedule":
             text = text.lower() or DEFRAG[name].default
-    if wrong := unfit(name, text):
+    if wrong := invalid_value(name, text):
         raise configuration.error(place, wrong)
     return text

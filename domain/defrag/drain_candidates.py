@@ -17,7 +17,7 @@ from ..classad.evidence import MAKES_NAMES, truth, unparsed, values_read
 from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.slot_ads import SlotAds
-from ..state.caches import expression
+from ..state.caches import parse_cached
 from ..state.records import Slot
 from ..state.state import Manager
 from .defrag_settings import DefragPolicy
@@ -47,7 +47,7 @@ class Asked(Struct, frozen=True):
 
     @property
     def expression(self) -> Expression | None:
-        return expression(self.text)
+        return parse_cached(self.text)
 
     def true_of(self, slots: Iterable[CandidateSlot], context: Context) -> list[CandidateSlot]:
         """Return the slots for which it is true."""
@@ -92,7 +92,7 @@ def questions(policy: DefragPolicy, joins_texts: bool) -> Questions:
         Asked("DEFRAG_WHOLE_MACHINE_EXPR", f"{whole} && {_PARTITIONABLE} && {mine}"),
         Asked("DEFRAG_CANCEL_REQUIREMENTS", f"{draining} && ({cancel})") if cancel else None,
         Asked("DEFRAG_REQUIREMENTS", f"{free} && ({requirements})" if requirements else free),
-        expression(policy.rank) if policy.rank else None,
+        parse_cached(policy.rank) if policy.rank else None,
     )
 
 

@@ -1,11 +1,10 @@
-"""Every kind of event that a log may hold; docs/events.md is made of the classes.
+"""All kinds of events in a log. docs/events.md is generated from these classes.
 
-An event is a fact, named in the past tense, and is never edited once a release has written it: a new field gets a
-default, and a changed meaning a new class with an upcast (``adapters/stores/codec.py``). A class under
-``@event(topic)`` is a kind of event: tables, exports and pages follow from that. A new kind also needs its fold
-(``domain/fold/``), its rules (``replay/validation/``) and its line (``replay/listing/event_lines.py``); one that only
-imports write needs the line alone. Ads are attribute -> expression text, so that an event reads the same whatever the
-version of the language's implementation.
+An event is a fact, named in the past tense. A released event class does not change: a new field needs a default, and a
+new meaning needs a new class with an upcast (``adapters/stores/codec.py``). ``@event(topic)`` declares a kind of event,
+which tables, exports and docs then include. A new kind also needs a fold (``domain/fold/``), rules
+(``replay/validation/``) and a line (``replay/listing/event_lines.py``); one that only imports write needs the line
+alone. Ads are attribute -> expression text, so events do not depend on the version of the ClassAd implementation.
 """
 
 from __future__ import annotations
@@ -19,10 +18,24 @@ from .jobs import *
 from .pool import *
 from .slots import *
 
-_OTHERS = {"CAUSE_CODES", "CLAIM_FLAG_CODES", "IMPORTED", "SET", "TOPICS", "Ad", "ByProtocol", "Entry", "Procs"}
-_HERE = f"{__name__}."
+_FIELD_TYPES_AND_TABLES = {
+    "CAUSE_CODES",
+    "CLAIM_FLAG_CODES",
+    "IMPORTED",
+    "SET",
+    "TOPICS",
+    "Ad",
+    "ByProtocol",
+    "Entry",
+    "Procs",
+}
+_PACKAGE_PREFIX = f"{__name__}."
 PUBLIC = sorted(
-    _OTHERS
-    | {name for name, thing in globals().items() if isinstance(thing, type) and thing.__module__.startswith(_HERE)}
+    _FIELD_TYPES_AND_TABLES
+    | {
+        name
+        for name, thing in globals().items()
+        if isinstance(thing, type) and thing.__module__.startswith(_PACKAGE_PREFIX)
+    }
 )
-"""What ``poolbook.events`` exports: all kinds of event, and what they are made of."""
+"""The names that ``poolbook.events`` exports: all kinds of events, and the types of their fields."""

@@ -1,4 +1,4 @@
-"""What submitters are granted: their priorities, and what the administrator sets of them."""
+"""Events of the accountant: priorities, and administrators' changes to submitters."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .base import Event, event
 
 @event("priorities.updated")
 class PrioritiesUpdated(Event, frozen=True):
-    """The real priorities of submitters, as of this instant: of all that have used something since the last update, and
-    of those that wait for slots, where the value has changed. The others' decay follows from their last one."""
+    """The accountant updated real priorities. The event has those that changed of submitters with usage since the last
+    update or with idle jobs; the decay of the others follows from their last value."""
 
     stream: ClassVar[str] = "accountant"
     priorities: dict[str, float]  #: submitter -> real priority, to 12 significant digits
-    negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
+    negotiator: str = ""  #: the negotiator that keeps the accounts, if there are several (empty: NEGOTIATOR)
 
 
 class SubmitterEvent(Event, frozen=True):
-    """Of one submitter."""
+    """An event about one submitter."""
 
     submitter: str  #: the submitter's name, as alice@example.org
 
@@ -31,44 +31,44 @@ class SubmitterEvent(Event, frozen=True):
 
 @event("submitter.set")
 class SubmitterSet(SubmitterEvent, frozen=True):
-    """An administrator set something of a submitter, for good or for a time (a lease). A lease whose ``until`` is not
-    later than ``at`` is called off."""
+    """An administrator set a value of a submitter, permanently or for a time (a lease). If ``until`` is not later than
+    ``at``, the lease is canceled."""
 
-    user: str  #: who asked for it
-    name: str  #: what was set: one of `SET`
-    value: float  #: what it is from now on, in the unit that `SET` says
-    until: int = 0  #: the instant at which it is again what it was before, in microseconds (0: for good)
-    factor: float = 0.0  #: the priority factor of a submitter that is new (0: it is not, or the log is older)
-    negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
+    user: str  #: the user who requested it
+    name: str  #: the value that was set: one of `SET`
+    value: float  #: the new value, in the unit that `SET` names
+    until: int = 0  #: when the previous value returns, in microseconds (0: never)
+    factor: float = 0.0  #: the priority factor of a new submitter (0: it is not new, or the log is older)
+    negotiator: str = ""  #: the negotiator that keeps the account, if there are several (empty: NEGOTIATOR)
 
 
 @event("submitters.reset")
 class SubmittersReset(Event, frozen=True):
-    """The usage that these submitters have accumulated counts from now on."""
+    """An administrator reset the accumulated usage of these submitters to 0."""
 
     stream: ClassVar[str] = "accountant"
-    submitters: tuple[str, ...]  #: whose usage restarts
-    user: str  #: who asked for it
+    submitters: tuple[str, ...]  #: the submitters
+    user: str  #: the user who requested it
     factors: dict[str, float] = field(default_factory=dict)  #: the priority factors of new submitters
-    negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
+    negotiator: str = ""  #: the negotiator that keeps the accounts, if there are several (empty: NEGOTIATOR)
 
 
 @event("submitter.deleted")
 class SubmitterDeleted(SubmitterEvent, frozen=True):
-    """The submitter's record is gone: if it comes again, it comes as new. It comes at once if it has claims."""
+    """An administrator deleted the submitter's account. A submitter with claims gets a new one immediately."""
 
-    user: str  #: who asked for it
-    factor: float = 0.0  #: its priority factor from now on, if it has claims (0: it has none, or the log is older)
-    negotiator: str = ""  #: in whose accounting, if there are several (empty: NEGOTIATOR's)
+    user: str  #: the user who requested it
+    factor: float = 0.0  #: the priority factor of the new account, if it has claims (0: none, or the log is older)
+    negotiator: str = ""  #: the negotiator that keeps the account, if there are several (empty: NEGOTIATOR)
 
 
 SET: dict[str, str] = {
     "priority": "the real priority, at least 0.5",
     "factor": "the priority factor, at least 1",
-    "floor": "cores that it is to have before others get theirs (0: none)",
-    "ceiling": "cores that it may have at most (-1: no limit)",
-    "usage": "the weighted usage that it has accumulated, in seconds",
-    "begin": "when it used something first, in seconds since the epoch",
-    "last": "when it used something last, in seconds since the epoch",
+    "floor": "the cores that it gets before other submitters (0: none)",
+    "ceiling": "the most cores that it may have (-1: no limit)",
+    "usage": "the accumulated weighted usage, in seconds",
+    "begin": "when its usage began, in seconds since the epoch",
+    "last": "when its usage ended, in seconds since the epoch",
 }
-"""What can be set of a submitter."""
+"""The values of a submitter that can be set."""

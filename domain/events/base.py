@@ -1,4 +1,4 @@
-"""What every event says, and the causes that it may name. The rules of this package stand in its ``__init__``."""
+"""The base classes of events, their causes, and the table of topics. ``__init__`` has the rules of this package."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from msgspec import Struct
 Ad = dict[str, str]
 """Attribute -> expression text."""
 ByProtocol = tuple[tuple[str, int, int, int], ...]
-"""Of each protocol of URLs: files that were named, files that plugins moved, their bytes."""
+"""For each URL protocol: the protocol, files named, files transferred by plugins, and their bytes."""
 Procs = tuple[tuple[int, int], ...]
-"""Ascending, disjoint ranges of process numbers, both ends included."""
+"""Ascending, disjoint ranges of process numbers, including both ends."""
 
 CAUSE_CODES: frozenset[str] = frozenset({
     # the pool and its machines
@@ -34,25 +34,25 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "timer_remove", "timer_undefined", "periodic_hold", "periodic_release", "periodic_remove", "periodic_vacate",
     "system_periodic_hold", "system_periodic_release", "system_periodic_remove", "system_periodic_vacate",
     "evict_transform", "chirp", "notified", "mailed", "cooled_down",
-    # a job that is to run at once in place of others
+    # condor_now
     "run_now", "coalesced", "now_lost", "now_late", "now_taken", "now_gone", "now_not_idle", "now_static", "now_apart",
     "now_unfit",
-    # what was read of a real pool
+    # imported records
     "reported", "read", "refused",
 })  # fmt: skip
-"""Every cause that an event may name; ``replay/narration/causes.txt`` has the words for each."""
+"""All causes of events; ``replay/narration/causes.txt`` describes them."""
 
 
 class Event(Struct, frozen=True):
-    """What every event says: when, why, and what made the pool decide."""
+    """The fields of all events: when, why, and in response to what."""
 
     at: int  #: when, in microseconds since the epoch (UTC)
     cause: str  #: why: one of `CAUSES`
-    stimulus: str  #: the id of the input that made the pool decide; for an import: source and line, "3:1201"
+    stimulus: str  #: the id of the input that the pool decided; in an import: source and line, "3:1201"
 
     @property
     def stream(self) -> str:
-        raise TypeError(f"{type(self).__name__} is no kind of event: it belongs to no stream")
+        raise TypeError(f"{type(self).__name__} is not a kind of event, so it has no stream")
 
 
 LoggedEvent = tuple[int, Event]
@@ -60,7 +60,7 @@ LoggedEvent = tuple[int, Event]
 
 
 class MachineEvent(Event, frozen=True):
-    """Of one machine."""
+    """An event about one machine."""
 
     machine: str  #: the machine's name
 
@@ -70,7 +70,7 @@ class MachineEvent(Event, frozen=True):
 
 
 class SlotEvent(Event, frozen=True):
-    """Of one slot."""
+    """An event about one slot."""
 
     slot: str  #: the slot's name, as slot1@host
 
@@ -80,7 +80,7 @@ class SlotEvent(Event, frozen=True):
 
 
 class ClusterEvent(Event, frozen=True):
-    """Of jobs of one cluster."""
+    """An event about jobs of one cluster."""
 
     cluster: int  #: the cluster's number
 
@@ -90,18 +90,18 @@ class ClusterEvent(Event, frozen=True):
 
 
 TOPICS: dict[str, type[Event]] = {}
-"""The short name under which a log keeps each kind of event; a name once released is never given to another kind."""
+"""The short name of each kind of event in a log. A released topic is never used for another kind."""
 IMPORTED: set[type[Event]] = set()
-"""The kinds that only an import writes; no pool's own log has any."""
+"""The kinds of events that only imports write."""
 Kind = TypeVar("Kind", bound=type[Event])
 
 
 def event(topic: str, imported: bool = False) -> Callable[[Kind], Kind]:
-    """Declare a kind of event, which logs keep under this topic. ``imported``: only imports write it."""
+    """Declare a kind of event with this topic. ``imported``: only imports write it."""
 
     def declare(kind: Kind) -> Kind:
         if topic in TOPICS:
-            raise ValueError(f"{topic} is the topic of {TOPICS[topic].__name__}")
+            raise ValueError(f"{topic} is already the topic of {TOPICS[topic].__name__}")
         TOPICS[topic] = kind
         if imported:
             IMPORTED.add(kind)

@@ -1,4 +1,4 @@
-"""Find the methods that handle events by the events in their signatures."""
+"""Find the methods that handle events, by the event types in their signatures."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from .base import Event
 
 
 def handlers_of(kind: type, prefix: str = "on_") -> dict[type[Event], Any]:
-    """Return the methods of a class whose names begin so, by the kinds of events that ``event`` may be in each."""
+    """Return the methods of a class whose names have this prefix, by the types of their parameter ``event``."""
     handlers: dict[type[Event], Any] = {}
     for name, method in vars(kind).items():
         if name.startswith(prefix):
-            taken = get_type_hints(method)["event"]
-            handlers |= dict.fromkeys(get_args(taken) or (taken,), method)
+            event_type = get_type_hints(method)["event"]
+            handlers |= dict.fromkeys(get_args(event_type) or (event_type,), method)
     return handlers
 
 
 def bound_handlers(owner: object) -> dict[type[Event], Any]:
-    """Return the same of an object, bound to it."""
+    """Return the handlers of an object's class, bound to the object."""
     return {kind: MethodType(method, owner) for kind, method in handlers_of(type(owner)).items()}

@@ -1,7 +1,7 @@
-"""What the records of a real HTCondor pool say.
+"""Events imported from the records of an HTCondor pool.
 
-Their ``at`` is the instant that the record states, and their ``stimulus`` is where it stands: the number of the source
-and the line, "3:1201". A log of these stands in the order of reading, not of time.
+``at`` is the instant in the record. ``stimulus`` is the record's place: source number and line, "3:1201". An import's
+log is in the order of reading, not of time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .base import ClusterEvent, Event, MachineEvent, SlotEvent, event
 
 
 class SourceEvent(Event, frozen=True):
-    """Of one file (or one chain of rotated files) that was imported; ``at`` is when it was read."""
+    """An event about an imported file (or a chain of rotated files); ``at`` is when it was read."""
 
     source: int  #: the source's number, from 1
 
@@ -24,54 +24,54 @@ class SourceEvent(Event, frozen=True):
 
 @event("source.found", imported=True)
 class SourceFound(SourceEvent, frozen=True):
-    """A file was found."""
+    """The import found a file."""
 
-    path: str  #: where it stood
-    kind: str  #: what it is: one of `record_sources.KINDS`
-    machine: str  #: the host whose daemon wrote it, as far as known
-    zone: str  #: the time zone in which its local times were read
-    follows: int = 0  #: the source whose rotated successor it is (0: none, or its predecessor was not there)
+    path: str  #: its path
+    kind: str  #: its kind: one of `record_sources.KINDS`
+    machine: str  #: the host whose daemon wrote it, if known
+    zone: str  #: the time zone assumed for its local times
+    follows: int = 0  #: the source before it in a chain of rotated files (0: none, or missing)
 
 
 @event("source.read", imported=True)
 class SourceRead(SourceEvent, frozen=True):
-    """The source was read up to here. ``head`` and ``digest`` identify it under any name."""
+    """The import read a source up to an offset. ``head`` and ``digest`` identify the source under any name."""
 
-    path: str  #: where it stands now
-    offset: int  #: how far it was read, in bytes
-    lines: int  #: how far it was read, in lines
-    head_size: int  #: of how many bytes `head` is
+    path: str  #: its current path
+    offset: int  #: the bytes read
+    lines: int  #: the lines read
+    head_size: int  #: the number of bytes that `head` covers
     head: str  #: a digest of its first bytes
-    digest: str  #: a digest of all that was read
-    state: str  #: what its reader needs to continue (JSON)
-    left: int  #: how many bytes of an unfinished record are behind
+    digest: str  #: a digest of the bytes read
+    state: str  #: the reader's state, from which it continues (JSON)
+    left: int  #: the bytes of an incomplete record at the end
 
 
 @event("source.refused", imported=True)
 class SourceRefused(SourceEvent, frozen=True):
-    """A record that could not be read."""
+    """The import could not read a record."""
 
-    line: int  #: its line, from 1 (0: the file as a whole)
+    line: int  #: its line, from 1 (0: the whole file)
     words: str  #: why it could not be read
-    text: str  #: the beginning of it
+    text: str  #: the beginning of the record
 
 
 @event("source.gap", imported=True)
 class SourceGap(SourceEvent, frozen=True):
-    """Records are missing."""
+    """Records are missing in a source."""
 
-    line: int  #: before this line
-    words: str  #: how that is known
-    since: int  #: missing from this instant on, in microseconds (0: not known)
-    until: int  #: missing until this instant, in microseconds (0: not known)
+    line: int  #: the line after the gap
+    words: str  #: how the gap was detected
+    since: int  #: the start of the gap, in microseconds (0: not known)
+    until: int  #: the end of the gap, in microseconds (0: not known)
 
 
 @event("daemon.reported", imported=True)
 class DaemonReported(MachineEvent, frozen=True):
     """A record about a daemon of the machine."""
 
-    daemon: str  #: which daemon, as startd
-    said: str  #: what is said: one of `reports.OF_DAEMONS`
+    daemon: str  #: the daemon, as startd
+    said: str  #: the kind of report: one of `reports.OF_DAEMONS`
     facts: dict[str, str]  #: its fields
 
 
@@ -79,7 +79,7 @@ class DaemonReported(MachineEvent, frozen=True):
 class SlotReported(SlotEvent, frozen=True):
     """A record about a slot."""
 
-    said: str  #: what is said: one of `reports.OF_SLOTS`
+    said: str  #: the kind of report: one of `reports.OF_SLOTS`
     facts: dict[str, str]  #: its fields
 
 
@@ -88,27 +88,27 @@ Entry = tuple[int, int, int, int, int, str]
 
 
 class JobLogged(ClusterEvent, frozen=True):
-    """An entry of a job event log, as ``JobsLogged`` yields it: logs keep no event of this kind."""
+    """An entry of a job event log, which ``JobsLogged.logged`` yields. Logs do not contain events of this kind."""
 
     proc: int  #: the job's process number
     subproc: int  #: the entry's subprocess number, which is 0
-    number: int  #: of which kind it is (`domain/imported/job_event_log.py`)
-    text: str  #: the text after its time, line by line
+    number: int  #: the type of entry (`domain/imported/job_event_log.py`)
+    text: str  #: the text after the time, with line feeds
 
 
 @event("jobs.logged", imported=True)
 class JobsLogged(ClusterEvent, frozen=True):
-    """Entries of a job event log that stand one behind another there and are of one cluster; ``logged`` yields each by
-    itself. (Many in one event: job event logs are long, and an event costs more than its text.)"""
+    """Consecutive entries of a job event log about one cluster. One event has many, because job event logs are long and
+    each event has a cost."""
 
     source: int  #: the source's number
     entries: tuple[Entry, ...]  #: instant (microseconds), line, process, subprocess, number and text of each
 
     def logged(self) -> Iterator[JobLogged]:
-        """Each entry by itself, in order."""
-        cause, cluster, where = self.cause, self.cluster, f"{self.source}:"
+        """Yield the entries in order."""
+        cause, cluster, prefix = self.cause, self.cluster, f"{self.source}:"
         for at, line, proc, subproc, number, text in self.entries:
-            yield JobLogged(at, cause, f"{where}{line}", cluster, proc, subproc, number, text)
+            yield JobLogged(at, cause, f"{prefix}{line}", cluster, proc, subproc, number, text)
 
 
 @event("job.reported", imported=True)
@@ -116,7 +116,7 @@ class JobReported(ClusterEvent, frozen=True):
     """A record about a job."""
 
     proc: int  #: the job's process number
-    said: str  #: what is said: one of `reports.OF_JOBS`
+    said: str  #: the kind of report: one of `reports.OF_JOBS`
     facts: dict[str, str]  #: its fields
 
 
@@ -125,7 +125,7 @@ class SubmitterReported(Event, frozen=True):
     """A record about a submitter."""
 
     submitter: str  #: the submitter's name
-    said: str  #: what is said: one of `reports.OF_SUBMITTERS`
+    said: str  #: the kind of report: one of `reports.OF_SUBMITTERS`
     facts: dict[str, str]  #: its fields
 
     @property
@@ -138,18 +138,18 @@ class CycleReported(Event, frozen=True):
     """A record about a negotiation cycle."""
 
     stream: ClassVar[str] = "negotiator"
-    said: str  #: what is said: one of `reports.OF_CYCLES`
+    said: str  #: the kind of report: one of `reports.OF_CYCLES`
     facts: dict[str, str]  #: its fields
 
 
 @event("ads.kept", imported=True)
 class AdsKept(Event, frozen=True):
-    """Ads of one kind of source, as they stood there, packed by ``domain/imported/packed_ads.py``."""
+    """Unaltered ads from one kind of source, packed by ``domain/imported/packed_ads.py``."""
 
-    kind: str  #: of which kind of source: one of `record_sources.KINDS`
-    count: int  #: how many ads
+    kind: str  #: the kind of source: one of `record_sources.KINDS`
+    count: int  #: the number of ads
     ads: bytes  #: their texts, packed
-    index: bytes  #: what is searched for in them, packed
+    index: bytes  #: the fields that queries search, packed
 
     @property
     def stream(self) -> str:
@@ -158,13 +158,13 @@ class AdsKept(Event, frozen=True):
 
 @event("table.written", imported=True)
 class TableWritten(Event, frozen=True):
-    """A transaction of a daemon's table of ads."""
+    """A transaction in a daemon's table of ads."""
 
     kind: str  #: queue (job_queue.log) or accountant (Accountantnew.log)
-    number: int  #: the table's transactions are counted from 1
+    number: int  #: counts the table's transactions from 1
     operations: tuple[
         tuple[int, str, str, str], ...
-    ]  #: each: HTCondor's number for it (101 to 107), key, attribute, text
+    ]  #: for each operation: HTCondor's number (101 to 107), key, attribute, text
 
     @property
     def stream(self) -> str:

@@ -1,4 +1,4 @@
-"""The pool, its writers and the requests that they answered; matchmaking."""
+"""Events of the pool: its settings, writers, requests, and matchmaking."""
 
 from __future__ import annotations
 
@@ -12,66 +12,66 @@ from .base import Event, SlotEvent, event
 
 @frozen
 class Clause:
-    """A condition of a Requirements expression, and how many of the slots it leaves."""
+    """A condition of a Requirements expression, and how many slots satisfy it."""
 
     text: str  #: the condition
-    alone: int  #: slots that it leaves alone
-    left: int  #: slots that it leaves with those before it
+    alone: int  #: slots that satisfy it
+    left: int  #: slots that satisfy it and all earlier conditions
 
 
 @frozen
 class Match:
-    """A cycle's decision: this job may use this slot."""
+    """A match of a cycle: this job may claim this slot."""
 
     job: str  #: the job, as 12.3
-    slot: str  #: the slot's name; of a partitionable slot a part is meant, which is carved on the claim
+    slot: str  #: the slot's name; from a partitionable slot, the claim carves a dynamic slot
     rank: float = 0.0  #: the job's Rank of the slot
-    reason: str = ""  #: why the holder is preempted: rank (RANK prefers the job) or priority; empty: the slot is free
+    reason: str = ""  #: why the current claim is preempted: rank (RANK prefers the job) or priority; empty: no claim
     pre: float = 0.0  #: NEGOTIATOR_PRE_JOB_RANK
     post: float = 0.0  #: NEGOTIATOR_POST_JOB_RANK
     preemption: float = 0.0  #: PREEMPTION_RANK
-    limits: str = ""  #: ConcurrencyLimits of the job, evaluated with the slot: what it holds of them from here on
-    preempts: tuple[str, ...] = ()  #: dynamic slots whose resources it takes: their claims end at once
+    limits: str = ""  #: the job's ConcurrencyLimits, evaluated with the slot, which it uses from now on
+    preempts: tuple[str, ...] = ()  #: dynamic slots whose resources it takes: their claims end immediately
 
 
 @frozen
 class Denied:
-    """How many slots that others use and that accept the job it may not have, by why."""
+    """How many claimed slots that accept the job it may not preempt, by reason."""
 
     policy: int = 0  #: PREEMPTION_REQUIREMENTS was not true
-    rank: int = 0  #: the slot prefers the job that it has
-    priority: int = 0  #: the one who has it does not come behind the job's submitter
-    own: int = 0  #: the same submitter has it
-    never: int = 0  #: no preemption is considered at all
+    rank: int = 0  #: the slot prefers its current job
+    priority: int = 0  #: the current submitter's priority is not worse than that of the job's submitter
+    own: int = 0  #: the job's submitter has the slot
+    never: int = 0  #: preemption is disabled
 
 
 @frozen
 class ReachedLimit:
-    """A concurrency limit that kept jobs from a slot."""
+    """A concurrency limit that prevented a match."""
 
     name: str  #: in small letters
-    used: float  #: units that were held
-    most: float  #: units that there are
-    wanted: float  #: units that each of the jobs takes
+    used: float  #: units in use
+    most: float  #: units in total
+    wanted: float  #: units that each of the jobs needs
 
 
 @frozen
 class Unmatched:
-    """Why jobs alike got nothing in a cycle."""
+    """Why a cycle found no match for the jobs of an autocluster."""
 
     job: str  #: the first of them, as 12.3
-    jobs: int  #: how many are alike
-    slots: int  #: how many slots were looked at
-    clauses: tuple[Clause, ...]  #: the conditions of the job's Requirements, in their order
-    refused_by_slot: int = 0  #: slots that refused the job by their own Requirements
-    taken: int = 0  #: slots that both accept, taken by jobs before it
+    jobs: int  #: the number of jobs
+    slots: int  #: the number of slots considered
+    clauses: tuple[Clause, ...]  #: the conditions of the job's Requirements, in order
+    refused_by_slot: int = 0  #: slots whose Requirements rejected the job
+    taken: int = 0  #: matching slots that earlier jobs got
     submitter: str = ""  #: the submitter's name
-    denied: Denied | None = None  #: slots that others use (None: nothing was asked of them)
-    limit: str = ""  #: what else was in the way: concurrency, share (used up), ceiling, matches, running, quota
-    allowed: float = 0.0  #: cores that the submitter, or its group, may have, by `limit`
-    used: float = 0.0  #: cores that the submitter, or its group, has, by `limit`
-    reached: tuple[ReachedLimit, ...] = ()  #: the concurrency limits that were reached, for some slot or for all
-    group: str = ""  #: the accounting group whose quota was in the way
+    denied: Denied | None = None  #: claimed slots (None: they were not considered)
+    limit: str = ""  #: another reason: concurrency, share (used up), ceiling, matches, running, quota
+    allowed: float = 0.0  #: cores that the submitter, or its group, may have under `limit`
+    used: float = 0.0  #: cores that the submitter, or its group, has
+    reached: tuple[ReachedLimit, ...] = ()  #: the concurrency limits that were reached, for one or all slots
+    group: str = ""  #: the accounting group whose quota was reached
 
 
 @event("pool.founded")
@@ -80,20 +80,20 @@ class PoolFounded(Event, frozen=True):
 
     stream: ClassVar[str] = "pool"
     name: str  #: the pool's name
-    dialect: str  #: manual or htcondor-25: whose tables of transitions hold
-    uid_domain: str  #: UID_DOMAIN: the domain after the @ of submitters
-    version: str  #: the version of Poolbook that began the log
-    settings: dict[str, str]  #: HTCondor's names -> texts; what is not named has its default
-    log: str = ""  #: the log's id, 16 hexadecimal digits (empty: the beginning of the digest of the log's first append)
+    dialect: str  #: manual or htcondor-25: the tables of transitions in force
+    uid_domain: str  #: UID_DOMAIN: the domain of users, after the @
+    version: str  #: the version of Poolbook that created the log
+    settings: dict[str, str]  #: HTCondor's names -> texts; other settings have their defaults
+    log: str = ""  #: the log's id, 16 hexadecimal digits (empty: the first digits of the first append's digest)
 
 
 @event("writer.began")
 class WriterBegan(Event, frozen=True):
-    """A process that serves the log raised its epoch: every earlier writer's appends fail from here on."""
+    """A process began to serve the log: the appends of earlier writers now fail."""
 
     stream: ClassVar[str] = "pool"
     epoch: int  #: the writer's number, from 1
-    writer: str  #: which process: host and folder
+    writer: str  #: the process: host and folder
 
 
 @event("request.answered")
@@ -101,22 +101,22 @@ class RequestAnswered(Event, frozen=True):
     """A request and its answer, which a repeated request with the same id gets again."""
 
     stream: ClassVar[str] = "requests"
-    user: str  #: who asked
-    request: str  #: what for, as hold
-    arguments: str  #: of what, and how
+    user: str  #: the user who sent it
+    request: str  #: the request, as hold
+    arguments: str  #: its arguments
     answer: str  #: the answer (JSON)
 
 
 @event("evaluation")
 class EvaluationRecorded(Event, frozen=True):
-    """An expression that decided something. Written once for a stimulus, however many slots or jobs it decided
-    about."""
+    """An expression that decided something. It is recorded once per stimulus, even if it decided about several slots or
+    jobs."""
 
     stream: ClassVar[str] = "evidence"
-    name: str  #: what it is called, as START
+    name: str  #: its name, as START
     expression: str  #: its text
     value: str  #: its value
-    read: dict[str, str]  #: the attributes that it read -> their values (`MY.` and `TARGET.` tell whose)
+    read: dict[str, str]  #: the attributes that it read -> their values (with `MY.` or `TARGET.`)
 
 
 @event("pool.configured")
@@ -124,45 +124,45 @@ class PoolConfigured(Event, frozen=True):
     """The negotiator read its configuration again."""
 
     stream: ClassVar[str] = "pool"
-    settings: dict[str, str]  #: changed settings (an empty text: the default again)
+    settings: dict[str, str]  #: changed settings (an empty text: the default)
 
 
 @event("cycle.held")
 class CycleHeld(Event, frozen=True):
-    """A negotiation cycle and all that it decided. A refusal stands here when it differs from the last one that the
-    log has for these jobs."""
+    """A negotiation cycle and its decisions. It includes rejections only if they differ from the last ones in the log
+    for the same jobs."""
 
     stream: ClassVar[str] = "negotiator"
-    matches: tuple[Match, ...]  #: which jobs may use which slots
-    unmatched: tuple[Unmatched, ...]  #: which jobs got nothing, and why
+    matches: tuple[Match, ...]  #: the matches
+    unmatched: tuple[Unmatched, ...]  #: the rejected jobs, and why
     statistics: dict[str, float] = field(default_factory=dict)  #: HTCondor's LastNegotiationCycle*, without that prefix
-    offset: int = 0  #: the pool's offset from UTC in seconds, for expressions that ask for local times
-    rules: int = 0  #: the way in which cycles are decided, as a number: one of another version is not taken again
-    negotiator: str = ""  #: of several negotiators: whose cycle it is (empty: NEGOTIATOR's)
-    regrouped: tuple[str, ...] = ()  #: of `matches` the jobs whose submitters negotiated by autoregroup, as 12.3
-    remainders: tuple[str, ...] = ()  #: the accounting groups that got whole slots out of the fractions of quotas
+    offset: int = 0  #: the pool's offset from UTC in seconds, for expressions with local times
+    rules: int = 0  #: the version of the rules for cycles: `verify` repeats only cycles of its own version
+    negotiator: str = ""  #: the negotiator, if there are several (empty: NEGOTIATOR)
+    regrouped: tuple[str, ...] = ()  #: the jobs in `matches` whose submitters negotiated by autoregroup, as 12.3
+    remainders: tuple[str, ...] = ()  #: the accounting groups that got slots from the fractions of quotas
 
 
 @frozen
 class GroupQuota:
-    """What an accounting group may have, in cores."""
+    """The quota of an accounting group, in cores."""
 
-    name: str  #: the group, as GROUP_NAMES has it
-    quota: float  #: what its own submitters may have, without what other groups leave
-    subtree: float  #: the same with its subgroups'
+    name: str  #: the group, as in GROUP_NAMES
+    quota: float  #: the quota of its own submitters, without surplus from other groups
+    subtree: float  #: the quota including its subgroups
 
 
 @event("quotas.assigned")
 class QuotasAssigned(Event, frozen=True):
-    """A cycle divided the pool's cores among the accounting groups, otherwise than the last one."""
+    """A cycle assigned group quotas that differ from the previous ones."""
 
     stream: ClassVar[str] = "negotiator"
-    total: float  #: the cores that were divided
-    groups: tuple[GroupQuota, ...]  #: all groups, breadth first; the first is that of those in none
+    total: float  #: the cores to divide
+    groups: tuple[GroupQuota, ...]  #: all groups, breadth first; the first one is for submitters without a group
 
 
 @event("match.voided")
 class MatchVoided(SlotEvent, frozen=True):
-    """A match that will not be claimed."""
+    """A match was voided and will not be claimed."""
 
     job: str  #: the job that it was made for, as 12.3

@@ -1,1 +1,1 @@
-"""How each kind of event changes the state, by topics; ``evolve`` puts them together."""
+"""Fold events into the state: a module for each topic, and ``evolve``, which combines them."""

@@ -1,4 +1,4 @@
-"""How events change a manager's accounting, its concurrency limits, and its records of cycles and polls."""
+"""Fold events into a manager's accounting, concurrency limits, negotiation cycles and defragmentation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import events as e
 from ..names import AccountName
-from ..state.defrag_state import polled, switched
+from ..state.defrag_state import fold_poll, switch
 from ..state.pool_settings import DEFRAG
 from ..state.state import Manager
 from .matches import end_match, match_of_claim, own_job
@@ -16,111 +16,111 @@ INTERVAL = "DEFRAG_INTERVAL"
 
 
 def _switch_defrag(state: Manager, event: e.PoolFounded | e.PoolConfigured) -> None:
-    """Switch the defragmentation on or off; another name is another daemon."""
+    """Switch the defragmentation on or off. A new DEFRAG_NAME is a new daemon."""
     settings = event.settings
     if "DEFRAG_NAME" in settings:
-        state.defrag = switched(state.defrag, bool(settings["DEFRAG_NAME"].strip()), state.at)
+        state.defrag = switch(state.defrag, bool(settings["DEFRAG_NAME"].strip()), state.at)
     state.defrag.configured = state.at
 
 
-def _defrag_polled(state: Manager, event: e.DefragPolled) -> None:
+def _fold_defrag_polled(state: Manager, event: e.DefragPolled) -> None:
     interval = state.settings.get(INTERVAL, DEFRAG[INTERVAL].default)
     schedule = state.settings.get("DEFRAG_DRAINING_SCHEDULE", DEFRAG["DEFRAG_DRAINING_SCHEDULE"].default)
-    polled(state.defrag, event, int(interval), schedule)
+    fold_poll(state.defrag, event, int(interval), schedule)
 
 
-# What matches and claims hold of concurrency limits, and what claims count for
+# The concurrency limits of matches and claims, and the weights of claims
 
 
-def _cycle(state: Manager, event: e.CycleHeld) -> None:
+def _fold_cycle_held(state: Manager, event: e.CycleHeld) -> None:
     for match in event.matches:
         state.match_limits.setdefault(match.slot, {})[match.job] = match.limits
-        state.hold_limits(match.limits, 1)
+        state.count_limits(match.limits, 1)
         state.slots_matched.append(match.slot)
     state.cycles.note_cycle(event, state.position)
     for group in event.remainders:
         state.remainders[group] = event.at
 
 
-def _end_claimed(state: Manager, slot: str, job: str | None) -> None:
-    """End the match for which a claim of the slot was made, or waits."""
-    matched = match_of_claim(state.match_limits, slot, job)
-    if matched is not None:
-        state.hold_limits(end_match(state.match_limits, *matched) or "", -1)
+def _end_match_of_claim(state: Manager, slot: str, job: str | None) -> None:
+    """End the match for which a claim of the slot was made or queued."""
+    match = match_of_claim(state.match_limits, slot, job)
+    if match is not None:
+        state.count_limits(end_match(state.match_limits, *match) or "", -1)
 
 
-def _leave_queue(state: Manager, slot: str) -> None:
-    state.hold_limits(state.queued_limits.pop(slot, ""), -1)
+def _end_queued_claim(state: Manager, slot: str) -> None:
+    state.count_limits(state.queued_limits.pop(slot, ""), -1)
 
 
-def _match_voided(state: Manager, event: e.MatchVoided) -> None:
-    state.hold_limits(end_match(state.match_limits, event.slot, event.job) or "", -1)
+def _fold_match_voided(state: Manager, event: e.MatchVoided) -> None:
+    state.count_limits(end_match(state.match_limits, event.slot, event.job) or "", -1)
 
 
-def _submitted(state: Manager, event: e.ClusterSubmitted) -> None:
+def _fold_cluster_submitted(state: Manager, event: e.ClusterSubmitted) -> None:
     state.submitter(event.submitter, event.factor)
 
 
-def _claim_made(state: Manager, event: e.ClaimMade) -> None:
+def _fold_claim_made(state: Manager, event: e.ClaimMade) -> None:
     slot = event.slot
-    state.submitter(_account(event), event.factor).take(event.weight, event.at)
-    _end_claimed(state, slot, own_job(event))
-    _leave_queue(state, slot)
+    state.submitter(_account(event), event.factor).add_claim(event.weight, event.at)
+    _end_match_of_claim(state, slot, own_job(event))
+    _end_queued_claim(state, slot)
     before = state.resources.get(slot)
     if before is not None:
-        state.hold_limits(before[1], -1)
-    state.hold_limits(event.limits, 1)
+        state.count_limits(before[1], -1)
+    state.count_limits(event.limits, 1)
     state.resources[slot] = event.weight, event.limits
 
 
-def _claim_waits(state: Manager, event: e.ClaimQueued) -> None:
+def _fold_claim_queued(state: Manager, event: e.ClaimQueued) -> None:
     job = own_job(event)
     if job is not None:
-        _end_claimed(state, event.slot, job)
-    _leave_queue(state, event.slot)
+        _end_match_of_claim(state, event.slot, job)
+    _end_queued_claim(state, event.slot)
     if event.limits:
-        state.hold_limits(event.limits, 1)
+        state.count_limits(event.limits, 1)
         state.queued_limits[event.slot] = event.limits
 
 
-def _claim_withdrawn(state: Manager, event: e.ClaimWithdrawn) -> None:
-    _leave_queue(state, event.slot)
+def _fold_claim_withdrawn(state: Manager, event: e.ClaimWithdrawn) -> None:
+    _end_queued_claim(state, event.slot)
 
 
-def _claim_ended(state: Manager, event: e.ClaimEnded) -> None:
+def _fold_claim_ended(state: Manager, event: e.ClaimEnded) -> None:
     weight, limits = state.resources.pop(event.slot, (None, ""))
-    state.submitter(_account(event)).give_back(weight, event.usage, event.at)
-    state.hold_limits(limits, -1)
+    state.submitter(_account(event)).end_claim(weight, event.usage, event.at)
+    state.count_limits(limits, -1)
 
 
 def _account(event: e.ClaimMade | e.ClaimEnded) -> str:
     return str(AccountName(event.negotiator, event.submitter)) if event.negotiator else event.submitter
 
 
-def _slot_died(state: Manager, event: e.SlotDestroyed) -> None:
+def _fold_slot_destroyed(state: Manager, event: e.SlotDestroyed) -> None:
     for limits in state.match_limits.pop(event.slot, {}).values():
-        state.hold_limits(limits, -1)
-    _leave_queue(state, event.slot)
-    state.hold_limits(state.resources.pop(event.slot, (0, ""))[1], -1)
+        state.count_limits(limits, -1)
+    _end_queued_claim(state, event.slot)
+    state.count_limits(state.resources.pop(event.slot, (0, ""))[1], -1)
 
 
 # Quotas and submitters
 
 
-def _quotas_assigned(state: Manager, event: e.QuotasAssigned) -> None:
+def _fold_quotas_assigned(state: Manager, event: e.QuotasAssigned) -> None:
     state.quotas = event.groups
 
 
-def _priorities(state: Manager, event: e.PrioritiesUpdated) -> None:
+def _fold_priorities_updated(state: Manager, event: e.PrioritiesUpdated) -> None:
     for name, priority in event.priorities.items():
-        state.submitter(str(AccountName(event.negotiator, name))).account(priority, event.at)
+        state.submitter(str(AccountName(event.negotiator, name))).set_priority(priority, event.at)
     if event.negotiator:
         state.accounted[event.negotiator] = event.at
     else:
         state.priorities_updated_at = event.at
 
 
-def _submitter_set(state: Manager, event: e.SubmitterSet) -> None:
+def _fold_submitter_set(state: Manager, event: e.SubmitterSet) -> None:
     state.cycles.news = state.position
     submitter = state.submitter(str(AccountName(event.negotiator, event.submitter)), event.factor)
     if event.until > event.at:
@@ -128,53 +128,55 @@ def _submitter_set(state: Manager, event: e.SubmitterSet) -> None:
     elif event.until:
         submitter.leases.pop(event.name, None)
     elif event.name == "priority":
-        submitter.account(event.value, event.at)
+        submitter.set_priority(event.value, event.at)
     elif event.name == "usage":
-        submitter.count(event.at)
+        submitter.count_usage(event.at)
         before = submitter.weighted_usage
         submitter.weighted_usage = round(event.value * 1_000_000_000)
         submitter.usage_accounted += submitter.weighted_usage - before
-    elif event.name in ("begin", "last"):
-        setattr(submitter, event.name, round(event.value * 1_000_000))
+    elif event.name == "begin":
+        submitter.first_used = round(event.value * 1_000_000)
+    elif event.name == "last":
+        submitter.last_used = round(event.value * 1_000_000)
     else:
         setattr(submitter, event.name, event.value)
 
 
-def _submitters_reset(state: Manager, event: e.SubmittersReset) -> None:
+def _fold_submitters_reset(state: Manager, event: e.SubmittersReset) -> None:
     state.cycles.news = state.position
     for name in event.submitters:
         submitter = state.submitter(str(AccountName(event.negotiator, name)), event.factors.get(name, 0.0))
-        submitter.count(event.at)
+        submitter.count_usage(event.at)
         submitter.usage_accounted -= submitter.weighted_usage
         submitter.weighted_usage = submitter.unweighted_usage = 0
-        submitter.begin = event.at
+        submitter.first_used = event.at
 
 
-def _submitter_deleted(state: Manager, event: e.SubmitterDeleted) -> None:
+def _fold_submitter_deleted(state: Manager, event: e.SubmitterDeleted) -> None:
     state.cycles.news = state.position
     account = str(AccountName(event.negotiator, event.submitter))
-    gone = state.submitters.pop(account, None)
+    deleted = state.submitters.pop(account, None)
     state.note_submitter(account)
-    if gone is not None and gone.slots:  # its present claims still count
-        again = state.submitter(account, event.factor)
-        again.weighted_in_use, again.slots = gone.weighted_in_use, gone.slots
+    if deleted is not None and deleted.slots:  # its current claims still count
+        submitter = state.submitter(account, event.factor)
+        submitter.weighted_in_use, submitter.slots = deleted.weighted_in_use, deleted.slots
 
 
 FOLDS: dict[type[e.Event], Callable[[Manager, Any], None]] = {
     e.PoolFounded: _switch_defrag,
     e.PoolConfigured: _switch_defrag,
-    e.DefragPolled: _defrag_polled,
-    e.ClusterSubmitted: _submitted,
-    e.CycleHeld: _cycle,
-    e.MatchVoided: _match_voided,
-    e.ClaimMade: _claim_made,
-    e.ClaimQueued: _claim_waits,
-    e.ClaimWithdrawn: _claim_withdrawn,
-    e.ClaimEnded: _claim_ended,
-    e.SlotDestroyed: _slot_died,
-    e.QuotasAssigned: _quotas_assigned,
-    e.PrioritiesUpdated: _priorities,
-    e.SubmitterSet: _submitter_set,
-    e.SubmittersReset: _submitters_reset,
-    e.SubmitterDeleted: _submitter_deleted,
+    e.DefragPolled: _fold_defrag_polled,
+    e.ClusterSubmitted: _fold_cluster_submitted,
+    e.CycleHeld: _fold_cycle_held,
+    e.MatchVoided: _fold_match_voided,
+    e.ClaimMade: _fold_claim_made,
+    e.ClaimQueued: _fold_claim_queued,
+    e.ClaimWithdrawn: _fold_claim_withdrawn,
+    e.ClaimEnded: _fold_claim_ended,
+    e.SlotDestroyed: _fold_slot_destroyed,
+    e.QuotasAssigned: _fold_quotas_assigned,
+    e.PrioritiesUpdated: _fold_priorities_updated,
+    e.SubmitterSet: _fold_submitter_set,
+    e.SubmittersReset: _fold_submitters_reset,
+    e.SubmitterDeleted: _fold_submitter_deleted,
 }

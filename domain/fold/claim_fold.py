@@ -1,4 +1,4 @@
-"""How events change an access point's matches, its claims, and the reasons why its jobs were rejected."""
+"""Fold events into an access point's matches, claims and rejections."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 
 from .. import events as e
 from ..names import JobId
-from ..state.records import Earmark, Matched
+from ..state.records import Earmark, PendingMatch
 from ..state.state import AccessPoint
 from .matches import end_match, match_of_claim, own_job
 
 
-def unpromise(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
-    """Forget that the slot is reserved for the job."""
+def end_reservation(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
+    """End a slot's reservation for a job."""
     if job is not None and state.reserved.get(job) == slot:
         del state.reserved[job]
 
 
 def _job_of(claim: e.ClaimMade | e.ClaimQueued) -> JobId | None:
-    """Return the job of the pool's own queue that a claim names; None if it names none."""
+    """Return the job of the pool's own queue that a claim names, or None."""
     job = own_job(claim)
     return None if job is None else JobId.parse(job)
 
 
-def forget_rejection(state: AccessPoint, job: tuple[int, int]) -> None:
-    """Forget why the job was rejected: it has a match or runs."""
+def clear_rejections(state: AccessPoint, job: tuple[int, int]) -> None:
+    """Remove the rejections of a job that was matched or started."""
     if not (state.rejections or state.further_rejections):
         return
     name = f"{job[0]}.{job[1]}"
@@ -38,16 +38,16 @@ def forget_rejection(state: AccessPoint, job: tuple[int, int]) -> None:
 
 
 def _note_rejections(state: AccessPoint, jobs: Iterable[str]) -> None:
-    """Note that the rejection reasons of jobs like these have changed."""
+    """Record that the rejections of these jobs have changed."""
     state.rejection_changes.extend((JobId.parse(job).cluster, job) for job in jobs)
 
 
-def _cycle(state: AccessPoint, event: e.CycleHeld) -> None:
+def _fold_cycle_held(state: AccessPoint, event: e.CycleHeld) -> None:
     for number, match in enumerate(event.matches):
         job = JobId.parse(match.job)
-        forget_rejection(state, job)
-        matched = Matched((state.position, number), match.limits, match.preempts, event.negotiator)
-        state.matches.setdefault(match.slot, {})[job] = matched
+        clear_rejections(state, job)
+        pending = PendingMatch((state.position, number), match.limits, match.preempts, event.negotiator)
+        state.matches.setdefault(match.slot, {})[job] = pending
         state.reserved[job] = match.slot
     rejections = state.rejections
     if event.negotiator:
@@ -57,24 +57,24 @@ def _cycle(state: AccessPoint, event: e.CycleHeld) -> None:
     _note_rejections(state, [unmatched.job for unmatched in event.unmatched])
 
 
-def _match_voided(state: AccessPoint, event: e.MatchVoided) -> None:
+def _fold_match_voided(state: AccessPoint, event: e.MatchVoided) -> None:
     job = JobId.parse(event.job)
     if end_match(state.matches, event.slot, job) is not None:
-        unpromise(state, event.slot, job)
+        end_reservation(state, event.slot, job)
 
 
-def _end_claimed(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
-    """End the match for which a claim of the slot was made, or waits."""
-    matched = match_of_claim(state.matches, slot, job)
-    if matched is not None:
-        end_match(state.matches, *matched)
-        unpromise(state, *matched)
+def _end_match_of_claim(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
+    """End the match for which a claim of the slot was made or queued."""
+    match = match_of_claim(state.matches, slot, job)
+    if match is not None:
+        end_match(state.matches, *match)
+        end_reservation(state, *match)
 
 
-def _claim_made(state: AccessPoint, event: e.ClaimMade) -> None:
+def _fold_claim_made(state: AccessPoint, event: e.ClaimMade) -> None:
     slot, job = event.slot, _job_of(event)
-    _end_claimed(state, slot, job)
-    unpromise(state, slot, state.queued.pop(slot, None))
+    _end_match_of_claim(state, slot, job)
+    end_reservation(state, slot, state.queued_claims.pop(slot, None))
     if event.holder:
         state.claims.pop(slot, None)
     else:
@@ -83,47 +83,47 @@ def _claim_made(state: AccessPoint, event: e.ClaimMade) -> None:
         state.claim_ready[slot], state.reserved[job] = job, slot
 
 
-def _claim_waits(state: AccessPoint, event: e.ClaimQueued) -> None:
+def _fold_claim_queued(state: AccessPoint, event: e.ClaimQueued) -> None:
     slot, job = event.slot, _job_of(event)
-    unpromise(state, slot, state.queued.pop(slot, None))
+    end_reservation(state, slot, state.queued_claims.pop(slot, None))
     if job is not None:
-        _end_claimed(state, slot, job)
-        state.queued[slot], state.reserved[job] = job, slot
+        _end_match_of_claim(state, slot, job)
+        state.queued_claims[slot], state.reserved[job] = job, slot
 
 
-def _claim_withdrawn(state: AccessPoint, event: e.ClaimWithdrawn) -> None:
-    unpromise(state, event.slot, state.queued.pop(event.slot, None))
+def _fold_claim_withdrawn(state: AccessPoint, event: e.ClaimWithdrawn) -> None:
+    end_reservation(state, event.slot, state.queued_claims.pop(event.slot, None))
 
 
-def _claim_ended(state: AccessPoint, event: e.ClaimEnded) -> None:
+def _fold_claim_ended(state: AccessPoint, event: e.ClaimEnded) -> None:
     state.claims.pop(event.slot, None)
-    unpromise(state, event.slot, state.claim_ready.pop(event.slot, None))
+    end_reservation(state, event.slot, state.claim_ready.pop(event.slot, None))
 
 
-def _slot_died(state: AccessPoint, event: e.SlotDestroyed) -> None:
+def _fold_slot_destroyed(state: AccessPoint, event: e.SlotDestroyed) -> None:
     slot = event.slot
     state.claims.pop(slot, None)
-    promised = *state.matches.pop(slot, ()), state.claim_ready.pop(slot, None), state.queued.pop(slot, None)
-    for job in promised:
-        unpromise(state, slot, job)
+    jobs = *state.matches.pop(slot, ()), state.claim_ready.pop(slot, None), state.queued_claims.pop(slot, None)
+    for job in jobs:
+        end_reservation(state, slot, job)
 
 
-def _earmarked(state: AccessPoint, event: e.ClaimsEarmarked) -> None:
+def _fold_claims_earmarked(state: AccessPoint, event: e.ClaimsEarmarked) -> None:
     state.earmarks[event.cluster, event.proc] = Earmark(event.claims, event.until)
 
 
-def _earmark_ended(state: AccessPoint, event: e.EarmarkEnded) -> None:
+def _fold_earmark_ended(state: AccessPoint, event: e.EarmarkEnded) -> None:
     state.earmarks.pop((event.cluster, event.proc), None)
 
 
 FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
-    e.CycleHeld: _cycle,
-    e.MatchVoided: _match_voided,
-    e.ClaimMade: _claim_made,
-    e.ClaimQueued: _claim_waits,
-    e.ClaimWithdrawn: _claim_withdrawn,
-    e.ClaimEnded: _claim_ended,
-    e.SlotDestroyed: _slot_died,
-    e.ClaimsEarmarked: _earmarked,
-    e.EarmarkEnded: _earmark_ended,
+    e.CycleHeld: _fold_cycle_held,
+    e.MatchVoided: _fold_match_voided,
+    e.ClaimMade: _fold_claim_made,
+    e.ClaimQueued: _fold_claim_queued,
+    e.ClaimWithdrawn: _fold_claim_withdrawn,
+    e.ClaimEnded: _fold_claim_ended,
+    e.SlotDestroyed: _fold_slot_destroyed,
+    e.ClaimsEarmarked: _fold_claims_earmarked,
+    e.EarmarkEnded: _fold_earmark_ended,
 }

@@ -1,11 +1,10 @@
-"""The one fold: how each kind of event changes the state. Live, at start, in replay and in tests it is this function.
+"""Fold an event into the state. The running pool, its start, replays and tests all use this function.
 
-It copies what events say and never refuses, never consults policy and never computes what a decision should have
-computed: whether a thing was allowed was settled before the event was written, and whether it should have been is for
-the audit.
+A fold copies what the event records. It rejects nothing and decides nothing: the decision came before the event was
+written, and the audit checks it.
 
-Each role has a table of its own, whose folds change its state alone. The fold of a state that is several roles at once
-is theirs, one after the other.
+Each role has a separate table of folds, which change only the state of that role. For a state with several roles, the
+tables are combined.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from . import accounting_fold, claim_fold, job_fold, machine_fold, pool_fold, ru
 Role = TypeVar("Role", bound=LogState)
 Fold = Callable[[Role, Any], None]
 Folds = Mapping[type[e.Event], Fold[Role]]
-"""What a role learns, by the kinds of events."""
+"""A role's folds, by kind of event."""
 
 ANY_ROLE: Folds[LogState] = pool_fold.FOLDS
 ACCESS_POINT: Folds[AccessPoint] = {**claim_fold.FOLDS, **job_fold.FOLDS, **run_fold.FOLDS}
 EXECUTION_POINT: Folds[ExecutionPoint] = {**starter_fold.FOLDS, **starter_fold.JOB_ADS}
 MANAGER: Folds[Manager] = accounting_fold.FOLDS
-"""What a manager learns besides what it learns of slots (``machine_fold.FOLDS``)."""
+"""A manager's folds, except those about slots (``machine_fold.FOLDS``)."""
 
 
-def _composed(kind: type[LogState]) -> Folds[Any]:
-    """Return the folds of a state of this kind. What two of its roles know alike, it has once: slots as their startd
-    knows them, and the jobs' ads as the queue has them."""
+def _combined_folds(kind: type[LogState]) -> Folds[Any]:
+    """Return the folds of a state class. What two of its roles share is folded once: slots as their startd has them,
+    and jobs' ads as the queue has them."""
     tables: list[Folds[Any]] = [ANY_ROLE]
     if issubclass(kind, AccessPoint):
         tables.append(ACCESS_POINT)
@@ -42,61 +41,61 @@ def _composed(kind: type[LogState]) -> Folds[Any]:
         tables.append(machine_fold.FOLDS)
     if issubclass(kind, Manager):
         tables.append(MANAGER)
-    found: dict[type[e.Event], Fold[Any]] = {}
+    combined: dict[type[e.Event], Fold[Any]] = {}
     for table in tables:
         for event, fold in table.items():
-            found[event] = _both(found[event], fold) if event in found else fold
-    return found
+            combined[event] = _in_order(combined[event], fold) if event in combined else fold
+    return combined
 
 
-def _both(first: Fold[Any], second: Fold[Any]) -> Fold[Any]:
-    def both(state: LogState, event: e.Event) -> None:
+def _in_order(first: Fold[Any], second: Fold[Any]) -> Fold[Any]:
+    def fold_both(state: LogState, event: e.Event) -> None:
         first(state, event)
         second(state, event)
 
-    return both
+    return fold_both
 
 
-class _FoldsOf(dict[type[LogState], Folds[Any]]):
+class _FoldTables(dict[type[LogState], Folds[Any]]):
     def __missing__(self, kind: type[LogState]) -> Folds[Any]:
-        found = self[kind] = _composed(kind)
-        return found
+        folds = self[kind] = _combined_folds(kind)
+        return folds
 
 
-FOLDS_OF = _FoldsOf()
-"""The folds of each kind of state."""
+FOLDS_OF = _FoldTables()
+"""The folds of each state class."""
 
 
 def learns(kind: type[LogState], event: e.Event) -> bool:
-    """Return True if a state of this kind changes by an event that another role's log has."""
+    """Return True if an event in another role's log changes a state of this class."""
     return type(event) in FOLDS_OF[kind] and type(event) not in ANY_ROLE
 
 
 class Readable(Protocol):
-    """A log, as far as it is read from its beginning."""
+    """A log that can be read in order."""
 
     def read(self, after: int) -> Iterator[tuple[int, e.Event]]: ...
 
 
 def evolve(state: LogState, event: e.Event) -> None:
-    """Bring `state` forward by `event`, the next of its log."""
+    """Fold the next event of the log into `state`."""
     state.position += 1
     state.at = event.at
     FOLDS_OF[type(state)][type(event)](state, event)
 
 
 def state_at(log: Readable, at: int) -> State:
-    """Return the state that a log had at an instant, in microseconds; its position is 0 if the log begins later."""
-    return fold(takewhile(lambda placed: placed[1].at <= at, log.read(0)))
+    """Return the state of a log at an instant, in microseconds. If the log begins later, the state's position is 0."""
+    return fold(takewhile(lambda pair: pair[1].at <= at, log.read(0)))
 
 
 def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:
-    """The state after `events`, each with its position in the log."""
+    """Fold events, each with its position in the log, into `state` or a new state. Return it."""
     return fold_onto(state or State(), events)
 
 
 def fold_onto(state: Role, events: Iterable[tuple[int, e.Event]]) -> Role:
-    """Bring the state of one role, or of several, forward by events of its log; return it."""
+    """Fold events of its log into the state of one or several roles. Return it."""
     folds = FOLDS_OF[type(state)]
     for position, event in events:
         state.position, state.at = position, event.at

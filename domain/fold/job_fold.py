@@ -1,4 +1,4 @@
-"""How events about submissions, factories and jobs change an access point's queue."""
+"""Fold events about submissions, factories and jobs into an access point's queue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..state.state import AccessPoint
 from ..state_machines import LEFT
 
 
-def _submitted(state: AccessPoint, event: e.ClusterSubmitted) -> None:
+def _fold_cluster_submitted(state: AccessPoint, event: e.ClusterSubmitted) -> None:
     variants = Variants(event.columns)
     cluster = Cluster(
         event.cluster, event.submitter, event.ad, event.count, variants, event.status, factory=event.factory
@@ -28,18 +28,18 @@ def _submitted(state: AccessPoint, event: e.ClusterSubmitted) -> None:
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
-    state.job_news = state.requested = state.position
+    state.job_news = state.cycle_requested = state.position
 
 
-def _refused(state: AccessPoint, event: e.SubmissionRefused) -> None:
-    """The number of a submission that was refused is used up."""
+def _fold_submission_refused(state: AccessPoint, event: e.SubmissionRefused) -> None:
+    """Skip the cluster number of a rejected submission."""
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
 
 
-def ends(state: AccessPoint, cluster: Cluster) -> None:
-    """Jobs of the cluster have left the queue, perhaps its last."""
+def note_departure(state: AccessPoint, cluster: Cluster) -> None:
+    """Update the state after jobs of a cluster have left the queue. Remove the cluster if they were the last ones."""
     if cluster.live or cluster.unmaterialized:
         state.note_idle(cluster, -1)
         return
@@ -51,98 +51,98 @@ def ends(state: AccessPoint, cluster: Cluster) -> None:
         rejections.pop(cluster.id, None)
 
 
-def _materialized(state: AccessPoint, event: e.JobsMaterialized) -> None:
+def _fold_jobs_materialized(state: AccessPoint, event: e.JobsMaterialized) -> None:
     cluster = state.clusters[event.cluster]
-    cluster.make(event.procs, event, event.status)
+    cluster.materialize(event.procs, event, event.status)
     if not cluster.unmaterialized:
         state.factories.pop(event.cluster, None)
-    state.note_idle(cluster, _one(event.procs))
-    state.job_news = state.requested = state.position
+    state.note_idle(cluster, _single_proc(event.procs))
+    state.job_news = state.cycle_requested = state.position
 
 
-def _factory_moved(state: AccessPoint, event: e.FactoryTransitioned) -> None:
+def _fold_factory_transitioned(state: AccessPoint, event: e.FactoryTransitioned) -> None:
     cluster = state.clusters[event.cluster]
     if cluster.factory is not None:
         cluster.factory.mode, cluster.factory.reason = event.target, event.reason
     if event.target == "Removed":
         state.factories.pop(event.cluster, None)
-        ends(state, cluster)
+        note_departure(state, cluster)
 
 
-def _jobs_moved(state: AccessPoint, event: e.JobsTransitioned) -> None:
+def _fold_jobs_transitioned(state: AccessPoint, event: e.JobsTransitioned) -> None:
     cluster = state.clusters[event.cluster]
     if event.target == LEFT:
-        cluster.end_all(event.procs)
-        ends(state, cluster)
+        cluster.remove_all(event.procs)
+        note_departure(state, cluster)
         return
     if event.target == "Idle":
         state.job_news = state.position
         if event.row == "release":
-            state.requested = state.position
+            state.cycle_requested = state.position
     cluster.edit_all(event.procs, event, event.target)
-    state.note_idle(cluster, _one(event.procs))
+    state.note_idle(cluster, _single_proc(event.procs))
     if event.left and event.target in TERMINAL:
         for first, last in event.procs:
             for proc in range(first, last + 1):
                 if proc in cluster and (cluster.id, proc) not in state.by_job:
-                    cluster.end(proc)
-        ends(state, cluster)
+                    cluster.remove(proc)
+        note_departure(state, cluster)
 
 
-def _one(procs: e.Procs) -> int:
-    """The process if it is one alone; else -1."""
+def _single_proc(procs: e.Procs) -> int:
+    """Return the process if the ranges contain only one; otherwise -1."""
     return procs[0][0] if len(procs) == 1 and procs[0][0] == procs[0][1] else -1
 
 
-def _jobs_edited(state: AccessPoint, event: e.JobsEdited) -> None:
+def _fold_jobs_edited(state: AccessPoint, event: e.JobsEdited) -> None:
     state.job_news = state.position
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
     if cluster.factory is not None and event.procs[-1][1] == cluster.count - 1:
         cluster.factory.changes.update(event.changes)
-    cluster.edited.update(name.lower() for name in event.changes)
-    cluster.edits += 1
-    if NOTIFICATION.lower() in cluster.edited:
+    cluster.edited_names.update(name.lower() for name in event.changes)
+    cluster.edit_count += 1
+    if NOTIFICATION.lower() in cluster.edited_names:
         state.notifying.add(cluster.id)
     state.note_cluster(cluster)
     if event.number:
         state.by_job[event.cluster, event.procs[0][0]].chirped = event.number
 
 
-def _deferred(state: AccessPoint, event: e.JobsDeferred) -> None:
+def _fold_jobs_deferred(state: AccessPoint, event: e.JobsDeferred) -> None:
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
-    cluster.edited.add(DEFERRAL_TIME.lower())
-    cluster.edits += 1
+    cluster.edited_names.add(DEFERRAL_TIME.lower())
+    cluster.edit_count += 1
     state.note_cluster(cluster)
 
 
-def _cooled_down(state: AccessPoint, event: e.JobCooledDown) -> None:
-    del state.cooling[event.cluster, event.proc]
+def _fold_job_cooled_down(state: AccessPoint, event: e.JobCooledDown) -> None:
+    del state.cool_downs[event.cluster, event.proc]
     state.job_news = state.position
     cluster = state.clusters.get(event.cluster)
     if cluster is not None:
         state.note_cluster(cluster)
 
 
-def _mail_due(state: AccessPoint, event: e.MailDue) -> None:
+def _fold_mail_due(state: AccessPoint, event: e.MailDue) -> None:
     state.mails[state.position] = event
 
 
-def _mailed(state: AccessPoint, event: e.Mailed) -> None:
+def _fold_mailed(state: AccessPoint, event: e.Mailed) -> None:
     del state.mails[event.mail]
 
 
 FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.JobsTransformed: lambda state, event: None,
-    e.SubmissionRefused: _refused,
-    e.ClusterSubmitted: _submitted,
-    e.JobsMaterialized: _materialized,
-    e.FactoryTransitioned: _factory_moved,
-    e.JobsTransitioned: _jobs_moved,
-    e.JobsEdited: _jobs_edited,
-    e.JobsDeferred: _deferred,
-    e.JobCooledDown: _cooled_down,
-    e.MailDue: _mail_due,
-    e.Mailed: _mailed,
+    e.SubmissionRefused: _fold_submission_refused,
+    e.ClusterSubmitted: _fold_cluster_submitted,
+    e.JobsMaterialized: _fold_jobs_materialized,
+    e.FactoryTransitioned: _fold_factory_transitioned,
+    e.JobsTransitioned: _fold_jobs_transitioned,
+    e.JobsEdited: _fold_jobs_edited,
+    e.JobsDeferred: _fold_jobs_deferred,
+    e.JobCooledDown: _fold_job_cooled_down,
+    e.MailDue: _fold_mail_due,
+    e.Mailed: _fold_mailed,
 }

@@ -1,4 +1,4 @@
-"""The matches of slots, as each role keeps them: by slot and job, until they are claimed or voided."""
+"""Matches by slot and job, until they are claimed or voided. Each role keeps such a table."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from ..events import ClaimMade, ClaimQueued
 from ..names import SlotName
 
 Job = TypeVar("Job")
-Kept = TypeVar("Kept")
-Matches = dict[str, dict[Job, Kept]]
+Details = TypeVar("Details")
+Matches = dict[str, dict[Job, Details]]
 
 
-def end_match(matches: Matches[Job, Kept], slot: str, job: Job) -> Kept | None:
-    """A slot's match with a job was claimed or voided; return what was kept of it, if there was one."""
+def end_match(matches: Matches[Job, Details], slot: str, job: Job) -> Details | None:
+    """Remove a slot's match with a job. Return its details, or None if there was no such match."""
     jobs = matches.get(slot)
     if jobs is None:
         return None
-    kept = jobs.pop(job, None)
+    details = jobs.pop(job, None)
     if not jobs:
         del matches[slot]
-    return kept
+    return details
 
 
-def match_of_claim(matches: Matches[Job, Kept], slot: str, job: Job | None) -> tuple[str, Job] | None:
-    """Return the match of which a claim is made, of the slot or of the one it was carved from, by its slot and job.
+def match_of_claim(matches: Matches[Job, Details], slot: str, job: Job | None) -> tuple[str, Job] | None:
+    """Return the slot and job of the match that became a claim of this slot. It may be a match of the slot's parent.
 
-    :param job: the job of the pool's own queue that the claim names; None: it names none
+    :param job: the job of the pool's own queue that the claim names, if any
     """
-    for own in matches.get(slot, ()):
-        return slot, own
+    for slot_job in matches.get(slot, ()):
+        return slot, slot_job
     parent = "" if job is None else str(SlotName.parse(slot).parent)
     return (parent, job) if job is not None and job in matches.get(parent, ()) else None
 
 
 def own_job(claim: ClaimMade | ClaimQueued) -> str | None:
-    """Return the job of the pool's own queue that a claim names; None: it names none."""
+    """Return the job of the pool's own queue that a claim names, or None."""
     return None if claim.holder or not claim.job else claim.job

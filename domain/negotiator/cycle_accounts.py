@@ -55,7 +55,7 @@ class CycleSubmitters:
 
     def _make(self, name: str) -> CycleSubmitter:
         state, now, terms = self.state, self.now, self.rules.accounting
-        record = state.submitters.get(name) or Submitter(name, updated=now, counted=now)
+        record = state.submitters.get(name) or Submitter(name, updated=now, counted_until=now)
         real = updated(record, state.priorities_updated_at, now, terms.halflife)
         most = ceiling(record, now)
         return CycleSubmitter(
@@ -76,7 +76,7 @@ class CycleSubmitters:
         priorities = {}
         for name in names:
             record = self.state.submitters[name]
-            used = record.used(self.now) != record.usage_accounted  # even where the priority stays
+            used = record.usage_until(self.now) != record.usage_accounted  # even where the priority stays
             real = self.of(name).real
             if used or real != record.priority:
                 priorities[name] = real

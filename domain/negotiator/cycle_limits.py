@@ -19,9 +19,9 @@ from ..classad.analysis import references_or_empty
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..concurrency_limits import LIMITS, Amount, most, requested_amounts
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
-from ..state.job_limits import evaluated
+from ..state.job_limits import job_concurrency_limits
 from ..state.state import Manager
 from .candidates import Ranks
 from .job_limits import ConcurrencyUse, JobLimits, Latest, Limit
@@ -61,14 +61,14 @@ class CycleLimits(Struct):
     def _read(self, text: str, cluster: Cluster, proc: int) -> JobLimits | None:
         if text[0] == '"' == text[-1] and text.count('"') == 2 and "\\" not in text:
             return self._fixed(text[1:-1])  # nearly all are plain strings: nothing to parse
-        meaning = expression(text)
+        meaning = parse_cached(text)
         if meaning is None:
             return None
         if isinstance(meaning, Literal):
             return self._fixed(meaning.value)
         job = ad_of(cluster.attributes(proc))
         if not references_or_empty(meaning, job).external:
-            return self._fixed(evaluated(job, ClassAd(), self.context))
+            return self._fixed(job_concurrency_limits(job, ClassAd(), self.context))
         name = self.ranks.name_of(LIMITS, meaning, job)
         if name not in self._of_slots:
             self._of_slots[name] = self._by_slots(meaning, job)
@@ -83,7 +83,7 @@ class CycleLimits(Struct):
         """Return what the jobs take for each slot. Evaluates once for slots that the expression cannot tell apart."""
         table = self.pool.table
         first, groups = self._alike(meaning, job)
-        texts = [evaluated(job, table.ad(place), self.context) for place in first.tolist()]
+        texts = [job_concurrency_limits(job, table.ad(place), self.context) for place in first.tolist()]
         numbers: dict[str, int] = {}
         kinds = np.array([numbers.setdefault(one, len(numbers)) if one else -1 for one in texts], np.int64)
         return JobLimits(None, [self._want(text) for text in numbers], kinds[groups].tolist())

@@ -93,7 +93,7 @@ class GroupTurns(Struct):
         """Yield the idle jobs whose slots are already held for them."""
         for number, proc in self.state.claim_ready.values():
             cluster = self.state.clusters.get(number)
-            if cluster is not None and not cluster.local and proc in cluster and cluster.status[proc] == IDLE:
+            if cluster is not None and not cluster.is_local and proc in cluster and cluster.status[proc] == IDLE:
                 yield cluster, proc
 
     def run(self, everyone: Places, rows: Rows, share: Share, ends: Callable[[], bool], context: Context) -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from ..classad import ClassAd, Context, EvaluationError
 from ..classad.analysis import references_or_empty
 from ..requests.idle_jobs import IdleJobs
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import IDLE, Cluster
 from ..state.state import Manager
 
@@ -33,7 +33,7 @@ def _evaluated(text: str, cluster: Cluster, proc: int) -> float:
 @lru_cache(maxsize=1024)
 def _constant(text: str) -> float | None:
     """Return the value of an expression that reads nothing; None: it reads something."""
-    parsed = expression(text)
+    parsed = parse_cached(text)
     if parsed is None:
         return 1.0
     return None if references_or_empty(parsed, ClassAd()).external else _cores(parsed.evaluate(context=Context()))

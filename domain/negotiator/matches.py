@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..decision.draft import Draft
 from ..events import EvaluationRecorded
 from ..ports.messages import PublishReadings, SensorsSay
-from ..ports.sensor_readings import nothing
+from ..ports.sensor_readings import no_readings
 from ..ports.slot_ads import Advertise
 from ..ports.stimuli import Negotiate, NotifyMatch
 from ..requests.match_evidence import ReadsOfKinds, evidence
@@ -46,7 +46,7 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
 
 def _publish(draft: Draft[Manager], whose: str, advertise: Advertise) -> None:
     """Publish the values of the machines' sensors that the cycle may read."""
-    if draft.sense is nothing or not draft.send(SensorsSay()):
+    if draft.sense is no_readings or not draft.send(SensorsSay()):
         return
     seen, caches = seen_by(draft.state, draft.caches, whose, draft.now)
     touched = frozenset(caches.of(PublicAds).stale_machines(draft.state))

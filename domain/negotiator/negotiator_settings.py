@@ -13,9 +13,17 @@ from ..events import Ad
 from ..names import NEGOTIATOR as SOLE
 from ..settings_classes import setting, values
 from ..state.accounting_groups import named_groups
-from ..state.caches import Caches, expression
-from ..state.negotiators import NEGOTIATORS, is_name, wrong
-from ..state.pool_settings import FAMILIES, LONGEST, NEGOTIATOR, NOTHING, PACE, negotiators, unfit
+from ..state.caches import Caches, parse_cached
+from ..state.negotiators import NEGOTIATORS, invalid_negotiators, is_negotiator_name
+from ..state.pool_settings import (
+    CYCLE_TIMES,
+    GROUP_SETTINGS,
+    MAX_SECONDS,
+    NEGOTIATOR,
+    SET_TO_EMPTY,
+    invalid_value,
+    negotiator_kind,
+)
 from ..state.state import Manager
 from .accounting import AccountantSettings, terms
 from .groups.group_tree import AccountingGroup, GroupTree, group_tree
@@ -30,7 +38,7 @@ def _truth(text: str) -> bool:
 
 
 def _meaning(text: str) -> Expression | None:
-    return expression(text) if text.strip() else None
+    return parse_cached(text) if text.strip() else None
 
 
 def _number_in(text: str) -> float:
@@ -107,7 +115,7 @@ _DYNAMIC, _STATIC = "GROUP_QUOTA_DYNAMIC_", "GROUP_QUOTA_"
 def family_of(name: str) -> str:
     """Return the prefix of a setting that exists for each accounting group; empty: it is not such a setting."""
     upper = name.upper()
-    return "" if upper in NEGOTIATOR else next((family for family in FAMILIES if upper.startswith(family)), "")
+    return "" if upper in NEGOTIATOR else next((family for family in GROUP_SETTINGS if upper.startswith(family)), "")
 
 
 def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
@@ -123,7 +131,7 @@ def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
 
 def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
     """Return the settings of each accounting group in GROUP_NAMES, by its name in small letters."""
-    own: dict[str, dict[str, str]] = {prefix: {} for prefix in FAMILIES}
+    own: dict[str, dict[str, str]] = {prefix: {} for prefix in GROUP_SETTINGS}
     for name, value in settings.items():
         prefix = family_of(name)
         if prefix and value.strip():
@@ -145,7 +153,7 @@ def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> Quo
     order, oversubscribes = text("GROUP_SORT_EXPR"), text("NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION").lower()
     is_default = not order.strip() or "".join(order.split()) == NEGOTIATOR["GROUP_SORT_EXPR"].default
     return QuotaRules(
-        None if is_default else expression(order),
+        None if is_default else parse_cached(order),
         oversubscribes == "true" if oversubscribes.strip() else None,
         _truth(text("NEGOTIATOR_USE_WEIGHTED_DEMAND")),
         _truth(text("NEGOTIATOR_STRICT_ENFORCE_QUOTA")),
@@ -161,14 +169,14 @@ def followed(configuration: Configuration, warn: Callable[[str], None] = lambda 
     :raises ConfigError: an invalid value, with its place
     """
     for name in IGNORED_IF_INVALID:
-        if wrong := unfit(name, configuration.get(name)):
+        if problem := invalid_value(name, configuration.get(name)):
             source = configuration.source(name)
             place = f"{source.file}:{source.line}: " if source.line else ""
-            reason = wrong.partition("\n")[0]
+            reason = problem.partition("\n")[0]
             warn(f"{place}{reason}; this is not a valid expression, so the setting is ignored")
     settings = offered(configuration)
-    if any(configuration.source(name).kind != "default" for name in PACE):
-        settings |= {name: _seconds(configuration, name) for name in PACE}
+    if any(configuration.source(name).kind != "default" for name in CYCLE_TIMES):
+        settings |= {name: _seconds(configuration, name) for name in CYCLE_TIMES}
     return settings | _of_several(configuration, settings)
 
 
@@ -178,13 +186,13 @@ def _of_several(configuration: Configuration, shared: Ad) -> Ad:
     :raises ConfigError: an invalid value, or two negotiators with the same slots
     """
     daemons = configuration.get("DAEMON_LIST").replace(",", " ").upper().split()
-    named = tuple(dict.fromkeys(name for name in daemons if is_name(name))) or (SOLE,)
+    named = tuple(dict.fromkeys(name for name in daemons if is_negotiator_name(name))) or (SOLE,)
     if named == (SOLE,):
         return {}
     settings: Ad = {NEGOTIATORS: " ".join(named)}
     for short in named:
         settings |= _of_one(configuration, short, shared)
-    if problem := wrong({**shared, **settings}):
+    if problem := invalid_negotiators({**shared, **settings}):
         raise configuration.error("DAEMON_LIST", problem)
     return settings
 
@@ -198,21 +206,21 @@ def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
         )
     own = configuration.as_local(args[1] if args else name)
     texts = offered(own)
-    paced = any(own.source(each).kind != "default" for each in PACE)
+    paced = any(own.source(each).kind != "default" for each in CYCLE_TIMES)
     if paced:
-        texts |= {each: _seconds(own, each) for each in PACE}
+        texts |= {each: _seconds(own, each) for each in CYCLE_TIMES}
     settings: Ad = {}
     for each in dict.fromkeys((*texts, *shared)):
         text, other = (ad.get(each, _DEFAULTS.get(each, "")) for ad in (texts, shared))
-        if text != other or (each in PACE and each not in shared):
-            settings[f"{name}.{each}"] = text or NOTHING
+        if text != other or (each in CYCLE_TIMES and each not in shared):
+            settings[f"{name}.{each}"] = text or SET_TO_EMPTY
     return settings
 
 
 IGNORED_IF_INVALID: Final = ("GROUP_SORT_EXPR", "NEGOTIATOR_JOB_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT")
 """Expressions that fall back to their defaults if invalid. With any other invalid expression, no negotiator starts.
 HTCondor's does not start with an invalid GROUP_SORT_EXPR either."""
-_DEFAULTS: Final = {name: one.default for name, one in NEGOTIATOR.items()} | PACE
+_DEFAULTS: Final = {name: one.default for name, one in NEGOTIATOR.items()} | CYCLE_TIMES
 _INTERVAL: Final = "NEGOTIATOR_INTERVAL"
 _BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
 """Settings whose default depends on the pool's dialect."""
@@ -232,7 +240,7 @@ def offered(configuration: Configuration) -> Ad:
             settings[name] = text
     for name in configuration.names():
         if prefix := family_of(name):
-            settings[prefix + name[len(prefix) :]] = _told(configuration, name, FAMILIES[prefix])
+            settings[prefix + name[len(prefix) :]] = _told(configuration, name, GROUP_SETTINGS[prefix])
     return settings | _limits(configuration)
 
 
@@ -248,7 +256,7 @@ def _limits(configuration: Configuration) -> Ad:
     limits: Ad = {}
     for name in configuration.names():
         upper = name.upper().removeprefix(_OWN)
-        if upper in NEGOTIATOR or negotiators(upper) != _LIMIT or (upper.endswith(SUFFIX) and is_known(upper)):
+        if upper in NEGOTIATOR or negotiator_kind(upper) != _LIMIT or (upper.endswith(SUFFIX) and is_known(upper)):
             continue
         if configuration.get(upper).strip():
             limits[upper] = _told(configuration, upper, _LIMIT)
@@ -265,18 +273,18 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
     else:
         text = " ".join(configuration.get(name).split())
         if not text and default:
-            text = NOTHING
-    if wrong := unfit(name.upper(), text):
+            text = SET_TO_EMPTY
+    if problem := invalid_value(name.upper(), text):
         if name.upper() in IGNORED_IF_INVALID:
             return default
-        raise configuration.error(name, wrong)
+        raise configuration.error(name, problem)
     return text
 
 
 def _seconds(configuration: Configuration, name: str) -> str:
     """Return a setting that is a time; an interval of 0 would leave no time between cycles."""
-    seconds = configuration.number(name, float(PACE[name]))
-    if not 0 <= seconds < LONGEST or (name == _INTERVAL and not seconds):
+    seconds = configuration.number(name, float(CYCLE_TIMES[name]))
+    if not 0 <= seconds < MAX_SECONDS or (name == _INTERVAL and not seconds):
         least = "more than 0" if name == _INTERVAL else "0 or more"
         message = f"{name} = {_number(seconds)}: use a number of seconds, {least}"
         raise configuration.error(name, message)

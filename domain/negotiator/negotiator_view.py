@@ -32,7 +32,7 @@ def seen_by(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[
     own = accounts_of(state.submitters, negotiator)
     for cluster in state.clusters.values():
         if cluster.submitter not in own:
-            own[cluster.submitter] = Submitter(cluster.submitter, updated=now, counted=now)
+            own[cluster.submitter] = Submitter(cluster.submitter, updated=now, counted_until=now)
     seen = copy(state)
     seen.settings, seen.submitters = negotiators.settings_for(state.settings, name), own
     seen.submitter_changes = ChangeLog.unknown(state.position)

@@ -260,19 +260,19 @@ class Remainders:
 
     def goes_on(self, rest: Remainder) -> bool:
         """Return whether a slot that was cut may be matched again in this cycle."""
-        return rest.carver.consumes or not self.once
+        return rest.carver.has_consumption_policy or not self.once
 
     def cores(self, rest: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
         """Return the weight of a part: its SlotWeight, which is Cpus by default. Under a consumption policy it is the
         decrease of the slot's weight, even if slot weights are not used (HTCondor's match cost)."""
-        consumes = rest.carver.consumes
-        if self.once and weighted and not consumes:
+        has_consumption_policy = rest.carver.has_consumption_policy
+        if self.once and weighted and not has_consumption_policy:
             return self._weight({}, rest) if "SlotWeight" in rest.ad else float(rest.left.get("Cpus", 1))
-        if not weighted and not consumes:
+        if not weighted and not has_consumption_policy:
             return 1.0
         if "SlotWeight" not in rest.ad:
             return float(amounts.get("Cpus", 1))
-        if not consumes:
+        if not has_consumption_policy:
             return self._weight({name: int(amount) for name, amount in amounts.items()}, rest)
         left = {name: int(rest.left[name] - amount) for name, amount in amounts.items()}
         return round((self._weight({}, rest) - self._weight(left, rest)) * 1000) / 1000

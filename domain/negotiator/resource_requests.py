@@ -42,7 +42,7 @@ class Requests:
 
     def __attrs_post_init__(self) -> None:
         self.queues = idle_queues(self.state, self.caches)
-        for number, proc in (*self.state.by_job, *self.state.reserved, *self.state.cooling):
+        for number, proc in (*self.state.by_job, *self.state.reserved, *self.state.cool_downs):
             cluster, busy = self.state.clusters.get(number), self._busy.setdefault(number, set())
             if proc not in busy and cluster is not None and proc in cluster and cluster.status[proc] == IDLE:
                 self._take(cluster, proc)
@@ -50,14 +50,14 @@ class Requests:
 
     def _take(self, cluster: Cluster, proc: int) -> None:
         self.begun.add(cluster.submitter)
-        line = None if cluster.local else self.queues.line_of(cluster, proc)
+        line = None if cluster.is_local else self.queues.line_of(cluster, proc)
         if line is not None:
             self._taken[line] = self._taken.get(line, 0) + 1
 
     def leave_out(self, constraint: Expression, context: Context) -> None:
         """Leave out the jobs for which NEGOTIATOR_JOB_CONSTRAINT is not true."""
         for cluster in self.state.clusters.values():
-            if cluster.counts[IDLE] and not cluster.local:
+            if cluster.status_counts[IDLE] and not cluster.is_local:
                 for proc in self._idle(cluster).tolist():
                     if not _meets(constraint, ad_of(cluster.attributes(proc)), context):
                         self.give(cluster, proc)
@@ -91,7 +91,7 @@ class Requests:
     def _of_differing(self, cluster: Cluster, failed: Container[int]) -> Iterator[Request]:
         """Yield the jobs of a cluster whose jobs differ."""
         likeness, given = self.likeness, self._given(cluster)
-        kinds = likeness.kinds(cluster) if cluster.counts[IDLE] >= _MANY else None
+        kinds = likeness.kinds(cluster) if cluster.status_counts[IDLE] >= _MANY else None
         if kinds is None:
             for proc in idle_procs(cluster, self.state):
                 number = likeness.number(likeness.signature(cluster, proc))

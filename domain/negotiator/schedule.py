@@ -112,7 +112,7 @@ class _Schedule(Struct):
         return max(position, self.memory.position), max(at, self.memory.at)
 
     def _settles_at(self) -> int:
-        return max(self.state.cycles.preempted.get(self.name, 0), self.state.taken_back) + SETTLES
+        return max(self.state.cycles.preempted.get(self.name, 0), self.state.claims_revoked) + SETTLES
 
     def _may_help(self) -> bool:
         """Return whether a cycle may have a different result than the last one: jobs are idle that were not, a slot may
@@ -134,7 +134,7 @@ class _Schedule(Struct):
         """Return whether a cycle is requested before the interval ends."""
         if self.memory.rescheduled or not self._awake():
             return self.memory.rescheduled
-        return self.state.requested > self._last()[0] if self.paced() else self._may_help()
+        return self.state.cycle_requested > self._last()[0] if self.paced() else self._may_help()
 
     def _at_interval(self) -> int | None:
         """Return when the interval ends: jobs wait for slots, or priorities change because submitters use slots. None:
@@ -229,7 +229,9 @@ class CycleSchedules(Struct):
         if self._configured != state.configured or not self._settings:
             self._configured = state.configured
             named = negotiators.names(state.settings)
-            self._settings = {negotiators.short(each): negotiators.settings_for(state.settings, each) for each in named}
+            self._settings = {
+                negotiators.name_in_events(each): negotiators.settings_for(state.settings, each) for each in named
+            }
         for name, settings in self._settings.items():
             yield _Schedule(state, settings, name, self._memory(name), self.asleep)
 

@@ -24,9 +24,9 @@ from ..classad.plans import Plan
 from ..classad.table import SlotTable
 from ..classad.tree import Literal
 from ..events import Clause, Unmatched
-from ..ports.slot_ads import EXPECTED, TOTALLED, Advertise, SlotAds, Snapshot, total_name
+from ..ports.slot_ads import EXPECTED, PAIRS_WITH_TOTAL, Advertise, SlotAds, Snapshot, total_name
 from ..requests.autoclusters import Signature
-from ..state.caches import Caches, expression
+from ..state.caches import Caches, parse_cached
 from ..state.records import Slot
 from ..state.state import Manager
 
@@ -38,7 +38,7 @@ _SINCE = re.compile(r"time\(\) - (\d+)", re.ASCII)
 """How an instant is published (``startd/updates.py``)."""
 _MOVES = frozenset(
     {"mycurrenttime", "keyboardidle", "consoleidle", "cpubusytime", "totaljobruntime", "totaljobsuspendtime",
-     "totalclaimruntime", *(total_name(pair).lower() for pair in TOTALLED)}
+     "totalclaimruntime", *(total_name(pair).lower() for pair in PAIRS_WITH_TOTAL)}
 )  # fmt: skip
 _CLOCKS = ("clockmin", "clockday")
 MOVING = _MOVES.union(
@@ -172,13 +172,13 @@ class PublicAds:
         columns = self.table.columns
         return (self.layout, *[columns[name].version if name in columns else -1 for name in reads])
 
-    def text(self, expression: Expression) -> str:
+    def text(self, parse_cached: Expression) -> str:
         """Return an expression as a text."""
-        known = self.texts.get(id(expression))
-        if known is None or known[0] is not expression:
+        known = self.texts.get(id(parse_cached))
+        if known is None or known[0] is not parse_cached:
             if len(self.texts) > 20_000:
                 self.texts.clear()
-            known = self.texts[id(expression)] = (expression, unparse(expression))
+            known = self.texts[id(parse_cached)] = (parse_cached, unparse(parse_cached))
         return known[1]
 
     # Updates
@@ -283,15 +283,15 @@ class PublicAds:
         m = see.snapshot(slot)
         see.spell(see.ads.names(m))
         matched = slot.name in state.slot_matches
-        self.free[place] = claim is None and slot.waiting is None and not matched and see.ads.is_free(slot)
-        held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
+        self.free[place] = claim is None and slot.queued_claim is None and not matched and see.ads.is_free(slot)
+        held = claim is not None and not matched and slot.queued_claim is None and slot.state == "Claimed"
         self.held[place] = held and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
         self.shared[place] = slot.kind == "partitionable"
         self.counted[place] = slot.kind != "dynamic"
         self.users[place] = -1 if claim is None else self.submitters.setdefault(claim.submitter, len(self.submitters))
         self.ranks[place] = 0.0 if claim is None else claim.rank
-        self.retiring[place] = held and see.ads.retires_for(slot) > 0
-        if self.retiring[place] or see.ads.moves_by_itself(m):
+        self.retiring[place] = held and see.ads.remaining_retirement(slot) > 0
+        if self.retiring[place] or see.ads.changes_over_time(m):
             self._watched[slot.name] = None
         else:
             self._watched.pop(slot.name, None)
@@ -313,11 +313,11 @@ class PublicAds:
             if cell is not None and type(cell) is not Literal:
                 self._learn(cell)
 
-    def _learn(self, expression: Expression) -> None:
+    def _learn(self, parse_cached: Expression) -> None:
         """Note the names that an expression of a slot may read."""
-        if id(expression) not in self._read:
-            self._read.add(id(expression))
-            self._seen |= {name for _, name in mentioned(expression)}
+        if id(parse_cached) not in self._read:
+            self._read.add(id(parse_cached))
+            self._seen |= {name for _, name in mentioned(parse_cached)}
 
     # Columns
 
@@ -368,7 +368,7 @@ class PublicAds:
             return
         clocks = see.ads.moving(m)
         for key, column in moving.items():
-            text = see.ads.public(slot).get(key)
+            text = see.ads.published_ad(slot).get(key)
             since = None if text is None else _SINCE.fullmatch(text)
             clock = clocks.get(key)
             value = see.ads.value(m, key) if text is None else _told(text)
@@ -419,7 +419,7 @@ def _told(text: str) -> int | None:
     """Parse what the owner's own sensor publishes for an attribute that changes with the clock, as an integer."""
     if text.isdecimal():
         return int(text)
-    parsed = expression(text)
+    parsed = parse_cached(text)
     return None if parsed is None else integer(parsed, None, None, Context())
 
 

@@ -16,7 +16,7 @@ from ..decision.draft import Draft, Refusal, answer, check_super_user
 from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
 from ..names import AccountName
 from ..ports.stimuli import DeleteSubmitter, ResetUsage, SetSubmitter
-from ..state.negotiators import negotiator_named, short
+from ..state.negotiators import name_in_events, negotiator_named
 from ..state.records import Submitter
 from ..state.state import Manager
 from ..units import SECOND
@@ -199,7 +199,7 @@ def _whose(draft: Draft[Manager], name: str) -> str:
     :raises Refusal: unknown name, or several negotiators and none is named
     """
     try:
-        return short(negotiator_named(draft.state.settings, name))
+        return name_in_events(negotiator_named(draft.state.settings, name))
     except LookupError as error:
         raise Refusal(str(error)) from None
 

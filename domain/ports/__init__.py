@@ -1,1 +1,1 @@
-"""The ports of the domain: the log, the world, its stimuli and readings, and the effects on it."""
+"""The ports of the domain: the log and the world, stimuli and sensor readings, effects and messages."""

@@ -1,4 +1,4 @@
-"""What a command about jobs did, as the schedd answers it. Imports little: every such command loads it."""
+"""The schedd's answer to a command about jobs. This module imports little, because every such command loads it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 
 class ActionResult(NamedTuple):
-    """What became of some jobs of a cluster, in ranges (none: of the cluster itself): ``done``, or the reason why not
-    (``not found``, ``permission denied``, ``release limit``, or the status that the command does not apply to).
-    ``changes``: what an edit set."""
+    """The result for some jobs of a cluster: ``done``, or the reason for a failure (``not found``, ``permission
+    denied``, ``release limit``, or the status to which the command does not apply). Without ``procs`` it is about the
+    cluster itself. ``changes``: the attributes that an edit set."""
 
     cluster: int
     procs: Sequence[Sequence[int]]
@@ -17,9 +17,9 @@ class ActionResult(NamedTuple):
     changes: Mapping[str, str] = {}
 
     def as_answer(self) -> dict[str, Any]:
-        """Return what the log and a server answer, with its keys in order."""
+        """Return the result as a dict with sorted keys, for the log and the server's clients."""
         return dict(sorted(self._asdict().items()))
 
     def jobs(self) -> Iterator[int]:
-        """Yield the numbers of the processes."""
+        """Yield the process numbers."""
         return (proc for first, last in self.procs for proc in range(first, last + 1))

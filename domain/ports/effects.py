@@ -1,8 +1,7 @@
-"""What is to be done in the world because an event is in the log.
+"""The actions in the world that follow from an event in the log.
 
-An effect is derived from an event and from nothing else, after the append, so that after a crash the same effects are
-derived again; each is keyed by an activation or a backfill client, the log's position of the event that began it, so
-that the world can tell what it has done already.
+Effects are computed from events, after the append, so that they can be computed again after a crash. The key of an
+effect (the position of the first event of an activation or backfill client) lets the world skip what it already did.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ class StartClient(Struct, frozen=True):
 
 
 class Signal(Struct, frozen=True):
-    """``how``: see ``world.How``."""
+    """Signal the processes of an activation or backfill client (``world.How``)."""
 
     key: str
     how: How
 
 
 class Forget(Struct, frozen=True):
-    """The end of an activation is in the log: what the world kept to tell of it may go."""
+    """Delete the record of an activation that has ended: the log has it."""
 
     key: str
 
@@ -61,7 +60,7 @@ class Benchmark(Struct, frozen=True):
 
 
 class Send(Struct, frozen=True):
-    """Send the mail whose event stands at this position."""
+    """Send the mail whose event is at this position."""
 
     mail: int
 
@@ -73,16 +72,16 @@ _ENDINGS: dict[str, How] = {"Held": "hold", "Removed": "remove"}
 _PAUSES: dict[str, How] = {"suspend": "suspend", "continue": "continue"}
 
 
-def ending(state: State, activation: Activation, stop: str) -> How:
-    """How the world is to tell a job to end that was told to so (soft or hard): a job that is held or removed has a
-    signal of its own for that (HoldKillSig, RemoveKillSig)."""
+def how_to_end(state: State, activation: Activation, stop: str) -> How:
+    """Return how to end a job softly or hard (`stop`). A job that is held or removed has a separate signal for that
+    (HoldKillSig, RemoveKillSig)."""
     if stop == "hard":
         return "hard"
     return _ENDINGS.get(state.clusters[activation.cluster].status_of(activation.proc), "soft")
 
 
 def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
-    """The effects of the event at `position`; `state` is the state after the append that it was part of."""
+    """Yield the effects of the event at `position`. `state` is the state after its append."""
     if isinstance(event, JobActivated):
         if not event.deferred:
             yield Start(str(position))
@@ -93,7 +92,7 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
     elif isinstance(event, JobSignalled):
         activation = state.by_job.get((event.cluster, event.proc))
         if activation is not None:
-            yield Signal(activation.key, ending(state, activation, event.how))
+            yield Signal(activation.key, how_to_end(state, activation, event.how))
     elif isinstance(event, JobsTransitioned) and event.row in _PAUSES:
         for first, last in event.procs:
             for proc in range(first, last + 1):

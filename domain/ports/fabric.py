@@ -1,4 +1,4 @@
-"""The fabric carries messages between roles: each draft sends through one."""
+"""The fabric delivers messages between roles. Each draft has one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Sender = TypeVar("Sender", contravariant=True)
 
 
 class Fabric(Protocol[Sender]):
-    """Carries messages from a decision to their receivers, which may be in another process.
+    """Delivers the messages of a decision. The receiver may be in another process.
 
-    The receiver decides on a state and a log of its own, or on the sender's where both are in one log. Before its rule
-    is asked it has emitted the events of the sender's decision so far, as far as it learns them
-    (``fold.evolve.learns``); before the answer is returned, the sender has emitted the receiver's in the same way.
+    The receiver decides with a separate state and log, or with the sender's if both roles share a log. First it emits
+    the events of the sender's decision that its state learns (``fold.evolve.learns``). In the same way, the sender
+    emits the receiver's events before it gets the answer.
     """
 
     def deliver(self, sender: Sender, message: Message[Any] | SlotMessage) -> Any:
-        """Have the receiver of a message decide on it; return its answer.
+        """Have the receiver decide a message. Return its answer.
 
-        :raises Refusal: the receiver refuses it; then all that the decision did is dropped, at the receiver too
+        :raises Refusal: the receiver rejects it; sender and receiver drop the events of this decision
         """
 
     def conclude(self, sender: Sender) -> None:
-        """Send the rest of the decision's events to their receivers, and emit what these decide."""
+        """Send the remaining events of the decision to the receivers, and emit the events that they decide."""

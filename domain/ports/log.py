@@ -1,9 +1,9 @@
-"""What the pool asks of a log: the one place where events are kept, in the order in which they were appended.
+"""The interface of a log: it stores events, in the order in which they were appended.
 
-A log has one **head**: the epoch of its writer, the position of its last event, and the digest of all that was ever
-appended. Each append compares the head with the writer's own and replaces it, in the transaction that stores the
-events: a writer that has been overtaken fails, whatever streams it writes to, and changes nothing. Positions count from
-1 without a gap. An append is durable when the call returns, or nothing happened.
+A log has one **head**: the epoch of its writer, the position of its last event, and the digest of all events. Each
+append compares the head with the writer's copy and replaces it, in the transaction that stores the events. So the
+appends of an overtaken writer fail. Positions count from 1 without a gap. An append is durable when the call returns,
+or it had no effect.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Head(NamedTuple):
-    """Where a log ends. ``digest`` is hexadecimal and covers every event before it. (A tuple, and the events are not
-    imported here: a short command asks for no more than this and the errors.)"""
+    """The end of a log. ``digest`` is hexadecimal and covers all events up to it. (This module does not import the
+    events, because short commands need only this class and the errors.)"""
 
     epoch: int
     position: int
@@ -32,8 +32,7 @@ _REFERENCE: Final = re.compile(rf"([0-9a-f]{{{ID_LENGTH}}})-([1-9][0-9]*)", re.A
 
 
 class LogPosition(NamedTuple):
-    """A position of a log, as everything outside of that log refers to it: ``3f2a9c01d4e5b678-37``. Within the log the
-    position alone is enough. (The text can be a part of a file's name.)"""
+    """A reference to a position from outside its log: ``3f2a9c01d4e5b678-37``. The text is valid in file names."""
 
     log: str  #: the log's id
     position: int
@@ -43,52 +42,94 @@ class LogPosition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what ``str`` has made of a reference. Raise ValueError for any other text."""
-        found = _REFERENCE.fullmatch(text)
-        if found is None:
+        """Parse the text of a reference. Raise ValueError if it is invalid."""
+        match = _REFERENCE.fullmatch(text)
+        if match is None:
             raise ValueError(
                 f"{text!r} is not a reference to a log's position: it needs an id of {ID_LENGTH} hexadecimal digits, "
                 "a hyphen and a position (for example 3f2a9c01d4e5b678-37)"
             )
-        return cls(found[1], int(found[2]))
+        return cls(match[1], int(match[2]))
 
 
 class LogError(PoolbookError):
-    """Something about a log that its user has to know; the text names the log, the rule and the way out."""
+    """Base class of the errors about a log. The message names the log, the rule and the fix.
+
+    >>> try:
+    ...     poolbook.Log.open("missing.db")
+    ... except poolbook.LogError as error:
+    ...     print("no log:", type(error).__name__)
+    no log: LogMissing
+    """
 
 
 class Fenced(LogError):
-    """Another writer has appended since this one read the head: this one must stop, or read on and decide anew."""
+    """Another writer has appended since this one read the head. This one must stop, or read and decide again.
+
+    >>> try:
+    ...     pool.advance(60)
+    ... except poolbook.Fenced:
+    ...     print("another process has taken the log over")
+    """
 
 
 class LogUnavailable(LogError):
-    """The log could not be read or written: a full disk, missing rights, a server that does not answer."""
+    """The log cannot be read or written: the disk is full, access is denied, or the server does not answer.
+
+    >>> try:
+    ...     jobs = log.jobs()
+    ... except poolbook.LogUnavailable as error:
+    ...     print(f"try again later: {error}")
+    """
 
 
 class LogMissing(LogError):
-    """There is no log where one was looked for; ``name`` is how that was called."""
+    """There is no log at ``name``."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(
-            f"there is no log at {name}; look at the name, or start one: `poolbook run job.sub -log {name}`"
-        )
+        super().__init__(f"there is no log at {name}; check the name, or start one: `poolbook run job.sub -log {name}`")
         self.name = name
 
 
 class LogDamaged(LogError):
-    """What is stored is not what was appended."""
+    """The stored log differs from what was appended.
+
+    >>> try:
+    ...     events = list(log.events())
+    ... except poolbook.LogDamaged as error:
+    ...     print(f"restore a backup: {error}")
+    """
 
 
 class LogNewer(LogError):
-    """The log was written by a later version of Poolbook, and holds what this one does not know."""
+    """A later version of Poolbook wrote the log, and this version cannot read it.
+
+    >>> try:
+    ...     jobs = log.jobs()
+    ... except poolbook.LogNewer as error:
+    ...     print(f"upgrade Poolbook: {error}")
+    """
 
 
 class AlreadyServed(LogError):
-    """Another process serves this log, or is writing it."""
+    """Another process serves or writes this log.
+
+    >>> with Pool.open("memory:", pool="a") as pool:
+    ...     try:
+    ...         Pool.open(pool.url)
+    ...     except poolbook.AlreadyServed:
+    ...         print("in use")
+    """
 
 
 class LogClosed(LogError):
-    """The pool or log was closed by this program, which goes on asking it."""
+    """This program called a method of a pool or log that it has closed.
+
+    >>> pool.close()
+    >>> pool.jobs()
+    Traceback (most recent call last):
+    poolbook.LogClosed: ...
+    """
 
 
 class EventStore(Protocol):
@@ -96,27 +137,27 @@ class EventStore(Protocol):
 
     @property
     def head(self) -> Head:
-        """The head as this handle knows it: of its opening, its last append or refresh. Reading goes as far as it."""
+        """The head when this handle was opened, last appended or was refreshed. Reads end there."""
 
     @property
     def id(self) -> str:
-        """The log's id, the same in every copy of the log; empty as long as the log is. Raises as `read`."""
+        """The log's id, which is the same in every copy; empty if the log is empty. Raises the errors of `read`."""
 
     def append(self, events: Sequence[Event], after: int | None = None) -> int:
-        """Store all of `events` or none, durably; return the position of the last. Raises `LogError`: `Fenced` unless
-        the log ends at `after`, the position that they were decided on (None: they depend on no earlier event)."""
+        """Store all events durably, or none; return the position of the last. Raise `Fenced` unless the log ends at
+        `after`, the position on which they were decided (None: they depend on no earlier event)."""
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:
-        """The events behind position `after`, in order, each with its position."""
+        """Yield the events after position `after`, in order, each with its position."""
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """The events of one stream behind position `after`, in order, each with its position in the log."""
+        """Yield the events of one stream after position `after`, in order, each with its position in the log."""
 
     def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:
-        """Become the writer: append a `WriterBegan` with the next epoch, so that every earlier writer fails."""
+        """Become the writer: append a `WriterBegan` with the next epoch, so that earlier writers fail."""
 
     def refresh(self) -> Head:
-        """Read the head anew, as another process may have moved it."""
+        """Read the head again, which another process may have changed."""
 
     def digest_at(self, position: int) -> str | None:
         """Return the digest of the append that ended at `position`; None if none did. Raises as `read`."""

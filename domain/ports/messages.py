@@ -1,9 +1,8 @@
-"""What roles of one pool send each other within a decision (``decision.draft.Draft.send``).
+"""Messages between the roles of one pool, within a decision (``decision.draft.Draft.send``).
 
-A role affects another in no other way. The receiver's rule decides and writes the events that answer; the sender goes
-by what it returns. Of claims and slots the messages are the stimuli of the same meaning (``stimuli.SlotMessage``): the
-pool's own access point and one from outside ask for the same. Here is what only roles of one pool say.
-docs/architecture.md has the table of senders, receivers and answers.
+Roles affect each other only through messages. The receiver's rule emits events and returns an answer. Messages about
+claims are stimuli (``stimuli.SlotMessage``), because access points outside the pool send them, too; this module has
+those that only roles of one pool send. docs/architecture.md lists senders, receivers and answers.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ Answer = TypeVar("Answer")
 
 
 class Message(Struct, Generic[Answer], frozen=True):
-    """What a role sends to another, which answers with an ``Answer``."""
+    """A message whose receiver returns an ``Answer``."""
 
 
-# To the execution point, of a slot
+# To the execution point, about a slot
 
 
 class SlotSeen(NamedTuple):
@@ -34,26 +33,26 @@ class SlotSeen(NamedTuple):
     state_activity: str
     kind: str
     parent: str
-    ad: Mapping[str, str]  #: its own ad, without what the moment makes of it
-    version: int  #: another one when that has changed
-    starts_jobs: bool  #: whether its machine is not shut down
+    ad: Mapping[str, str]  #: its ad, without the attributes that change with time
+    version: int  #: changes with the ad
+    starts_jobs: bool  #: False while its machine is being shut down
 
 
 class ShowSlot(Message[SlotSeen | None], frozen=True):
-    """Show a slot; None: there is none of the name."""
+    """Return a slot; None if there is no slot of this name."""
 
     slot: str
 
 
 class ShowAd(Message[ClassAd], frozen=True):
-    """Give the slot's ad at this moment as a match sees it, with the attributes ``also`` (in small letters)."""
+    """Return the slot's current ad as matching sees it, with ``additional_names`` (in small letters)."""
 
     slot: str
-    also: frozenset[str]
+    additional_names: frozenset[str]
 
 
 class DropMatch(Message[None], frozen=True):
-    """The match of a slot with a job, as 12.3, will not be claimed: the job no longer waits."""
+    """A match of a slot with a job, as 12.3, will not be claimed, because the job is no longer idle."""
 
     slot: str
     job: str
@@ -61,7 +60,7 @@ class DropMatch(Message[None], frozen=True):
 
 
 class VacateClaim(Message[bool], frozen=True):
-    """End the claim, and its job, softly or at once. The answer says whether there is anything to end."""
+    """End the claim and its job, softly or fast. The answer is False if there is nothing to end."""
 
     slot: str
     fast: bool
@@ -69,15 +68,16 @@ class VacateClaim(Message[bool], frozen=True):
 
 
 class PauseJob(Message[bool], frozen=True):
-    """Suspend the job that runs until a request continues it, or continue it (``resume``); False: it is not to be."""
+    """Suspend the running job until a request continues it, or continue it (``resume``). The answer is False if it
+    cannot be."""
 
     slot: str
     resume: bool
 
 
 class EndJob(Message[str], frozen=True):
-    """The last process of the slot's job is gone: its access point is about to log that. The answer is the cause for
-    which its claim was about to end; empty: it was not, or for no reason of its own."""
+    """The last process of the slot's job is gone, and its access point is about to log that. The answer is the cause
+    for which the claim was about to end; empty if it was not, or if the job has no separate cause."""
 
     slot: str
 
@@ -86,7 +86,7 @@ class EndJob(Message[str], frozen=True):
 
 
 class JobPaused(Message[None], frozen=True):
-    """A slot's job was suspended or continued: ``row`` of the job's table, from the status ``source``."""
+    """A slot's job was suspended or continued: the ``row`` in the table of jobs, and the previous status."""
 
     cluster: int
     proc: int
@@ -97,29 +97,30 @@ class JobPaused(Message[None], frozen=True):
 
 
 class HoldJob(Message[Ad | None], frozen=True):
-    """PREEMPT evicts a job whose WANT_HOLD is true: hold it. The answer is None if it was held or does not run; else
-    what its ad will record about the eviction: the job may be spared the hold when it ends, and is only signalled."""
+    """PREEMPT evicts a job whose WANT_HOLD is true: hold the job. The answer is None if it was held or is not running.
+    Otherwise the job is only signalled, because it may not be held in the end; the answer is the eviction's attributes.
+    """
 
     cluster: int
     proc: int
     why: Why
 
 
-# To the execution point, of machines
+# To the execution point, about machines
 
 
 class ShowHost(Message[Ad], frozen=True):
-    """Show the machine on which the pool is, the one with its name or else the first, with the ad of its first slot."""
+    """Return the ad of the machine on which the schedd runs (the machine with its name, or the first one) and of its
+    first slot."""
 
 
 class SensorsSay(Message[bool], frozen=True):
-    """Does any machine's sensor say anything?"""
+    """Return True if a machine's sensors publish attributes."""
 
 
 class PublishReadings(Message[None], frozen=True):
-    """Publish what the machines' sensors say now of these attributes (in small letters), where they have not been
-    published before: a cycle is about to read them. ``touched``: the machines of which something has changed since the
-    last cycle."""
+    """Publish the current sensor readings of these attributes (in small letters) before a cycle reads them.
+    ``touched``: the machines that have changed since the last cycle."""
 
     names: frozenset[str]
     touched: frozenset[str]
@@ -145,13 +146,12 @@ class EndDrain(Message[None], frozen=True):
 
 
 class TellLikeness(Message[SignificantAttributes], frozen=True):
-    """Tell which attributes of jobs count for whether they are alike: it follows from what slots and the negotiator
-    read of jobs."""
+    """Return the significant attributes of jobs, which follow from the expressions of slots and negotiator."""
 
 
 class OpenAccount(Message[float], frozen=True):
-    """A job is submitted or claims a slot for this submitter. The answer is the priority factor with which its account
-    begins; 0 if it has one already."""
+    """A job of this submitter is submitted or claims a slot. The answer is the priority factor of the new account; 0 if
+    the submitter already has one."""
 
     submitter: str
-    negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
+    negotiator: str = ""  #: the negotiator that keeps the account, if there are several

@@ -1,8 +1,7 @@
-"""What the sensors of a machine say at an instant.
+"""The sensor readings of a machine at an instant.
 
-Readings are instants wherever they can be ("the last key was pressed then"), so that time passing is not a reading: a
-policy that asks for KeyboardIdle gets the time since. They are whole with every decision that may need them, and no
-part of the state.
+If possible a reading is an instant (of the last key press), which does not change as time passes: policies compute
+KeyboardIdle from it. Readings are complete for every decision that may need them. They are not part of the state.
 """
 
 from __future__ import annotations
@@ -14,40 +13,38 @@ from attrs import frozen
 
 from ..events import Ad
 
-_NOTHING: Mapping[str, float] = MappingProxyType({})
+_NO_LOADS: Mapping[str, float] = MappingProxyType({})
 _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 _NO_ADS: Mapping[str, Ad] = MappingProxyType({})
 
 
 @frozen
 class Readings:
-    """``last_input`` is the instant (microseconds) of the last key or mouse movement at any terminal or the console,
-    ``last_console`` at the console alone; None: none since the machine joined. ``load`` is the machine's load average
-    over a minute, ``condor_load`` what of it each slot's job makes (TotalLoadAvg, CondorLoadAvg), ``backfill_load``
-    what the machine's backfill client makes. ``attributes`` are further attributes of all its slots as expressions,
-    ``slots`` those of single slots: what the owner's own sensors publish, and disk and swap space."""
+    """The sensor readings of a machine."""
 
     last_input: int | None = None
-    last_console: int | None = None
-    load: float = 0.0
-    condor_load: Mapping[str, float] = _NOTHING
+    """The last keyboard or mouse input at any terminal or the console, in microseconds (None: none since it joined)."""
+    last_console: int | None = None  #: the last input at the console
+    load: float = 0.0  #: the load average of the last minute (TotalLoadAvg)
+    condor_load: Mapping[str, float] = _NO_LOADS  #: the load of each slot's job (CondorLoadAvg)
     attributes: Mapping[str, str] = _NO_TEXTS
-    slots: Mapping[str, Ad] = _NO_ADS
-    backfill_load: float = 0.0
+    """Further attributes of all slots, as expressions: from STARTD_CRON, and disk and swap space."""
+    slots: Mapping[str, Ad] = _NO_ADS  #: such attributes of single slots
+    backfill_load: float = 0.0  #: the load of the machine's backfill client
 
     @property
     def pool_load(self) -> float:
-        """What of the load the pool's own processes make."""
+        """The load of the pool's processes."""
         return sum(self.condor_load.values()) + self.backfill_load
 
 
 NOTHING_READ = Readings()
-"""The readings of a machine without sensors: nobody has touched it, and it has no load."""
+"""The readings of a machine without sensors: no input and no load."""
 
 Sense = Callable[[str], Readings]
-"""The readings of a machine, by its name, at the instant of the decision."""
+"""Returns the readings of a machine, by its name, at the instant of the decision."""
 
 
-def nothing(machine: str) -> Readings:
-    """The senses of a world without sensors."""
+def no_readings(machine: str) -> Readings:
+    """Return the readings of a machine in a world without sensors."""
     return NOTHING_READ

@@ -1,7 +1,6 @@
-"""The slots' ads as their execution points publish them: what a negotiator, or the defragmentation, knows of a slot.
+"""Slot ads as execution points publish them to the negotiator and to condor_defrag.
 
-In one process the startd computes an attribute when it is asked for (``startd.public_ad``), so that an ad costs nothing
-that nobody reads.
+Within one process, the startd computes an attribute only when it is read (``startd.public_ad``).
 """
 
 from __future__ import annotations
@@ -14,82 +13,82 @@ from ..state.caches import Caches
 from ..state.records import Machine, Slot
 
 EXPECTED: Final = frozenset(
-    f"expectedmachine{how}draining{what}" for how in ("graceful", "quick") for what in ("badput", "completion")
+    f"expectedmachine{how}draining{cost}" for how in ("graceful", "quick") for cost in ("badput", "completion")
 )
-"""What a drain of the slot's machine would cost, in small letters. These move by the clock while it has a job."""
-TOTALLED: Final = (
+"""The expected costs of draining the slot's machine, in small letters. They change with time while it has a job."""
+PAIRS_WITH_TOTAL: Final = (
     "Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Matched/Idle", "Claimed/Idle", "Claimed/Busy",
     "Claimed/Suspended", "Claimed/Retiring", "Claimed/Cleaning", "Preempting/Vacating", "Preempting/Killing",
     "Backfill/Idle", "Backfill/Busy", "Backfill/Killing", "Drained/Idle", "Drained/Retiring",
 )  # fmt: skip
-"""The pairs of which a slot's ad tells the total time."""
+"""The states and activities whose total time is in a slot's ad."""
 
 
 def total_name(pair: str) -> str:
-    """Return TotalTimeClaimedBusy for Claimed/Busy."""
+    """Return the name of the attribute with a pair's total time: TotalTimeClaimedBusy for Claimed/Busy."""
     return f"TotalTime{pair.replace('/', '')}"
 
 
 Snapshot = Any
-"""One slot at one instant, as ``SlotAds.snapshot`` returns it and the other methods take it."""
+"""A slot at an instant: ``SlotAds.snapshot`` returns it, other methods take it."""
 
 
 class SlotCarver(Protocol):
     """Computes the resources that jobs take from a partitionable slot."""
 
     @property
-    def consumes(self) -> bool:
-        """Whether the slot has a consumption policy."""
+    def has_consumption_policy(self) -> bool:
+        """True if the slot has a consumption policy."""
 
     def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
         """Return the amounts that a job takes, or None if not enough is ``left``."""
 
 
 class SlotAds(Protocol):
-    """The published ads at one instant. Attributes are asked for by their names in small letters."""
+    """The published ads at an instant. Keys are attributes' names in small letters."""
 
     live: Mapping[str, str]
-    """The attributes that change from moment to moment, each with how it is written."""
+    """The attributes that change with time, each with its spelling."""
 
     def snapshot(self, slot: Slot) -> Snapshot: ...
-    def attribute(self, m: Snapshot, key: str) -> Expression | None:
-        """Return an attribute; None: the slot has none of that name."""
+    def attribute(self, snapshot: Snapshot, key: str) -> Expression | None:
+        """Return an attribute; None if the slot does not have it."""
 
     def ad(self, slot: Slot) -> ClassAd:
-        """Return the whole ad."""
+        """Return the complete ad."""
 
-    def value(self, m: Snapshot, key: str) -> Any:
-        """Return the value of one of the ``live`` attributes; None: the slot has none now."""
+    def value(self, snapshot: Snapshot, key: str) -> Any:
+        """Return the value of one of the ``live`` attributes; None if the slot does not have it now."""
 
-    def public(self, slot: Slot) -> Mapping[str, str]:
-        """Return what was published of the slot's sensors."""
+    def published_ad(self, slot: Slot) -> Mapping[str, str]:
+        """Return the published attributes of the slot's sensors."""
 
-    def names(self, m: Snapshot) -> Set[str]:
-        """Return how the attributes are written that the slot may have besides the ``live`` ones."""
+    def names(self, snapshot: Snapshot) -> Set[str]:
+        """Return the spellings of the attributes that the slot may have, except the ``live`` ones."""
 
     def is_published(self, name: str) -> bool:
         """Return True if an attribute of a slot's own ad is published."""
 
-    def moving(self, m: Snapshot) -> dict[str, Moving]:
-        """Return the attributes that move evenly by the clock."""
+    def moving(self, snapshot: Snapshot) -> dict[str, Moving]:
+        """Return the attributes that are linear functions of time."""
 
-    def moves_by_itself(self, m: Snapshot) -> bool:
-        """Return True if time alone, or a neighbour, may change what the slot says in other ways than ``moving``."""
+    def changes_over_time(self, snapshot: Snapshot) -> bool:
+        """Return True if time, or another slot, may change the ad in ways that ``moving`` does not cover."""
 
     def is_free(self, slot: Slot) -> bool:
-        """Return True if a claim may come to the slot, which nobody has."""
+        """Return True if the slot is unclaimed and can be claimed."""
 
-    def retires_for(self, slot: Slot) -> int:
-        """Return the microseconds that are left of the retirement time of the slot's job; 0 without a job."""
+    def remaining_retirement(self, slot: Slot) -> int:
+        """Return the remaining retirement time of the slot's job, in microseconds; 0 without a job."""
 
     def unclaimed_in_drains(self, machine: Machine) -> int:
         """Return TotalMachineDrainingUnclaimedTime: the core-seconds that its slots spent in Drained."""
 
     def why_not_drained(self, machine: str) -> str:
-        """Return why no drain of the machine can begin; empty: one can."""
+        """Return why no drain of the machine can begin; empty if one can."""
 
     def why_not_canceled(self, machine: str) -> str:
-        """Return why the machine's drain cannot be canceled; empty: it can, or there is none."""
+        """Return why the machine's drain cannot be canceled; empty if it can, or there is none."""
 
     # Partitionable slots
 
@@ -107,4 +106,4 @@ class SlotAds(Protocol):
 
 
 Advertise = Callable[[Any, Caches, int, Context], SlotAds]
-"""Gives the ads of a state's slots at an instant, in microseconds."""
+"""Returns the ads of a state's slots at an instant, in microseconds."""

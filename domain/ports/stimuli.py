@@ -1,7 +1,7 @@
-"""What can come in: each kind of stimulus, with all that its decision needs of the world.
+"""Stimuli: the inputs of decisions, each with everything that its decision needs to know about the world.
 
-``id`` names the stimulus in every event that follows from it. Commands carry the ``user`` who asks; a command whose id
-was answered before is not decided again.
+The resulting events contain the stimulus's ``id``. A command has the ``user`` who sent it; a command whose id was
+answered before is not decided again.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class SlotPlan(Struct, frozen=True):
 
 
 class FoundPool(Stimulus, frozen=True):
-    """Begin a log."""
+    """Create a log."""
 
     name: str
     dialect: str
     uid_domain: str
     version: str
     settings: dict[str, str]
-    log: str = ""  #: the log's id, chosen by whoever makes the log
+    log: str = ""  #: the log's id, chosen by the caller
 
 
 class AddMachine(Stimulus, frozen=True):
@@ -44,7 +44,7 @@ class AddMachine(Stimulus, frozen=True):
 
 
 class RemoveMachine(Stimulus, frozen=True):
-    """Take a machine that runs nothing out of the pool."""
+    """Remove an idle machine from the pool."""
 
     machine: str
 
@@ -57,18 +57,18 @@ class Command(Stimulus, frozen=True):
 
 
 class Submit(Command, frozen=True):
-    """``cluster`` 0: the next number. ``columns`` as ``variants.pack`` makes them; ``file``: what was submitted."""
+    """Submit a cluster of jobs."""
 
-    cluster: int
+    cluster: int  #: its number (0: the next one)
     ad: Ad
     count: int
-    columns: tuple[bytes, ...]
-    file: str = ""
+    columns: tuple[bytes, ...]  #: the attributes that differ between the jobs, from ``proc_ads.pack``
+    file: str = ""  #: the submit file
 
 
 class Selection(Struct, frozen=True):
-    """Which jobs a command means: clusters, single jobs, owners, all, or those that a constraint accepts (also with
-    one of the former, narrowing it)."""
+    """The jobs that a command is about: clusters, single jobs, the jobs of owners, or all jobs. A constraint restricts
+    these, or selects from all jobs."""
 
     clusters: tuple[int, ...] = ()
     jobs: tuple[tuple[int, int], ...] = ()
@@ -78,7 +78,7 @@ class Selection(Struct, frozen=True):
 
 
 class JobCommand(Command, frozen=True):
-    """Do something with jobs. ``action``: its name in the log and in scenarios."""
+    """Act on jobs. ``action`` is the command's name in the log and in scenarios."""
 
     action: ClassVar[str]
     selection: Selection
@@ -95,7 +95,7 @@ class Release(JobCommand, frozen=True):
 
 
 class ReleaseSpooled(JobCommand, frozen=True):
-    """Release jobs whose input files submit -spool has brought, which no other release does."""
+    """Release jobs after submit -spool has transferred their input files. `Release` does not release such jobs."""
 
     action: ClassVar[str] = "spooled"
 
@@ -105,7 +105,7 @@ class Remove(JobCommand, frozen=True):
 
 
 class RemoveNow(JobCommand, frozen=True):
-    """Do not wait any longer for jobs that are being removed."""
+    """Stop waiting for the processes of jobs that are being removed (condor_rm -forcex)."""
 
     action: ClassVar[str] = "remove now"
 
@@ -129,22 +129,21 @@ JOB_COMMANDS: dict[str, type[JobCommand]] = {
 
 
 class RunNow(Command, frozen=True):
-    """Run an idle job at once on what running ones have: these, the ``victims``, are vacated for it."""
+    """Run an idle job immediately on the slots of running jobs: vacate these ``victims`` for it (condor_now)."""
 
     job: tuple[int, int]
     victims: tuple[tuple[int, int], ...]
 
 
 class Edit(Command, frozen=True):
-    """Set attributes of jobs; ``add`` adds to a number instead (``prio +1``). ``own``: others' jobs are passed over,
-    unless a super user asks. ``together``: if any job may not be edited, none is. ``dry``: none is, whatever may be."""
+    """Set attributes of jobs."""
 
     selection: Selection
     changes: Ad
-    add: bool = False
-    own: bool = False
-    together: bool = False
-    dry: bool = False
+    add: bool = False  #: add to a number instead of replacing it (``prio +1``)
+    own: bool = False  #: skip other users' jobs, unless the user is a super user
+    together: bool = False  #: edit no job if one of them may not be edited
+    dry: bool = False  #: only check; edit no job
 
 
 class VacateSlot(Command, frozen=True):
@@ -153,7 +152,7 @@ class VacateSlot(Command, frozen=True):
 
 
 class SuspendClaim(Command, frozen=True):
-    """Suspend what runs on a slot; only ``ContinueClaim`` lets it go on."""
+    """Suspend the job on a slot until ``ContinueClaim``."""
 
     slot: str
 
@@ -163,8 +162,7 @@ class ContinueClaim(Command, frozen=True):
 
 
 class Drain(Command, frozen=True):
-    """Empty a machine of jobs (``DrainBegan`` explains the fields). With ``check``, only if that expression is true for
-    each of its slots."""
+    """Drain a machine (``DrainBegan`` explains the fields). ``check``: an expression that must be true of all slots."""
 
     machine: str
     schedule: str = "Graceful"
@@ -175,48 +173,47 @@ class Drain(Command, frozen=True):
 
 
 class CancelDrain(Command, frozen=True):
-    """End a machine's drain; with ``drain``, only if it is the one of that number."""
+    """End a machine's drain; with ``drain``, only if it has this number."""
 
     machine: str
     drain: int = 0
 
 
 class SetSubmitter(Command, frozen=True):
-    """Set one of ``events.SET`` of a submitter. ``duration``: seconds for which it holds (0: for good); only factor,
-    floor and ceiling can be lent like that. With ``cancel`` such a lease ends now, whatever ``value`` is."""
+    """Set a value of a submitter, one of ``events.SET``."""
 
     submitter: str
     name: str
     value: float = 0.0
-    duration: int = 0
-    cancel: bool = False
-    negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
+    duration: int = 0  #: for how many seconds (0: permanently); only for factor, floor and ceiling
+    cancel: bool = False  #: end a temporary value now, and ignore ``value``
+    negotiator: str = ""  #: the negotiator that keeps the account, if there are several
 
 
 class ResetUsage(Command, frozen=True):
-    """The usage that these submitters have accumulated counts from now on; that of all, if none are named."""
+    """Reset the accumulated usage of these submitters; of all if none is named."""
 
     submitters: tuple[str, ...] = ()
-    negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
+    negotiator: str = ""  #: the negotiator that keeps the accounts, if there are several
 
 
 class DeleteSubmitter(Command, frozen=True):
-    """Forget a submitter: its priority, its usage, and what was set of it."""
+    """Delete a submitter's account: its priority, usage and settings."""
 
     submitter: str
-    negotiator: str = ""  #: in whose accounting, by the name of one of several negotiators
+    negotiator: str = ""  #: the negotiator that keeps the account, if there are several
 
 
 class ShutDown(Command, frozen=True):
-    """End an execution point: ``how`` is Peaceful, Graceful or Fast."""
+    """Shut an execution point down: ``how`` is Peaceful, Graceful or Fast."""
 
     machine: str
     how: str = "Graceful"
 
 
 class Reconfigure(Stimulus, frozen=True):
-    """The machine's configuration was read again: all of its ``settings``, and for each slot its whole ad as the
-    configuration has it (what the pool itself keeps in an ad is left alone)."""
+    """The machine's configuration was read again: all its ``settings``, and the complete ad of each slot (attributes
+    that the pool maintains do not change)."""
 
     machine: str
     settings: Ad
@@ -225,14 +222,13 @@ class Reconfigure(Stimulus, frozen=True):
 
 
 class ConfigurePool(Stimulus, frozen=True):
-    """The negotiator's configuration was read: all ``settings`` that it makes others than the defaults
-    (``negotiation.settings.followed``)."""
+    """The negotiator's configuration was read: all ``settings`` that differ from the defaults."""
 
     settings: Ad
 
 
-# What a slot hears from those who match and hold it: roles of this pool, or holders of claims outside of it. Fields
-# that only roles of this pool fill in say what the event that answers has besides.
+# Messages to a slot, from roles of this pool or from claim holders outside. Some fields are only for roles of this
+# pool: they go into the resulting event.
 
 
 class SlotMessage(Stimulus, frozen=True):
@@ -240,34 +236,28 @@ class SlotMessage(Stimulus, frozen=True):
 
 
 class NotifyMatch(SlotMessage, frozen=True):
-    """The negotiator tells the slot that it was matched: with ``part``, that a dynamic slot of this name is to be
-    carved from it for the job of the ad, and that its dynamic slots ``preempts`` are to go for that."""
+    """The negotiator has matched the slot."""
 
-    part: str = ""
-    ad: Ad = field(default_factory=dict)
-    preempts: tuple[str, ...] = ()
+    dynamic_slot: str = ""  #: the name of a dynamic slot to carve from it (empty: none)
+    ad: Ad = field(default_factory=dict)  #: the ad of the job for which to carve
+    preempts: tuple[str, ...] = ()  #: the dynamic slots to preempt for that
 
 
 class RequestClaim(SlotMessage, frozen=True):
-    """``submitter`` of the access point ``holder`` (empty: the pool's own) wants the slot for a job. From a
-    partitionable one a dynamic slot is carved for it; on one that is claimed, it is a better match, which waits if it
-    ``may_wait``. ``claim``: its id (empty: the startd makes one). ``lease``: seconds. ``preempts``: dynamic slots that
-    go for it.
+    """An access point requests the slot for a job. From a partitionable slot, carve a dynamic slot for it. On a claimed
+    slot, this is a better match."""
 
-    ``limits``: what its match holds of concurrency limits; ``negotiator``: whose match it is. None: the slot's startd
-    works it out, since there is no match."""
-
-    claim: str
-    holder: str
+    claim: str  #: the claim's id (empty: the startd creates one)
+    holder: str  #: the access point (empty: the pool's own)
     submitter: str
     job: str
     ad: Ad
-    lease: int = 0
-    preempts: tuple[str, ...] = ()
-    limits: str | None = None
-    negotiator: str | None = None
+    lease: int = 0  #: in seconds
+    preempts: tuple[str, ...] = ()  #: the dynamic slots to preempt for it
+    limits: str | None = None  #: the concurrency limits of its match (None: no match, so the startd computes them)
+    negotiator: str | None = None  #: the negotiator of its match (None: no match, so the startd finds it)
     cause: str = "claimed"
-    may_wait: bool = True
+    may_wait: bool = True  #: a better match may wait for the current claim to end
 
 
 class FailClaim(SlotMessage, frozen=True):
@@ -275,28 +265,27 @@ class FailClaim(SlotMessage, frozen=True):
 
 
 class WithdrawClaim(SlotMessage, frozen=True):
-    """The better match that waits for the slot is wanted no longer; with ``for_job``, only if it is for this job of the
-    pool's own queue."""
+    """Withdraw the better match that waits for the slot; with ``for_job``, only if it is for this job of the pool's own
+    queue."""
 
     for_job: str = ""
 
 
 class ActivateClaim(SlotMessage, frozen=True):
-    """The holder starts a job on its claim. One of the pool's own queue is ``cluster``.``proc``; ``wanted`` are its
-    JobMachineAttrs, ``expanded`` what its ad was filled in with, ``deferred`` when its processes are to begin."""
+    """The holder starts a job on its claim."""
 
     job: str
     ad: Ad
-    cluster: int = 0
+    cluster: int = 0  #: of a job in the pool's own queue
     proc: int = 0
-    wanted: str = ""
-    expanded: Ad = field(default_factory=dict)
-    deferred: int = 0
+    job_machine_attrs: str = ""  #: its JobMachineAttrs
+    expanded: Ad = field(default_factory=dict)  #: the values of ``$$(...)`` in its ad
+    deferred: int = 0  #: when its processes are to start
 
 
 class DeactivateClaim(SlotMessage, frozen=True):
     """The holder ends its job, and keeps the claim unless ``closing``. ``evidence`` and ``vacated``: see
-    ``JobSignalled``; with ``resumes``, a suspended job is let go on for it."""
+    ``JobSignalled``. ``resumes``: continue a suspended job first."""
 
     fast: bool = False
     closing: bool = False
@@ -307,40 +296,40 @@ class DeactivateClaim(SlotMessage, frozen=True):
 
 
 class ReleaseClaim(SlotMessage, frozen=True):
-    """The holder gives the claim up."""
+    """The holder releases the claim."""
 
     cause: str = "released"
 
 
 class StarterReported(SlotMessage, frozen=True):
-    """The job has ended, and its starter has sent the last report: it cleans up."""
+    """The job has ended; its starter has sent the final report and is cleaning up."""
 
 
 class StarterGone(SlotMessage, frozen=True):
-    """The job's starter is gone, and everything that it started."""
+    """The job's starter and all its processes are gone."""
 
 
 class HolderSilent(SlotMessage, frozen=True):
-    """The claim's holder was last heard of at ``heard`` (microseconds)."""
+    """The claim's holder is silent; it last sent a message at ``heard`` (microseconds)."""
 
     heard: int
 
 
 class HolderHeard(SlotMessage, frozen=True):
-    """The claim's holder, which was silent, is heard again."""
+    """The claim's holder, which was silent, has sent a message."""
 
 
-# What happens by itself
+# Timers and reports from the world
 
 
 class EvaluatePolicies(Stimulus, frozen=True):
-    """The policy of these machines is due: their readings were taken, and are whole in what ``decide`` may sense."""
+    """Evaluate the policies of these machines. Their sensors have just been read."""
 
     machines: tuple[str, ...]
 
 
 class BenchmarksDone(Stimulus, frozen=True):
-    """The benchmarks that the slot ran are done."""
+    """The slot's benchmarks are complete."""
 
     slot: str
     mips: int
@@ -348,7 +337,7 @@ class BenchmarksDone(Stimulus, frozen=True):
 
 
 class BackfillRunning(Stimulus, frozen=True):
-    """The process of the backfill client of this key runs."""
+    """The process of a backfill client is running."""
 
     key: str
     pid: int
@@ -356,8 +345,7 @@ class BackfillRunning(Stimulus, frozen=True):
 
 
 class BackfillEnded(Stimulus, frozen=True):
-    """The backfill client of this key is gone, and all that it started. ``failure``: why it could not be started;
-    ``lost``: no record of its end exists; ``unattended``: it was ended because the pool was gone."""
+    """A backfill client and all its processes are gone."""
 
     key: str
     at: int
@@ -365,46 +353,44 @@ class BackfillEnded(Stimulus, frozen=True):
     signal: int | None = None
     user_cpu: int = 0
     system_cpu: int = 0
-    failure: str = ""
-    lost: bool = False
-    unattended: bool = False
+    failure: str = ""  #: why it could not be started
+    lost: bool = False  #: there is no record of its end
+    unattended: bool = False  #: it was ended because the pool was gone
 
 
 class Negotiate(Stimulus, frozen=True):
-    """Hold a negotiation cycle. ``negotiator``: whose, if there are several (empty: NEGOTIATOR's)."""
+    """Hold a negotiation cycle of ``negotiator`` (empty: NEGOTIATOR)."""
 
     negotiator: str = ""
 
 
 class Defragment(Stimulus, frozen=True):
-    """Look which machines are to be drained, or are to drain no longer."""
+    """Poll the pool for machines to drain, and for drains to cancel."""
 
 
 class ClaimMatches(Stimulus, frozen=True):
-    """The access point claims the slots that it was matched with and activates the claims; jobs of the local universe
-    it starts itself."""
+    """Claim the slots that were matched with the access point's jobs and activate the claims. Start jobs of the local
+    universe."""
 
 
 class FireTimers(Stimulus, frozen=True):
-    """Time has passed: what is due by now happens."""
+    """Carry out the timed actions that are due."""
 
 
 class Transferred(Stimulus, frozen=True):
-    """An activation's files began to move on their ``way``, input, checkpoint (the ``number``-th of it) or output;
-    ``ended``: when they had moved (0: they have not yet), so many files, of so many bytes together; ``failed``: not all
-    could; ``urls``: what plugins moved; ``kept``: they went to the job's spool."""
+    """A file transfer of an activation has begun, or has ended."""
 
     key: str
-    way: str
+    way: str  #: input, checkpoint or output
     began: int
-    ended: int = 0
+    ended: int = 0  #: 0: it has not ended
     files: int = 0
-    size: int = 0
+    size: int = 0  #: in bytes
     listed: int = 0
-    failed: bool = False
-    urls: ByProtocol = ()
-    number: int = 0
-    kept: bool = False
+    failed: bool = False  #: not all files could be transferred
+    urls: ByProtocol = ()  #: the transfers of plugins
+    number: int = 0  #: the checkpoint's number
+    spooled: bool = False  #: the files are in the job's spool
 
 
 class ActivationStarted(Stimulus, frozen=True):
@@ -415,11 +401,10 @@ class ActivationStarted(Stimulus, frozen=True):
 
 
 class ActivationChirped(Stimulus, frozen=True):
-    """A job wrote with condor_chirp: number, kind (set, delayed or note), attribute and text of each,
-    ascending. A number that was told before is told again after a restart."""
+    """A job wrote attributes or notes with condor_chirp. After a restart, earlier writes may be reported again."""
 
     key: str
-    writes: tuple[tuple[int, str, str, str], ...]
+    writes: tuple[tuple[int, str, str, str], ...]  #: ascending number, kind (set, delayed or note), attribute, text
 
 
 class ActivationMeasured(Stimulus, frozen=True):
@@ -432,41 +417,35 @@ class ActivationMeasured(Stimulus, frozen=True):
 
 
 class MailHandled(Stimulus, frozen=True):
-    """The mail whose `MailDue` stands at this position was handed to what sends it; ``failure``: why it was not."""
+    """A mail was handed to the mail program; with ``failure``, it was not."""
 
-    mail: int
+    mail: int  #: the position of its `MailDue`
     failure: str = ""
 
 
 class LeaveQueue(Stimulus, frozen=True):
-    """See which of these jobs, by their clusters, leave the queue: they have come to their end, or something is new of
-    them since, or the time has come to ask again."""
+    """Evaluate which of these finished jobs leave the queue."""
 
     jobs: tuple[tuple[int, Procs], ...]
 
 
 class EvaluateJobPolicies(Stimulus, frozen=True):
-    """Ask the periodic policies of jobs: of those of these clusters that do not run, and of these that do, by cluster
-    and process."""
+    """Evaluate the periodic policies of the jobs of these clusters that are not running, and of these running jobs."""
 
     clusters: tuple[int, ...]
     running: tuple[tuple[int, int], ...] = ()
 
 
 class ScheduleJobs(Stimulus, frozen=True):
-    """See which of these jobs, by their clusters, have missed the time that their schedule gave them: each waits for
-    the next one. ``again``: all of them are given their next time, as when the configuration was read again."""
+    """Give those of these jobs that have missed their scheduled time their next one. ``reschedule_all``: give it to all
+    of them, because the configuration was read again."""
 
     jobs: tuple[tuple[int, Procs], ...]
-    again: bool = False
+    reschedule_all: bool = False
 
 
 class ActivationEnded(Stimulus, frozen=True):
-    """An activation's processes are gone. ``hold_reason``, with HTCondor's code and subcode, if the job is to be held
-    for it: it exceeded a limit, or (``failed``) could not be started. With a VacateReasonCode a failed start is the
-    machine's fault: the job is evicted for that reason. ``lost``: no record of its end exists. ``undelivered``: its
-    files did not all come to where they belong, so it has not ended by itself, whatever its process did;
-    ``protocol``: that of the plugin which failed, if one did; ``core``: the path of its core file (empty: none)."""
+    """An activation's processes are gone."""
 
     key: str
     at: int
@@ -476,11 +455,11 @@ class ActivationEnded(Stimulus, frozen=True):
     system_cpu: int = 0
     resident: int = 0
     disk: int = 0
-    failed: bool = False
-    hold_reason: str = ""
-    hold_code: int = 0
+    failed: bool = False  #: they could not be started
+    hold_reason: str = ""  #: why to hold the job: it exceeded a limit, or could not be started
+    hold_code: int = 0  #: of the hold; a VacateReasonCode: the machine caused the failed start, so evict the job
     hold_subcode: int = 0
-    lost: bool = False
-    undelivered: bool = False
-    protocol: str = ""
-    core: str = ""
+    lost: bool = False  #: there is no record of its end
+    undelivered: bool = False  #: output files are missing, so the job has not completed, whatever its exit code
+    protocol: str = ""  #: the protocol of the plugin that failed
+    core: str = ""  #: the path of its core file (empty: none)

@@ -1,4 +1,4 @@
-"""A timer that runs: each role names its own, and says what happens when one is due."""
+"""Running timers. Each role lists its timers, and acts when one is due."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ class Timer(NamedTuple):
     """Timers are due in this order."""
 
     when: int  #: the instant, in microseconds
-    what: str
-    name: str  #: whose it is
-    job: JobId | None = None  #: of a starter of the pool's own queue: its job
+    kind: str
+    name: str  #: the slot, machine, or other object that it is for
+    job: JobId | None = None  #: the job, for a starter of a job in the pool's own queue

@@ -1,4 +1,4 @@
-"""What the pool asks of the world in which its jobs run: a real machine, or a virtual one."""
+"""The interface of the world in which jobs run: a real machine, or a virtual world."""
 
 from __future__ import annotations
 
@@ -12,13 +12,24 @@ from .sensor_readings import NOTHING_READ, Readings
 from .stimuli import Stimulus
 
 How = Literal["soft", "hold", "remove", "hard", "suspend", "continue"]
-"""What an activation's processes can be told: to end (by the signal that the job has for that, for being held, or for
-being removed), to end at once, to stop, to go on."""
+"""How to signal an activation's processes: end them (with the job's signal for an eviction, a hold or a removal), kill
+them, suspend or continue them."""
 
 
 class Launch(Struct, frozen=True):
-    """All that is needed to start an activation. Ads are as they were when it began, with values as expressions:
-    ``launch.job_ad["Cmd"]`` is ``'"/bin/work"'``, with its quotes."""
+    """A job that a pool starts. `Pool.open` calls the function `behave` with it to find out how the job runs.
+
+    The ads have the attributes at the start of the run, with values as expressions.
+
+    >>> def behave(launch):
+    ...     print(launch.cluster, launch.proc, launch.slot, launch.job_ad["Cmd"])
+    ...     return poolbook.Behaviour(seconds=600)
+    >>> with Pool.open("memory:", user="alice", behave=behave) as pool:
+    ...     pool.add_machine("node1", cpus=4, memory=8192)
+    ...     _ = pool.submit({"executable": "/bin/work"})
+    ...     pool.advance(60)
+    1 0 slot1_1@node1 "/bin/work"
+    """
 
     key: str  #: the activation's id, unique in the log
     cluster: int  #: the job is CLUSTER.PROC
@@ -26,14 +37,14 @@ class Launch(Struct, frozen=True):
     slot: str  #: as slot1_1@node1
     job_ad: Ad
     slot_ad: Ad  #: empty for a job that needs no slot
-    owner: str  #: the user whose job it is
-    most_moved: Ad = field(default_factory=dict)
-    """Those of the settings MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB that are set."""
+    owner: str  #: the job's user
+    transfer_limits: Ad = field(default_factory=dict)
+    """MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB, if they are set."""
 
 
 class ClientLaunch(Struct, frozen=True):
-    """All that is needed to start a machine's backfill client: how it is run (the settings of its system, as
-    Executable), and the ad of the slot for which it is started."""
+    """A backfill client to start: the settings that say how to run it (Executable and others), and the ad of its
+    slot."""
 
     key: str
     slot: str
@@ -42,7 +53,7 @@ class ClientLaunch(Struct, frozen=True):
 
 
 class Mail(Struct, frozen=True):
-    """A mail to be sent; ``key``: the position of its event."""
+    """A mail to send. ``key`` is the position of its event."""
 
     key: int
     to: tuple[str, ...]
@@ -51,48 +62,48 @@ class Mail(Struct, frozen=True):
 
 
 class World:
-    """Where jobs run, and whose clock counts. Instants are microseconds since the epoch, UTC. Nothing happens in this
-    one: a world overrides what it has."""
+    """The place where jobs run, and its clock. Instants are microseconds since the epoch, UTC. This base class does
+    nothing; subclasses override what they support."""
 
     simulated: bool = False
-    """Whether the sensors say the same until ``wait`` returns something: a virtual world's do."""
+    """True if sensor readings change only when ``wait`` returns stimuli, as in a virtual world."""
 
     def now(self) -> int:
         raise NotImplementedError
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
-        """Start activations and backfill clients. One that was started before is not started again."""
+        """Start activations and backfill clients. Skip those that were started before."""
 
     def signal(self, key: str, how: How) -> None:
-        """Make an activation's processes end (soft, hold, remove; hard), stop (suspend) or go on (continue). What is
-        stopped goes on to hear a soft signal."""
+        """End (soft, hold, remove or hard), suspend or continue an activation's processes. Suspended processes still
+        get a soft signal."""
 
     def acknowledge(self, keys: Iterable[str]) -> None:
-        """The log knows how these ended: their records may go."""
+        """Delete the records of these activations: their ends are in the log."""
 
     def wait(self, until: int | None) -> list[Stimulus]:
-        """What happened, waiting for it until the given instant at most; None: as long as something may happen. An
-        empty list: the time is up."""
+        """Wait for stimuli, at most until an instant (None: until nothing more can happen). Return them; an empty list
+        if there were none."""
         return []
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
-        """After a restart: see what became of activations and clients that began before it. Those that run are watched
-        again, those that never began are started, and what ended meanwhile is returned."""
+        """After a restart: watch the activations and clients that are still running, start those that were never
+        started, and return the ends of the others."""
         return []
 
     def sense(self, machine: str) -> Readings:
-        """What the sensors of a machine say now."""
+        """Read a machine's sensors."""
         return NOTHING_READ
 
     def changed_machines(self) -> set[str]:
-        """The machines whose readings have changed since this was asked last; of a simulated world alone."""
+        """Return the machines whose readings have changed since the last call, in a simulated world."""
         return set()
 
     def benchmark(self, slot: str) -> None:
-        """Measure how fast the slot's machine is; ``wait`` returns the result."""
+        """Benchmark the slot's machine; ``wait`` returns the result."""
 
     def send(self, mail: Mail) -> None:
-        """Send a mail; ``wait`` tells whether it could be. It may be one that was sent before a restart."""
+        """Send a mail, perhaps one that was sent before a restart; ``wait`` returns the result."""
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release all resources."""

@@ -19,12 +19,12 @@ from attrs import define, field
 from ..classad import ClassAd, References, parse
 from ..classad.analysis import references_or_empty
 from ..classad.tree import Literal
-from ..state.caches import Caches, expression
+from ..state.caches import Caches, parse_cached
 from ..state.cluster import Cluster
-from ..state.lived_attributes import LIVED
 from ..state.pool_settings import NEGOTIATOR
 from ..state.proc_ads import unpack
 from ..state.records import Slot
+from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import Manager
 
 Signature = tuple[tuple[str, str], ...]
@@ -85,7 +85,7 @@ class _Differing:
     found: dict[tuple[str, ...], Signature] = field(factory=dict)
 
     def holds(self, cluster: Cluster) -> bool:
-        return self.cluster is cluster and self.edits == cluster.edits
+        return self.cluster is cluster and self.edits == cluster.edit_count
 
 
 class SignificantAttributes:
@@ -204,7 +204,7 @@ class SignificantAttributes:
     def words_of(self, cluster: Cluster) -> frozenset[str]:
         """Return a superset of the slot attributes that a cluster's jobs may read: see ``words``."""
         known = self._of_cluster_words.get(cluster.id)
-        edits = cluster.edits
+        edits = cluster.edit_count
         if known is None or known[0] is not cluster or known[1] != edits:
             first = max(0, cluster.next_idle())
             number = self.number(self.signature(cluster, first))
@@ -220,7 +220,7 @@ class SignificantAttributes:
         """Return the autocluster numbers of all jobs of a cluster, by process; None: they cannot be computed at
         once."""
         known = self._columns.get(cluster.id)
-        edits = cluster.edits
+        edits = cluster.edit_count
         if known is not None and known[0] is cluster and known[1] == edits:
             return known[2]
         differing = self._differing.get(cluster.id)
@@ -241,7 +241,7 @@ class SignificantAttributes:
     def signature(self, cluster: Cluster, proc: int) -> Signature:
         """Return the signature of one job."""
         known = self._of_cluster.get(cluster.id)
-        edits = cluster.edits
+        edits = cluster.edit_count
         if known is not None and known[0] is cluster and known[1] == edits:
             return known[2]
         differing = self._differing.get(cluster.id)
@@ -256,8 +256,8 @@ class SignificantAttributes:
         own = {name.lower(): name for name in cluster.variants.names}
         self._of_cluster.pop(cluster.id, None)
         alone = cluster.count == 1
-        edited = seen & cluster.edited
-        lasting = (alone or not edited or _alike_by_edits(cluster, edited, own)) and seen.isdisjoint(LIVED)
+        edited = seen & cluster.edited_names
+        lasting = (alone or not edited or _alike_by_edits(cluster, edited, own)) and seen.isdisjoint(RUNTIME_ATTRIBUTES)
         if lasting and (alone or seen.isdisjoint(own)):
             self._of_cluster[cluster.id] = (cluster, edits, signature)
         elif lasting and all(_plain(cluster.variants.of(proc)[own[name]]) for name in seen & own.keys()):
@@ -327,7 +327,7 @@ def _read(text: str) -> References:
 
 def _settled(text: str) -> bool:
     """Return whether an expression is a plain value, which reads nothing."""
-    meaning = expression(text)
+    meaning = parse_cached(text)
     return meaning is None or isinstance(meaning, Literal)
 
 

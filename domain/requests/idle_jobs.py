@@ -22,7 +22,7 @@ from sortedcontainers import SortedDict, SortedList
 
 from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
-from ..state.pool_settings import limit
+from ..state.pool_settings import job_limit
 from ..state.state import Manager, Queue
 from .autoclusters import SignificantAttributes, significance
 
@@ -52,7 +52,7 @@ def _prio(text: str, unset: float) -> float:
 def plain(cluster: Cluster) -> bool:
     """Return whether all jobs of the cluster have the same priorities."""
     names = {name.lower() for name in cluster.variants.names}
-    return _LOWER.isdisjoint(names) and _LOWER.isdisjoint(cluster.edited)
+    return _LOWER.isdisjoint(names) and _LOWER.isdisjoint(cluster.edited_names)
 
 
 def _idle(cluster: Cluster) -> Iterator[int]:
@@ -71,7 +71,7 @@ def idle_procs(cluster: Cluster, state: Queue) -> Iterator[int]:
 def is_free(cluster: Cluster, proc: int, state: Queue) -> bool:
     """Return whether an idle job waits for a slot."""
     job = cluster.id, proc
-    return job not in state.by_job and job not in state.reserved and job not in state.cooling
+    return job not in state.by_job and job not in state.reserved and job not in state.cool_downs
 
 
 @define(eq=False)
@@ -209,8 +209,8 @@ class IdleQueues:
             cluster = state.clusters.get(number)
             if cluster is None:
                 self._gone(number, likeness)
-            elif cluster.local:
-                self._set_local(number, cluster.submitter, cluster.counts[IDLE] > 0)
+            elif cluster.is_local:
+                self._set_local(number, cluster.submitter, cluster.status_counts[IDLE] > 0)
             else:
                 self._changed(cluster, proc, likeness)
 
@@ -249,14 +249,14 @@ class IdleQueues:
 
     def _changed(self, cluster: Cluster, proc: int, likeness: SignificantAttributes) -> None:
         place = self._places.get(cluster.id)
-        if place is None or place.edits != cluster.edits:
+        if place is None or place.edits != cluster.edit_count:
             if place is not None:
                 self._withdraw(place)
             place = self._places[cluster.id] = _ClusterPlace(
-                cluster, cluster.edits, self._queue(cluster), plain(cluster)
+                cluster, cluster.edit_count, self._queue(cluster), plain(cluster)
             )
             proc = _ALL
-        idle = cluster.counts[IDLE]
+        idle = cluster.status_counts[IDLE]
         if place.together:
             self._settle_together(place, idle, likeness)
         else:
@@ -380,9 +380,9 @@ def room(state: Queue) -> float:
     Jobs that run on slots or have a match count; local universe jobs do not. Lowering the limit does not end jobs:
     claims are released as their jobs end. Source: canSpawnShadow (schedd.cpp) of HTCondor.
     """
-    most = limit(state.settings, "MAX_JOBS_RUNNING")
+    most = job_limit(state.settings, "MAX_JOBS_RUNNING")
     if most is None:
         return inf
     clusters = state.clusters
-    running = {job for job in state.by_job if job[0] in clusters and not clusters[job[0]].local}
+    running = {job for job in state.by_job if job[0] in clusters and not clusters[job[0]].is_local}
     return most - len(running | state.reserved.keys())

@@ -27,10 +27,10 @@ from ..ports.stimuli import (
 from ..requests.autoclusters import Signature, words
 from ..requests.idle_jobs import room, waiting
 from ..requests.match_evidence import ReadsOfKinds, evidence, job_ad
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import hold_reason, vacate_reason
-from ..state.job_limits import evaluated
+from ..state.job_limits import job_concurrency_limits
 from ..state.records import RUNS, Activation
 from ..state.state import AccessPoint
 from .expansion import expanded_by
@@ -172,7 +172,7 @@ def _wants_grace(draft: Draft[AccessPoint], activation: Activation) -> bool:
     """Return whether a held or removed job first gets its soft kill signal: WantGracefulRemoval, or else
     GRACEFULLY_REMOVE_JOBS (BaseShadow::jobWantsGracefulRemoval)."""
     cluster = draft.state.clusters[activation.cluster]
-    wants = expression(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
+    wants = parse_cached(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
     grace = None if wants is None else truth(wants, ad_of(cluster.attributes(activation.proc)), None, draft.context)
     return draft.state.settings.get("GRACEFULLY_REMOVE_JOBS", "true").lower() != "false" if grace is None else grace
 
@@ -189,7 +189,7 @@ def signal(
 ) -> None:
     """Signal a job's processes to end. A soft signal is not repeated, unless ``again``. The access point itself signals
     a job without a slot."""
-    if not draft.state.clusters[activation.cluster].local:
+    if not draft.state.clusters[activation.cluster].is_local:
         draft.send(
             DeactivateClaim(
                 draft.stimulus, activation.slot, how == "hard", False, cause, evidence, vacated or {}, resumes
@@ -221,7 +221,7 @@ def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
     status = cluster.status_of(proc)
     if status not in RUNS:
         return None
-    if cluster.transforms_itself(proc) or draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN"):
+    if cluster.has_evict_transforms(proc) or draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN"):
         return vacate_reason(message.why)
     draft.move_jobs(cluster, ranges([proc]), "hold", "held_by_machine", status, hold_reason(message.why))
     return None
@@ -265,5 +265,5 @@ def takes_the_same(
     holds = draft.state.claims[slot].limits
     if not (limits or holds) or draft.state.settings.get(_CONSIDERS_LIMITS, "true").lower() != "true":
         return True
-    takes = evaluated(job(), draft.send(ShowAd(slot, words(signature))), draft.context) if limits else ""
+    takes = job_concurrency_limits(job(), draft.send(ShowAd(slot, words(signature))), draft.context) if limits else ""
     return takes.lower() == holds.lower()

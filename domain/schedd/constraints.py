@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.allowance import Allowance
 from ..classad.matching import accepts
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
 
 MANY = 500
@@ -109,7 +109,7 @@ def _ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, ClassAd]
     for proc in procs:
         if proc not in cluster:
             continue
-        cohort = cluster.of[proc]
+        cohort = cluster.cohort_of[proc]
         parts = shared.get(cohort)
         if parts is None or cluster.members[cohort] == 1:
             parts = shared[cohort] = _shared_ad(cluster, proc)
@@ -117,7 +117,7 @@ def _ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, ClassAd]
         ad = ClassAd(chained=parent)
         own = cluster.variants.of(proc) if varying else {}
         for name in varying:
-            meaning = expression(own[name]) if own[name] else None
+            meaning = parse_cached(own[name]) if own[name] else None
             if meaning is not None:
                 ad[name] = meaning
         ad["ClusterId"], ad["ProcId"], ad["JobStatus"] = cluster.id, proc, cluster.status[proc]

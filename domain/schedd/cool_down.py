@@ -17,10 +17,10 @@ from ..classad import EvaluationError, unparse
 from ..classad.evidence import truth, unparsed, values_read
 from ..decision.draft import Draft
 from ..events import JobCooledDown, JobExited
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ..state.job_ad import COOL_DOWNS, EXPIRATION, at_exit, parse_whole
-from ..state.pool_settings import seconds_of
+from ..state.job_ad import COOL_DOWNS, EXPIRATION, ad_at_exit, parse_int
+from ..state.pool_settings import schedd_seconds
 from ..state.state import AccessPoint
 from ..units import SECOND
 
@@ -29,10 +29,10 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
     """Return the end of a run with its cool-down; None if it has none."""
     if cluster.universe == SCHEDULER_UNIVERSE:
         return _after_failure(draft, cluster, exited)
-    setting = expression(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
+    setting = parse_cached(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
     if setting is None:
         return None
-    ad = ad_of(at_exit(cluster.attributes(exited.proc), exited) | exited.changes)
+    ad = ad_of(ad_at_exit(cluster.attributes(exited.proc), exited) | exited.changes)
     try:
         value = setting.evaluate(ad, None, draft.context)
     except EvaluationError:
@@ -43,15 +43,15 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
         "SYSTEM_ON_VACATE_COOL_DOWN", unparse(setting), unparsed(value), values_read(setting, ad, None, draft.context)
     )
     cooled = _resting(
-        draft, cluster, exited, max(int(value), seconds_of(draft.state.settings, "SYSTEM_COOLDOWN_DURATION"))
+        draft, cluster, exited, max(int(value), schedd_seconds(draft.state.settings, "SYSTEM_COOLDOWN_DURATION"))
     )
     return replace(cooled, cooled=evidence) if exited.row == "requeue" else replace(cooled, evidence=evidence)
 
 
 def _after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
     """Return the end of a scheduler universe job's run with the cool-down for its exit code."""
-    seconds = seconds_of(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
-    spared = expression(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
+    seconds = schedd_seconds(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
+    spared = parse_cached(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:
         return None
     if spared is not None and truth(spared, ad_of(cluster.attributes(exited.proc)), None, draft.context):
@@ -60,7 +60,7 @@ def _after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExite
 
 
 def _resting(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, seconds: int) -> JobExited:
-    times, until = parse_whole(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
+    times, until = parse_int(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
     return replace(exited, changes=exited.changes | {COOL_DOWNS: str(times + 1), EXPIRATION: str(until)})
 
 

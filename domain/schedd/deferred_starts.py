@@ -27,7 +27,7 @@ def deferral_over(draft: Draft[AccessPoint], activation: Activation) -> None:
         return
     cluster = draft.state.clusters[activation.cluster]
     draft.emit(JobDue(*draft.why("deferral_over"), activation.cluster, activation.proc))
-    seen = None if cluster.local else draft.send(ShowSlot(activation.slot))
+    seen = None if cluster.is_local else draft.send(ShowSlot(activation.slot))
     if seen is not None and seen.state_activity == "Claimed/Suspended":
         draft.move_jobs(cluster, ranges([activation.proc]), "suspend", "suspend", "Running", {})
 
@@ -47,7 +47,7 @@ def _missed(draft: Draft[AccessPoint], activation: Activation) -> bool:
 def _hold(draft: Draft[AccessPoint], activation: Activation) -> None:
     """Hold a job that has missed its time. As with HTCondor's starter, its ad says that it was started."""
     cluster = draft.state.clusters[activation.cluster]
-    if not cluster.local:
+    if not cluster.is_local:
         draft.emit(JobExecuting(*draft.why("deferral_missed"), activation.cluster, activation.proc, 0, ""))
         draft.send(EndJob(activation.slot))
     missed = JobExited(
@@ -55,7 +55,7 @@ def _hold(draft: Draft[AccessPoint], activation: Activation) -> None:
         "evicted", "", "", {**MISSED, **_VACATED},
     )  # fmt: skip
     draft.emit(continue_job(draft, cluster, missed, "hold"))
-    if not cluster.local:
+    if not cluster.is_local:
         job_ended(draft, activation.slot, activation.cluster, reuses=True)
 
 

@@ -16,9 +16,9 @@ from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobExited, JobsEdited
 from ..ports.messages import TellLikeness
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import ON_EVICT, Cluster
-from ..state.job_ad import at_exit
+from ..state.job_ad import ad_at_exit
 from ..state.state import AccessPoint
 from .job_edits import why_not_edit
 from .job_transforms import Applied, Transform, TransformError, TransformMacros, apply, read_transform
@@ -35,7 +35,7 @@ def requests_otherwise(draft: Draft[AccessPoint], cluster: Cluster, exited: JobE
     proc = exited.proc
     kept_changes = {name: text for name, text in exited.changes.items() if not name.startswith("HoldReason")}
     for name in _names(cluster, proc):
-        ad = at_exit(cluster.attributes(proc), exited) | kept_changes
+        ad = ad_at_exit(cluster.attributes(proc), exited) | kept_changes
         transform = _transform(name, cluster.requested_value(proc, f"{BODY}{name}"))
         job = SubmittedJob(ad_of(ad), {}, ad)
         if transform is None or not transform.is_for(job, draft.context):
@@ -55,7 +55,7 @@ def requests_otherwise(draft: Draft[AccessPoint], cluster: Cluster, exited: JobE
 
 
 def _names(cluster: Cluster, proc: int) -> list[str]:
-    names = expression(cluster.requested_value(proc, ON_EVICT) or "undefined")
+    names = parse_cached(cluster.requested_value(proc, ON_EVICT) or "undefined")
     try:
         value = None if names is None else names.evaluate(ad_of(cluster.attributes(proc)), None)
     except EvaluationError:
@@ -65,7 +65,7 @@ def _names(cluster: Cluster, proc: int) -> list[str]:
 
 def _transform(name: str, text: str) -> Transform | None:
     """The transform that a TransformBody_ has; None: it is none."""
-    transform = expression(text or "undefined")
+    transform = parse_cached(text or "undefined")
     try:
         lines = None if transform is None else transform.evaluate(ad_of({}), None)
         return read_transform(name, lines.replace(_SEPARATOR, "\n")) if isinstance(lines, str) else None

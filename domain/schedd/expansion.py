@@ -16,7 +16,7 @@ from ..decision.draft import Draft, ranges
 from ..events import Ad
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from ..state.job_ad import EXPANDED, parse_whole, quoted
+from ..state.job_ad import EXPANDED, parse_int, quoted
 from ..state.state import AccessPoint
 
 MATCH: Final = "MATCH_"
@@ -76,7 +76,7 @@ def expanded_by(
 ) -> Ad | None:
     """Return what a slot's ad fills in; None: it has nothing for it, and the job is held. Most jobs ask for nothing:
     their ads are not put together for it."""
-    edited = cluster.changes(proc) if cluster.edits else {}
+    edited = cluster.changes(proc) if cluster.edit_count else {}
     if not any(asks(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
         return {}
     job = cluster.attributes(proc)
@@ -84,6 +84,6 @@ def expanded_by(
         return expand(job, ad_of(job), ad_of(slot()), draft.context)
     except CannotExpandError as error:
         hold = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
-        hold["NumSystemHolds"] = str(parse_whole(job.get("NumSystemHolds", "")) + 1)
+        hold["NumSystemHolds"] = str(parse_int(job.get("NumSystemHolds", "")) + 1)
         draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", hold)
         return None

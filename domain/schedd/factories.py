@@ -44,7 +44,11 @@ _NOT_RUNNING: Final = tuple(STATUS_NUMBERS[name] for name in ("Idle", "Held"))
 def factory_ad(cluster: Cluster) -> Ad:
     """The ad of a cluster with a factory, as it is for the jobs that are still to come."""
     assert cluster.factory is not None
-    more = {"ClusterId": str(cluster.id), "JobMaterializeNextProcId": str(cluster.factory.made), "JobStatus": "1"}
+    more = {
+        "ClusterId": str(cluster.id),
+        "JobMaterializeNextProcId": str(cluster.factory.materialized),
+        "JobStatus": "1",
+    }
     if cluster.factory.mode == "Paused":
         more |= {PAUSED: "1"}
     return {**cluster.ad, **cluster.factory.changes, **more}
@@ -62,10 +66,10 @@ def materialize(draft: Draft[AccessPoint]) -> None:
         assert cluster.factory is not None
         room = _room(draft, cluster)
         if room > 0:
-            first = cluster.factory.made
+            first = cluster.factory.materialized
             procs = ((first, first + room - 1),)
-            draft.emit(JobsMaterialized(*draft.why("materialized"), number, procs, cluster.begins))
-            if cluster.begins == "Idle" and any(cluster.requested_value(first, name) for name in ATTRIBUTES):
+            draft.emit(JobsMaterialized(*draft.why("materialized"), number, procs, cluster.initial_status))
+            if cluster.initial_status == "Idle" and any(cluster.requested_value(first, name) for name in ATTRIBUTES):
                 schedule(draft, cluster, list(range(first, first + room)))
 
 
@@ -79,7 +83,7 @@ def _room(draft: Draft[AccessPoint], cluster: Cluster) -> int:
     if limit is not None and limit > 0:
         room = min(room, limit - cluster.live)
     if idle is not None and idle >= 0:
-        room = min(room, idle - sum(cluster.counts[number] for number in _NOT_RUNNING))
+        room = min(room, idle - sum(cluster.status_counts[number] for number in _NOT_RUNNING))
     most = most_more(draft.state, cluster)
     return room if most is None else min(room, most)
 

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from ..decision.draft import Draft, ranges
 from ..events import Ad
 from ..state.cluster import Cluster
-from ..state.job_ad import OF_A_HOLD
+from ..state.job_ad import HOLD_ATTRIBUTES
 from ..state.state import AccessPoint
 from .claims import stop
 from .crontab import ATTRIBUTES
@@ -43,8 +43,8 @@ def hold(
 def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
     """Release held jobs for this reason, an expression. Set the next time of jobs with a schedule."""
     for held, group in _by_hold(cluster, procs).items():
-        changes: Ad = {f"Last{name}": text for name, text in zip(OF_A_HOLD, held, strict=True) if text}
-        changes |= dict.fromkeys(OF_A_HOLD, "")
+        changes: Ad = {f"Last{name}": text for name, text in zip(HOLD_ATTRIBUTES, held, strict=True) if text}
+        changes |= dict.fromkeys(HOLD_ATTRIBUTES, "")
         changes["ReleaseReason"] = reason
         draft.move_jobs(cluster, ranges(group), "release", why.cause, "Held", changes, why.evidence)
     if _scheduled(cluster, procs):
@@ -57,13 +57,13 @@ def _by_hold(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[i
     """Group the jobs by hold reason. Jobs with the same history share it, unless the submission gave each its own."""
     groups: dict[tuple[str, ...], list[int]] = {}
     shared: dict[int, list[int]] = {}
-    together = cluster.variants.names.isdisjoint(OF_A_HOLD)
+    together = cluster.variants.names.isdisjoint(HOLD_ATTRIBUTES)
     for proc in procs:
-        mine = shared.get(cluster.of[proc])
+        mine = shared.get(cluster.cohort_of[proc])
         if mine is None:
-            mine = groups.setdefault(tuple(cluster.value(proc, name) for name in OF_A_HOLD), [])
+            mine = groups.setdefault(tuple(cluster.value(proc, name) for name in HOLD_ATTRIBUTES), [])
             if together:
-                shared[cluster.of[proc]] = mine
+                shared[cluster.cohort_of[proc]] = mine
         mine.append(proc)
     return groups
 
@@ -86,5 +86,5 @@ def remove(
 def stop_all(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], why: ActionReason) -> None:
     """Stop the processes of the running jobs among these."""
     state = draft.state
-    for activation in [state.by_job[cluster.id, proc] for proc in state.running(cluster.id, procs)]:
+    for activation in [state.by_job[cluster.id, proc] for proc in state.running_procs(cluster.id, procs)]:
         stop(draft, activation, why.cause, why.evidence, why.vacated)

@@ -28,8 +28,8 @@ from ..ports.stimuli import (
     Vacate,
 )
 from ..state.cluster import Cluster
-from ..state.job_ad import STATUS_NUMBERS, parse_whole, quoted, unquoted
-from ..state.pool_settings import limit, super_users
+from ..state.job_ad import STATUS_NUMBERS, parse_int, quoted, unquoted
+from ..state.pool_settings import job_limit, super_users
 from ..state.records import RUNS
 from ..state.state import AccessPoint
 from .claims import signal
@@ -118,7 +118,7 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
             outcomes += outcomes_of(cluster, spent, "release limit")
             if spent:
                 procs = sorted({*procs}.difference(spent))
-        elif isinstance(command, Hold) and cluster.counts[STATUS_NUMBERS["Held"]]:
+        elif isinstance(command, Hold) and cluster.status_counts[STATUS_NUMBERS["Held"]]:
             firm = [proc for proc in procs if cluster.status_of(proc) == "Held" and is_firm(cluster, proc)]
             outcomes += outcomes_of(cluster, firm, "Held")
             procs = sorted({*procs}.difference(firm))
@@ -158,7 +158,7 @@ class _Jobs(NamedTuple):
 
 
 def _groups(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> list[_Jobs]:
-    running = {*draft.state.running(cluster.id, procs)}
+    running = {*draft.state.running_procs(cluster.id, procs)}
     statuses = bytes(map(cluster.status.__getitem__, procs))
     if statuses.count(statuses[:1]) == len(procs) and not running:
         return [_Jobs(cluster, procs, cluster.status_of(procs[0]), False)] if procs else []
@@ -213,11 +213,11 @@ def spooling(cluster: Cluster, procs: list[int]) -> list[int]:
 
 def _spent(draft: Draft[AccessPoint], user: str, cluster: Cluster, procs: list[int]) -> list[int]:
     """Return the held jobs that were held more than SYSTEM_MAX_RELEASES times: only super users can release them."""
-    most = limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
+    most = job_limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
     if most is None or most < 0 or user in super_users(draft.state.settings):
         return []
     held = (proc for proc in procs if cluster.status_of(proc) == "Held")
-    return [proc for proc in held if parse_whole(cluster.value(proc, "NumHolds")) > most]
+    return [proc for proc in held if parse_int(cluster.value(proc, "NumHolds")) > most]
 
 
 def _remove(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
@@ -241,9 +241,9 @@ def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _Jobs) -> bool:
     suspended jobs."""
     for proc in jobs.procs:
         activation = draft.state.by_job[jobs.cluster.id, proc]
-        if not jobs.cluster.local:
+        if not jobs.cluster.is_local:
             draft.send(VacateClaim(activation.slot, command.fast, "user_vacate"))
-        if jobs.cluster.local or not command.fast:
+        if jobs.cluster.is_local or not command.fast:
             signal(draft, activation, "hard" if command.fast else "soft", "user_vacate")
     return True
 
@@ -258,7 +258,7 @@ def _continue(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bo
 
 def _pause(draft: Draft[AccessPoint], jobs: _Jobs, pairs: tuple[str, ...], resume: bool) -> bool:
     """Suspend or continue the slots of these jobs, if all of them are in a suitable state."""
-    if jobs.cluster.local:
+    if jobs.cluster.is_local:
         return False  # without a slot no startd can suspend it
     slots = [draft.state.by_job[jobs.cluster.id, proc].slot for proc in jobs.procs]
     seen = (draft.send(ShowSlot(slot)) for slot in slots)

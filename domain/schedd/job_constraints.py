@@ -17,7 +17,7 @@ from ..classad.columns import ABSENT, INTEGER, Integers, Kinds
 from ..classad.evidence import CALL, MAKES_NAMES, mentioned
 from ..classad.survey import LEAVERS
 from ..classad.table import SlotTable
-from ..state.caches import expression
+from ..state.caches import parse_cached
 from ..state.cluster import Cluster
 from ..state.proc_ads import unpack
 
@@ -160,7 +160,7 @@ class _Rows:
 
     def _write(self, cluster: Cluster, procs: Procs, name: str, kinds: Kinds, payloads: Integers) -> None:
         """Write the cells of one attribute of a cluster's jobs."""
-        of = np.frombuffer(cluster.of, np.uint32)[procs]
+        of = np.frombuffer(cluster.cohort_of, np.uint32)[procs]
         cohorts = of.tolist() if len(of) < _FEW else np.flatnonzero(np.bincount(of)).tolist()
         for cohort in dict.fromkeys(cohorts):
             rows = np.flatnonzero(of == cohort) if len(of) > 1 else _FIRST
@@ -197,6 +197,6 @@ class _Rows:
         if cell is None:
             if len(text) <= _DIGITS and text.isdecimal() and text.isascii():
                 return INTEGER, int(text)  # as most texts that differ from job to job
-            meaning = expression(text)
+            meaning = parse_cached(text)
             cell = self._cells[text] = _ABSENT if meaning is None else self.table.heap.encode(meaning)
         return cell

@@ -25,9 +25,9 @@ from ..classad.tree import Literal
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobsDeferred
 from ..ports.stimuli import ScheduleJobs
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import IDLE, Cluster
-from ..state.job_ad import DEFERRAL_TIME, parse_whole, quoted
+from ..state.job_ad import DEFERRAL_TIME, parse_int, quoted
 from ..state.state import AccessPoint
 from ..units import SECOND
 from .crontab import ATTRIBUTES, InvalidCronTab, crontab
@@ -65,7 +65,7 @@ def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) 
         except InvalidCronTab as error:
             before: dict[int, list[int]] = {}
             for proc in group:
-                before.setdefault(parse_whole(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
+                before.setdefault(parse_int(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
             for holds, those in before.items():
                 changes = _held(str(error), holds + 1)
                 draft.move_jobs(cluster, ranges(those), "hold", "invalid_schedule", "Idle", changes)
@@ -91,7 +91,7 @@ def _texts(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> tuple[str 
 
 
 def _string(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: str) -> str | None:
-    meaning = expression(text) if text else None
+    meaning = parse_cached(text) if text else None
     if meaning is None:
         return None
     if isinstance(meaning, Literal):
@@ -112,7 +112,7 @@ def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
             continue
         procs = [proc for first, last in several for proc in range(first, min(last, cluster.count - 1) + 1)]
         idle = [proc for proc in procs if cluster.status[proc] == IDLE]
-        again = idle if stimulus.again else [proc for proc in idle if is_past(draft, cluster, proc)]
+        again = idle if stimulus.reschedule_all else [proc for proc in idle if is_past(draft, cluster, proc)]
         schedule(draft, cluster, again)
 
 
@@ -207,7 +207,7 @@ def timed_parts(requirements: str) -> tuple[Expression, ...]:
     """Return the clauses of a conjunction that name the clock."""
     if "time" not in requirements.lower():
         return ()
-    condition = expression(requirements)
+    condition = parse_cached(requirements)
     return () if condition is None else tuple(part for part in clauses(condition) if _names_clock(part))
 
 

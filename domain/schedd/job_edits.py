@@ -19,8 +19,8 @@ from ..events import Ad, JobsEdited
 from ..ports.action_results import ActionResult
 from ..ports.stimuli import Edit
 from ..state.cluster import Cluster
-from ..state.lived_attributes import LIVED
-from ..state.pool_settings import GUARDED, super_users
+from ..state.pool_settings import ATTRIBUTE_LISTS, super_users
+from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import AccessPoint
 from .crontab import ATTRIBUTES
 from .factories import KEPT, PAUSED
@@ -45,7 +45,7 @@ _LISTS: Final = {
     SECURE: ("SECURE_JOB_ATTRS", "SYSTEM_SECURE_JOB_ATTRS"),
 }
 _GROUP: Final = "accountinggroup"
-OWN: Final = LIVED | KEPT | {"globaljobid"}
+OWN: Final = RUNTIME_ATTRIBUTES | KEPT | {"globaljobid"}
 """The attributes, in small letters, that only the pool writes."""
 IDENTITY: Final = frozenset({"clusterid", "procid", "owner", "user"})
 """The attributes that cannot be edited in any configuration."""
@@ -53,12 +53,14 @@ IDENTITY: Final = frozenset({"clusterid", "procid", "owner", "user"})
 
 def guard(name: str, settings: Mapping[str, str]) -> str:
     """Return the guard of an attribute by the settings: immutable, protected or secure; empty: none."""
-    return _guards(tuple(settings.get(each, default) for each, default in GUARDED.items())).get(name.lower(), "")
+    return _guards(tuple(settings.get(each, default) for each, default in ATTRIBUTE_LISTS.items())).get(
+        name.lower(), ""
+    )
 
 
 @lru_cache(maxsize=8)
 def _guards(lists: tuple[str, ...]) -> Mapping[str, str]:
-    texts = dict(zip(GUARDED, lists, strict=True))
+    texts = dict(zip(ATTRIBUTE_LISTS, lists, strict=True))
     guards: dict[str, str] = {}
     for kind, names in _LISTS.items():
         for name in names:
@@ -85,7 +87,7 @@ def why_not_edit(name: str, user: str, settings: Mapping[str, str], *, is_super:
 
 def unsettable(settings: Mapping[str, str]) -> frozenset[str]:
     """Return the attributes, in small letters, that a job may not set: its owner may not edit them either."""
-    guarded = _guards(tuple(settings.get(each, default) for each, default in GUARDED.items()))
+    guarded = _guards(tuple(settings.get(each, default) for each, default in ATTRIBUTE_LISTS.items()))
     return OWN | IDENTITY | {_GROUP} | guarded.keys()
 
 
@@ -163,7 +165,7 @@ def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResu
         if not allowed(draft, command.user, cluster):
             continue
         assert cluster.factory is not None
-        first, last = cluster.factory.made, cluster.count - 1
+        first, last = cluster.factory.materialized, cluster.count - 1
         ((changes, _),) = _edits(command, cluster, [first])
         draft.emit(JobsEdited(*draft.why("user_edit"), cluster.id, ((first, last),), changes))
         paused = next((text for name, text in changes.items() if name.lower() == PAUSED.lower()), "")

@@ -17,9 +17,9 @@ from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..decision.draft import Draft
 from ..events import Ad, JobExited
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
-from ..state.job_ad import at_exit, quoted, vacate_reason
+from ..state.job_ad import ad_at_exit, quoted, vacate_reason
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import Why
 from . import periodic_policy
@@ -42,7 +42,7 @@ class PolicyValue(Struct, frozen=True):
 
 def constant(text: str) -> PolicyValue | None:
     """Return the value of a constant text; None: it has to be evaluated."""
-    meaning = expression(text)
+    meaning = parse_cached(text)
     if not isinstance(meaning, Literal):
         return None
     value = meaning.value
@@ -63,7 +63,7 @@ def _answer(
 
 def _ask(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> PolicyValue:
     """Evaluate a job's policy expression in its ad, and log what it read."""
-    meaning = expression(text)
+    meaning = parse_cached(text)
     if meaning is None:
         return PolicyValue(None, text)
     try:
@@ -87,7 +87,7 @@ class ExitDecision(Struct, frozen=True):
 
 def at_end(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> ExitDecision:
     """Evaluate the policy of a job that has exited."""
-    ad = cache(lambda: ad_of(at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
+    ad = cache(lambda: ad_of(ad_at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
     if concerns(draft.state, cluster):
         decision = periodic_policy.at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
         if decision is not None:

@@ -19,7 +19,7 @@ from ..ports.stimuli import (
     Transferred,
 )
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ..state.job_ad import OF_A_HOLD, parse_whole, quoted, unquoted, vacate_reason
+from ..state.job_ad import HOLD_ATTRIBUTES, parse_int, quoted, unquoted, vacate_reason
 from ..state.records import RUNS, TRANSFER_STEPS, Activation
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import (
@@ -68,7 +68,7 @@ def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited,
     else:
         exited = replace(exited, row=row)
     held, by_code = exited.row == "hold", cluster.universe == SCHEDULER_UNIVERSE
-    if held and cluster.transforms_itself(exited.proc) and requests_otherwise(draft, cluster, exited):
+    if held and cluster.has_evict_transforms(exited.proc) and requests_otherwise(draft, cluster, exited):
         exited = _spared(replace(exited, evidence=0))
     elif by_code or exited.row in AGAIN or (held and not _is_final(cluster, exited)):
         cooled = cool_down(draft, cluster, exited)
@@ -83,13 +83,13 @@ def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited,
 
 def _is_final(cluster: Cluster, exited: JobExited) -> bool:
     """Return whether a hold is one that no cool-down replaces."""
-    by_access_point = parse_whole(exited.changes.get("HoldReasonCode", "")) in BY_THE_ACCESS_POINT
-    return exited.outcome == "exited" or cluster.local or by_access_point or exited.cause == "deferral_missed"
+    by_access_point = parse_int(exited.changes.get("HoldReasonCode", "")) in BY_THE_ACCESS_POINT
+    return exited.outcome == "exited" or cluster.is_local or by_access_point or exited.cause == "deferral_missed"
 
 
 def _spared(exited: JobExited) -> JobExited:
     """Return the end of a run whose job waits again instead of being held."""
-    changes = {name: text for name, text in exited.changes.items() if name not in OF_A_HOLD}
+    changes = {name: text for name, text in exited.changes.items() if name not in HOLD_ATTRIBUTES}
     return replace(exited, row="evict", changes=changes)
 
 
@@ -112,7 +112,7 @@ def transferred(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
     if stimulus.ended and before <= step:
         ended = min(stimulus.ended, draft.now)
         moved = JobTransferEnded(*draft.why(cause), *job, stimulus.way, stimulus.files, stimulus.size)
-        moved = replace(moved, number=stimulus.number, kept=stimulus.kept)
+        moved = replace(moved, number=stimulus.number, kept=stimulus.spooled)
         draft.emit(replace(moved, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended))
 
 
@@ -206,7 +206,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     if begins_unseen and outcome in ("exited", "evicted"):
         # Its start was never reported: the pool was down while it began and ended.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
-    leaving = "" if cluster.local else draft.send(EndJob(activation.slot))
+    leaving = "" if cluster.is_local else draft.send(EndJob(activation.slot))
     exited = JobExited(
         *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
         outcome, "", "", changes,
@@ -216,7 +216,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     if outcome != "exited":
         exited = replace(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited, leaving))
     exited = continue_job(draft, cluster, exited, row)
-    if not row and status != "Removed" and activation.vacated.get("VacateReasonCode") == str(DEACTIVATED.code):
+    if not row and status != "Removed" and activation.vacate_reason.get("VacateReasonCode") == str(DEACTIVATED.code):
         exited = replace(exited, vacates=VACATES_BY_SHADOW)
     if stimulus.core and outcome == "exited":
         core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}
@@ -224,7 +224,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     draft.emit(exited)
     if exited.target == "Idle":
         schedule(draft, cluster, [activation.proc])  # before its claim looks for the next job
-    if not cluster.local:
+    if not cluster.is_local:
         job_ended(draft, activation.slot, activation.cluster, reuses=not _machines_fault(stimulus))
 
 
@@ -238,8 +238,8 @@ def _machines_fault(end: ActivationEnded) -> bool:
 
 def _held_at_its_end(activation: Activation, end: ActivationEnded) -> bool:
     """Return whether a run ends because the machine's policy holds the job at the end of the run."""
-    by_machine = activation.vacated.get("VacateReasonCode") == str(HELD_BY_STARTD)
-    return by_machine and activation.stopped <= end.at
+    by_machine = activation.vacate_reason.get("VacateReasonCode") == str(HELD_BY_STARTD)
+    return by_machine and activation.first_signalled <= end.at
 
 
 def _hold_in(vacated: Ad) -> Ad:
@@ -251,8 +251,8 @@ def _vacated(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, leaving: str
 ) -> Ad:
     """Return the vacate reason for the job's ad. ``leaving``: the cause for which its claim was about to end."""
-    if activation.vacated and exited.outcome == "evicted":
-        return activation.vacated
+    if activation.vacate_reason and exited.outcome == "evicted":
+        return activation.vacate_reason
     return vacate_reason(_why(draft, activation, end, exited, leaving))
 
 
@@ -274,7 +274,7 @@ def _why(
     if status == "Removed":
         return Why(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
     of = "" if status == "Held" else "Last"  # else it was released since
-    code, subcode = (parse_whole(ad.get(f"{of}HoldReason{part}", "")) for part in ("Code", "SubCode"))
+    code, subcode = (parse_int(ad.get(f"{of}HoldReason{part}", "")) for part in ("Code", "SubCode"))
     return Why(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
 
 
@@ -298,8 +298,8 @@ def _verdict(
         (end.failed, "failed", "execution_failed", "hold", held),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
         (end.lost, "lost", "lost", "evict", {}),
-        (_held_at_its_end(activation, end), "evicted", "held_by_machine", "hold", _hold_in(activation.vacated)),
-        (overtaken or 0 < activation.stopped <= end.at, "evicted", "evicted", "evict", {}),
+        (_held_at_its_end(activation, end), "evicted", "held_by_machine", "hold", _hold_in(activation.vacate_reason)),
+        (overtaken or 0 < activation.first_signalled <= end.at, "evicted", "evicted", "evict", {}),
         (True, "exited", "exited", "complete", {}),
     )
     outcome, cause, row, changes = next(case[1:] for case in cases if case[0])

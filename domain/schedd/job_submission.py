@@ -13,9 +13,9 @@ from ..decision.draft import Draft, Refusal, answer, ranges
 from ..events import Ad, ClusterSubmitted
 from ..ports.messages import OpenAccount
 from ..ports.stimuli import Submit
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
-from ..state.job_ad import OF_A_HOLD, count_hold, quoted, seconds, unquoted
+from ..state.job_ad import HOLD_ATTRIBUTES, count_hold, quoted, seconds, unquoted
 from ..state.proc_ads import pack, unpack
 from ..state.state import AccessPoint
 from ..state_machines import dialect_named
@@ -65,7 +65,7 @@ def _named(draft: Draft[AccessPoint], command: Submit, text: str, columns: Mappi
     """Return the name in an AccountingGroup; empty: none."""
     if _STRING.fullmatch(text):
         value: object = unquoted(text)
-    elif (meaning := expression(text) if text else None) is None:
+    elif (meaning := parse_cached(text) if text else None) is None:
         return ""
     else:
         differ = {name.lower(): name for name in columns}
@@ -103,7 +103,7 @@ def hold_too_large(draft: Draft[AccessPoint], cluster: Cluster) -> None:
     if not procs:
         return
     names = frozenset({_OWN.lower(), _SIZE.lower()})
-    names |= attributes_read(filter(None, map(expression, (_OWN, setting))), cluster, procs[0])
+    names |= attributes_read(filter(None, map(parse_cached, (_OWN, setting))), cluster, procs[0])
     for alike in kinds(cluster, procs, names):
         if changes := _too_large(draft, cluster, alike[0], setting):
             draft.move_jobs(cluster, ranges(alike), "hold", "submitted", "Idle", changes)
@@ -112,7 +112,7 @@ def hold_too_large(draft: Draft[AccessPoint], cluster: Cluster) -> None:
 def _too_large(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: str) -> Ad:
     """Return the changes of a job's ad if it is held; empty: it is not."""
     ad = ad_of(cluster.attributes(proc))
-    expressions = (expression(text) for text in (_OWN, setting, _SIZE))
+    expressions = (parse_cached(text) for text in (_OWN, setting, _SIZE))
     own, of_all, size = (None if each is None else integer(each, ad, None, draft.context) for each in expressions)
     limit = of_all if own is None else own
     if limit is None or limit < 0 or size is None or size <= limit:
@@ -216,14 +216,14 @@ def _held_from_the_start(
     hold attributes of their ads."""
     if "JobStatus" not in columns:
         return command.ad, command.columns, []
-    ad = {name: text for name, text in command.ad.items() if name not in OF_A_HOLD}
-    rest = {name: texts for name, texts in columns.items() if name not in ("JobStatus", *OF_A_HOLD)}
+    ad = {name: text for name, text in command.ad.items() if name not in HOLD_ATTRIBUTES}
+    rest = {name: texts for name, texts in columns.items() if name not in ("JobStatus", *HOLD_ATTRIBUTES)}
     groups: dict[tuple[str, ...], list[int]] = {}
     for proc, status in enumerate(columns["JobStatus"]):
         if status == "5":
-            hold = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in OF_A_HOLD]
+            hold = [columns[name][proc] if name in columns else command.ad.get(name, "") for name in HOLD_ATTRIBUTES]
             groups.setdefault(tuple(hold), []).append(proc)
-    known = (dict(zip(OF_A_HOLD, hold, strict=True)) for hold in groups)
+    known = (dict(zip(HOLD_ATTRIBUTES, hold, strict=True)) for hold in groups)
     said_ones = [{name: text for name, text in one.items() if text not in ("", "undefined")} for one in known]
     changes = [(_INITIALLY_HELD if one.get("HoldReasonCode") == _ON_HOLD else {}) | one for one in said_ones]
     return {**ad, "JobStatus": "1"}, pack(rest), list(zip(changes, groups.values(), strict=True))
@@ -256,7 +256,7 @@ def _check(command: Submit) -> Mapping[str, Sequence[str]]:
         if all(map(_PLAIN.fullmatch, texts)):
             continue
         for text in texts:
-            if not _PLAIN.fullmatch(text) and expression(text) is None:
+            if not _PLAIN.fullmatch(text) and parse_cached(text) is None:
                 raise Refusal(f"{name} = {text[:200]}: this is no ClassAd expression")
     return columns
 

@@ -29,7 +29,7 @@ from ..macros.functions import FUNCTIONS
 from ..macros.lines import Lines
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition, Macros
-from ..state.caches import expression
+from ..state.caches import parse_cached
 from .submitted_job import SubmittedJob
 
 
@@ -48,7 +48,7 @@ class Transform(Struct, frozen=True):
         """Return whether the transform's REQUIREMENTS are true for the job; undefined or a string is not true."""
         if not self.requirements:
             return True
-        requirements = expression(self.requirements)
+        requirements = parse_cached(self.requirements)
         value = None if requirements is None else job.evaluated(requirements, context)
         return isinstance(value, bool | int | float) and bool(value)
 
@@ -172,7 +172,7 @@ def apply(
     """
     done = Applied(transform.name)
     if transform.requirements and note:
-        requirements = expression(transform.requirements)
+        requirements = parse_cached(transform.requirements)
         assert requirements is not None
         done.evaluations.append(_evaluation("", requirements, job.evaluated(requirements, context), job, context))
     conditions = Conditions(macros, _VERSION)

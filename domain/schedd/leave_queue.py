@@ -16,9 +16,9 @@ from ..decision.draft import Draft, context_at, ranges
 from ..events import Event, JobExited, JobsEdited, JobsTransitioned, Procs
 from ..ports.stimuli import LeaveQueue
 from ..state.agenda import Agenda
-from ..state.caches import ad_of, expression
-from ..state.cluster import MANY_RANGES, OVER, Cluster
-from ..state.job_ad import STATUS_NAMES, TERMINAL, parse_whole
+from ..state.caches import ad_of, parse_cached
+from ..state.cluster import FINISHED, MANY_RANGES, Cluster
+from ..state.job_ad import STATUS_NAMES, TERMINAL, parse_int
 from ..state.job_procs import job_procs
 from ..state.state import AccessPoint
 from ..units import SECOND
@@ -30,7 +30,9 @@ ASKED_EVERY = 60 * SECOND
 
 def staying(state: AccessPoint) -> Jobs:
     """Return all jobs that have ended and are still in the queue."""
-    everything = ((cluster, ((0, cluster.count - 1),)) for cluster in state.clusters.values() if cluster.over)
+    everything = (
+        (cluster, ((0, cluster.count - 1),)) for cluster in state.clusters.values() if cluster.has_finished_jobs
+    )
     found = ((cluster.id, ranges(_over(state, cluster, procs))) for cluster, procs in everything)
     return tuple((number, procs) for number, procs in found if procs)
 
@@ -40,12 +42,12 @@ def _over(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
     if len(procs) >= MANY_RANGES:
         from ..state import many_jobs
 
-        ended = many_jobs.in_status(cluster.status, procs, OVER)
+        ended = many_jobs.procs_in_status(cluster.status, procs, FINISHED)
     else:
         status = cluster.status
         everyone = (range(first, min(last, cluster.count - 1) + 1) for first, last in procs)
-        ended = [proc for some in everyone for proc in some if status[proc] in OVER]
-    running = {*state.running(cluster.id, ended)}
+        ended = [proc for some in everyone for proc in some if status[proc] in FINISHED]
+    running = {*state.running_procs(cluster.id, ended)}
     return [proc for proc in ended if proc not in running] if running else ended
 
 
@@ -77,7 +79,7 @@ def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int 
     """Return when a job that stays in the queue is evaluated again if nothing happens to it; None if time does not
     change its answer. Where the change can be predicted, this follows from the job alone, so that a pool that folds its
     log again plans the same instant: an edit, or an earlier evaluation, does not put it off."""
-    meaning = expression(cluster.requested_value(proc, LEAVE))
+    meaning = parse_cached(cluster.requested_value(proc, LEAVE))
     if meaning is None or constant_wish(cluster, proc) is not None:
         return None
     change = next_change(meaning, ad_of(cluster.attributes(proc)), None, context)
@@ -85,7 +87,7 @@ def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int 
         return None
     if change is POLL:
         return now + ASKED_EVERY
-    ended = parse_whole(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
+    ended = parse_int(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
     return max(ended + ASKED_EVERY, change * SECOND)
 
 
@@ -101,9 +103,9 @@ class StayingJobs:
         for number, procs in staying(state):
             cluster = state.clusters[number]
             for proc in _members(procs):
-                since = parse_whole(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
+                since = parse_int(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
                 context = context_at(state, since, zone, allowance)
-                self._agenda.note((number, proc), asked_again(cluster, proc, since, context))
+                self._agenda.schedule((number, proc), asked_again(cluster, proc, since, context))
 
     def asked(self, draft: Draft[AccessPoint], jobs: Jobs) -> None:
         """Plan the next evaluation of the jobs that were just evaluated and are still in the queue."""
@@ -114,11 +116,11 @@ class StayingJobs:
                 due = None
                 if cluster is not None and proc in cluster:
                     due = asked_again(cluster, proc, draft.now, context)
-                self._agenda.note((number, proc), due)
+                self._agenda.schedule((number, proc), due)
 
     def next(self) -> int | None:
         """Return the first instant at which a job is due."""
-        return self._agenda.next()
+        return self._agenda.next_due()
 
     def due(self, now: int) -> Jobs:
         """Return the jobs that are due now."""
@@ -145,7 +147,7 @@ def to_be_asked(state: AccessPoint, events: Iterable[Event]) -> Jobs:
             continue
         number, procs = job_procs(event) or (0, ())
         cluster = state.clusters.get(number)
-        if cluster is not None and cluster.over:
+        if cluster is not None and cluster.has_finished_jobs:
             jobs.setdefault(number, []).append(procs)
     return tuple((number, _union(parts)) for number, parts in jobs.items())
 

@@ -22,10 +22,10 @@ from ..decision.draft import Draft
 from ..events import JobActivated
 from ..ports.messages import ShowHost, TellLikeness
 from ..requests.idle_jobs import idle_procs, queues_of
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
-from ..state.pool_settings import STARTS, limit
+from ..state.pool_settings import START_SETTINGS, job_limit
 from ..state.records import RUNS
 from ..state.state import AccessPoint
 from .expansion import expanded_by
@@ -61,7 +61,7 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
 def next_look(state: AccessPoint, now: int) -> int | None:
     """When the time alone may let another job begin; None: it does not. Requirements that name the clock are
     ``job_deferral``'s."""
-    if not state.idle_local or not any(_names_clock(_start(state, universe)) for universe in STARTS):
+    if not state.idle_local or not any(_names_clock(_start(state, universe)) for universe in START_SETTINGS):
         return None
     return (now // INTERVAL + 1) * INTERVAL
 
@@ -77,11 +77,11 @@ class _Gate:
     def __init__(self, draft: Draft[AccessPoint]) -> None:
         self._draft, self._ad = draft, schedd_ad(draft.state, draft.send(ShowHost()))
         self._knows_machine = all(name in self._ad for name in HARDWARE)
-        self._starts = {universe: _start(draft.state, universe) for universe in STARTS}
+        self._starts = {universe: _start(draft.state, universe) for universe in START_SETTINGS}
         read = {universe: references_or_empty(start, self._ad).external for universe, start in self._starts.items()}
         self._for_all = {universe: not names for universe, names in read.items()}
         """The universes of whose jobs none is read: if it is false of one, it is of all."""
-        self._most_of_owner = limit(draft.state.settings, "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") or 0
+        self._most_of_owner = job_limit(draft.state.settings, "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") or 0
         self._of_owner: Counter[str] | None = None
 
     def let_in(self, cluster: Cluster) -> Iterator[int]:
@@ -105,7 +105,7 @@ class _Gate:
 
     def evidence(self, cluster: Cluster, proc: int) -> int:
         """Where the log has the expression that let a job in; 0: HTCondor's default did, or one that reads nothing."""
-        setting, _ = STARTS[cluster.universe]
+        setting, _ = START_SETTINGS[cluster.universe]
         if setting not in self._draft.state.settings:
             return 0
         start, context = self._starts[cluster.universe], self._draft.context
@@ -135,7 +135,7 @@ class _Gate:
             self._of_owner = Counter()
             for each in state.clusters.values():
                 if each.universe == SCHEDULER_UNIVERSE:
-                    running = sum(each.counts[STATUS_NUMBERS[name]] for name in RUNS)
+                    running = sum(each.status_counts[STATUS_NUMBERS[name]] for name in RUNS)
                     self._of_owner[state.owner(each)] += running
         return self._of_owner[state.owner(cluster)]
 
@@ -149,8 +149,8 @@ class _Gate:
 
 
 def _start(state: AccessPoint, universe: str) -> Expression:
-    setting, default = STARTS[universe]
-    meaning = expression(state.settings.get(setting) or default)
+    setting, default = START_SETTINGS[universe]
+    meaning = parse_cached(state.settings.get(setting) or default)
     assert meaning is not None
     return meaning
 
@@ -161,6 +161,6 @@ def _requirements(cluster: Cluster, procs: list[int]) -> Iterator[Expression]:
     for text in dict.fromkeys(
         cluster.requested_value(proc, "Requirements") for proc in (procs[:1] if together else procs)
     ):
-        meaning = expression(text) if text else None
+        meaning = parse_cached(text) if text else None
         if meaning is not None:
             yield meaning

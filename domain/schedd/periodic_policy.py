@@ -25,10 +25,10 @@ from ..classad.unparse import unparse_old
 from ..decision.draft import Draft
 from ..events import Ad
 from ..ports.stimuli import EvaluateJobPolicies
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
-from ..state.job_ad import STATUS_NUMBERS, hold_reason, parse_whole, quoted, vacate_reason
-from ..state.pool_settings import limit, names_in
+from ..state.job_ad import STATUS_NUMBERS, hold_reason, parse_int, quoted, vacate_reason
+from ..state.pool_settings import job_limit, listed_names
 from ..state.records import RUNS
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import DEACTIVATED, Why
@@ -143,13 +143,13 @@ def questions(state: AccessPoint) -> list[Question]:
 
 def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
     """Return the settings with expressions of one access point policy, in the order of evaluation."""
-    named = [f"{policy.setting}_{name}" for name in names_in(settings, f"{policy.setting}_NAMES")]
+    named = [f"{policy.setting}_{name}" for name in listed_names(settings, f"{policy.setting}_NAMES")]
     return [name for name in (*named, policy.setting) if settings.get(name, "").strip()]
 
 
 def concerns(state: AccessPoint, cluster: Cluster) -> bool:
     """Return whether there is any policy for the cluster's jobs."""
-    if cluster.has_any(_OWN_NAMES):
+    if cluster.has_any_attribute(_OWN_NAMES):
         return True
     return not _SETTINGS.isdisjoint(state.settings) and any(system_names(state.settings, policy) for policy in _SYSTEMS)
 
@@ -181,9 +181,9 @@ def _waiting(state: AccessPoint, clusters: Sequence[int]) -> Iterator[_Group]:
         cluster = state.clusters.get(number)
         if cluster is None:
             continue
-        runs = () if cluster.local else running[number]
+        runs = () if cluster.is_local else running[number]
         for status, byte in STATUS_NUMBERS.items():
-            if not cluster.counts[byte] or status == "Removed" or (status in RUNS and not cluster.local):
+            if not cluster.status_counts[byte] or status == "Removed" or (status in RUNS and not cluster.is_local):
                 continue
             procs = [proc for proc in cluster.procs(byte.__eq__) if proc not in runs]
             if procs:
@@ -194,7 +194,7 @@ def _running(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iterator[_G
     """Yield the jobs with processes that no policy is already ending (their shadow no longer evaluates)."""
     for number, proc in jobs:
         activation, cluster = state.by_job.get((number, proc)), state.clusters.get(number)
-        if activation is not None and cluster is not None and activation.executing and not activation.vacated:
+        if activation is not None and cluster is not None and activation.executing and not activation.vacate_reason:
             status = cluster.status_of(proc)
             if status in RUNS:
                 yield _Group(cluster, status, [proc])
@@ -238,7 +238,7 @@ def _texts(question: Question, group: _Group) -> Iterator[tuple[str, _Group]]:
 
 def _fired(draft: Draft[AccessPoint], question: Question, text: str, groups: list[_Group]) -> list[list[int]]:
     """Return the jobs of each group for which the expression is true and the policy may act."""
-    condition = expression(text) if text else None
+    condition = parse_cached(text) if text else None
     if condition is None:
         return [[] for _ in groups]
     if isinstance(condition, Literal):
@@ -266,12 +266,12 @@ def _bearing(draft: Draft[AccessPoint], policy: Policy, group: _Group, procs: li
     procs = [proc for proc in procs if cluster.value(proc, "HoldReasonCode") != SPOOLING]
     if policy.row != "release":
         return procs
-    most = limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
+    most = job_limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
     return [
         proc
         for proc in procs
         if cluster.value(proc, "HoldReasonCode") != HELD_BY_USER
-        and (most is None or most < 0 or parse_whole(cluster.value(proc, "NumHolds")) < most)
+        and (most is None or most < 0 or parse_int(cluster.value(proc, "NumHolds")) < most)
     ]
 
 
@@ -282,7 +282,7 @@ def policy_ad(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> ClassAd
 
 def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
     """Return the ad with the current run's time added to RemoteWallClockTime (BaseUserPolicy::updateJobTime)."""
-    began = parse_whole(ad.get("ShadowBday", ""))
+    began = parse_int(ad.get("ShadowBday", ""))
     if not began:
         return dict(ad)
     try:
@@ -305,13 +305,13 @@ class PolicyAction(Struct, frozen=True):
 
 def verdict(draft: Draft[AccessPoint], question: Question, text: str, own: str, ad: ClassAd) -> PolicyAction:
     """Return the reason for an expression that is true. ``text``: the expression; ``own``: the job's attribute."""
-    condition, policy = expression(text), question.policy
+    condition, policy = parse_cached(text), question.policy
     assert condition is not None
     evidence = 0
     if not isinstance(condition, Literal):
         value = unparsed(_value(condition, ad, draft))
         evidence = draft.note(question.name, unparse(condition), value, values_read(condition, ad, None, draft.context))
-    shown = expression(own) if policy.attribute else None
+    shown = parse_cached(own) if policy.attribute else None
     limit = None if shown is None else integer(shown, ad, None, draft.context)
     default = policy.words.format(
         name=policy.attribute or policy.setting,
@@ -339,9 +339,9 @@ def _extra(draft: Draft[AccessPoint], question: Question, part: str) -> Expressi
     for example)."""
     if question.policy.attribute:
         name = question.policy.reason if part == "_REASON" else question.policy.subcode
-        return expression(name) if name else None
+        return parse_cached(name) if name else None
     text = draft.state.settings.get(f"{question.name}{part}", "")
-    return expression(text) if text.strip() else None
+    return parse_cached(text) if text.strip() else None
 
 
 def _value(meaning: Expression, ad: ClassAd, draft: Draft[AccessPoint]) -> object:
@@ -364,7 +364,7 @@ def _act(draft: Draft[AccessPoint], question: Question, text: str, group: _Group
     """Act on the jobs that the policy is true for; jobs that are alike in what it reads share one action."""
     cluster, policy, status = group.cluster, question.policy, group.status
     reads = [
-        one for one in (expression(text), *(_extra(draft, question, part) for part in ("_REASON", "_SUBCODE"))) if one
+        one for one in (parse_cached(text), *(_extra(draft, question, part) for part in ("_REASON", "_SUBCODE"))) if one
     ]
     alike: dict[PolicyAction, list[int]] = {}
     for procs in kinds(cluster, group.procs, attributes_read(reads, cluster, group.procs[0])):
@@ -379,7 +379,7 @@ def _act(draft: Draft[AccessPoint], question: Question, text: str, group: _Group
             stop_all(draft, cluster, procs, ActionReason(policy.cause, action.evidence, changed))
             continue
         why = ActionReason(
-            policy.cause, action.evidence, vacate_reason(DEACTIVATED) if runs and not cluster.local else {}
+            policy.cause, action.evidence, vacate_reason(DEACTIVATED) if runs and not cluster.is_local else {}
         )
         if policy.row == "hold":
             hold(draft, cluster, procs, status, changed, why)
@@ -397,7 +397,7 @@ def at_end(
         policy = question.policy
         own = cluster.requested_value(proc, policy.attribute) if policy.attribute else ""
         text = question.text if not policy.attribute else own and (question.text or own)
-        condition = expression(text) if text and policy.row != EVICT and status in policy.statuses else None
+        condition = parse_cached(text) if text and policy.row != EVICT and status in policy.statuses else None
         if condition is not None and meets(condition, ad, draft.context):
             return policy, verdict(draft, question, text, own, ad)
     return None

@@ -16,7 +16,17 @@ from ..config import Configuration
 from ..events import Ad
 from ..macros.macros import macros_in
 from ..state import user_maps
-from ..state.pool_settings import GUARDED, LIMITS, MOST_MOVED, NOTHING, NUMBERS, OF_MAILS, PERIODIC, STARTS, unfit
+from ..state.pool_settings import (
+    ATTRIBUTE_LISTS,
+    JOB_LIMITS,
+    MAIL_SETTINGS,
+    PERIODIC_SETTINGS,
+    SCHEDD_NUMBERS,
+    SET_TO_EMPTY,
+    START_SETTINGS,
+    TRANSFER_LIMITS,
+    invalid_value,
+)
 from .job_transforms import VARIABLES, TransformError, faults
 from .submit_policy import transform_of
 
@@ -45,7 +55,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
         **_periodic(configuration, warn),
         **_most_moved(configuration, warn),
         **_maps(configuration, warn),
-        **{name: text for name in OF_MAILS if (text := _set_text(configuration, name))},
+        **{name: text for name in MAIL_SETTINGS if (text := _set_text(configuration, name))},
     }
 
 
@@ -147,15 +157,15 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
 
 def _guards(configuration: Configuration) -> Ad:
     settings = {
-        name: configuration.get(name).strip() or NOTHING
-        for name in GUARDED
+        name: configuration.get(name).strip() or SET_TO_EMPTY
+        for name in ATTRIBUTE_LISTS
         if configuration.source(name).kind != "default"
     }
     if configuration.source("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS").kind != "default":
         settings["IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"] = (
             "true" if configuration.boolean("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", True) else "false"
         )
-    for name in LIMITS:
+    for name in JOB_LIMITS:
         if configuration.source(name).kind != "default" and configuration.get(name).strip():
             number = configuration.integer(name, 0)
             if number < 0:
@@ -166,7 +176,7 @@ def _guards(configuration: Configuration) -> Ad:
 
 def _starts(configuration: Configuration, warn: Warn) -> Ad:
     """Return the conditions for the start of local and scheduler universe jobs."""
-    given = ((name, _set_text(configuration, name)) for name, _ in STARTS.values())
+    given = ((name, _set_text(configuration, name)) for name, _ in START_SETTINGS.values())
     return {name: text for name, each in given if (text := _valid(configuration, name, each, warn))}
 
 
@@ -176,7 +186,7 @@ def _starts(configuration: Configuration, warn: Warn) -> Ad:
 def _periodic(configuration: Configuration, warn: Warn) -> Ad:
     """Return the policies for all jobs, as written: HTCondor quotes them in its reasons."""
     settings: Ad = {}
-    for policy in PERIODIC:
+    for policy in PERIODIC_SETTINGS:
         names = [name for name in _words(configuration, f"{policy}_NAMES") if name.upper() != "NAMES"]
         for setting in (*(f"{policy}_{name}" for name in names), policy):
             if not _given(configuration, setting) or not configuration.get(setting).strip():
@@ -224,12 +234,12 @@ def _ignored(configuration: Configuration, name: str, kind: str, error: Exceptio
 
 def _periodic_pace(configuration: Configuration) -> Ad:
     paces: Ad = {}
-    for name in NUMBERS:
+    for name in SCHEDD_NUMBERS:
         text = configuration.get(name).strip()
         if configuration.source(name).kind == "default" or not text:
             continue
         paces[name] = text if name == "PERIODIC_EXPR_TIMESLICE" else str(configuration.integer(name, 0))
-        if problem := unfit(name, paces[name]):
+        if problem := invalid_value(name, paces[name]):
             rule = problem.partition(": ")[2]
             raise configuration.error(name, f"{name}: {rule}")
     if configuration.source("GRACEFULLY_REMOVE_JOBS").kind != "default":
@@ -241,7 +251,9 @@ def _periodic_pace(configuration: Configuration) -> Ad:
 
 
 def _most_moved(configuration: Configuration, warn: Warn) -> Ad:
-    given = ((name, configuration.get(name)) for name in MOST_MOVED if configuration.source(name).kind != "default")
+    given = (
+        (name, configuration.get(name)) for name in TRANSFER_LIMITS if configuration.source(name).kind != "default"
+    )
     return {name: expression_text(text) for name, each in given if (text := _valid(configuration, name, each, warn))}
 
 

@@ -51,7 +51,7 @@ def kinds(cluster: Cluster, procs: Sequence[int], names: frozenset[str]) -> list
         return [[proc] for proc in procs]
     read = [name for name in cluster.variants.names if name.lower() in names]
     groups: dict[tuple[object, ...], list[int]] = {}
-    of, status = cluster.of, cluster.status
+    of, status = cluster.cohort_of, cluster.status
     for proc in procs:
         varied = [cluster.variants.of(proc)[name] for name in read] if read else ()
         groups.setdefault((of[proc], status[proc], *varied), []).append(proc)

@@ -24,11 +24,11 @@ from ..classad.time_functions import Moving
 from ..decision.draft import Draft, context_at
 from ..ports.stimuli import EvaluateJobPolicies
 from ..state.agenda import Agenda
-from ..state.caches import ad_of, expression
+from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
-from ..state.job_ad import STATUS_NUMBERS, parse_whole
+from ..state.job_ad import STATUS_NUMBERS, parse_int
 from ..state.job_procs import job_procs
-from ..state.pool_settings import number_of
+from ..state.pool_settings import schedd_number
 from ..state.records import RUNS, Activation
 from ..state.state import AccessPoint
 from ..units import SECOND
@@ -48,7 +48,7 @@ _SMOOTHING: Final = 0.4
 
 def interval(state: AccessPoint) -> int:
     """Return the time between two evaluations, in microseconds; 0: there are none."""
-    return round(number_of(state.settings, "PERIODIC_EXPR_INTERVAL")) * SECOND
+    return round(schedd_number(state.settings, "PERIODIC_EXPR_INTERVAL")) * SECOND
 
 
 def next_pass(state: AccessPoint, after: int, since: int = 0) -> int | None:
@@ -59,7 +59,7 @@ def next_pass(state: AccessPoint, after: int, since: int = 0) -> int | None:
 
 def process_start(cluster: Cluster, proc: int) -> int:
     """Return when a running job's process began, by its ad."""
-    return parse_whole(cluster.value(proc, "JobCurrentStartExecutingDate")) * SECOND
+    return parse_int(cluster.value(proc, "JobCurrentStartExecutingDate")) * SECOND
 
 
 def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Context) -> int | None:
@@ -67,9 +67,11 @@ def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Cont
     processes; now if it cannot be predicted, None if never."""
     instants: list[int] = []
     for status, byte in STATUS_NUMBERS.items():
-        if not cluster.counts[byte] or status == "Removed" or (status in RUNS and not cluster.local):
+        if not cluster.status_counts[byte] or status == "Removed" or (status in RUNS and not cluster.is_local):
             continue
-        procs = [proc for proc in cluster.procs(byte.__eq__) if cluster.local or (cluster.id, proc) not in state.by_job]
+        procs = [
+            proc for proc in cluster.procs(byte.__eq__) if cluster.is_local or (cluster.id, proc) not in state.by_job
+        ]
         change = _change(state, cluster, procs, status, now, context) if procs else None
         if change is not None:
             instants.append(change)
@@ -86,7 +88,7 @@ def _change(
 ) -> int | None:
     concerned = [question for question in questions(state) if status in question.policy.statuses]
     texts = {text for question in concerned for text in _texts(cluster, question)}
-    expressions = [part for part in map(expression, texts) if part is not None]
+    expressions = [part for part in map(parse_cached, texts) if part is not None]
     if not expressions:
         return None
     together = kinds(cluster, procs, attributes_read(expressions, cluster, procs[0]))
@@ -120,11 +122,11 @@ def _change_of(cluster: Cluster, proc: int, question: Question, context: Context
     attribute = question.policy.attribute
     own = cluster.requested_value(proc, attribute) if attribute else ""
     text = question.text if not attribute else own and (question.text or own)
-    condition: Expression | None = expression(text) if text else None
+    condition: Expression | None = parse_cached(text) if text else None
     if condition is None:
         return None
     ad = cluster.attributes(proc)
-    since = parse_whole(ad.get("ShadowBday", ""))
+    since = parse_int(ad.get("ShadowBday", ""))
     moving = {}
     if since:  # the current run counts (``periodic_policy.with_run_time``)
         before = ad.get("RemoteWallClockTime", "0")
@@ -178,7 +180,7 @@ class PolicyPasses(Struct):
                 self._forget(number)
                 continue
             if not isinstance(event, _OF_RUNS):
-                self._waiting.note_earlier(number, next_pass(state, now))
+                self._waiting.schedule_earlier(number, next_pass(state, now))
             for proc in running_of(state, number, procs):
                 at_once = isinstance(event, e.JobMeasured) or getattr(event, "row", "") in ("suspend", "continue")
                 self._plan_run(state, (number, proc), now, at_once)
@@ -190,13 +192,13 @@ class PolicyPasses(Struct):
         for number in stimulus.clusters:
             cluster = state.clusters.get(number)
             change = None if cluster is None else waiting_change(state, cluster, now, context)
-            self._waiting.note(number, None if change is None else next_pass(state, max(now, change - 1)))
+            self._waiting.schedule(number, None if change is None else next_pass(state, max(now, change - 1)))
         for number, proc in stimulus.running:
             cluster, activation, due = state.clusters.get(number), state.by_job.get((number, proc)), None
             if cluster is not None and activation is not None and cluster.status_of(proc) in RUNS:
                 change = running_change(state, cluster, proc, now, context)
                 due = None if change is None else next_pass(state, max(now, change - 1), process_start(cluster, proc))
-            self._running.note((number, proc), due)
+            self._running.schedule((number, proc), due)
 
     def note_duration(self, state: AccessPoint, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
         """Note how long an evaluation of jobs without processes took. The next one waits until evaluations take no more
@@ -205,8 +207,8 @@ class PolicyPasses(Struct):
             return
         before = microseconds if self._length is None else self._length
         self._length = _SMOOTHING * microseconds + (1 - _SMOOTHING) * before
-        part = number_of(state.settings, "PERIODIC_EXPR_TIMESLICE")
-        most = number_of(state.settings, "MAX_PERIODIC_EXPR_INTERVAL") * SECOND
+        part = schedd_number(state.settings, "PERIODIC_EXPR_TIMESLICE")
+        most = schedd_number(state.settings, "MAX_PERIODIC_EXPR_INTERVAL") * SECOND
         rest = self._length / part if part else 0.0
         self._rests_until = now + round(min(rest, most) if most else rest)
 
@@ -214,7 +216,7 @@ class PolicyPasses(Struct):
 
     def next(self) -> int | None:
         """Return the first instant at which a job is due."""
-        waiting, running = self._waiting.next(), self._running.next()
+        waiting, running = self._waiting.next_due(), self._running.next_due()
         if waiting is None:
             return running
         waiting = max(waiting, self._rests_until)
@@ -231,28 +233,28 @@ class PolicyPasses(Struct):
             self._forget(number)
             return
         self._concerned.add(number)
-        self._waiting.note_earlier(number, next_pass(state, now))
+        self._waiting.schedule_earlier(number, next_pass(state, now))
 
     def _forget(self, number: int) -> None:
         if number in self._concerned:
             self._concerned.discard(number)
-            self._waiting.note(number, None)
+            self._waiting.schedule(number, None)
             for job in [job for job in self._running if job[0] == number]:
-                self._running.note(job, None)
+                self._running.schedule(job, None)
 
     def _plan_run(self, state: AccessPoint, job: Job, now: int, at_once: bool = False) -> None:
         number, proc = job
         cluster, activation = state.clusters[number], state.by_job.get(job)
         runs = activation is not None and activation.executing and cluster.status_of(proc) in RUNS
-        if not runs or cluster.local or number not in self._concerned:
-            self._running.note(job, None)
+        if not runs or cluster.is_local or number not in self._concerned:
+            self._running.schedule(job, None)
             return
-        self._running.note_earlier(job, now if at_once else next_pass(state, now, process_start(cluster, proc)))
+        self._running.schedule_earlier(job, now if at_once else next_pass(state, now, process_start(cluster, proc)))
 
 
 def _heard(activation: Activation, cluster: Cluster) -> int:
     """Return the second in which a running job was last measured, stopped or continued."""
-    starts, entered = (parse_whole(cluster.value(activation.proc, name)) for name in _SINCE)
+    starts, entered = (parse_int(cluster.value(activation.proc, name)) for name in _SINCE)
     return max(activation.measured // SECOND, entered if entered > starts else 0)
 
 

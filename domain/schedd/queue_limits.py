@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..state.cluster import Cluster
-from ..state.pool_settings import limit
+from ..state.pool_settings import job_limit
 from ..state.state import AccessPoint
 
 
@@ -35,7 +35,7 @@ def exceeded(state: AccessPoint, user: str, count: int) -> Exceeded | None:
     """The limit that a submission of ``count`` further jobs of a user would exceed first; None: there is none."""
     reached: list[Exceeded] = []
     for setting in ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION"):
-        most = limit(state.settings, setting)
+        most = job_limit(state.settings, setting)
         if most is None:
             continue
         queued = (
@@ -60,7 +60,7 @@ SHARED = ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER")
 
 def most_more(state: AccessPoint, cluster: Cluster) -> int | None:
     """How many further jobs a cluster's factory may have in the queue; None: no limit says so."""
-    given = [(name, most) for name in FOR_FACTORIES if (most := limit(state.settings, name)) is not None]
+    given = [(name, most) for name in FOR_FACTORIES if (most := job_limit(state.settings, name)) is not None]
     return min((most - _counting(state, cluster, name) for name, most in given), default=None)
 
 

@@ -21,7 +21,7 @@ from ..ports.stimuli import ReleaseClaim, RequestClaim, RunNow
 from ..requests.autoclusters import words
 from ..requests.match_evidence import job_ad
 from ..state.cluster import UNIVERSE_VANILLA, Cluster
-from ..state.pool_settings import seconds_of
+from ..state.pool_settings import schedd_seconds
 from ..state.records import Earmark
 from ..state.state import AccessPoint
 from .claims import begin, reuse_claim, signal
@@ -79,7 +79,7 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
     for job, earmark in list(state.earmarks.items()):
         if not claims.keys().isdisjoint(earmark.claims):
             _give_up(draft, job, earmark, "now_taken")
-    until = draft.now + seconds_of(state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000
+    until = draft.now + schedd_seconds(state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000
     draft.emit(ClaimsEarmarked(*draft.why("run_now"), number, proc, claims, until))
     for run in runs:
         if run.stop != "hard":
@@ -119,7 +119,7 @@ def settle(draft: Draft[AccessPoint]) -> None:
             _give_up(draft, job, earmark, "now_lost")
         elif all(seen.state_activity == "Claimed/Idle" for seen in claims.values()):
             _coalesce(draft, job, claims)
-        elif earmark.until <= draft.now:
+        elif earmark.deadline <= draft.now:
             _give_up(draft, job, earmark, "now_late")
 
 
@@ -184,7 +184,7 @@ def _claimed(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int
 def _begin(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
     """Begin the job; if it may not run just now, the next one of its submitter that fits."""
     job = cluster.id, proc
-    if job in draft.state.by_job or job in draft.state.cooling:
+    if job in draft.state.by_job or job in draft.state.cool_downs:
         reuse_claim(draft, slot, cluster.id)
     else:
         begin(draft, slot, cluster, proc)

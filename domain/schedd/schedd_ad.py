@@ -14,7 +14,7 @@ from ..events import Ad
 from ..state.caches import ad_of
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
-from ..state.pool_settings import limit
+from ..state.pool_settings import job_limit
 from ..state.records import RUNS
 from ..state.state import AccessPoint
 
@@ -40,10 +40,12 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
     clusters = state.clusters.values()
     for name in ("Idle", "Running", "Held", "Removed"):
         number = STATUS_NUMBERS[name]
-        attributes[f"Total{name}Jobs"] = sum(0 if cluster.local else cluster.counts[number] for cluster in clusters)
+        attributes[f"Total{name}Jobs"] = sum(
+            0 if cluster.is_local else cluster.status_counts[number] for cluster in clusters
+        )
     attributes["TotalJobAds"] = sum(cluster.live for cluster in clusters)
     attributes["NumUsers"] = len({state.owner(cluster) for cluster in clusters})
-    running = limit(state.settings, "MAX_JOBS_RUNNING")
+    running = job_limit(state.settings, "MAX_JOBS_RUNNING")
     if running is not None:
         attributes["MaxJobsRunning"] = running
     ad = ClassAd(attributes)
@@ -63,4 +65,4 @@ def running_of(universe: str) -> str:
 
 
 def _counted(clusters: list[Cluster], *names: str) -> int:
-    return sum(cluster.counts[STATUS_NUMBERS[name]] for cluster in clusters for name in names)
+    return sum(cluster.status_counts[STATUS_NUMBERS[name]] for cluster in clusters for name in names)

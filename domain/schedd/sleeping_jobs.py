@@ -47,14 +47,14 @@ class SleepingJobs(Struct):
         changed = state.job_changes.since(self._seen)
         self._seen = state.job_changes.total
         numbers = state.clusters if changed is None else dict.fromkeys(number for number, _ in changed)
-        woken = self._agenda.take(moment.now)
+        woken = self._agenda.pop_due(moment.now)
         for number in dict.fromkeys((*numbers, *woken)):
             self._look(number, moment)
         return bool(self._clusters if first else woken)
 
     def next(self) -> int | None:
         """Return the instant at which the next job wakes, or misses the time that its schedule gave it."""
-        return self._agenda.next()
+        return self._agenda.next_due()
 
     def expired(self) -> tuple[tuple[int, Procs], ...]:
         """Return the jobs that have missed their schedule's time."""
@@ -71,12 +71,12 @@ class SleepingJobs(Struct):
             self._count(before, -1)
         cluster = moment.state.clusters.get(number)
         if cluster is None or not _may_sleep(cluster):
-            self._agenda.note(number, None)
+            self._agenda.schedule(number, None)
             return
         sleepers = _sleepers(cluster, moment)
         self._clusters[number] = sleepers
         self._count(sleepers, 1)
-        self._agenda.note(number, sleepers.due)
+        self._agenda.schedule(number, sleepers.due)
 
     def _count(self, sleepers: _Sleepers, times: int) -> None:
         if sleepers.local:
@@ -88,8 +88,8 @@ class SleepingJobs(Struct):
 def _may_sleep(cluster: Cluster) -> bool:
     """Return whether any job of the cluster may have Requirements that name the clock, or a schedule. Every cluster is
     asked whenever its jobs change: of most, a look at two texts is enough."""
-    if cluster.variants.names or cluster.edited:
-        varied = {name.lower() for name in cluster.variants.names} | cluster.edited
+    if cluster.variants.names or cluster.edited_names:
+        varied = {name.lower() for name in cluster.variants.names} | cluster.edited_names
         given = {name.lower() for name in cluster.ad} | varied
         if not _SCHEDULE.isdisjoint(given) or "requirements" in varied:
             return True
@@ -102,20 +102,20 @@ _SCHEDULE = frozenset(name.lower() for name in ATTRIBUTES)
 
 def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
     """Look at the idle jobs of a cluster: once at those that are alike in what matters."""
-    sleepers = _Sleepers(cluster.local)
+    sleepers = _Sleepers(cluster.is_local)
     first = cluster.next_idle()
     if first < 0:
         return sleepers
     ads = {first: ad_of(cluster.attributes(first))}
     names = names_read(cluster.requested_value(first, "Requirements"), ads[first])
     if all(cluster.is_uniform(name) for name in names):
-        groups = {first: cluster.counts[IDLE]}
+        groups = {first: cluster.status_counts[IDLE]}
         members = {first: cluster.procs(IDLE.__eq__)}
     else:
         together = cluster.variants.names.isdisjoint(names)
         kinds: dict[int, list[int]] = {}
         for proc in cluster.procs(IDLE.__eq__):
-            kinds.setdefault(cluster.of[proc] if together else proc, []).append(proc)
+            kinds.setdefault(cluster.cohort_of[proc] if together else proc, []).append(proc)
         groups = {procs[0]: len(procs) for procs in kinds.values()}
         members = {procs[0]: iter(procs) for procs in kinds.values()}
     instants = []

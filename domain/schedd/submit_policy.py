@@ -21,8 +21,8 @@ from ..classad import ERROR, ClassAd, ClassAdSyntaxError, Context, EvaluationErr
 from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..events import Ad
-from ..state.caches import expression
-from ..state.pool_settings import names_in
+from ..state.caches import parse_cached
+from ..state.pool_settings import listed_names
 from .job_edits import may_be_submitted
 from .job_transforms import Applied, Evaluation, Transform, TransformError, TransformMacros, apply, read_transform
 from .submitted_job import SubmittedJob, text_in
@@ -164,12 +164,12 @@ def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
 def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
     given = dict(settings)
     transforms = []
-    for name in names_in(given, "JOB_TRANSFORM_NAMES"):
+    for name in listed_names(given, "JOB_TRANSFORM_NAMES"):
         text = given.get(f"JOB_TRANSFORM_{name}", "")
         if text and name.upper() != "NAMES":
             with suppress(TransformError, ClassAdSyntaxError):  # as in HTCondor; the configuration warned of it
                 transforms.append(transform_of(name, text))
-    named = [name for name in names_in(given, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
+    named = [name for name in listed_names(given, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
     requirements = tuple(
         Requirement(
             name,
@@ -305,7 +305,7 @@ class Judge(Struct, frozen=True):
         """Return why a job is refused; add failures that only warn to the warnings."""
         for requirement in self.policy.requirements:
             setting = f"SUBMIT_REQUIREMENT_{requirement.name}"
-            condition = expression(requirement.text)
+            condition = parse_cached(requirement.text)
             try:
                 value: object = ERROR if condition is None else condition.evaluate(self.schedd, job.ad, context)
             except EvaluationError:
@@ -329,7 +329,7 @@ class Judge(Struct, frozen=True):
         return None
 
     def _reason(self, requirement: Requirement, job: SubmittedJob, context: Context) -> str:
-        meaning = expression(requirement.reason) if requirement.reason else None
+        meaning = parse_cached(requirement.reason) if requirement.reason else None
         try:
             value = None if meaning is None else meaning.evaluate(self.schedd, job.ad, context)
         except EvaluationError:
@@ -391,7 +391,7 @@ def _required(
         proc = procs[0]
         if first:
             for name, texts in read.items():
-                meaning = expression(texts[proc])
+                meaning = parse_cached(texts[proc])
                 if meaning is not None:
                     job.ad[name] = meaning
             job.ad["ProcId"] = Literal(proc)

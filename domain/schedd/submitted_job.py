@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.old_form import text_of
 from ..events import Ad
-from ..state.caches import expression
+from ..state.caches import parse_cached
 
 GONE = "undefined"
 """The text of an attribute that a transform took away."""
@@ -22,7 +22,7 @@ class SubmittedJob:
     def __init__(self, cluster: ClassAd, own: Mapping[str, str], open: Iterable[str] = ()) -> None:
         self.ad = ClassAd(chained=cluster)
         for name, text in own.items():
-            meaning = expression(text)
+            meaning = parse_cached(text)
             if meaning is not None:
                 self.ad[name] = meaning
         self._open = {name.lower(): name for name in (*own, *open)}

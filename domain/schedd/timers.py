@@ -21,24 +21,24 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
     """Yield every running timer."""
     for key in state.ending:
         run = state.activations[key]
-        if state.clusters[run.cluster].local:
+        if state.clusters[run.cluster].is_local:
             patience = "KILLING_TIMEOUT" if run.stop == "hard" else "MachineMaxVacateTime"
-            yield Timer(run.until or run.told + state.setting(patience), "stop", key)
+            yield Timer(run.next_signal or run.last_signalled + state.setting(patience), "stop", key)
     for key in state.deferred:
         run = state.activations[key]
         yield Timer(max(run.deferred, run.began), "deferral", key)
-    for job, last in state.cooling.items():
+    for job, last in state.cool_downs.items():
         yield Timer((last + 1) * SECOND, "cool-down", f"{job[0]}.{job[1]}")
     for job, earmark in state.earmarks.items():
-        yield Timer(earmark.until, "earmark", f"{job[0]}.{job[1]}")  # what follows: ``run_now.settle``
+        yield Timer(earmark.deadline, "earmark", f"{job[0]}.{job[1]}")  # what follows: ``run_now.settle``
 
 
 def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
     """Handle a timer, if it is still due."""
     state, name = draft.state, timer.name
-    if timer.what == "stop" and name in state.activations:
+    if timer.kind == "stop" and name in state.activations:
         claims.signal(draft, state.activations[name], "hard", "kill_timeout")
-    elif timer.what == "deferral" and name in state.deferred:
+    elif timer.kind == "deferral" and name in state.deferred:
         deferral_over(draft, state.activations[name])
-    elif timer.what == "cool-down":
+    elif timer.kind == "cool-down":
         cool_down.end(draft, *JobId.parse(name))

@@ -9,8 +9,8 @@ from ..decision.draft import Draft, Refusal
 from ..events import ClaimActivated, ClaimDeactivated, DrainBadputAdded, JobActivated
 from ..ports import stimuli as s
 from ..ports.messages import EndJob
-from ..state.records import Slot, provides
-from ..state.slot_fold import OF_ITS_JOB
+from ..state.records import Slot, provided_attributes
+from ..state.slot_fold import JOB_FLAGS
 from ..state.state import ExecutionPoint
 from ..state_machines import SlotRow
 from ..units import SECOND
@@ -34,7 +34,7 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
     origin, claim = draft.why("activated"), slot.claim.id
     if stimulus.cluster:
         job = stimulus.cluster, stimulus.proc
-        provided, ad = provides(slot, stimulus.wanted), draft.state.recorded(stimulus.ad)
+        provided, ad = provided_attributes(slot, stimulus.job_machine_attrs), draft.state.ad_to_record(stimulus.ad)
         activated = JobActivated(
             *origin, *job, slot.name, claim, vacate_time, provided, stimulus.expanded, stimulus.deferred, ad=ad
         )
@@ -68,7 +68,7 @@ def _claim_is_ending(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     if slot.claim is None:
         return False
     policy = policy_of(draft, slot)
-    retires = slot.activity == "Retiring" or slot.waiting is not None
+    retires = slot.activity == "Retiring" or slot.queued_claim is not None
     return retires or time_limits.machine_is_draining(policy) or time_limits.worklife_over(policy)
 
 
@@ -115,7 +115,7 @@ def record_job_end(draft: Draft[ExecutionPoint], message: EndJob) -> str:
         return ""
     add_drain_badput(draft, slot)
     draft.move_claim(slot, "end_job")
-    return "" if slot.activation is None else slot.activation.leaving
+    return "" if slot.activation is None else slot.activation.leave_cause
 
 
 def add_drain_badput(draft: Draft[ExecutionPoint], slot: Slot) -> None:
@@ -124,10 +124,10 @@ def add_drain_badput(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     if (
         claim is not None
         and activation is not None
-        and "drained" in claim.marks
+        and "drained" in claim.flags
         and slot.machine in draft.state.machines
     ):
-        seconds = activation.ran(draft.now) // SECOND
+        seconds = activation.run_time(draft.now) // SECOND
         draft.emit(DrainBadputAdded(*draft.why("draining"), slot.machine, slot.name, round(seconds * slot.cores)))
 
 
@@ -136,9 +136,9 @@ def move_after_job(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     if slot.state == "Preempting":
         leave_preempting(draft, slot, "claim_over")
         return
-    closing = slot.claim is not None and "closing" in slot.claim.marks
-    if (closing or slot.waiting is not None) and fire_trigger(draft, slot, "job gone, claim closing", "job_ended"):
+    closing = slot.claim is not None and "closing" in slot.claim.flags
+    if (closing or slot.queued_claim is not None) and fire_trigger(draft, slot, "job gone, claim closing", "job_ended"):
         return
-    if slot.claim is not None and slot.activity != "Retiring" and slot.claim.marks & OF_ITS_JOB:
+    if slot.claim is not None and slot.activity != "Retiring" and slot.claim.flags & JOB_FLAGS:
         flag_claim(draft, slot, "job_over")
     fire_trigger(draft, slot, "job gone", "job_ended")

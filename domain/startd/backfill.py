@@ -15,7 +15,7 @@ from .transitions import fire_trigger, leave_backfill
 
 def _machine_of_client(draft: Draft[ExecutionPoint], key: str) -> Machine | None:
     """Return the machine of a client that has not ended."""
-    clients = draft.state.clients.items()
+    clients = draft.state.backfill_clients.items()
     return next((draft.state.machines[name] for name, client_key in clients if client_key == key), None)
 
 
@@ -32,11 +32,11 @@ def record_client_end(draft: Draft[ExecutionPoint], stimulus: BackfillEnded) -> 
     client = None if machine is None else machine.backfill
     if machine is None or client is None:
         return
-    outcome = _outcome(stimulus, bool(client.told))
+    outcome = _outcome(stimulus, bool(client.last_signalled))
     failures, retry = backfill_client.backoff_after_end(draft.state, machine, outcome, draft.now)
     draft.emit(
         BackfillExited(
-            *draft.why("client_gone" if client.told else "client_ended"), machine.name, client.key, outcome,
+            *draft.why("client_gone" if client.last_signalled else "client_ended"), machine.name, client.key, outcome,
             stimulus.code, stimulus.signal, stimulus.failure, failures, retry, stimulus.user_cpu, stimulus.system_cpu,
             stimulus.at if stimulus.at < draft.now else 0,
         )

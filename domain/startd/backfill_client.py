@@ -38,7 +38,7 @@ def client_settings(state: ExecutionPoint, machine: Machine, system: str) -> Ad:
 
 def client_is_running(machine: Machine | None) -> bool:
     """Return True if the machine's client runs and has not been signalled to end."""
-    return machine is not None and machine.backfill is not None and not machine.backfill.told
+    return machine is not None and machine.backfill is not None and not machine.backfill.last_signalled
 
 
 def client_may_start(machine: Machine | None, now: int) -> bool:

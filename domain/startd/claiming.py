@@ -19,10 +19,10 @@ from ..names import SlotName, dynamic_name
 from ..ports import stimuli as s
 from ..ports.messages import DropMatch, ShowSlot, SlotSeen
 from ..state import negotiators
-from ..state.caches import Caches, ad_of, expression
-from ..state.job_limits import evaluated
+from ..state.caches import Caches, ad_of, parse_cached
+from ..state.job_limits import job_concurrency_limits
 from ..state.records import Claim, Slot
-from ..state.state import ExecutionPoint, GivenAd
+from ..state.state import ExecutionPoint, SentAd
 from ..state_machines import SlotRow
 from ..state_machines.claim import REQUESTED
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING, INITIAL_PAIR
@@ -54,13 +54,13 @@ def negotiator_for(state: ExecutionPoint, caches: Caches, slot: Slot, now: int, 
     ad = PublishedSlots(state, caches, now, context).ad(slot)
     names = negotiators.names(state.settings)
     for name in names:
-        constraint = expression(negotiators.partition(state.settings, name) or "true")
+        constraint = parse_cached(negotiators.partition(state.settings, name) or "true")
         try:
             if constraint is not None and constraint.evaluate(ad, None, context) is True:
-                return negotiators.short(name)
+                return negotiators.name_in_events(name)
         except EvaluationError:
             continue
-    return negotiators.short(names[0])
+    return negotiators.name_in_events(names[0])
 
 
 CLAIMED_STATES = ("Claimed", "Preempting")
@@ -74,9 +74,9 @@ def slot_rank(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
     ad lacks in the job's ad (Resource::compute_rank), and so uses the job's Rank of the slot.
     """
     policy = policy_of(draft, slot)
-    rank, is_job_rank = policy.expression("Rank"), False
+    rank, is_job_rank = policy.parse_cached("Rank"), False
     if rank is None and draft.state.dialect.takes_job_rank_for_missing_rank:
-        rank, is_job_rank = expression(GivenAd(job).value("Rank")), True
+        rank, is_job_rank = parse_cached(SentAd(job).value("Rank")), True
     if rank is None:
         return 0.0
     if isinstance(rank, Literal):
@@ -143,14 +143,14 @@ def queue_behind_client(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim) 
 
 def has_only_waiting_claim(slot: Slot) -> bool:
     """Return True if the slot is not claimed, but a claim waits for it."""
-    return slot.waiting is not None and slot.claim is None
+    return slot.queued_claim is not None and slot.claim is None
 
 
 def make_waiting_claim(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Make the claim that waits for a slot, since the backfill client is gone."""
-    assert slot.waiting is not None
+    assert slot.queued_claim is not None
     in_backfill = slot.state_activity == BACKFILL_KILLING
-    event = claim_made_event(draft, slot, slot.waiting, "claimed")
+    event = claim_made_event(draft, slot, slot.queued_claim, "claimed")
     try:
         accept_claim(draft, slot, event, "client gone, claimed" if in_backfill else "claim")
     except Refusal:
@@ -178,10 +178,10 @@ def find_slot(draft: Draft[ExecutionPoint], name: str) -> Slot:
 def notify_match(draft: Draft[ExecutionPoint], stimulus: s.NotifyMatch) -> None:
     """Carve the dynamic slot that was matched, if it is one, and move the slot to Matched (6)."""
     slot = find_slot(draft, stimulus.slot)
-    if stimulus.part:
+    if stimulus.dynamic_slot:
         parent = slot
         preempt_slots(draft, parent, stimulus.preempts)
-        slot = carve(draft, parent, stimulus.part, ad_of(stimulus.ad))
+        slot = carve(draft, parent, stimulus.dynamic_slot, ad_of(stimulus.ad))
         leave_backfill_for_dynamic_slot(draft, parent)
         reevaluate_slot(draft, slot)
     fire_trigger(draft, slot, "match", "matched")
@@ -204,7 +204,7 @@ def request_claim(draft: Draft[ExecutionPoint], request: s.RequestClaim) -> str:
         slot = _carve_requested_slot(draft, request, slot)
     claim = _requested_claim(draft, slot, request)
     if slot.state in CLAIMED_STATES:
-        if any(other is not None and claim.rank < other.rank for other in (slot.claim, slot.waiting)):
+        if any(other is not None and claim.rank < other.rank for other in (slot.claim, slot.queued_claim)):
             raise Refusal(f"slot {name} has, or waits for, a claim with a higher RANK: it refuses this one")
         _queue_claim(draft, slot, claim, "better_match")
         apply_policy(draft, slot)  # HTCondor does not wait for the next periodic evaluation either
@@ -237,7 +237,7 @@ def _requested_claim(draft: Draft[ExecutionPoint], slot: Slot, request: s.Reques
     if negotiator is None:
         negotiator = negotiator_for(state, draft.caches, slot, draft.now, draft.context)
     id = request.claim or f"{slot.name}#{draft.now}#{state.position + 1}"
-    rank, ad = slot_rank(draft, slot, request.ad), request.ad if request.holder else state.recorded(request.ad)
+    rank, ad = slot_rank(draft, slot, request.ad), request.ad if request.holder else state.ad_to_record(request.ad)
     return Claim(
         id, request.submitter, 0, draft.now, rank, request.holder, request.job, ad, request.lease, limits=limits,
         negotiator=negotiator,
@@ -248,15 +248,15 @@ def concurrency_limits(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> str
     """Return the concurrency limits that an outside holder's job uses on the slot."""
     if LIMITS not in job:
         return ""
-    return evaluated(ad_of(job), policy_of(draft, slot).complete_ads()[0], draft.context)
+    return job_concurrency_limits(ad_of(job), policy_of(draft, slot).complete_ads()[0], draft.context)
 
 
 def _queue_claim(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: str) -> None:
     """Queue a claim for the slot. It replaces a claim that waits already."""
     if not claim.holder:
         _claim_match(draft, slot, claim.job)
-    if slot.waiting is not None:
-        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
+    if slot.queued_claim is not None:
+        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.queued_claim.id))
     draft.emit(
         ClaimQueued(
             *draft.why(cause), slot.name, claim.id, claim.submitter, claim.rank, claim.holder, claim.job, claim.ad,
@@ -311,7 +311,7 @@ def withdraw_claim(draft: Draft[ExecutionPoint], stimulus: s.WithdrawClaim) -> N
     if job and stimulus.slot not in draft.state.slots:
         return
     slot = find_slot(draft, stimulus.slot)
-    waiting = slot.waiting
+    waiting = slot.queued_claim
     if waiting is not None and (not job or (not waiting.holder and waiting.job == job)):
         draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), stimulus.slot, waiting.id))
         if slot.kind == "dynamic" and slot.claim is None:

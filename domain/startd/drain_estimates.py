@@ -58,7 +58,7 @@ class _Run(NamedTuple):
 def _run(policy: LimitPolicy, now: int) -> _Run:
     activation = policy.slot.activation
     assert activation is not None
-    ran = activation.ran_seconds(now)
+    ran = activation.run_seconds(now)
     retirement = max(0, granted_retirement(policy) - ran)
     vacate = vacate_time_within(policy, lambda: retirement * SECOND) // SECOND
     return _Run(int(policy.slot.cores), ran, max(retirement, vacate), vacate)

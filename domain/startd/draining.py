@@ -236,4 +236,4 @@ def machine_accepts_claims(machine: Machine) -> bool:
 
 def _has_old_claim(slot: Slot) -> bool:
     """Return True if the slot has a claim from before the drain."""
-    return slot.kind != "partitionable" and slot.claim is not None and "late" not in slot.claim.marks
+    return slot.kind != "partitionable" and slot.claim is not None and "late" not in slot.claim.flags

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..classad import Context, Moving
 from ..ports.sensor_readings import Readings
-from ..ports.slot_ads import TOTALLED, total_name
+from ..ports.slot_ads import PAIRS_WITH_TOTAL, total_name
 from ..state.accounting_groups import NO_GROUP, assigned_group
 from ..state.caches import Caches
 from ..state.job_ad import unquoted
@@ -81,16 +81,16 @@ def _local_seconds(m: SlotSnapshot) -> int:
 
 def _job_run_time(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
-    return None if activation is None else activation.ran_seconds(m.now)
+    return None if activation is None else activation.run_seconds(m.now)
 
 
 def _job_suspend_time(m: SlotSnapshot) -> Any:
     activation = m.slot.activation
     if activation is None:
         return None
-    if not activation.since:
-        return activation.suspended // SECOND
-    return m.seconds - (activation.since - activation.suspended) // SECOND
+    if not activation.suspended_since:
+        return activation.suspended_time // SECOND
+    return m.seconds - (activation.suspended_since - activation.suspended_time) // SECOND
 
 
 def _job_id(m: SlotSnapshot) -> Any:
@@ -132,12 +132,12 @@ def _negotiated_group(m: SlotSnapshot) -> Any:
 
 
 def _preempting_user(m: SlotSnapshot) -> Any:
-    waiting = m.slot.waiting
+    waiting = m.slot.queued_claim
     return None if waiting is None else waiting.user or waiting.submitter
 
 
 def _preempting_group(m: SlotSnapshot) -> Any:
-    waiting = m.slot.waiting
+    waiting = m.slot.queued_claim
     return None if waiting is None or waiting.submitter == _preempting_user(m) else waiting.submitter
 
 
@@ -165,13 +165,13 @@ def total_time(m: SlotSnapshot, state_activity: str) -> int | None:
     """Return the seconds that the slot has spent in a state/activity, or None if it never was in it."""
     if m.slot.state_activity == state_activity:
         return m.seconds - total_since(m.slot)
-    spent = m.slot.spent.get(state_activity, 0)
+    spent = m.slot.time_spent.get(state_activity, 0)
     return spent // SECOND if spent else None
 
 
 def total_since(slot: Slot) -> int:
     """Return the second at which the slot entered its current state/activity, less its earlier time in it."""
-    return (slot.entered_activity - slot.spent.get(slot.state_activity, 0)) // SECOND
+    return (slot.entered_activity - slot.time_spent.get(slot.state_activity, 0)) // SECOND
 
 
 def _unclaimed_in_drains(m: SlotSnapshot) -> Any:
@@ -190,7 +190,7 @@ _DRAIN_ESTIMATES: tuple[Attribute, ...] = tuple(
     )
 )
 _TOTAL_TIMES: tuple[Attribute, ...] = tuple(
-    (total_name(pair), partial(total_time, state_activity=pair)) for pair in TOTALLED
+    (total_name(pair), partial(total_time, state_activity=pair)) for pair in PAIRS_WITH_TOTAL
 )
 
 DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
@@ -235,12 +235,15 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("TotalJobRunTime", _job_run_time),
         ("TotalJobSuspendTime", _job_suspend_time),
         ("TotalClaimRunTime", lambda m: m.seconds - m.slot.claim.since // SECOND if m.slot.claim else None),
-        ("PreemptingRank", lambda m: m.slot.waiting.rank if m.slot.waiting else None),
+        ("PreemptingRank", lambda m: m.slot.queued_claim.rank if m.slot.queued_claim else None),
         ("PreemptingUser", _preempting_user),
         ("PreemptingOwner", _preempting_user),
         ("PreemptingAccountingGroup", _preempting_group),
-        ("PreemptingConcurrencyLimits", lambda m: (m.slot.waiting.limits or None) if m.slot.waiting else None),
-        ("AcceptedWhileDraining", lambda m: bool(m.slot.claim and "late" in m.slot.claim.marks)),
+        (
+            "PreemptingConcurrencyLimits",
+            lambda m: (m.slot.queued_claim.limits or None) if m.slot.queued_claim else None,
+        ),
+        ("AcceptedWhileDraining", lambda m: bool(m.slot.claim and "late" in m.slot.claim.flags)),
         ("Draining", lambda m: _drain(m, lambda drain: True)),
         ("DrainReason", lambda m: _drain(m, lambda drain: drain.reason)),
         ("DrainingRequestId", lambda m: _drain(m, lambda drain: str(drain.number))),
@@ -283,10 +286,10 @@ def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
         moving["cpubusytime"] = Moving(slot.busy_since // SECOND)
     activation = slot.activation
     if activation is not None:
-        if activation.since:
-            moving["totaljobsuspendtime"] = Moving((activation.since - activation.suspended) // SECOND)
+        if activation.suspended_since:
+            moving["totaljobsuspendtime"] = Moving((activation.suspended_since - activation.suspended_time) // SECOND)
         else:
-            moving["totaljobruntime"] = Moving((activation.began + activation.suspended) // SECOND)
+            moving["totaljobruntime"] = Moving((activation.began + activation.suspended_time) // SECOND)
     if slot.claim is not None:
         moving["totalclaimruntime"] = Moving(slot.claim.since // SECOND)
     moving[total_name(slot.state_activity).lower()] = Moving(total_since(slot))

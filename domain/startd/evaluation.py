@@ -17,7 +17,7 @@ from ..classad.evidence import constant_truth, integer, truth, values_read
 from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.sensor_readings import Sense
-from ..state.caches import Caches, ad_of, expression
+from ..state.caches import Caches, ad_of, parse_cached
 from ..state.cluster import UNIVERSE_VANILLA
 from ..state.records import Slot, Starter
 from ..state.state import ExecutionPoint
@@ -33,7 +33,7 @@ class EvaluatedExpression(Struct, frozen=True):
     """A policy expression with its value: a truth or a whole number, or None if it has neither."""
 
     name: str
-    expression: Expression
+    parse_cached: Expression
     value: bool | int | None
 
     @property
@@ -174,36 +174,36 @@ class PolicyEvaluation:
         return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
 
     def _truth(self, name: str) -> bool | None:
-        expression = self.expression(name)
-        if expression is None:
+        parse_cached = self.parse_cached(name)
+        if parse_cached is None:
             return None
         value = (
-            constant_truth(expression)
-            if isinstance(expression, Literal)
-            else truth(expression, *self.ads_read_by(name), self.context)
+            constant_truth(parse_cached)
+            if isinstance(parse_cached, Literal)
+            else truth(parse_cached, *self.ads_read_by(name), self.context)
         )
-        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        self.last_evaluated = EvaluatedExpression(name, parse_cached, value)
         return value
 
     def locally_false(self, name: str) -> bool:
         """Return True if the expression is false for every job. ``TARGET.InteractiveJob =?= true`` is not: it is false
         without a job, but true for some jobs."""
-        expression = self.expression(name)
-        if expression is None:
+        parse_cached = self.parse_cached(name)
+        if parse_cached is None:
             return False
         value = (
-            constant_truth(expression)
-            if isinstance(expression, Literal)
-            else truth(expression, self.ad, None, self.context)
+            constant_truth(parse_cached)
+            if isinstance(parse_cached, Literal)
+            else truth(parse_cached, self.ad, None, self.context)
         )
-        if value is False and references_or_empty(expression.simplify(self.ad), self.ad).external:
+        if value is False and references_or_empty(parse_cached.simplify(self.ad), self.ad).external:
             value = None
-        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        self.last_evaluated = EvaluatedExpression(name, parse_cached, value)
         return value is False
 
     def start_accepts_job(self) -> bool:
         """Return True if START, evaluated with all dynamic attributes, is true for the slot's job."""
-        start = self.expression("Start")
+        start = self.parse_cached("Start")
         return start is not None and truth(start, *self.complete_ads(), self.context) is True
 
     @property
@@ -211,26 +211,26 @@ class PolicyEvaluation:
         """Return the drain's own START while the machine drains, if it has one."""
         return drain_start(self.state, self.slot)
 
-    def expression(self, name: str) -> Expression | None:
+    def parse_cached(self, name: str) -> Expression | None:
         """Return the slot's expression, or else the default, or None."""
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
         key = name.lower()
         text = self.slot.ad.text(key)  # avoids compiling the ad, since listings of slots read nothing else
-        configured = None if text is None else expression(text)
+        configured = None if text is None else parse_cached(text)
         if configured is not None:
             return configured
         default = _DEFAULTS.get(key)
-        return None if default is None else expression(default)
+        return None if default is None else parse_cached(default)
 
     def number(self, name: str) -> int | None:
         """Return the value of an attribute as a whole number (HTCondor's EvalInteger), or None."""
-        expression = self.expression(name)
-        if expression is None:
+        parse_cached = self.parse_cached(name)
+        if parse_cached is None:
             return None
-        slot_ad, job = (None, None) if isinstance(expression, Literal) else self.ads_read_by(name)
-        value = integer(expression, slot_ad, job, self.context)
-        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        slot_ad, job = (None, None) if isinstance(parse_cached, Literal) else self.ads_read_by(name)
+        value = integer(parse_cached, slot_ad, job, self.context)
+        self.last_evaluated = EvaluatedExpression(name, parse_cached, value)
         return value
 
     def job_has(self, name: str) -> bool:
@@ -246,7 +246,7 @@ class PolicyEvaluation:
             return None
         if text.isdecimal():
             return int(text)
-        job_expression = expression(text)
+        job_expression = parse_cached(text)
         slot_ad, job = self.complete_ads()
         return None if job_expression is None else integer(job_expression, job, slot_ad, self.context)
 
@@ -255,9 +255,9 @@ class PolicyEvaluation:
     def read(self) -> dict[str, str]:
         """Return the values that the last evaluated expression read, by name (``classad.evidence.values_read``)."""
         assert self.last_evaluated is not None
-        if isinstance(self.last_evaluated.expression, Literal):
+        if isinstance(self.last_evaluated.parse_cached, Literal):
             return {}
-        return values_read(self.last_evaluated.expression, *self.ads_read_by(self.last_evaluated.name), self.context)
+        return values_read(self.last_evaluated.parse_cached, *self.ads_read_by(self.last_evaluated.name), self.context)
 
 
 _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})

@@ -107,17 +107,17 @@ class EvaluationSchedule(Struct):
             self._changed_slots[name] = None
         for name in list(self._changed_slots):
             machine = moment.state.machines.get(name)
-            self._agenda.note(name, None if machine is None else self._next_evaluation(moment, machine))
+            self._agenda.schedule(name, None if machine is None else self._next_evaluation(moment, machine))
             if machine is None:
                 self._intervals.pop(name, None)
                 self._next_changes.pop(name, None)
         self._changed_slots.clear()
-        return self._agenda.next()
+        return self._agenda.next_due()
 
     def due(self, moment: Moment[ExecutionPoint]) -> tuple[str, ...]:
         """Return the machines whose evaluation is due now."""
         self.next(moment)
-        return tuple(self._agenda.take(moment.now))
+        return tuple(self._agenda.pop_due(moment.now))
 
     def end_wait(self, moment: Moment[ExecutionPoint], woken: bool) -> None:
         """Take note that the pool has waited until now. ``woken``: a stimulus of the world is decided next."""
@@ -137,9 +137,9 @@ class EvaluationSchedule(Struct):
             if machine is None or next_evaluation(machine, self._intervals.get(name, now), now - 1) != now:
                 continue
             if self._last_evaluations.get(name) != now and self._next_change(moment, machine) == now:
-                self._agenda.note(name, now)
+                self._agenda.schedule(name, now)
         self._completed_until = now
-        return tuple(name for name in self._agenda.take(now) if name in state.machines)
+        return tuple(name for name in self._agenda.pop_due(now) if name in state.machines)
 
     def _next_evaluation(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
         """Return the next instant of the machine's grid at which its policy is evaluated."""
@@ -187,7 +187,7 @@ _MERGEABLE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
     """Return the first instant (microseconds) at which a rule may hold: now if one holds, None if none ever will."""
     slot = policy.slot
-    unused = slot.kind == "dynamic" and slot.name not in policy.state.slot_matches and slot.waiting is None
+    unused = slot.kind == "dynamic" and slot.name not in policy.state.slot_matches and slot.queued_claim is None
     if applying(policy.state.dialect.rules, policy) is not None or (unused and slot.state_activity in _MERGEABLE):
         return policy.now
     return min(_possible_changes(policy), default=None)
@@ -235,7 +235,7 @@ def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
 
 def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
     """Yield the first instant at which the passing of time may change each of these expressions."""
-    named = ((name, policy.expression(name)) for name in sorted(names))
+    named = ((name, policy.parse_cached(name)) for name in sorted(names))
     expressions = [(name, tree) for name, tree in named if tree is not None and not isinstance(tree, Literal)]
     moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if expressions else {}
     for name, expression in expressions:
@@ -251,7 +251,9 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
     if slot.state == "Backfill" and machine is not None and machine.backfill_retry > policy.now:
         yield machine.backfill_retry
     suspended = (
-        slot.activation is not None and bool(slot.activation.since) and not time_limits.machine_is_draining(policy)
+        slot.activation is not None
+        and bool(slot.activation.suspended_since)
+        and not time_limits.machine_is_draining(policy)
     )
     if claim is not None and not suspended and time_limits.in_retirement(policy):
         yield max(policy.now, policy.now + time_limits.retirement_remaining(policy) - time_limits.vacate_time(policy))

@@ -6,7 +6,7 @@ from ..decision.draft import Draft, Refusal
 from ..events import ClaimHolderSilent
 from ..ports import stimuli as s
 from ..state.records import Slot
-from ..state.state import ExecutionPoint, GivenAd
+from ..state.state import ExecutionPoint, SentAd
 from ..units import SECOND
 from .claiming import find_slot
 from .slot_policy_evaluation import policy_of
@@ -36,12 +36,12 @@ def claim_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
     claim = slot.claim
     lease = policy_of(draft, slot).job_number("JobLeaseDuration") or 0
     if lease <= 0 and claim is not None:
-        text = GivenAd(claim.ad).value("JobLeaseDuration")
+        text = SentAd(claim.ad).value("JobLeaseDuration")
         lease = int(text) if text.isdecimal() else claim.lease
     return lease if lease > 0 else _default_lease(draft, slot)
 
 
 def record_holder_message(draft: Draft[ExecutionPoint], stimulus: s.HolderHeard) -> None:
     slot = find_slot(draft, stimulus.slot)
-    if slot.claim is not None and slot.claim.until:
+    if slot.claim is not None and slot.claim.lease_end:
         draft.emit(ClaimHolderSilent(*draft.why("heard"), slot.name, slot.claim.id, 0))

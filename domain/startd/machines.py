@@ -8,7 +8,7 @@ from ..decision.draft import Draft, Refusal
 from ..events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..ports import stimuli as s
 from ..ports.messages import ShowHost
-from ..state.caches import expression
+from ..state.caches import parse_cached
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from . import draining
@@ -45,7 +45,7 @@ def _check_attributes(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], setti
     """
     for plan in plans:
         for name, text in {**ad, **plan.ad}.items():
-            if expression(text) is None:
+            if parse_cached(text) is None:
                 raise Refusal(f"machine {machine}: {name} = {text} is not a ClassAd expression")
     for name in settings:
         if name not in SETTINGS and not name.startswith("MODIFY_REQUEST_EXPR_"):

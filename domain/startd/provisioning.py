@@ -19,7 +19,7 @@ from ..classad import unparse
 from ..config import ConfigError, Configuration
 from ..events import Ad
 from ..ports.stimuli import AddMachine, Reconfigure, SlotPlan
-from ..state.caches import expression
+from ..state.caches import parse_cached
 from ..state.job_ad import quoted, unquoted
 from ..state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..state.records import Machine, Slot
@@ -431,7 +431,7 @@ def _expression(configuration: Configuration, name: str) -> str:
     configured, text = configuration.expression(name), configuration.get(name)
     if configured is None:
         return ""
-    reparsed = expression(text)
+    reparsed = parse_cached(text)
     same = reparsed is not None and unparse(reparsed) == unparse(configured)
     return text if same else unparse(configured)
 

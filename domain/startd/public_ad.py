@@ -17,7 +17,7 @@ from ..classad.tree import Literal
 from ..names import SlotName
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..ports.slot_ads import SlotAds
-from ..state.caches import Caches, expression
+from ..state.caches import Caches, parse_cached
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from ..units import SECOND
@@ -89,7 +89,7 @@ class PublishedSlots(SlotAds):
 
     def snapshot(self, slot: Slot) -> SlotSnapshot:
         """Return the slot with the readings that were published last."""
-        readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
+        readings = Readings(slots={slot.name: slot.published_ad}) if slot.published_ad else NOTHING_READ
         machine = self.state.machines.get(slot.machine)
         estimates = partial(self._drain_estimates, slot)
         return SlotSnapshot(self.state, slot, machine, readings, self.now, self.context, self.caches, estimates)
@@ -100,7 +100,11 @@ class PublishedSlots(SlotAds):
 
     def _sense(self, machine: str) -> Readings:
         record = self.state.machines.get(machine)
-        slots = {} if record is None else {name: slot.public for name, slot in record.slots.items() if slot.public}
+        slots = (
+            {}
+            if record is None
+            else {name: slot.published_ad for name, slot in record.slots.items() if slot.published_ad}
+        )
         return Readings(slots=slots) if slots else NOTHING_READ
 
     def _drain_estimates(self, slot: Slot) -> DrainEstimates | None:
@@ -109,10 +113,10 @@ class PublishedSlots(SlotAds):
             self._estimates[slot.machine] = self.policy_of(slot).estimates()
         return self._estimates[slot.machine]
 
-    def public(self, slot: Slot) -> Mapping[str, str]:
+    def published_ad(self, slot: Slot) -> Mapping[str, str]:
         """Return the slot's published sensor readings, by their names in lower case."""
         if self._last_public[0] != slot.name:
-            self._last_public = (slot.name, {name.lower(): text for name, text in slot.public.items()})
+            self._last_public = (slot.name, {name.lower(): text for name, text in slot.published_ad.items()})
         return self._last_public[1]
 
     def attributes_about_others(self, m: SlotSnapshot) -> Mapping[str, tuple[str, Any]]:
@@ -133,17 +137,17 @@ class PublishedSlots(SlotAds):
             start = drain_start(self.state, slot) if key == "start" and not m.machine.shutdown else None
             if start is not None:
                 return start
-        if slot.public:
-            text = self.public(slot).get(key)
+        if slot.published_ad:
+            text = self.published_ad(slot).get(key)
             if text is not None:
-                return expression(text)
+                return parse_cached(text)
         if key in DYNAMIC_ATTRIBUTES and (m.machine is not None or key in TRANSITION_ATTRIBUTES):
             value = DYNAMIC_ATTRIBUTES[key][1](m)
             if value is not None:
                 return self._literal(value)
         text = slot.ad.text(key)
         if text is not None:
-            return expression(text)
+            return parse_cached(text)
         other = self.attributes_about_others(m).get(key)
         if other is None:
             return None if slot.kind == "static" else self._rolled_up(slot, key)
@@ -156,7 +160,7 @@ class PublishedSlots(SlotAds):
         return moving_attributes(m)
 
     def names(self, m: SlotSnapshot) -> Set[str]:
-        names = m.slot.ad.keys() | m.slot.public.keys()
+        names = m.slot.ad.keys() | m.slot.published_ad.keys()
         names.update(name for name, _ in self.attributes_about_others(m).values())
         if m.slot.kind != "static":
             names.update(rollup_attributes(self.state, m.slot))
@@ -165,7 +169,7 @@ class PublishedSlots(SlotAds):
     def is_published(self, name: str) -> bool:
         return is_published(name)
 
-    def moves_by_itself(self, m: SlotSnapshot) -> bool:
+    def changes_over_time(self, m: SlotSnapshot) -> bool:
         machine = m.machine
         ending = machine is not None and (machine.drain is not None or bool(machine.shutdown))
         return ending or bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
@@ -229,14 +233,14 @@ class PublishedSlots(SlotAds):
         is_live = m.machine is not None
         yield from (name for name in m.slot.ad if is_published(name) or not is_live)
         yield from (name for key, (name, _) in DYNAMIC_ATTRIBUTES.items() if is_live or key in TRANSITION_ATTRIBUTES)
-        yield from m.slot.public
+        yield from m.slot.published_ad
         yield from (name for name, _ in self.attributes_about_others(m).values())
         yield from rollup_attributes(self.state, m.slot)
 
     def _refuses(self, slot: Slot) -> bool:
         """Return True if the slot must not be matched. This includes slots of a machine that is being shut down, or
         drained without its own START."""
-        if slot.state in UNMATCHABLE_STATES or slot.waiting is not None:
+        if slot.state in UNMATCHABLE_STATES or slot.queued_claim is not None:
             return True
         machine = self.state.machines[slot.machine]
         return bool(machine.shutdown) or (machine.drain is not None and drain_start(self.state, slot) is None)
@@ -251,7 +255,7 @@ class PublishedSlots(SlotAds):
         )
         if has_default_requirements and self.state.dialect.hides_true_start and self._is_true(ad, "Start"):
             del ad["Start"]
-            ad["Requirements"] = expression("WithinResourceLimits")
+            ad["Requirements"] = parse_cached("WithinResourceLimits")
 
     def _is_true(self, ad: ClassAd, name: str) -> bool:
         try:
@@ -277,7 +281,7 @@ class PublishedSlots(SlotAds):
         """Return the value of a dynamic slot's attribute for its parent's summary."""
         key = name.lower()
         if key == RETIREMENT_LEFT:
-            return self.retires_for(slot) // SECOND
+            return self.remaining_retirement(slot) // SECOND
         attribute = self.attribute(self.snapshot(slot), key)
         if attribute is None and key == "name":
             return slot.name
@@ -288,7 +292,7 @@ class PublishedSlots(SlotAds):
         except EvaluationError:
             return UNDEFINED
 
-    def retires_for(self, slot: Slot) -> int:
+    def remaining_retirement(self, slot: Slot) -> int:
         """Return the microseconds left of the retirement time of the slot's job; 0 without a job."""
         if slot.activation is None or slot.ad.get("MaxJobRetirementTime", "0") == "0":
             return 0

@@ -19,7 +19,7 @@ from ..classad.evidence import MAKES_NAMES
 from ..events import Ad
 from ..names import SlotName
 from ..ports.sensor_readings import Readings
-from ..state.caches import Caches, ad_of, expression
+from ..state.caches import Caches, ad_of, parse_cached
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
 from .dynamic_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
@@ -94,7 +94,7 @@ def _derived(similar: CompiledAd, slot: Slot, texts: dict[str, str]) -> Compiled
         del ad[name]
     for name, text in texts.items():
         if before.get(name) != text:
-            value = expression(text)
+            value = parse_cached(text)
             if value is None or not _PLAIN.fullmatch(text) or not _PLAIN.fullmatch(before.get(name, "0")):
                 return None
             ad[slot.ad.spelling(name) or name] = value
@@ -193,7 +193,7 @@ def drain_start(state: ExecutionPoint, slot: Slot) -> Expression | None:
     """Return the drain's own START while the slot's machine drains, if it has one."""
     machine = state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
-    return expression(drain.start) if drain is not None and drain.start else None
+    return parse_cached(drain.start) if drain is not None and drain.start else None
 
 
 def extend_ad(ad: ClassAd, m: SlotSnapshot, names: frozenset[str]) -> None:
@@ -211,7 +211,7 @@ def _values(m: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
     for source in (m.readings.attributes, m.readings.slots.get(m.slot.name, {})):
         for name, text in source.items():
             if names is None or name.lower() in names:
-                parsed = expression(text)
+                parsed = parse_cached(text)
                 if parsed is not None:
                     values[name] = parsed
     return values
@@ -235,7 +235,7 @@ def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
             value = dynamic[1](snapshot) if dynamic else None
             if value is None:
                 text = _published_text(m.readings, other, name)
-                value = None if text is None else expression(text)
+                value = None if text is None else parse_cached(text)
             if value is not None:
                 attributes[f"{prefix}_{name}"] = value
     return attributes

@@ -22,7 +22,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
     transition."""
 
     def set_to_false(self, name: str) -> bool:
-        expression = self.expression(name)
+        expression = self.parse_cached(name)
         return isinstance(expression, Literal) and constant_truth(expression) is False
 
     @property
@@ -40,11 +40,11 @@ class SlotPolicyEvaluation(PolicyEvaluation):
         return self.slot.claim is not None
 
     def has_flag(self, flag: str) -> bool:
-        return self.slot.claim is not None and flag in self.slot.claim.marks
+        return self.slot.claim is not None and flag in self.slot.claim.flags
 
     @property
     def better_match_waits(self) -> bool:
-        return self.slot.waiting is not None
+        return self.slot.queued_claim is not None
 
     @property
     def job_is_ending(self) -> bool:
@@ -131,10 +131,10 @@ def show_ad(draft: Draft[ExecutionPoint], message: ShowAd) -> ClassAd:
     """Return a slot's ad as a match sees it: with the dynamic attributes that Requirements and Start read, and those of
     ``also``. While the machine drains, START is the drain's."""
     policy = policy_of(draft, draft.state.slots[message.slot])
-    ad = policy.match_ads.get(message.also)
+    ad = policy.match_ads.get(message.additional_names)
     if ad is None:
-        names = names_read_by_match(policy.compiled, message.also | _ALWAYS_READ)
-        ad = policy.match_ads[message.also] = snapshot_ad(policy.snapshot(), only=names)
+        names = names_read_by_match(policy.compiled, message.additional_names | _ALWAYS_READ)
+        ad = policy.match_ads[message.additional_names] = snapshot_ad(policy.snapshot(), only=names)
     return ad
 
 
@@ -150,4 +150,4 @@ def record_evidence(draft: Draft[ExecutionPoint], policy: PolicyEvaluation) -> i
     evaluated = policy.last_evaluated
     if evaluated is None:
         return 0
-    return draft.note(evaluated.name, unparse(evaluated.expression), evaluated.value_text, policy.read())
+    return draft.note(evaluated.name, unparse(evaluated.parse_cached), evaluated.value_text, policy.read())

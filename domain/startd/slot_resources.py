@@ -19,7 +19,7 @@ from ..classad.evidence import CALL, mentioned
 from ..classad.tree import Literal
 from ..events import Ad
 from ..names import SlotName
-from ..state.caches import expression
+from ..state.caches import parse_cached
 from ..state.job_ad import quoted, unquoted
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
@@ -64,7 +64,7 @@ class SlotCarver(Struct, frozen=True):
     edits: Mapping[str, Expression]
     """MODIFY_REQUEST_EXPR_* by resource."""
     must_edit: bool
-    consumes: bool
+    has_consumption_policy: bool
     job_requests: dict[int, tuple[ClassAd, list[dict[str, int]]]] = field(default_factory=dict)
     """The requests of each job by the id of its ad, with the ad, so that the id is not reused."""
 
@@ -83,7 +83,7 @@ class SlotCarver(Struct, frozen=True):
 
     def _requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
         """Return the amounts of these resources that a job requests, and those to take if not enough is left."""
-        if self.consumes:
+        if self.has_consumption_policy:
             return [self._consumption(job, names)]
         key = self._dependencies(job, names)
         if key is None:
@@ -186,7 +186,7 @@ def slot_carver(
     edits = {}
     for name in STANDARD_RESOURCES:
         key = f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}"
-        edit = expression(slot.ad.get(key) or setting(state, machine, key))
+        edit = parse_cached(slot.ad.get(key) or setting(state, machine, key))
         if edit is not None:
             edits[name] = edit
     must_edit = setting(state, machine, "MUST_MODIFY_REQUEST_EXPRS").lower() == "true"

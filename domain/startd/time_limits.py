@@ -45,7 +45,7 @@ class LimitPolicy(Protocol):
 def granted_retirement(policy: LimitPolicy) -> int:
     """Return MaxJobRetirementTime of the slot, or of its job if that is less, in seconds."""
     granted, claim = policy.number("MaxJobRetirementTime") or 0, policy.slot.claim
-    if claim is not None and "peaceful" in claim.marks and granted != -1:
+    if claim is not None and "peaceful" in claim.flags and granted != -1:
         granted = FOREVER
     requested = policy.job_number("MaxJobRetirementTime")
     return granted if requested is None else min(requested, granted)
@@ -59,7 +59,7 @@ def retirement_left(policy: LimitPolicy) -> int:
     granted = granted_retirement(policy)
     if drain is not None and drain.final:
         granted = 0
-    return max(0, granted * SECOND - activation.ran(policy.now))
+    return max(0, granted * SECOND - activation.run_time(policy.now))
 
 
 def machine_vacate_time(policy: LimitPolicy) -> int:
@@ -80,7 +80,7 @@ def vacate_time_within(policy: LimitPolicy, retirement: Callable[[], int]) -> in
     activation = policy.slot.activation
     if activation is None:
         return 0
-    machine_limit = activation.vacate
+    machine_limit = activation.max_vacate_time
     attribute = next((name for name in ("JobMaxVacateTime", "KillSigTimeout") if policy.job_has(name)), "")
     if not attribute:
         return machine_limit
@@ -105,8 +105,8 @@ def may_unretire(policy: LimitPolicy) -> bool:
     return (
         not machine_is_draining(policy)
         and claim is not None
-        and "irrevocable" not in claim.marks
-        and policy.slot.waiting is None
+        and "irrevocable" not in claim.flags
+        and policy.slot.queued_claim is None
     )
 
 
@@ -125,7 +125,7 @@ def drain_left(policy: LimitPolicy) -> int:
 
 def _slots_from_before_drain(policy: LimitPolicy) -> list[Slot]:
     """Return the slots of the machine that are unclaimed or whose claims are older than its drain."""
-    return [slot for slot in policy.state.machine_slots(policy.slot) if not (slot.claim and "late" in slot.claim.marks)]
+    return [slot for slot in policy.state.machine_slots(policy.slot) if not (slot.claim and "late" in slot.claim.flags)]
 
 
 def retirement_over(policy: LimitPolicy) -> bool:
@@ -143,7 +143,7 @@ def retirement_remaining(policy: LimitPolicy) -> int:
         return drain_left(policy)
     if policy.slot.state_activity == "Claimed/Idle":
         return drain_left(policy)
-    claimed_in_drain = policy.slot.claim is not None and "late" in policy.slot.claim.marks
+    claimed_in_drain = policy.slot.claim is not None and "late" in policy.slot.claim.flags
     if own_retirement > 0 and (claimed_in_drain or policy.start_accepts_job()):
         return drain_left(policy)
     return own_retirement

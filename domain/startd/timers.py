@@ -27,24 +27,26 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
         yield Timer(slot.entered_state + _match_timeout(state, slot), "match", name)
     for name in state.destined:
         slot = state.slots[name]
-        yield Timer(slot.destined + _match_timeout(state, slot), "match", name)
+        yield Timer(slot.destination_since + _match_timeout(state, slot), "match", name)
     for name in state.silent_claims:
         claim, slot_state = state.slots[name].claim, state.slots[name].state
-        if claim is not None and slot_state == "Claimed" and "closing" not in claim.marks:
-            yield Timer(claim.until, "lease", name)
+        if claim is not None and slot_state == "Claimed" and "closing" not in claim.flags:
+            yield Timer(claim.lease_end, "lease", name)
     for job in state.stopping:
         starter = state.starters[job]
         limit_name = "KILLING_TIMEOUT" if starter.stop == "hard" else "MachineMaxVacateTime"
         # Logs of the first release have no deadline, so it is computed from the pool's settings.
-        yield Timer(starter.until or starter.told + state.setting(limit_name), "stop", starter.key, JobId(*job))
+        yield Timer(
+            starter.next_signal or starter.last_signalled + state.setting(limit_name), "stop", starter.key, JobId(*job)
+        )
     for name in state.preempting:
         starter_outside = state.slots[name].activation
         if starter_outside is not None and not starter_outside.cluster and starter_outside.stop:
-            yield Timer(starter_outside.until, "starter", name)
-    for name in state.clients:
+            yield Timer(starter_outside.next_signal, "starter", name)
+    for name in state.backfill_clients:
         client = state.machines[name].backfill
-        if client is not None and client.told:
-            yield Timer(client.until, "client", name)
+        if client is not None and client.last_signalled:
+            yield Timer(client.next_signal, "client", name)
 
 
 def _match_timeout(state: ExecutionPoint, slot: Slot) -> int:
@@ -54,18 +56,18 @@ def _match_timeout(state: ExecutionPoint, slot: Slot) -> int:
 def fire_timer(draft: Draft[ExecutionPoint], timer: Timer) -> None:
     """Perform the action of a timer, if it still applies."""
     state, name = draft.state, timer.name
-    if timer.what == "client" and name in state.clients:
+    if timer.kind == "client" and name in state.backfill_clients:
         backfill_client.end_client(draft, state.machines[name], "kill_timeout")
         return
     starter = None if timer.job is None else state.starters.get(timer.job)
     slot = state.slots.get(name if timer.job is None else "" if starter is None else starter.slot)
     if slot is None:
         return
-    if timer.what == "match" and (name in state.matched or name in state.destined):
+    if timer.kind == "match" and (name in state.matched or name in state.destined):
         cancel_match(draft, slot, "match_timeout")
-    elif timer.what == "lease" and name in state.silent_claims:
+    elif timer.kind == "lease" and name in state.silent_claims:
         kill_claim(draft, slot, "lease_over")
-    elif timer.what in ("stop", "starter") and slot.activation is not None:
+    elif timer.kind in ("stop", "starter") and slot.activation is not None:
         _escalate(draft, slot)
 
 

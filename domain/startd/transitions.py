@@ -92,7 +92,7 @@ def _redirect_from_backfill(draft: Draft[ExecutionPoint], slot: Slot, name: str,
 
 def leave_backfill(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     """Move a slot that need not wait for its client to its destination; return False if a waiting claim takes it."""
-    if slot.destination == "Claimed" and slot.waiting is not None:
+    if slot.destination == "Claimed" and slot.queued_claim is not None:
         return False
     name = "client gone, matched" if slot.destination == "Matched" else "client gone"
     machine = draft.state.machines.get(slot.machine)
@@ -175,7 +175,7 @@ def apply_policy(draft: Draft[ExecutionPoint], slot: Slot, *, entered: bool = Fa
 
     :param entered: the slot has just entered its state/activity; else this is a periodic evaluation
     """
-    unused = slot.kind == "dynamic" and slot.name not in draft.state.slot_matches and slot.waiting is None
+    unused = slot.kind == "dynamic" and slot.name not in draft.state.slot_matches and slot.queued_claim is None
     if unused and slot.state_activity == "Unclaimed/Idle":
         merge(draft, slot)  # a dynamic slot ends with its claim
         return True
@@ -237,7 +237,7 @@ def flag_claim(draft: Draft[ExecutionPoint], slot: Slot, *flags: str, reason: st
     claim = slot.claim
     if claim is None:
         return
-    new = tuple(flag for flag in flags if flag not in claim.marks)
+    new = tuple(flag for flag in flags if flag not in claim.flags)
     if new or (reason and reason != claim.reason):
         draft.emit(ClaimFlagged(*draft.why("evaluated"), slot.name, claim.id, new, reason, code))
 
@@ -246,7 +246,7 @@ def flag_claim(draft: Draft[ExecutionPoint], slot: Slot, *flags: str, reason: st
 
 
 def _answer_better_match(draft: Draft[ExecutionPoint], slot: Slot) -> BetterMatch:
-    waiting = slot.waiting
+    waiting = slot.queued_claim
     if waiting is None:
         return BetterMatch(taken=False, refused=False)
     refused, evidence = _start_refuses(draft, slot, waiting)
@@ -296,8 +296,8 @@ def end_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
 
 
 def withdraw_better_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
-    if slot.waiting is not None:
-        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.waiting.id))
+    if slot.queued_claim is not None:
+        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.queued_claim.id))
 
 
 def record_voided_matches(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: str) -> None:

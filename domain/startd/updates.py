@@ -58,7 +58,7 @@ def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset(
     """Return the readings that differ from the published ones (an empty text removes an attribute), including the
     attributes ``also`` (in lower case)."""
     snapshot = policy.snapshot()
-    published = policy.slot.public
+    published = policy.slot.published_ad
     # A command that opens the log briefly reads no sensors, and so changes nothing.
     if snapshot.readings is NOTHING_READ or (not published and snapshot.readings == NOTHING_READ):
         return {}
@@ -110,7 +110,7 @@ def publish_for_cycle(draft: Draft[ExecutionPoint], message: PublishReadings) ->
 
 def _publish_new_names(draft: Draft[ExecutionPoint], slot: Slot, names: frozenset[str]) -> None:
     """Publish the changed readings of a slot, if one of these attributes was never published."""
-    if not names <= {name.lower() for name in slot.public}:
+    if not names <= {name.lower() for name in slot.published_ad}:
         changes = changed_readings(policy_of(draft, slot), names)
         if changes:
             draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))

@@ -73,7 +73,7 @@ def suspend_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
 def continue_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     """Continue a job that a request suspended; return False if there is none."""
     claim = slot.claim
-    if slot.state_activity != "Claimed/Suspended" or claim is None or "by_command" not in claim.marks:
+    if slot.state_activity != "Claimed/Suspended" or claim is None or "by_command" not in claim.flags:
         return False
     flag_claim(draft, slot, "resumed")
     return fire_trigger(draft, slot, "continue", "continue_command")

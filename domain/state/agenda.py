@@ -1,8 +1,7 @@
-"""What is due by itself, and when: the one type behind the schedules of a pool.
+"""Timed actions: which keys are due, and when. All schedules of a pool use this type.
 
-An agenda has an instant for each key. What it says follows from the state, and from when the same was asked last. The
-state owns its agendas (``State.agendas``): a copy of the state decides as the state does. They are no part of what the
-log says. A state that was folded from a log has none, and ``decide.agenda.begin`` plans them from what was folded.
+The state owns its agendas (``State.agendas``), so a copy of the state makes the same decisions. No event records an
+agenda: a state that was folded from a log has none until ``decide.agenda.begin`` computes them.
 """
 
 from __future__ import annotations
@@ -17,65 +16,65 @@ Key = TypeVar("Key", int, str, tuple[int, int])
 
 
 class Agenda(Generic[Key]):
-    """Keys with the instants at which they are due, one for each. Instants in microseconds."""
+    """Keys, each with the instant at which it is due, in microseconds."""
 
     __slots__ = ("_instants", "_queue")
 
     def __init__(self) -> None:
         self._instants: dict[Key, int] = {}
         self._queue: list[tuple[int, Key]] = []
-        """A heap of all instants that were noted; those that hold no longer are dropped when they come to its top."""
+        """A heap of all scheduled instants. Outdated entries are dropped when they reach the top."""
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._instants)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Remove all keys."""
         self._instants.clear()
         self._queue.clear()
 
-    def note(self, key: Key, due: int | None) -> None:
-        """Let a key be due at this instant, and at no other; None: at none."""
+    def schedule(self, key: Key, due: int | None) -> None:
+        """Make a key due at this instant only; None: never."""
         if due is None:
             self._instants.pop(key, None)
         elif self._instants.get(key) != due:
             self._instants[key] = due
             heapq.heappush(self._queue, (due, key))
 
-    def note_earlier(self, key: Key, due: int | None) -> None:
-        """Let a key be due at this instant, unless it is due before."""
+    def schedule_earlier(self, key: Key, due: int | None) -> None:
+        """Make a key due at this instant, unless it is due earlier."""
         if due is not None and due < self._instants.get(key, due + 1):
-            self.note(key, due)
+            self.schedule(key, due)
 
-    def next(self) -> int | None:
-        """Return the first instant at which a key is due; None: none is."""
+    def next_due(self) -> int | None:
+        """Return the first instant at which a key is due, or None."""
         queue = self._queue
         while queue and self._instants.get(queue[0][1]) != queue[0][0]:
             heapq.heappop(queue)
         return queue[0][0] if queue else None
 
     def due(self, now: int) -> list[Key]:
-        """Return the keys that are due by now, in their order. They stay due until they are noted again."""
-        first = self.next()
+        """Return the sorted keys that are due. They stay due until they are rescheduled."""
+        first = self.next_due()
         if first is None or first > now:
             return []
         return sorted(key for key, due in self._instants.items() if due <= now)
 
-    def take(self, now: int) -> list[Key]:
-        """Return the keys that are due by now, in their order, and forget them."""
-        taken = []
-        while (first := self.next()) is not None and first <= now:
+    def pop_due(self, now: int) -> list[Key]:
+        """Remove the keys that are due, and return them sorted."""
+        due_keys = []
+        while (first := self.next_due()) is not None and first <= now:
             key = heapq.heappop(self._queue)[1]
             del self._instants[key]
-            taken.append(key)
-        return sorted(taken)
+            due_keys.append(key)
+        return sorted(due_keys)
 
 
 class Agendas(Caches):
-    """A state's agendas: one object of each class that plans something."""
+    """A state's agendas: one object for each class of agenda."""
 
     __slots__ = ()
 
     def are_used(self) -> bool:
-        """Return True if anything is planned: the pool does something by itself, and is not only written to."""
+        """Return True if there is an agenda: the pool is running, rather than only being folded from a log."""
         return bool(self._by_kind)

@@ -1,8 +1,7 @@
-"""What was computed of a state and may be used again, and which slots and jobs have changed since somebody looked.
+"""Caches of values computed from a state, and logs of changed slots and jobs.
 
-No event made any of this, and nothing that is decided depends on its being there: a ``Caches`` belongs to one state,
-and whoever folds the log anew begins an empty one. Change logs are part of the state, as the fold writes them, but no
-part of what it says.
+No decision depends on a cache having content. A ``Caches`` belongs to one state; folding the log again starts with an
+empty one. The fold writes the change logs, but they are not part of the state's value.
 """
 
 from __future__ import annotations
@@ -13,45 +12,43 @@ from typing import Any, TypeVar
 from ..classad import ClassAd, ClassAdSyntaxError, Expression, parse
 from ..classad.tree import Literal
 
-# Ads as events keep them, attribute -> expression text, made into ads that can be evaluated.
-#
-# The texts are in the language's one syntax (``parse``), whichever form they had where they came from. What a text
-# means is kept: expressions are immutable, and the ads of a pool share most of theirs.
+# Events contain ads as attribute -> expression text; these functions parse them. Parsed expressions are cached:
+# they are immutable, and the ads of a pool share most of them.
 
-_KEPT = 50_000
-_meanings: dict[str, Expression | None] = {}
+_MAX_CACHED = 50_000
+_parsed: dict[str, Expression | None] = {}
 
 
-def expression(text: str) -> Expression | None:
-    """The expression that a text is; None for what is none, as only a log that was tampered with holds."""
+def parse_cached(text: str) -> Expression | None:
+    """Parse a text. Return None if it is not an expression, as in a log that was tampered with."""
     try:
-        return _meanings[text]
+        return _parsed[text]
     except KeyError:
         pass
-    if len(_meanings) >= _KEPT:
-        _meanings.clear()
-    found: Expression | None
+    if len(_parsed) >= _MAX_CACHED:
+        _parsed.clear()
+    expression: Expression | None
     if _is_plain_string(text):
-        found = Literal(text[1:-1])
+        expression = Literal(text[1:-1])
     else:
         try:
-            found = parse(text)
+            expression = parse(text)
         except ClassAdSyntaxError:
-            found = None
-    _meanings[text] = found
-    return found
+            expression = None
+    _parsed[text] = expression
+    return expression
 
 
 def _is_plain_string(text: str) -> bool:
-    """Tell whether a text is a string without anything to unquote, as most are: there is nothing to parse."""
-    plain = len(text) > 1 and text[0] == '"' == text[-1] and text.count('"') == 2
-    return plain and "\\" not in text and text.isprintable()
+    """Return True if the text is a string literal without escapes, as most are: it needs no parser."""
+    is_literal = len(text) > 1 and text[0] == '"' == text[-1] and text.count('"') == 2
+    return is_literal and "\\" not in text and text.isprintable()
 
 
 def ad_of(attributes: Mapping[str, str]) -> ClassAd:
-    """An ad from texts; an empty one stands for an attribute that is not there."""
+    """Return the ad with these attributes. Skip those whose text is empty."""
     return ClassAd.from_expressions(
-        [(name, found) for name, text in attributes.items() if text and (found := expression(text)) is not None]
+        [(name, parsed) for name, text in attributes.items() if text and (parsed := parse_cached(text)) is not None]
     )
 
 
@@ -60,8 +57,7 @@ Name = TypeVar("Name")
 
 
 class Caches:
-    """One object of each class that somebody keeps something in. Each reader has a class of its own, so that none
-    depends on what others keep, and this module on none of them."""
+    """A cache object for each class. Each user has a separate class, so that this module knows none of them."""
 
     __slots__ = ("_by_kind",)
 
@@ -69,54 +65,54 @@ class Caches:
         self._by_kind: dict[type[Any], Any] = {}
 
     def of(self, kind: type[Kind]) -> Kind:
-        """Return the object of this class; an empty one the first time."""
-        found: Kind | None = self._by_kind.get(kind)
-        if found is None:
-            found = self._by_kind[kind] = kind()
-        return found
+        """Return the object of this class. Create it if necessary."""
+        cache: Kind | None = self._by_kind.get(kind)
+        if cache is None:
+            cache = self._by_kind[kind] = kind()
+        return cache
 
     def renew(self, kind: type[Kind]) -> Kind:
-        """Forget what is kept in the object of this class; return the new one."""
-        found = self._by_kind[kind] = kind()
-        return found
+        """Replace the object of this class with an empty one, and return it."""
+        cache = self._by_kind[kind] = kind()
+        return cache
 
 
 class ChangeLog(list[Name]):
-    """The names of what changed, in order, for any number of readers.
+    """The names of changed objects, in order, for any number of readers.
 
-    The fold appends to it, which is as fast as can be. Each reader keeps a cursor: the ``total`` of the log when it
-    looked last. ``trim`` leaves only the latest changes; a reader that is further behind has to look at everything.
+    The fold appends to it, which is fast. Each reader keeps a cursor: the log's ``total`` when it last read the log.
+    ``trim`` drops old changes; a reader that has not seen these must examine all objects.
     """
 
-    __slots__ = ("_gone",)
-    KEPT = 500_000
-    """How many changes are kept at most, when it is trimmed."""
+    __slots__ = ("_dropped",)
+    MAX_LENGTH = 500_000
+    """A log that is longer is trimmed to half of this."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._gone = 0
+        self._dropped = 0
 
     @classmethod
     def unknown(cls, total: int) -> ChangeLog[Name]:
-        """Return a log of so many changes, of which none is kept."""
-        found = cls()
-        found._gone = total
-        return found
+        """Return a log with a number of dropped changes, and no others."""
+        log = cls()
+        log._dropped = total
+        return log
 
     @property
     def total(self) -> int:
-        """How many changes there have been."""
-        return self._gone + len(self)
+        """The number of changes ever logged."""
+        return self._dropped + len(self)
 
     def trim(self) -> None:
-        """Forget the older half, if there are too many."""
-        if len(self) > self.KEPT:
-            gone = len(self) - self.KEPT // 2
-            self._gone += gone
-            del self[:gone]
+        """Drop the older changes if the log is too long."""
+        if len(self) > self.MAX_LENGTH:
+            excess = len(self) - self.MAX_LENGTH // 2
+            self._dropped += excess
+            del self[:excess]
 
     def since(self, cursor: int) -> dict[Name, None] | None:
-        """Return what has changed since there were ``cursor`` changes, each name once; None: that is not kept."""
-        if cursor < self._gone:
+        """Return the distinct names logged since ``total`` was ``cursor``; None if some of them were dropped."""
+        if cursor < self._dropped:
             return None
-        return dict.fromkeys(self[cursor - self._gone :])
+        return dict.fromkeys(self[cursor - self._dropped :])

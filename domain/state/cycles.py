@@ -1,5 +1,5 @@
-"""What the log says of negotiation cycles, and of what has happened since: from it follows when the next is held
-(``negotiator/schedule``). Positions are those of events; instants are in microseconds."""
+"""The latest negotiation cycles, and the events since, from which ``negotiator/schedule`` computes when the next cycle
+is due. Instants are in microseconds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..events import CycleHeld
 @define
 class Cycles:
     held: dict[str, tuple[int, int]] = field(factory=dict)
-    """The position and the instant of each negotiator's last cycle that left an event."""
+    """The position and the instant of each negotiator's last cycle with an event."""
     cut_short: set[str] = field(factory=set)
-    """The negotiators in whose last such cycle somebody had as many matches as one cycle gives."""
+    """The negotiators whose last cycle gave a submitter the most matches that one cycle allows."""
     preempted: dict[str, int] = field(factory=dict)
-    """When each negotiator's last cycle was held in which somebody had to go."""
-    news: int = 0  #: the position of the last event of the accounting since which a cycle may come to something else
+    """When each negotiator last held a cycle that preempted jobs."""
+    news: int = 0  #: the position of the last accounting event that may change a cycle's result
 
     def note_cycle(self, event: CycleHeld, position: int) -> None:
         self.held[event.negotiator] = position, event.at

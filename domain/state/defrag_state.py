@@ -1,7 +1,6 @@
-"""What a pool's log tells of its defragmentation: the last poll, and the statistics of all (the Defrag ad's).
+"""The defragmentation of a pool: the last poll, and the statistics of the Defrag ad.
 
-Counts and averages are as the reference's daemon has them, for a daemon that runs as long as DEFRAG stands in
-DAEMON_LIST: a pool that is started anew goes on counting.
+Counts and averages are computed as condor_defrag does, while DEFRAG is in DAEMON_LIST. A restarted pool continues them.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from msgspec import Struct, field
 from ..events import DefragPolled
 from ..units import SECOND
 
-One = TypeVar("One")
+Item = TypeVar("Item")
 WINDOW = 10
-"""The length of what is Recent, in intervals between polls."""
-LATEST = 10
-"""How many drains, and how many cancels, are remembered one by one."""
+"""The number of intervals between polls that a Recent attribute covers."""
+MAX_LATEST = 10
+"""The number of latest drains, and of latest cancels, to remember."""
 
 
 class RecentCount(Struct):
-    """A count, and the part of it of the last ``WINDOW`` intervals (the reference's ``stats_entry_recent``)."""
+    """A count, and its part in the last ``WINDOW`` intervals (HTCondor's ``stats_entry_recent``)."""
 
     total: int = 0
-    parts: list[int] = field(default_factory=list)  #: the counts of the last intervals, the present one last
+    parts: list[int] = field(default_factory=list)  #: the counts of the last intervals, the current one last
 
     def add(self, number: int) -> None:
         self.total += number
@@ -44,14 +43,14 @@ class RecentCount(Struct):
 
 
 class RecentSpan(Struct):
-    """The time that what is Recent covers (the reference's ``generic_stats_Tick``). Instants in seconds."""
+    """The time that Recent attributes cover (HTCondor's ``generic_stats_Tick``). Instants in seconds."""
 
-    updated: int = 0  #: when it was last brought up to date (0: it never was)
-    begun: int = 0  #: when the present interval began
-    seconds: int = 0  #: for how long there are counts, a window at most
+    updated: int = 0  #: when it was last updated (0: never)
+    begun: int = 0  #: when the current interval began
+    seconds: int = 0  #: the time covered, at most a window
 
     def advance(self, now: int, interval: int) -> int:
-        """Bring it up to date; return how many intervals have ended."""
+        """Update it, and return the number of intervals that have ended."""
         if not self.updated:
             self.updated = self.begun = now
             return 0
@@ -63,13 +62,13 @@ class RecentSpan(Struct):
 
 
 class Arrivals(Struct):
-    """How often machines come to be whole, per second: the mean of all times and its deviation, as the reference has
-    them. Machines that no longer drain count too, since jobs may have taken them between two polls."""
+    """How many machines become whole per second: the mean and the standard deviation, as condor_defrag computes them.
+    A machine that stopped draining counts too, because jobs may have claimed it between two polls."""
 
-    last: int = 0  #: the second of the last arrival (0: there was none)
-    machines: int = 0  #: how many have come since the first
-    seconds: int = 0  #: the times between arrivals, each as often as machines came
-    squares: float = 0.0  #: the squares of what each rate differed from the mean
+    last: int = 0  #: the second of the last arrival (0: none)
+    machines: int = 0  #: the number of arrivals after the first
+    seconds: int = 0  #: the sum of the times between arrivals, weighted by the number of machines
+    squares: float = 0.0  #: the sum of the squared differences of the rates from the mean
     mean: float = 0.0
     deviation: float = 0.0
 
@@ -92,17 +91,20 @@ class Arrivals(Struct):
 class Defrag(Struct):
     """The defragmentation of a pool. Instants in microseconds."""
 
-    since: int = 0  #: when it was switched on, its counts begin (0: it is not)
-    configured: int = 0  #: when the pool's settings were changed last
-    last_poll: int = 0  #: when it looked at the pool last (0: it never did)
-    in_hour: tuple[int, int] = (0, 0)  #: an hour since 1970 in UTC, and how many drains were begun in it
-    in_day: tuple[int, int] = (0, 0)  #: a day since 1970 in UTC, and how many drains were begun in it
-    draining: set[str] = field(default_factory=set)  #: the machines that drained at the last poll
+    since: int = 0  #: when it was switched on and its counts began (0: it is off)
+    configured: int = 0  #: when the pool's settings last changed
+    last_poll: int = 0  #: when it last polled the pool (0: never)
+    in_hour: tuple[int, int] = (
+        0,
+        0,
+    )  #: the hour of the last poll, counted since 1970 in UTC, and the drains begun in it
+    in_day: tuple[int, int] = (0, 0)  #: the day of the last poll, counted since 1970 in UTC, and the drains begun in it
+    draining: set[str] = field(default_factory=set)  #: the machines that were draining at the last poll
     whole: set[str] = field(default_factory=set)  #: the machines that were whole at the last poll
-    most_draining: int = 0  #: how many machines drained at once, at most
-    most_whole: int = 0  #: how many machines were whole at once, at most
-    successes: RecentCount = field(default_factory=RecentCount)  #: drains that were begun
-    failures: RecentCount = field(default_factory=RecentCount)  #: drains that could not be begun
+    most_draining: int = 0  #: the most machines that were draining at a poll
+    most_whole: int = 0  #: the most machines that were whole at a poll
+    successes: RecentCount = field(default_factory=RecentCount)  #: drains begun
+    failures: RecentCount = field(default_factory=RecentCount)  #: drains that could not begin
     span: RecentSpan = field(default_factory=RecentSpan)
     arrivals: Arrivals = field(default_factory=Arrivals)
     costs: dict[str, float] = field(default_factory=dict)  #: see `DefragPolled`
@@ -110,36 +112,36 @@ class Defrag(Struct):
     cancels: list[tuple[int, str]] = field(default_factory=list)  #: the latest: second and slot
 
     def begun_in(self, now: int) -> tuple[int, int]:
-        """Return how many drains were begun in the hour and in the day of an instant."""
-        hours, days = now // (3600 * SECOND), now // (86400 * SECOND)
-        (hour, of_hour), (day, of_day) = self.in_hour, self.in_day
-        return of_hour if hour == hours else 0, of_day if day == days else 0
+        """Return how many drains began in the hour and in the day of an instant."""
+        current_hour, current_day = now // (3600 * SECOND), now // (86400 * SECOND)
+        (hour, hour_drains), (day, day_drains) = self.in_hour, self.in_day
+        return hour_drains if hour == current_hour else 0, day_drains if day == current_day else 0
 
     def advance(self, now: int, interval: int) -> None:
-        """Bring the recent counts up to an instant."""
+        """Update the recent counts to an instant."""
         ended = self.span.advance(now // SECOND, interval)
         self.successes.advance(ended)
         self.failures.advance(ended)
 
 
-def switched(defrag: Defrag, on: bool, at: int) -> Defrag:
-    """Return the defragmentation as it is switched on or off: counts begin anew, but what was drained in the present
-    hour and day, and the last poll, are not forgotten."""
+def switch(defrag: Defrag, on: bool, at: int) -> Defrag:
+    """Return the state after defragmentation is switched on or off. Counts restart, except those of the drains in the
+    current hour and day, and the last poll is kept."""
     since = at if on else 0
     return Defrag(since, last_poll=defrag.last_poll, in_hour=defrag.in_hour, in_day=defrag.in_day)
 
 
-def polled(defrag: Defrag, event: DefragPolled, interval: int, schedule: str) -> None:
+def fold_poll(defrag: Defrag, event: DefragPolled, interval: int, schedule: str) -> None:
     """Fold a poll.
 
-    :param interval: seconds between polls, by the settings in force
-    :param schedule: how machines are drained, by the settings in force
+    :param interval: seconds between polls, in the settings in force
+    :param schedule: how machines are drained, in the settings in force
     """
     now = event.at // SECOND
     defrag.advance(event.at, interval)
     begun = sum(not drain.refused for drain in event.drains)
-    of_hour, of_day = defrag.begun_in(event.at)
-    defrag.in_hour, defrag.in_day = (now // 3600, of_hour + begun), (now // 86400, of_day + begun)
+    hour_drains, day_drains = defrag.begun_in(event.at)
+    defrag.in_hour, defrag.in_day = (now // 3600, hour_drains + begun), (now // 86400, day_drains + begun)
     defrag.last_poll = event.at
     defrag.draining = (defrag.draining - set(event.over_draining)) | set(event.began_draining)
     defrag.whole = (defrag.whole - set(event.no_longer_whole)) | set(event.became_whole)
@@ -153,5 +155,5 @@ def polled(defrag: Defrag, event: DefragPolled, interval: int, schedule: str) ->
     defrag.cancels = _latest(defrag.cancels, [(now, cancel.slot) for cancel in event.cancels])
 
 
-def _latest(before: list[One], added: Iterable[One]) -> list[One]:
-    return [*before, *added][-LATEST:]
+def _latest(before: list[Item], added: Iterable[Item]) -> list[Item]:
+    return [*before, *added][-MAX_LATEST:]

@@ -1,11 +1,11 @@
-"""What each event means for a job's ad: which attributes it sets, under HTCondor's names and units.
+"""Fold events into a job's ad: which attributes each event sets, with HTCondor's names and units.
 
-One fold, used by the live state and by every view, so that no two of them can differ. A job's ad is its cluster's ad,
-then what its submission gave to it alone (``variants``), then ``changes``: attribute -> expression text as these
-functions leave it. The empty text stands for an attribute that is gone. Instants in ads are whole seconds, as the
-reference has them; intervals are real numbers.
+The live state and every view use this fold, so they cannot differ. A job's ad is its cluster's ad, overridden by the
+attributes that the submission gave this job alone (``variants``), overridden by ``changes`` (attribute -> expression
+text; empty: removed), which these functions maintain. Instants in ads are whole seconds, as in HTCondor; intervals are
+real numbers.
 
-Source: the manual's "Job ClassAd Attributes"; where it is silent, the ads of a real queue and history.
+Source: the manual's "Job ClassAd Attributes"; for what it leaves out, ads from an HTCondor queue and history.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from ..state_machines.job_rows import JobStatus
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES: dict[int, JobStatus] = dict(enumerate(get_args(JobStatus), 1))
 TERMINAL = frozenset({"Removed", "Completed"})
-"""Where a job is at the end of its life, until it leaves the queue."""
-OF_A_HOLD = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
+"""The statuses of a finished job, until it leaves the queue."""
+HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 Changes = dict[str, str]
 
@@ -45,34 +45,34 @@ EXPIRATION = "JobCoolDownExpiration"
 
 
 def quoted(text: str) -> str:
-    """`text` as a ClassAd string literal."""
+    """Return `text` as a ClassAd string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'
 
 
 def unquoted(text: str) -> str:
-    """The string that a literal made by `quoted` stands for; any other text as it is."""
+    """Return the value of a literal made by `quoted`; any other text unchanged."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     if "\\" not in text:
         return text[1:-1]
     escapes = {"n": "\n", "t": "\t"}
-    out, letters = [], iter(text[1:-1])
+    unescaped, letters = [], iter(text[1:-1])
     for letter in letters:
         if letter == "\\":
             letter = next(letters, "")
             letter = escapes.get(letter, letter)
-        out.append(letter)
-    return "".join(out)
+        unescaped.append(letter)
+    return "".join(unescaped)
 
 
 def hold_reason(why: Why) -> Changes:
-    """What an ad says of why its job is held."""
+    """Return the attributes with the reason for a hold."""
     return _reason("HoldReason", why)
 
 
 def vacate_reason(why: Why) -> Changes:
-    """What an ad says of why its job's last run ended before it was done."""
+    """Return the attributes with the reason for an eviction."""
     return _reason("VacateReason", why)
 
 
@@ -81,17 +81,17 @@ def _reason(name: str, why: Why) -> Changes:
 
 
 def seconds(at: int) -> str:
-    """An instant in microseconds as an ad has it: whole seconds."""
+    """Format an instant, in microseconds, as whole seconds."""
     return str(at // 1_000_000)
 
 
-def real(microseconds: int) -> str:
-    """An interval in microseconds as seconds, a real number."""
+def real_seconds(microseconds: int) -> str:
+    """Format an interval as seconds, a real number."""
     return repr(microseconds / 1_000_000)
 
 
-def parse_whole(text: str) -> int:
-    """A whole number; 0 for what is none."""
+def parse_int(text: str) -> int:
+    """Parse a whole number; return 0 if the text is not one."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
@@ -104,7 +104,7 @@ _COUNT = re.compile(r"(\w+) = (\d{1,18})", re.ASCII)
 
 
 class _Attributes:
-    """`changes` over the ad of the cluster: to read what an event adds to."""
+    """A job's attributes: `changes`, then the ad of its cluster."""
 
     __slots__ = ("base", "changes")
 
@@ -112,40 +112,40 @@ class _Attributes:
         self.changes, self.base = changes, base
 
     def text(self, name: str, default: str = "") -> str:
-        found = self.changes.get(name)
-        return found if found is not None else self.base.get(name, default)
+        changed = self.changes.get(name)
+        return changed if changed is not None else self.base.get(name, default)
 
-    def whole(self, name: str) -> int:
-        """A whole number; 0 for what a user has put there instead of one."""
-        return parse_whole(self.text(name))
+    def integer(self, name: str) -> int:
+        """Return an attribute as a whole number; 0 if a user has set it to something else."""
+        return parse_int(self.text(name))
 
-    def is_recent(self) -> bool:
-        """Whether the log says what the job's slot provides; older ones do not, and their ads stay as they were."""
+    def has_provisioned(self) -> bool:
+        """Return True if the log records what the job's slot provides. Older logs do not; their ads do not change."""
         return bool(self.text("CpusProvisioned"))
 
     def add(self, name: str, amount: int = 1) -> None:
-        self.changes[name] = str(self.whole(name) + amount)
+        self.changes[name] = str(self.integer(name) + amount)
 
     def count(self, name: str, code: str, protocol: str = "", times: int = 1) -> None:
-        """Count a hold or vacate in ``name``, and in the ad beside it by the name of its code; of a transfer by what
-        its files moved, too."""
+        """Count a hold or vacate in ``name``, and by the name of its code in the related ad (NumHoldsByReason). Count a
+        failed transfer by its protocol, too."""
         self.add(name, times)
         by_reason = _BY_REASON[name]
-        counts = {each: int(number) for each, number in _COUNT.findall(self.text(by_reason))}
-        reason = code_name(parse_whole(code))
-        for each in (reason, f"{reason}{protocol}") if protocol else (reason,):
-            counts[each] = counts.get(each, 0) + times
-        pairs = "; ".join(f"{each} = {counts[each]}" for each in sorted(counts))
+        counts = {key: int(number) for key, number in _COUNT.findall(self.text(by_reason))}
+        reason = code_name(parse_int(code))
+        for key in (reason, f"{reason}{protocol}") if protocol else (reason,):
+            counts[key] = counts.get(key, 0) + times
+        pairs = "; ".join(f"{key} = {counts[key]}" for key in sorted(counts))
         self.changes[by_reason] = f"[ {pairs} ]"
 
-    def move(self, name: str) -> None:
-        """Keep what an attribute says as its former value, if it says anything."""
+    def move_to_last(self, name: str) -> None:
+        """Move the value of an attribute to its Last attribute, if it is defined."""
         text = self.text(name)
         if text and text != "undefined":
             self.changes[f"Last{name}"], self.changes[name] = text, ""
 
     def weighted(self, seconds: int) -> int:
-        """So many seconds times the slot's weight, in microseconds."""
+        """Return seconds times the slot's weight, in microseconds."""
         try:
             weight = float(self.text("MachineAttrSlotWeight0") or 1)
         except ValueError:
@@ -157,64 +157,64 @@ class _Attributes:
             before = round(float(self.text(name, "0") or 0) * 1_000_000)
         except (ValueError, OverflowError):
             before = 0
-        self.changes[name] = real(before + microseconds)
+        self.changes[name] = real_seconds(before + microseconds)
 
 
-def _status(changes: Changes, target: str, source: str, at: int) -> None:
+def _set_status(changes: Changes, target: str, source: str, at: int) -> None:
     if target != source:
         changes["LastJobStatus"] = str(STATUS_NUMBERS[source])
     changes["JobStatus"] = str(STATUS_NUMBERS[target])
     changes["EnteredCurrentStatus"] = seconds(at)
 
 
-def _moved(job: _Attributes, event: JobsTransitioned) -> None:
-    if event.target != LEFT:  # which is no status: the history has the last that the job had
-        _status(job.changes, event.target, event.source, event.at)
-    if event.target == "Suspended" and job.is_recent():
+def _fold_transition(job: _Attributes, event: JobsTransitioned) -> None:
+    if event.target != LEFT:  # a job in the history keeps its last status
+        _set_status(job.changes, event.target, event.source, event.at)
+    if event.target == "Suspended" and job.has_provisioned():
         job.add("TotalSuspensions")
         job.changes["LastSuspensionTime"] = seconds(event.at)
     elif event.source == "Suspended":
-        _continued(job, event.at)
+        _fold_continuation(job, event.at)
     if event.reasons_kept:
-        for name in FORMER.get(event.target, ()):
-            job.move(name)
+        for name in MOVED_REASONS.get(event.target, ()):
+            job.move_to_last(name)
     job.changes.update(event.changes)
     if event.reasons_kept and event.target == "Held":
         job.count("NumHolds", event.changes.get("HoldReasonCode", "0"), times=event.holds)
 
 
-def _continued(job: _Attributes, at: int) -> None:
-    since = job.whole("LastSuspensionTime")
+def _fold_continuation(job: _Attributes, at: int) -> None:
+    since = job.integer("LastSuspensionTime")
     if since:
         job.add("CumulativeSuspensionTime", max(0, at // 1_000_000 - since))
         job.changes["LastSuspensionTime"] = "0"
 
 
-FORMER = {"Held": ("ReleaseReason",), "Removed": OF_A_HOLD}
-"""What the ads of jobs keep as former reasons where they become this."""
-REASONED = frozenset(FORMER)
-"""The statuses for which ``JobsTransitioned`` says that reasons are kept."""
+MOVED_REASONS = {"Held": ("ReleaseReason",), "Removed": HOLD_ATTRIBUTES}
+"""By new status: the attributes whose values move to their Last attributes."""
+KEEPS_REASONS = frozenset(MOVED_REASONS)
+"""The statuses for which ``JobsTransitioned.reasons_kept`` is set."""
 
 
-def _edited(job: _Attributes, event: JobsEdited) -> None:
+def _fold_edit(job: _Attributes, event: JobsEdited) -> None:
     job.changes.update(event.changes)
 
 
-def _materialized(job: _Attributes, event: JobsMaterialized) -> None:
+def _fold_materialization(job: _Attributes, event: JobsMaterialized) -> None:
     job.changes["JobMaterializeDate"] = seconds(event.at)
 
 
 DEFERRAL_TIME = "DeferralTime"
 
 
-def _deferred(job: _Attributes, event: JobsDeferred) -> None:
+def _fold_deferral(job: _Attributes, event: JobsDeferred) -> None:
     job.changes[DEFERRAL_TIME] = seconds(event.until)
 
 
-def _activated(job: _Attributes, event: JobActivated) -> None:
+def _fold_activation(job: _Attributes, event: JobActivated) -> None:
     changes, now = job.changes, seconds(event.at)
     before = job.text("JobCurrentStartDate")
-    _status(changes, "Running", "Idle", event.at)
+    _set_status(changes, "Running", "Idle", event.at)
     changes["RemoteHost"] = quoted(event.slot)
     changes["PublicClaimId"] = quoted(event.claim)
     changes["LastMatchTime"] = changes["JobCurrentStartDate"] = changes["ShadowBday"] = now
@@ -224,56 +224,56 @@ def _activated(job: _Attributes, event: JobActivated) -> None:
     if event.provides:
         if before:
             changes["JobLastStartDate"] = before
-        _provided(job, event.provides)
+        _fold_provided(job, event.provides)
     changes.update(event.expanded)
-    for name in _VACATED:
+    for name in _VACATE_ATTRIBUTES:
         if changes.get(name):
             changes[name] = ""
     if not job.text("JobStartDate"):
         changes["JobStartDate"] = changes["FirstJobMatchDate"] = now
-        changes["InitialWaitDuration"] = str(int(now) - (job.whole("QDate") or int(now)))
+        changes["InitialWaitDuration"] = str(int(now) - (job.integer("QDate") or int(now)))
 
 
-_VACATED = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
-_PROVISIONED = ("Cpus", "Disk", "GPUs", "Memory")
-_OF_THE_MACHINE = ("Cpus", "SlotWeight")
+_VACATE_ATTRIBUTES = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
+_PROVISIONED_RESOURCES = ("Cpus", "Disk", "GPUs", "Memory")
+_SYSTEM_MACHINE_ATTRIBUTES = ("Cpus", "SlotWeight")
 """SYSTEM_JOB_MACHINE_ATTRS."""
 
 
-def _provided(job: _Attributes, slot: Mapping[str, str]) -> None:
+def _fold_provided(job: _Attributes, slot: Mapping[str, str]) -> None:
     changes = job.changes
-    changes.update({f"{name}Provisioned": slot[name] for name in _PROVISIONED if name in slot})
-    wanted = job.text("JobMachineAttrs")
-    if not wanted:
-        changes.update({f"MachineAttr{name}0": slot[name] for name in _OF_THE_MACHINE if name in slot})
+    changes.update({f"{name}Provisioned": slot[name] for name in _PROVISIONED_RESOURCES if name in slot})
+    requested = job.text("JobMachineAttrs")
+    if not requested:
+        changes.update({f"MachineAttr{name}0": slot[name] for name in _SYSTEM_MACHINE_ATTRIBUTES if name in slot})
         return
-    kept = max(1, min(job.whole("JobMachineAttrsHistoryLength"), _HISTORY_MOST))
-    for name in dict.fromkeys((*machine_attributes(wanted), *_OF_THE_MACHINE)):
-        for run in range(kept - 1, 0, -1):
+    history_length = max(1, min(job.integer("JobMachineAttrsHistoryLength"), _MAX_HISTORY_LENGTH))
+    for name in dict.fromkeys((*machine_attributes(requested), *_SYSTEM_MACHINE_ATTRIBUTES)):
+        for run in range(history_length - 1, 0, -1):
             before = job.text(f"MachineAttr{name}{run - 1}")
             if before:
                 changes[f"MachineAttr{name}{run}"] = before
         changes[f"MachineAttr{name}0"] = slot.get(name, "undefined")
 
 
-_HISTORY_MOST = 1000  #: runs of which an ad keeps attributes of the slots
+_MAX_HISTORY_LENGTH = 1000  #: the most runs whose machine attributes an ad keeps
 
 
 def machine_attributes(text: str) -> list[str]:
-    """The names in a JobMachineAttrs."""
+    """Return the names in a JobMachineAttrs."""
     return unquoted(text).replace(",", " ").split()
 
 
-_WAYS = {
+_TRANSFER_ATTRIBUTES = {
     "input": ("In", "Input", "BytesRecvd"),
     "output": ("Out", "Output", "BytesSent"),
     "checkpoint": ("Out", "Output", "BytesSent"),
 }
-"""What the names of a transfer's attributes have in them, and what it adds to: as the job sees it."""
+"""For each direction: the short and long forms in attribute names, and the attribute that counts its bytes."""
 
 
-def _transfer_began(job: _Attributes, event: JobTransferBegan) -> None:
-    short, long, _ = _WAYS[event.way]
+def _fold_transfer_start(job: _Attributes, event: JobTransferBegan) -> None:
+    short, long, _ = _TRANSFER_ATTRIBUTES[event.way]
     changes, now = job.changes, seconds(event.began or event.at)
     changes[f"Transferring{long}"] = "true"
     changes[f"Transfer{short}Started"] = changes[f"JobCurrentStartTransfer{long}Date"] = now
@@ -281,93 +281,94 @@ def _transfer_began(job: _Attributes, event: JobTransferBegan) -> None:
     job.add(f"Num{long}TransferStarts")
 
 
-def _transfer_ended(job: _Attributes, event: JobTransferEnded) -> None:
-    short, long, total = _WAYS[event.way]
+def _fold_transfer_end(job: _Attributes, event: JobTransferEnded) -> None:
+    short, long, total = _TRANSFER_ATTRIBUTES[event.way]
     changes, now = job.changes, seconds(event.ended or event.at)
     changes[f"Transferring{long}"] = ""
     changes[f"Transfer{short}Finished"] = now
-    if event.way == "input":  # the shadow's last word on an output comes before that is over
-        listed = [(_word(protocol), count) for protocol, count, _, _ in event.urls] + [("CEDAR", event.listed)]
-        changes["TransferInputFileCounts"] = _record(listed)
-        for name, nothing in (("TransferOutputStats", "[  ]"), ("BytesSent", "0.0")):
+    if event.way == "input":  # HTCondor's shadow does not set these attributes at the end of an output transfer
+        counts_listed = [(_name_part(protocol), count) for protocol, count, _, _ in event.urls]
+        changes["TransferInputFileCounts"] = _counts_ad([*counts_listed, ("CEDAR", event.listed)])
+        for name, zero in (("TransferOutputStats", "[  ]"), ("BytesSent", "0.0")):
             if not job.text(name):
-                changes[name] = nothing
+                changes[name] = zero
         if not event.failed:
             changes["JobCurrentFinishTransferInputDate"] = now
-    if event.way == "checkpoint":  # of which the reference counts no bytes
+    if event.way == "checkpoint":  # HTCondor does not count its bytes
         if not event.failed:
             changes["CheckpointNumber"] = str(int(job.text("CheckpointNumber", "-1") or -1) + 1)
         return
     before = dict(_COUNT.findall(job.text(f"Transfer{long}Stats")))
-    moved = [(_word(protocol), size, files) for protocol, _, files, size in event.urls]
-    moved.append(("Cedar", event.size, event.files))
-    counts = {f"{whose}SizeBytes": size for whose, size, _ in moved}
-    counts |= {f"{whose}FilesCount": files for whose, _, files in moved}
+    transfers = [(_name_part(protocol), size, files) for protocol, _, files, size in event.urls]
+    transfers.append(("Cedar", event.size, event.files))
+    counts = {f"{protocol}SizeBytes": size for protocol, size, _ in transfers}
+    counts |= {f"{protocol}FilesCount": files for protocol, _, files in transfers}
     sums = {name.removesuffix("Total"): int(count) for name, count in before.items() if name.endswith("Total")}
     totals = [(f"{name}Total", sums.get(name, 0) + counts.get(name, 0)) for name in {**counts, **sums}]
-    changes[f"Transfer{long}Stats"] = _record([*totals, *((f"{name}LastRun", count) for name, count in counts.items())])
-    job.add_real(total, 0 if event.failed else sum(size for _, size, _ in moved) * 1_000_000)
+    last_run = [(f"{name}LastRun", count) for name, count in counts.items()]
+    changes[f"Transfer{long}Stats"] = _counts_ad([*totals, *last_run])
+    job.add_real(total, 0 if event.failed else sum(size for _, size, _ in transfers) * 1_000_000)
 
 
-def _word(protocol: str) -> str:
-    """Return a protocol as the beginning of an attribute's name."""
-    word = _NO_LETTER.sub("_", protocol.upper())
-    return word if word[:1].isalpha() else f"_{word}"
+def _name_part(protocol: str) -> str:
+    """Return a protocol in the form in which an attribute's name can start with it."""
+    part = _NOT_IN_NAMES.sub("_", protocol.upper())
+    return part if part[:1].isalpha() else f"_{part}"
 
 
-_NO_LETTER = re.compile(r"\W", re.ASCII)
+_NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 
 
-def _record(counts: list[tuple[str, int]]) -> str:
-    """Return an ad of counts, without those that are 0."""
+def _counts_ad(counts: list[tuple[str, int]]) -> str:
+    """Return an ad of the counts that are not 0."""
     return f"[ {'; '.join(f'{name} = {count}' for name, count in counts if count)} ]"
 
 
-def _executing(job: _Attributes, event: JobExecuting) -> None:
+def _fold_execution(job: _Attributes, event: JobExecuting) -> None:
     job.changes["JobCurrentStartExecutingDate"] = seconds(event.began or event.at)
     job.add("NumJobStarts")
 
 
-def _measured(job: _Attributes, event: JobMeasured) -> None:
+def _fold_measurement(job: _Attributes, event: JobMeasured) -> None:
     changes = job.changes
     changes["ImageSize"] = str(event.image)
     changes["ResidentSetSize"] = str(event.resident)
     changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
     changes["DiskUsage"] = str(event.disk)
-    changes["RemoteUserCpu"] = real(event.user_cpu)
-    changes["RemoteSysCpu"] = real(event.system_cpu)
+    changes["RemoteUserCpu"] = real_seconds(event.user_cpu)
+    changes["RemoteSysCpu"] = real_seconds(event.system_cpu)
 
 
-def _reported(job: _Attributes, event: JobExited) -> None:
-    """What whoever watched the run tells of its end."""
+def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
+    """Set the attributes that report how a run ended."""
     changes = job.changes
-    changes["RemoteUserCpu"] = real(event.user_cpu)
-    changes["RemoteSysCpu"] = real(event.system_cpu)
-    # HTCondor 25 never sets ExitStatus, and keeps the ExitSignal of an earlier run beside a later one's ExitCode. By
-    # older logs ExitStatus was the code, and the ad had the last run's end alone.
-    recent = job.is_recent()
-    if event.resident > job.whole("ResidentSetSize"):
+    changes["RemoteUserCpu"] = real_seconds(event.user_cpu)
+    changes["RemoteSysCpu"] = real_seconds(event.system_cpu)
+    # HTCondor 25 never sets ExitStatus, and keeps the ExitSignal of an earlier run next to a later run's ExitCode.
+    # In older logs ExitStatus is the exit code, and only the last run's end is in the ad.
+    is_recent = job.has_provisioned()
+    if event.resident > job.integer("ResidentSetSize"):
         changes["ResidentSetSize"] = str(event.resident)
         changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
     if event.disk:
         changes["DiskUsage"] = str(event.disk)
-    if event.signal is not None and recent:
-        died = _SIGNALS.get(event.signal, f"Unknown signal {event.signal}")
-        changes["ExitReason"] = quoted(f"died on signal {event.signal} ({died})")
-    if event.outcome == "exited" or _told_of_its_end(event):
+    if event.signal is not None and is_recent:
+        description = _SIGNALS.get(event.signal, f"Unknown signal {event.signal}")
+        changes["ExitReason"] = quoted(f"died on signal {event.signal} ({description})")
+    if event.outcome == "exited" or _has_eviction_exit(event):
         changes["ExitBySignal"] = "true" if event.signal is not None else "false"
         for name, number in (("ExitCode", event.code), ("ExitSignal", event.signal)):
             if number is not None:
                 changes[name] = str(number)
-            elif not recent:
+            elif not is_recent:
                 changes[name] = ""
     if event.outcome == "exited":
-        changes["ExitStatus"] = "0" if recent or event.code is None else str(event.code)
+        changes["ExitStatus"] = "0" if is_recent or event.code is None else str(event.code)
         job.add("NumJobCompletions")
 
 
-def _told_of_its_end(event: JobExited) -> bool:
-    """Whether the ad also says how the process of a job ended that was stopped (in older logs it does not)."""
+def _has_eviction_exit(event: JobExited) -> bool:
+    """Return True if the event records how the process of an evicted job ended (older logs do not)."""
     return "VacateReasonCode" in event.changes and (event.code is not None or event.signal is not None)
 
 
@@ -384,12 +385,12 @@ _SIGNALS = dict(
         start=1,
     )
 )  # fmt: skip
-"""What Linux calls its signals, as an ExitReason has them."""
+"""Linux's descriptions of its signals, for ExitReason."""
 
 
-def began_in_vain(event: JobExited) -> bool:
-    """Whether a run's process was to begin and could not. The reference counts it as begun: the starter says so before
-    it tries (in older logs it does not count)."""
+def failed_to_start(event: JobExited) -> bool:
+    """Return True if a run's process could not be started. HTCondor counts it as started, because the starter reports
+    the start before it tries (in older logs it does not count)."""
     code = event.changes.get("HoldReasonCode")
     return event.outcome == "failed" and code == FAILED_TO_CREATE_PROCESS and event.reasons_kept
 
@@ -397,46 +398,46 @@ def began_in_vain(event: JobExited) -> bool:
 FAILED_TO_CREATE_PROCESS = "6"
 
 
-def _exited(job: _Attributes, event: JobExited) -> None:
+def _fold_exit(job: _Attributes, event: JobExited) -> None:
     changes = job.changes
-    began = job.whole("JobCurrentStartDate")
+    began = job.integer("JobCurrentStartDate")
     ended = event.ended or event.at
     wall = max(0, ended // 1_000_000 - began) if began else 0
     job.add_real("RemoteWallClockTime", wall * 1_000_000)
     job.add_real("CumulativeSlotTime", job.weighted(wall))
-    changes["LastRemoteWallClockTime"] = real(wall * 1_000_000)
+    changes["LastRemoteWallClockTime"] = real_seconds(wall * 1_000_000)
     job.add_real("CumulativeRemoteUserCpu", event.user_cpu)
     job.add_real("CumulativeRemoteSysCpu", event.system_cpu)
     changes["LastRemoteHost"] = job.text("RemoteHost")
     changes["LastPublicClaimId"] = job.text("PublicClaimId")
     changes["CurrentHosts"] = "0"
-    if not job.is_recent():
+    if not job.has_provisioned():
         changes["JobLastStartDate"] = str(began) if began else ""
     for name in ("RemoteHost", "PublicClaimId", "ShadowBday"):
         changes[name] = ""
     for name in ("TransferringInput", "TransferringOutput"):
         if job.text(name):
             changes[name] = ""
-    _continued(job, ended)
-    if began_in_vain(event):
+    _fold_continuation(job, ended)
+    if failed_to_start(event):
         changes["JobCurrentStartExecutingDate"] = seconds(ended)
         job.add("NumJobStarts")
-    _reported(job, event)
-    _vacated(job, event)
+    _fold_exit_report(job, event)
+    _fold_eviction(job, event)
     if event.target == "Completed":
         changes["CompletionDate"] = seconds(ended)
         job.add_real("CommittedSlotTime", job.weighted(wall))
         job.add("CommittedTime", wall)
     if event.row:
-        source = event.source or STATUS_NAMES.get(job.whole("JobStatus"), "Running")
-        _status(changes, event.target, source, event.at)
+        source = event.source or STATUS_NAMES.get(job.integer("JobStatus"), "Running")
+        _set_status(changes, event.target, source, event.at)
     changes.update(event.changes)
     if event.reasons_kept:
         job.count("NumHolds", event.changes.get("HoldReasonCode", "0"))
 
 
-def _vacated(job: _Attributes, event: JobExited) -> None:
-    """Count an eviction. That of a job that has ended by itself came before, from a periodic policy."""
+def _fold_eviction(job: _Attributes, event: JobExited) -> None:
+    """Count an eviction. If the job has ended on its own, a periodic policy had already begun to evict it."""
     if event.outcome == "exited" and "VacateReasonCode" not in event.changes:
         return
     job.changes["LastVacateTime"] = seconds(event.ended or event.at)
@@ -444,10 +445,10 @@ def _vacated(job: _Attributes, event: JobExited) -> None:
     if code is None:  # an older log
         job.add("NumVacates")
         return
-    by_files = event.cause == "transfer_failed" and code in _TRANSFER_ERRORS
-    protocol = (event.protocol.capitalize() or "Cedar") if by_files else ""
+    transfer_failed = event.cause == "transfer_failed" and code in _TRANSFER_ERRORS
+    protocol = (event.protocol.capitalize() or "Cedar") if transfer_failed else ""
     job.count("NumVacates", code, protocol, event.vacates)
-    if job.whole("JobCurrentStartExecutingDate") < job.whole("JobCurrentStartDate"):
+    if job.integer("JobCurrentStartExecutingDate") < job.integer("JobCurrentStartDate"):
         job.count("NumVacatesPreExecution", code, protocol)
 
 
@@ -455,46 +456,45 @@ _TRANSFER_ERRORS = ("12", "13")
 
 
 _FOLDS: dict[type[Event], Callable[..., None]] = {
-    JobsTransitioned: _moved,
-    JobsEdited: _edited,
-    JobsMaterialized: _materialized,
-    JobsDeferred: _deferred,
-    JobActivated: _activated,
-    JobTransferBegan: _transfer_began,
-    JobTransferEnded: _transfer_ended,
-    JobExecuting: _executing,
-    JobMeasured: _measured,
-    JobExited: _exited,
+    JobsTransitioned: _fold_transition,
+    JobsEdited: _fold_edit,
+    JobsMaterialized: _fold_materialization,
+    JobsDeferred: _fold_deferral,
+    JobActivated: _fold_activation,
+    JobTransferBegan: _fold_transfer_start,
+    JobTransferEnded: _fold_transfer_end,
+    JobExecuting: _fold_execution,
+    JobMeasured: _fold_measurement,
+    JobExited: _fold_exit,
 }
 
 
 def fold_job(changes: Changes, base: Mapping[str, str], event: Event) -> None:
-    """Fold `event`, which is about this job, into its `changes`; `base` is the ad of its cluster. An event that means
-    nothing for the ad leaves it as it is."""
+    """Fold an event about a job into its `changes`. `base` is the ad of its cluster."""
     fold = _FOLDS.get(type(event))
     if fold is not None:
         fold(_Attributes(changes, base), event)
 
 
 def count_hold(changes: Changes, base: Mapping[str, str], code: str) -> None:
-    """Count a hold for the reason of this code."""
+    """Count a hold with this reason code."""
     _Attributes(changes, base).count("NumHolds", code)
 
 
-def at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
-    """The ad of a job that has just ended by itself, as its own policy sees it: what is known of the end is there, the
-    job still is where it ran, and its status is what it was (the shadow's copy of the ad, in the reference)."""
+def ad_at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
+    """Return the ad with which the policy of a job that has just exited is evaluated: it has the exit code, but still
+    the status and the slot of the run (as the shadow's copy of the ad in HTCondor)."""
     changes: Changes = {}
     job = _Attributes(changes, attributes)
-    _reported(job, exited)
-    _vacated(job, exited)
+    _fold_exit_report(job, exited)
+    _fold_eviction(job, exited)
     return {**attributes, **changes}
 
 
 EXPANDED = "MATCH_EXP_"
-"""What an attribute's name has in front where the ad keeps it with all that the slot filled in."""
+"""The prefix of an attribute with the value that ``$$(...)`` expanded to."""
 
 
-def initial_ad(ad: Mapping[str, str]) -> dict[str, str]:
-    """The ad with which a job's processes begin: what was filled in stands where it was asked for."""
+def expanded_ad(ad: Mapping[str, str]) -> dict[str, str]:
+    """Return the ad for a job's processes: each attribute with ``$$(...)`` has its expanded value."""
     return {**ad, **{name.removeprefix(EXPANDED): text for name, text in ad.items() if name.startswith(EXPANDED)}}

@@ -1,4 +1,4 @@
-"""What a job takes of concurrency limits, evaluated with a slot."""
+"""The concurrency limits of a job on a slot."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ..classad import ClassAd, Context, EvaluationError
 from ..concurrency_limits import LIMITS
 
 
-def evaluated(job: ClassAd, slot: ClassAd, context: Context) -> str:
-    """Return the ConcurrencyLimits of a job with a slot. What does not come to a text takes nothing: it is empty."""
-    meaning = job.get(LIMITS)
-    if meaning is None:
+def job_concurrency_limits(job: ClassAd, slot: ClassAd, context: Context) -> str:
+    """Evaluate a job's ConcurrencyLimits with a slot. Return an empty text if the value is not a string."""
+    expression = job.get(LIMITS)
+    if expression is None:
         return ""
     try:
-        value = meaning.evaluate(job, slot, context)
+        value = expression.evaluate(job, slot, context)
     except EvaluationError:
         return ""
     return value if isinstance(value, str) else ""

@@ -1,9 +1,9 @@
-"""The negotiators of a pool: which there are, and what each of them reads of the settings.
+"""The negotiators of a pool, and the settings of each.
 
-A pool has one, NEGOTIATOR, unless its configuration names others in DAEMON_LIST. What it sets for one of them alone
-stands in the log as NEGOTIATOR_A.PREEMPTION_RANK. Each has the slots for which its NEGOTIATOR_SLOT_CONSTRAINT is true
-and that of none before it is; the one without a constraint, of which there is one at most, has the rest. Source: the
-manual, "Running Multiple Negotiators in One Pool", which leaves it to the administrator that no slot is of two.
+A pool has one, NEGOTIATOR, unless its configuration names others in DAEMON_LIST. A setting for one of them alone is in
+the log as NEGOTIATOR_A.PREEMPTION_RANK. A slot belongs to the first negotiator whose NEGOTIATOR_SLOT_CONSTRAINT is true
+for it; all other slots belong to the negotiator without a constraint, if there is one. Source: the manual, "Running
+Multiple Negotiators in One Pool", which makes the administrator responsible for disjoint constraints.
 """
 
 from __future__ import annotations
@@ -16,75 +16,75 @@ from typing import Final
 from ..names import NEGOTIATOR
 
 NEGOTIATORS: Final = "NEGOTIATORS"
-"""The setting with the names of a pool's negotiators, where it has several or another one than NEGOTIATOR."""
+"""The setting with the names of a pool's negotiators, unless NEGOTIATOR is the only one."""
 CONSTRAINT: Final = "NEGOTIATOR_SLOT_CONSTRAINT"
 _NAME: Final = re.compile(r"NEGOTIATOR(_[A-Z0-9_]+)?", re.ASCII)
 
 
 def names(settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the negotiators that there are, in the order in which DAEMON_LIST names them."""
+    """Return the negotiators of a pool, in the order of DAEMON_LIST."""
     return tuple(settings.get(NEGOTIATORS, NEGOTIATOR).split())
 
 
 def has_several(settings: Mapping[str, str]) -> bool:
-    """Tell whether a pool has other negotiators than NEGOTIATOR alone."""
+    """Return True if a pool has negotiators other than NEGOTIATOR."""
     return NEGOTIATORS in settings
 
 
-def unnamed(settings: Mapping[str, str], name: str) -> str:
-    """Say what is wrong with the name by which one of a pool's negotiators is asked for; empty: nothing."""
-    there = names(settings)
-    which = ", ".join(there)
+def unknown_negotiator(settings: Mapping[str, str], name: str) -> str:
+    """Return an error message if `name` does not select one of a pool's negotiators; empty if it does."""
+    known = names(settings)
+    listed = ", ".join(known)
     if not name:
-        return f"this pool has several negotiators ({which}): say which one, with -name" if len(there) > 1 else ""
-    return "" if name in there else f"there is no negotiator {name}; there {'are' if len(there) > 1 else 'is'} {which}"
+        return f"this pool has several negotiators ({listed}): select one with -name" if len(known) > 1 else ""
+    return "" if name in known else f"there is no negotiator {name}; the pool has {listed}"
 
 
 def negotiator_named(settings: Mapping[str, str], name: str) -> str:
-    """Return the negotiator that is asked for by a name, in any case of letters, as its settings have it.
+    """Return the negotiator with this name, which may be in any case. An empty name selects a pool's only negotiator.
 
-    :raises LookupError: there is none of the name, or several and none is named
+    :raises LookupError: unknown name, or the name is empty and the pool has several negotiators
     """
     upper = name.upper()
-    if words := unnamed(settings, upper):
-        raise LookupError(words)
+    if problem := unknown_negotiator(settings, upper):
+        raise LookupError(problem)
     return upper or names(settings)[0]
 
 
-def short(name: str) -> str:
-    """Return a negotiator's name as events have it: empty for NEGOTIATOR."""
+def name_in_events(name: str) -> str:
+    """Return a negotiator's name as events record it: empty for NEGOTIATOR."""
     return "" if name == NEGOTIATOR else name
 
 
-def is_name(text: str) -> bool:
-    """Tell whether this can be the name of a negotiator: NEGOTIATOR, or NEGOTIATOR_ with something behind it."""
+def is_negotiator_name(text: str) -> bool:
+    """Return True if the text is a valid name of a negotiator: NEGOTIATOR, or NEGOTIATOR_ and a suffix."""
     return _NAME.fullmatch(text) is not None
 
 
-def own_part(name: str) -> tuple[str, str]:
-    """Return the negotiator and the setting of NEGOTIATOR_A.PREEMPTION_RANK; an empty negotiator for any other name."""
+def split_prefix(name: str) -> tuple[str, str]:
+    """Split NEGOTIATOR_A.PREEMPTION_RANK into negotiator and setting. For any other name the negotiator is empty."""
     negotiator, dot, setting = name.partition(".")
-    return (negotiator, setting) if dot and is_name(negotiator) else ("", name)
+    return (negotiator, setting) if dot and is_negotiator_name(negotiator) else ("", name)
 
 
 def settings_for(settings: Mapping[str, str], negotiator: str) -> dict[str, str]:
-    """Return the settings as one of several negotiators has them, its slots among them."""
-    begins = f"{negotiator}."
-    own = {name[len(begins) :]: text for name, text in settings.items() if name.startswith(begins)}
-    found = {name: text for name, text in settings.items() if not own_part(name)[0]} | own
+    """Return the settings of one of several negotiators, including the constraint that selects its slots."""
+    prefix = f"{negotiator}."
+    overrides = {name[len(prefix) :]: text for name, text in settings.items() if name.startswith(prefix)}
+    merged = {name: text for name, text in settings.items() if not split_prefix(name)[0]} | overrides
     constraint = partition(settings, negotiator)
     if constraint:
-        found[CONSTRAINT] = constraint
-    return found
+        merged[CONSTRAINT] = constraint
+    return merged
 
 
-def as_one(settings: Mapping[str, str], negotiator: str) -> Mapping[str, str]:
-    """Return the settings as the named negotiator has them; of a pool with one, those that there are."""
+def negotiator_settings(settings: Mapping[str, str], negotiator: str) -> Mapping[str, str]:
+    """Return the settings of a negotiator; in a pool with one negotiator, the pool's settings."""
     return settings_for(settings, negotiator or NEGOTIATOR) if NEGOTIATORS in settings else settings
 
 
 def partition(settings: Mapping[str, str], negotiator: str) -> str:
-    """Return the constraint of the slots of one of several negotiators; empty: all are."""
+    """Return the constraint that selects the slots of one of several negotiators; empty: all slots."""
     return _partitions(tuple((name, _constraint(settings, name)) for name in names(settings))).get(negotiator, "")
 
 
@@ -94,36 +94,37 @@ def _constraint(settings: Mapping[str, str], negotiator: str) -> str:
 
 @lru_cache(100)
 def _partitions(constraints: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    before: list[str] = []
-    for name, text in sorted(constraints, key=lambda one: not one[1]):
-        found[name] = " && ".join(
-            [*([f"({text})"] if text else []), *(f"((({one}) ? true : false) =!= true)" for one in before)]
+    partitions: dict[str, str] = {}
+    earlier: list[str] = []
+    for name, text in sorted(constraints, key=lambda pair: not pair[1]):
+        partitions[name] = " && ".join(
+            [*([f"({text})"] if text else []), *(f"((({each}) ? true : false) =!= true)" for each in earlier)]
         )
-        before += [text] if text else []
-    return found
+        earlier += [text] if text else []
+    return partitions
 
 
-def misnamed(settings: Mapping[str, str]) -> str:
-    """Say what is wrong with the names of the negotiators; empty: nothing."""
-    named = names(settings)
-    for name in named:
-        if not is_name(name):
-            return f"{name} is no name of a negotiator: NEGOTIATOR, or NEGOTIATOR_ with letters and digits behind it"
-    if len(set(named)) < len(named):
+def invalid_names(settings: Mapping[str, str]) -> str:
+    """Return an error message if a negotiator's name is invalid; empty if all are valid."""
+    negotiators = names(settings)
+    for name in negotiators:
+        if not is_negotiator_name(name):
+            return f"{name} is not a valid negotiator name; use NEGOTIATOR, or NEGOTIATOR_ and letters or digits"
+    if len(set(negotiators)) < len(negotiators):
         return f"{NEGOTIATORS} = {settings[NEGOTIATORS]}: a negotiator is named twice"
     return ""
 
 
-def wrong(settings: Mapping[str, str]) -> str:
-    """Say what is wrong with the negotiators of these settings; empty: nothing. Two that have the same slots are."""
-    if words := misnamed(settings):
-        return words
-    seen: dict[str, str] = {}
+def invalid_negotiators(settings: Mapping[str, str]) -> str:
+    """Return an error message if a name is invalid or two negotiators have the same slots; empty if all is well."""
+    if problem := invalid_names(settings):
+        return problem
+    name_by_constraint: dict[str, str] = {}
     for name in names(settings):
         text = _constraint(settings, name)
-        if text in seen:
-            of = f"the same {CONSTRAINT} ({text})" if text else f"no {CONSTRAINT}"
-            return f"{seen[text]} and {name} have {of}: set {name}.{CONSTRAINT} to the slots that are to be its own"
-        seen[text] = name
+        if text in name_by_constraint:
+            shared = f"the same {CONSTRAINT} ({text})" if text else f"no {CONSTRAINT}"
+            other = name_by_constraint[text]
+            return f"{other} and {name} have {shared}: set {name}.{CONSTRAINT} to a constraint for its own slots"
+        name_by_constraint[text] = name
     return ""

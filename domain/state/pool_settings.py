@@ -1,8 +1,7 @@
-"""The settings that decisions read, under HTCondor's names: ``settings.txt`` has their kinds, defaults and meanings.
+"""The settings that decisions read, under HTCondor's names. ``settings.txt`` has their kinds, defaults and meanings.
 
-They are in the log (``PoolFounded``, ``PoolConfigured``), so that a decision can be taken again under what was in
-force. A transform is there as it was written, ``$(NAME)`` is what the configuration had for a macro that it refers to,
-and a user map is there with its lines.
+The log has them (``PoolFounded``, ``PoolConfigured``), so that decisions can be repeated. They include the text of each
+transform, the values of macros that transforms refer to (``$(NAME)``), and the lines of user maps.
 """
 
 from __future__ import annotations
@@ -15,22 +14,22 @@ from typing import Final, NamedTuple
 from .. import concurrency_limits
 from ..classad import ClassAdSyntaxError, parse
 from ..package_data import sections
-from .negotiators import NEGOTIATORS, misnamed, own_part
+from .negotiators import NEGOTIATORS, invalid_names, split_prefix
 
 
 class PoolSetting(NamedTuple):
     kind: str
     default: str = ""
-    words: str = ""
+    meaning: str = ""
 
 
 def _rows(lines: list[str]) -> Iterator[tuple[str, PoolSetting]]:
     for line in lines:
-        name, *rest = line.split(" | ")
-        yield name, PoolSetting(*(text.strip() for text in rest))
+        name, *columns = line.split(" | ")
+        yield name, PoolSetting(*(text.strip() for text in columns))
 
 
-_ROLES: Final = {one.kind: dict(_rows(one.lines)) for one in sections(get_data(__package__, "settings.txt"))}
+_ROLES: Final = {each.kind: dict(_rows(each.lines)) for each in sections(get_data(__package__, "settings.txt"))}
 
 
 def defaults(role: str) -> dict[str, str]:
@@ -41,25 +40,27 @@ def defaults(role: str) -> dict[str, str]:
 SETTINGS: Final = _ROLES["pool"]
 NEGOTIATOR: Final = _ROLES["negotiator"]
 DEFRAG: Final = _ROLES["defrag"]
-FAMILIES: Final = {name.removesuffix("*"): setting.kind for name, setting in _ROLES["group"].items()}
-"""The kinds of the settings of which there is one for each accounting group, by how their names begin."""
+GROUP_SETTINGS: Final = {name.removesuffix("*"): setting.kind for name, setting in _ROLES["group"].items()}
+"""The kinds of the settings that each accounting group has, by the prefixes of their names."""
 SUBMISSION: Final = defaults("submission")
-NOT_EMPTY: Final = frozenset(name for name, setting in _ROLES["submission"].items() if setting.kind == "filled")
+DEFAULT_IF_EMPTY: Final = frozenset(name for name, setting in _ROLES["submission"].items() if setting.kind == "filled")
 SUBMIT_TEMPLATE: Final = "SUBMIT_TEMPLATE_"
-PACE: Final = defaults("pace")
-GUARDED: Final = defaults("guard")
-LIMITS: Final = tuple(_ROLES["job limit"])
-OF_MAILS: Final = tuple(_ROLES["mail"])
-MOST_MOVED: Final = tuple(_ROLES["transfer"])
-NUMBERS: Final = tuple(name for name, one in _ROLES["schedd"].items() if one.kind in ("number", "part", "whole"))
-STARTS: Final = {
+CYCLE_TIMES: Final = defaults("pace")
+ATTRIBUTE_LISTS: Final = defaults("guard")
+JOB_LIMITS: Final = tuple(_ROLES["job limit"])
+MAIL_SETTINGS: Final = tuple(_ROLES["mail"])
+TRANSFER_LIMITS: Final = tuple(_ROLES["transfer"])
+SCHEDD_NUMBERS: Final = tuple(
+    name for name, setting in _ROLES["schedd"].items() if setting.kind in ("number", "part", "whole")
+)
+START_SETTINGS: Final = {
     universe: (name, _ROLES["schedd"][name].default)
     for universe, name in (("12", "START_LOCAL_UNIVERSE"), ("7", "START_SCHEDULER_UNIVERSE"))
 }
-"""For the universes whose jobs the access point runs itself: the setting that says whether another one may begin,
-and its default."""
-PERIODIC: Final = tuple(f"SYSTEM_PERIODIC_{what}" for what in ("HOLD", "RELEASE", "REMOVE", "VACATE"))
-"""The access point's policies for all jobs: of each there may be a nameless one and named ones."""
+"""For the universes whose jobs the access point runs: the setting that decides whether a job may start, and its
+default."""
+PERIODIC_SETTINGS: Final = tuple(f"SYSTEM_PERIODIC_{action}" for action in ("HOLD", "RELEASE", "REMOVE", "VACATE"))
+"""The access point's policies for all jobs. Each may also be defined several times under different names."""
 _SCHEDD: Final = {
     name: setting
     for role in ("guard", "job limit", "mail", "transfer", "schedd")
@@ -70,77 +71,77 @@ _OTHERS: Final = {**_ROLES["pace"], **_ROLES["submission"], **_ROLES["template"]
 UID_DOMAIN: Final = "UID_DOMAIN"
 FILESYSTEM_DOMAIN: Final = "FILESYSTEM_DOMAIN"
 DOMAINS: Final = (UID_DOMAIN, FILESYSTEM_DOMAIN)
-"""Whose the pool's users are, and who sees the same files. A pool always has both: unless a configuration says
-otherwise, they are the domain that it was founded with."""
+"""The domains of user names and of shared files. A pool always has both; their default is the domain with which the
+pool was created."""
 
-NOTHING: Final = " "
-"""The text of a setting that was set to nothing, where nothing is not the default."""
+SET_TO_EMPTY: Final = " "
+"""The text of a setting that was set to an empty value, if that is not the default."""
 
 
 def _kind_of(name: str, table: Mapping[str, PoolSetting]) -> str | None:
-    """The kind of a setting of a table, by its name or by the first form that has it."""
+    """Return the kind of a setting in a table, by its name or by the first pattern that matches it."""
     if name in table:
         return table[name].kind
-    forms = ((form.partition("*"), setting) for form, setting in table.items() if "*" in form)
-    fitting = (setting.kind for (begin, _, end), setting in forms if name.startswith(begin) and name.endswith(end))
-    return next(fitting, None)
+    patterns = ((pattern.partition("*"), setting) for pattern, setting in table.items() if "*" in pattern)
+    kinds = (setting.kind for (start, _, end), setting in patterns if name.startswith(start) and name.endswith(end))
+    return next(kinds, None)
 
 
-def negotiators(name: str) -> str | None:
-    """The kind of a setting of the negotiator's; None: it is none of them."""
-    found = _kind_of(name, NEGOTIATOR) or _kind_of(name, _ROLES["group"])
-    return "limit" if found is None and concurrency_limits.named_by(name) else found
+def negotiator_kind(name: str) -> str | None:
+    """Return the kind of one of the negotiator's settings; None if the name is not one of them."""
+    kind = _kind_of(name, NEGOTIATOR) or _kind_of(name, _ROLES["group"])
+    return "limit" if kind is None and concurrency_limits.named_by(name) else kind
 
 
 def schedd_kind(name: str) -> str | None:
-    """The kind of a setting of the schedd's; None: it is none of them."""
+    """Return the kind of one of the schedd's settings; None if the name is not one of them."""
     return _kind_of(name, _SCHEDD)
 
 
-def configurable(name: str) -> str | None:
-    """The kind of a setting that a configuration puts in force and leaves again; None: it is none of these."""
+def configurable_kind(name: str) -> str | None:
+    """Return the kind of a setting that a configuration file can set and unset; None if it cannot."""
     if name == NEGOTIATORS:
         return "text"
-    negotiator, own = own_part(name)
+    negotiator, setting = split_prefix(name)
     if negotiator:
-        return "number" if own in PACE else negotiators(own)
+        return "number" if setting in CYCLE_TIMES else negotiator_kind(setting)
     if name in DOMAINS:
         return "domain"
     if name in SETTINGS:
         return None
-    return _kind_of(name, _OTHERS) or negotiators(name) or schedd_kind(name)
+    return _kind_of(name, _OTHERS) or negotiator_kind(name) or schedd_kind(name)
 
 
-def number_of(settings: Mapping[str, str], name: str) -> float:
-    """One of the schedd's settings that are numbers, or its default."""
+def schedd_number(settings: Mapping[str, str], name: str) -> float:
+    """Return one of the schedd's numeric settings, or its default."""
     return float(settings.get(name, _SCHEDD[name].default))
 
 
-def seconds_of(settings: Mapping[str, str], name: str) -> int:
-    """One of the schedd's settings that are whole seconds, or its default."""
-    return int(number_of(settings, name))
+def schedd_seconds(settings: Mapping[str, str], name: str) -> int:
+    """Return one of the schedd's settings in whole seconds, or its default."""
+    return int(schedd_number(settings, name))
 
 
-def limit(settings: Mapping[str, str], name: str) -> int | None:
-    """One of ``LIMITS``, or SYSTEM_MAX_RELEASES; None: there is none."""
+def job_limit(settings: Mapping[str, str], name: str) -> int | None:
+    """Return one of ``JOB_LIMITS``, or SYSTEM_MAX_RELEASES; None: no limit."""
     text = settings.get(name, "").strip() or _SCHEDD[name].default
     return int(float(text)) if text else None
 
 
-def names_in(settings: Mapping[str, str], name: str) -> list[str]:
-    """The words of a list among the settings, each once."""
+def listed_names(settings: Mapping[str, str], name: str) -> list[str]:
+    """Return the distinct names in a setting that is a list."""
     return list(dict.fromkeys(settings.get(name, "").replace(",", " ").split()))
 
 
-def as_founded(uid_domain: str, given: Mapping[str, str]) -> dict[str, str]:
-    """The settings that a pool has which was founded so."""
-    return {**dict.fromkeys(DOMAINS, uid_domain), **given}
+def founding_settings(uid_domain: str, changes: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a new pool: both domains are `uid_domain`, unless `changes` has others."""
+    return {**dict.fromkeys(DOMAINS, uid_domain), **changes}
 
 
-def for_submissions(in_force: Mapping[str, str]) -> dict[str, str]:
-    """What of a pool's settings a submission goes by: the domains, and what the pool's configuration sets."""
-    templates = (name for name in in_force if name.startswith(SUBMIT_TEMPLATE))
-    return {name: in_force[name].strip() for name in (*DOMAINS, *SUBMISSION, *templates) if name in in_force}
+def submission_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that a submission reads."""
+    templates = (name for name in settings if name.startswith(SUBMIT_TEMPLATE))
+    return {name: settings[name].strip() for name in (*DOMAINS, *SUBMISSION, *templates) if name in settings}
 
 
 def _number(text: str) -> float | None:
@@ -159,46 +160,43 @@ def _integer(text: str) -> int | None:
     return value if abs(value) < 2**31 else None
 
 
-def _is_number(holds: Callable[[float], bool] = lambda value: True) -> Callable[[str], bool]:
-    return lambda text: (value := _number(text)) is not None and holds(value)
+def _is_number(condition: Callable[[float], bool] = lambda value: True) -> Callable[[str], bool]:
+    return lambda text: (value := _number(text)) is not None and condition(value)
 
 
-def _is_integer(least: int) -> Callable[[str], bool]:
-    return lambda text: (value := _integer(text)) is not None and value >= least
+def _is_integer(minimum: int) -> Callable[[str], bool]:
+    return lambda text: (value := _integer(text)) is not None and value >= minimum
 
 
 _DOMAIN = re.compile(r"[^\s@\"\\]+")
 _CHECKS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
-    "domain": (lambda text: _DOMAIN.fullmatch(text) is not None, "a domain is wanted, such as example.org"),
-    "truth": (lambda text: text.lower() in ("true", "false"), "true or false is wanted"),
-    "seconds": (_is_number(lambda value: value > 0), "a number of seconds, more than 0, is wanted"),
-    "factor": (_is_number(lambda value: value >= 1), "a number of at least 1 is wanted"),
-    "limit": (_is_number(), "a number is wanted"),
-    "number": (_is_number(lambda value: value >= 0), "a number, 0 or more, is wanted"),
-    "whole": (_is_number(float.is_integer), "a whole number is wanted"),
-    "part": (_is_number(lambda value: 0 <= value <= 1), "a part of the cores is wanted, from 0 to 1"),
-    "count": (_is_number(lambda value: value >= 1 and value.is_integer()), "a whole number, 1 or more, is wanted"),
-    "rate": (_is_number(lambda value: value >= 1), "a number, 1 or more, is wanted"),
-    "integer": (_is_integer(-(2**31)), "a whole number is wanted"),
-    "maximum": (_is_integer(-1), "a whole number, -1 or more, is wanted"),
-    "frequency": (_is_number(lambda value: 0 <= value < 1e9), "a number, 0 or more, is wanted"),
-    "schedule": (
-        lambda text: text.strip().lower() in ("graceful", "quick", "fast"),
-        "graceful, quick or fast is wanted",
-    ),
+    "domain": (lambda text: _DOMAIN.fullmatch(text) is not None, "give a domain, such as example.org"),
+    "truth": (lambda text: text.lower() in ("true", "false"), "give true or false"),
+    "seconds": (_is_number(lambda value: value > 0), "give a number of seconds greater than 0"),
+    "factor": (_is_number(lambda value: value >= 1), "give a number of at least 1"),
+    "limit": (_is_number(), "give a number"),
+    "number": (_is_number(lambda value: value >= 0), "give a number of at least 0"),
+    "whole": (_is_number(float.is_integer), "give a whole number"),
+    "part": (_is_number(lambda value: 0 <= value <= 1), "give a fraction of the cores, from 0 to 1"),
+    "count": (_is_number(lambda value: value >= 1 and value.is_integer()), "give a whole number of at least 1"),
+    "rate": (_is_number(lambda value: value >= 1), "give a number of at least 1"),
+    "integer": (_is_integer(-(2**31)), "give a whole number"),
+    "maximum": (_is_integer(-1), "give a whole number of at least -1"),
+    "frequency": (_is_number(lambda value: 0 <= value < 1e9), "give a number of at least 0"),
+    "schedule": (lambda text: text.strip().lower() in ("graceful", "quick", "fast"), "give graceful, quick or fast"),
 }
-"""By kind: whether a text is fit, and what is said of one that is not. An expression has to be one, or empty; one of
-the kind "expression!" may not be empty. Any other text is."""
+"""By kind: the check of a text, and the rule if it fails. An expression must be valid or empty; one of the kind
+"expression!" may not be empty. Other kinds are not checked."""
 
 
-def unfit(name: str, text: str) -> str:
-    """What is wrong with the text of a setting that is ``configurable``; empty: nothing."""
-    kind = configurable(name) or ""
+def invalid_value(name: str, text: str) -> str:
+    """Return an error message if a configurable setting cannot have this text; empty if it can."""
+    kind = configurable_kind(name) or ""
     if kind in _CHECKS:
-        fits, words = _CHECKS[kind]
-        return "" if fits(text) else f"{name} = {text}: {words}"
+        is_valid, rule = _CHECKS[kind]
+        return "" if is_valid(text) else f"{name} = {text}: {rule}"
     if kind == "expression!" and not text.strip():
-        return f"{name} is empty: an expression is wanted"
+        return f"{name} is empty: give an expression"
     if kind.startswith("expression") and text.strip():
         try:
             parse(text)
@@ -208,47 +206,46 @@ def unfit(name: str, text: str) -> str:
 
 
 SUPER_USERS = "QUEUE_SUPER_USERS"
-"""Of the settings that are not the negotiator's, the one that is no time: who may act on everybody's jobs and on the
-machines, parted by commas. Whoever begins a log is one of them."""
-_THE_SUPER_USERS = "root, condor"
+"""The users who may act on all jobs and machines, separated by commas. The user who creates a log is one of them."""
+_DEFAULT_SUPER_USERS = "root, condor"
 
 
-def super_users(in_force: Mapping[str, str]) -> frozenset[str]:
-    """Those who may do everything, by a pool's settings."""
-    return frozenset(in_force.get(SUPER_USERS, _THE_SUPER_USERS).replace(",", " ").split())
+def super_users(settings: Mapping[str, str]) -> frozenset[str]:
+    """Return the super users in a pool's settings."""
+    return frozenset(settings.get(SUPER_USERS, _DEFAULT_SUPER_USERS).replace(",", " ").split())
 
 
 _MAY_BE_NEGATIVE = frozenset({"CLAIM_WORKLIFE"})
-LONGEST: Final = 10**10
-"""Seconds that a time may be, at most."""
+MAX_SECONDS: Final = 10**10
+"""The longest valid time."""
 
 
 def _is_time(text: str) -> bool:
     try:
-        return abs(float(text)) < LONGEST
+        return abs(float(text)) < MAX_SECONDS
     except ValueError:
         return False
 
 
-def settings(given: dict[str, str]) -> dict[str, str]:
-    """All settings, with `given` ones in place of defaults.
+def complete_settings(changes: dict[str, str]) -> dict[str, str]:
+    """Return all settings: those in `changes`, and the defaults of the others.
 
-    :raises ValueError: for a name that is not known, or a value that is no number of seconds.
+    :raises ValueError: an unknown name, or an invalid value
     """
-    others = {name: text for name, text in given.items() if configurable(name) is not None}
-    for name, text in others.items():
-        if words := unfit(name, text):
-            raise ValueError(words)
-    if words := misnamed(given):
-        raise ValueError(words)
-    times = {name: text for name, text in given.items() if name != SUPER_USERS and name not in others}
+    configurable = {name: text for name, text in changes.items() if configurable_kind(name) is not None}
+    for name, text in configurable.items():
+        if problem := invalid_value(name, text):
+            raise ValueError(problem)
+    if problem := invalid_names(changes):
+        raise ValueError(problem)
+    times = {name: text for name, text in changes.items() if name != SUPER_USERS and name not in configurable}
     for name, text in times.items():
         if name not in SETTINGS:
-            there_are = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR, *DOMAINS, *SUBMISSION, *DEFRAG))
-            raise ValueError(f"{name} is no setting of a pool; there are {there_are}")
+            known = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR, *DOMAINS, *SUBMISSION, *DEFRAG))
+            raise ValueError(f"{name} is not a setting of a pool; use one of {known}")
         if not _is_time(text) or (float(text) < 0 and name not in _MAY_BE_NEGATIVE):
-            raise ValueError(f"{name} = {text}: a number of seconds is wanted, as in {name} = 60")
-    found = {name: given.get(name, setting.default) for name, setting in SETTINGS.items()} | others
-    if any(name in given for name in PACE):
-        found = {**PACE, **found}
-    return {**found, SUPER_USERS: given[SUPER_USERS]} if SUPER_USERS in given else found
+            raise ValueError(f"{name} = {text}: give a number of seconds, as in {name} = 60")
+    merged = {name: changes.get(name, setting.default) for name, setting in SETTINGS.items()} | configurable
+    if any(name in changes for name in CYCLE_TIMES):
+        merged = {**CYCLE_TIMES, **merged}
+    return {**merged, SUPER_USERS: changes[SUPER_USERS]} if SUPER_USERS in changes else merged

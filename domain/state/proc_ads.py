@@ -1,8 +1,8 @@
-"""What differs between the jobs of a cluster, packed: a few bytes a job in the log and in memory, unpacked on demand.
+"""The attributes that differ between the jobs of a cluster, compressed: a few bytes per job in the log and in memory.
 
-The columns (attribute -> one text per process) are cut into chunks of ``CHUNK`` processes, and each chunk is compressed
-by itself, so that one job's attributes cost the unpacking of its chunk alone. The last chunk unpacked is kept: who
-looks at one job usually looks at the next.
+The columns (attribute -> one text per process) are cut into chunks of ``CHUNK`` processes, which are compressed
+separately, so that one job's attributes require decompressing one chunk. The last chunk is cached, because callers
+usually read one job after another.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 CHUNK = 4096
-"""Processes in a chunk. Logs depend on it."""
+"""Processes per chunk. Existing logs depend on this value."""
 _LEVEL = 5
 
 
 @cache
 def _decoder() -> Callable[[bytes], dict[str, list[str]]]:
-    import msgspec  # whoever lists slots has jobs' statuses from here, and no columns
+    import msgspec  # only here: listing slots loads this module, but decodes nothing
 
     return msgspec.json.Decoder(dict[str, list[str]]).decode
 
@@ -28,7 +28,7 @@ def _decode(packed: bytes) -> dict[str, list[str]]:
 
 
 def pack(columns: Mapping[str, Sequence[str]]) -> tuple[bytes, ...]:
-    """The chunks of `columns`, all of one length. No columns: no chunks."""
+    """Compress columns of equal length into chunks."""
     import msgspec
 
     count = len(next(iter(columns.values()), ()))
@@ -39,7 +39,7 @@ def pack(columns: Mapping[str, Sequence[str]]) -> tuple[bytes, ...]:
 
 
 def unpack(chunks: Sequence[bytes]) -> dict[str, list[str]]:
-    """The columns that were packed."""
+    """Return the columns that `pack` compressed."""
     columns: dict[str, list[str]] = {}
     for chunk in chunks:
         for name, texts in _decode(chunk).items():
@@ -48,7 +48,7 @@ def unpack(chunks: Sequence[bytes]) -> dict[str, list[str]]:
 
 
 class Variants:
-    """The packed columns of one cluster, to be asked for a single process."""
+    """The compressed columns of one cluster."""
 
     __slots__ = ("_chunk", "_number", "chunks", "names")
 
@@ -65,8 +65,8 @@ class Variants:
         return self._chunk
 
     def of(self, proc: int) -> dict[str, str]:
-        """The attributes in which process `proc` differs from the others."""
+        """Return the attributes of one process that differ between the processes."""
         if not self.chunks:
             return {}
-        at = proc % CHUNK
-        return {name: texts[at] for name, texts in self._unpacked(proc // CHUNK).items()}
+        index = proc % CHUNK
+        return {name: texts[index] for name, texts in self._unpacked(proc // CHUNK).items()}

@@ -1,4 +1,4 @@
-"""The records of a state: slots and machines, claims and runs, submitters."""
+"""The records of a state: machines and slots, claims, activations, submitters."""
 
 from __future__ import annotations
 
@@ -15,163 +15,165 @@ from .slot_attributes import SlotAd
 
 NOTIFICATION = "JobNotification"
 RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
-"""The statuses of a job that has processes and has not been told to end."""
+"""The statuses of a job with processes that is not being evicted."""
 
 
 @define
 class Claim:
-    """Who holds a slot."""
+    """A claim of a slot."""
 
     id: str  #: the claim's id
-    submitter: str  #: whom it counts for
-    weight: int  #: what it counts for, in thousandths
-    since: int  #: the instant from which it is held, in microseconds
+    submitter: str  #: the submitter that is charged for it
+    weight: int  #: its weight in the accounting, in thousandths
+    since: int  #: when it was made, in microseconds
     rank: float = 0.0  #: the slot's RANK of its job
-    holder: str = ""  #: the access point outside of this pool that holds it (empty: the pool's own)
-    job: str = ""  #: the job that its holder asked for; of a claim of our own the one that waited for it, if one did
-    ad: Ad = field(factory=dict)  #: the ad of that job (empty: the log has the queue, too)
-    lease: int = 0  #: seconds without a sign of the holder after which it ends (0: none)
-    until: int = 0  #: when it ends, unless the holder is heard again, in microseconds (0: it is heard)
-    activations: int = 0  #: how many jobs it has had
-    marks: frozenset[str] = frozenset()  #: what holds for it, of `events.CLAIM_FLAGS`
-    reason: str = ""  #: why its job is to go (empty: it is not)
-    code: int = 0  #: HTCondor's code of that
-    subcode: int = 0  #: the further code
-    user: str = ""  #: whose the job is that it was made for, as user@domain (empty: the submitter's)
-    limits: str = ""  #: what it holds of concurrency limits (ConcurrencyLimits), from its match until its end
-    negotiator: str = ""  #: in whose accounting it counts, if there are several negotiators (empty: NEGOTIATOR's)
-    regrouped: bool = False  #: whether its match was negotiated by autoregroup
+    holder: str = ""  #: the access point outside this pool that holds it (empty: the pool's own)
+    job: str = (
+        ""  #: the job that its holder requested it for; for the pool's own access point, a job that waited for it
+    )
+    ad: Ad = field(factory=dict)  #: the ad of that job (empty: the same log has the queue)
+    lease: int = 0  #: it ends if the holder is silent for this many seconds (0: it has no lease)
+    lease_end: int = 0  #: when it ends if the holder stays silent, in microseconds (0: the holder is not silent)
+    activations: int = 0  #: the number of jobs it has run
+    flags: frozenset[str] = frozenset()  #: its flags, from `events.CLAIM_FLAGS`
+    reason: str = ""  #: why its job is being evicted (empty: it is not)
+    code: int = 0  #: the reason's code in HTCondor
+    subcode: int = 0  #: the reason's subcode
+    user: str = ""  #: the user of the job that it was made for, as user@domain (empty: the submitter)
+    limits: str = ""  #: the concurrency limits that it uses (ConcurrencyLimits), from its match until its end
+    negotiator: str = ""  #: the negotiator that accounts for it, if there are several (empty: NEGOTIATOR)
+    regrouped: bool = False  #: True if its match was negotiated by autoregroup
 
 
 TRANSFER_STEPS = ("", "input", "input done", "checkpoint", "checkpoint done", "output", "output done")
-"""How far the transfer of a job's files may be, in the order of time; there may be several checkpoints, or none."""
+"""The steps of file transfer, in order. There may be several checkpoints, or none."""
 
 
 @define
 class Activation:
-    """A job's run as its access point knows it, from the activation until the last process is gone. Instants in
+    """A run of a job as its access point knows it, from the activation until the last process is gone. Instants in
     microseconds."""
 
-    key: str  #: the position of the event that began it
+    key: str  #: the position of its first event
     cluster: int  #: the job's cluster
     proc: int  #: the job's process number in its cluster
     slot: str  #: the slot's name
     began: int  #: when it began
-    executing: bool = False  #: whether the job's processes have begun to run
-    stop: str = ""  #: what they were told: soft or hard (empty: nothing)
-    stopped: int = 0  #: when they were told first
-    told: int = 0  #: when they were told last
-    until: int = 0  #: when they are told again, harder (0: by the pool's settings)
-    measured: int = 0  #: when they were measured last
-    deferred: int = 0  #: when its processes are to be started, if they wait for that (0: they do not)
+    executing: bool = False  #: True after the job's processes have started
+    stop: str = ""  #: how its processes were told to end: soft or hard (empty: they were not)
+    first_signalled: int = 0  #: when they were first told to end
+    last_signalled: int = 0  #: when they were last told to end
+    next_signal: int = 0  #: when they are to be told again, more forcefully (0: by the pool's settings)
+    measured: int = 0  #: when they were last measured
+    deferred: int = 0  #: when its processes are to start, if that is deferred (0: it is not)
     transfer: str = ""
-    """How far the transfer of its files is: one of `TRANSFER_STEPS` (empty: none has begun)."""
-    checkpoints: int = 0  #: the number of the last checkpoint that came to its end (0: none did)
-    chirped: int = 0  #: how many writes of its condor_chirp the log has
-    vacated: Ad = field(factory=dict)  #: what the job's ad will say of why it was ended, where a policy ended it
+    """The latest step of its file transfer, from `TRANSFER_STEPS` (empty: none has begun)."""
+    checkpoints: int = 0  #: the number of the last completed checkpoint (0: none)
+    chirped: int = 0  #: the number of its condor_chirp writes in the log
+    vacate_reason: Ad = field(factory=dict)  #: the attributes with the reason, if a policy evicted the job
 
 
 @define
 class Starter:
-    """A job's processes as the startd of their slot knows them, from the activation until the last of them is gone.
-    Instants in microseconds."""
+    """The processes of a job as the startd knows them, from the activation until the last process is gone. Instants in
+    microseconds."""
 
-    key: str  #: the position of the event that began it
-    cluster: int  #: the job's cluster (0: the job is not of this pool's queue)
+    key: str  #: the position of its first event
+    cluster: int  #: the job's cluster (0: the job is not in this pool's queue)
     proc: int  #: the job's process number in its cluster
     slot: str  #: the slot's name
     began: int  #: when it began
-    stop: str = ""  #: what they were told: soft or hard (empty: nothing)
-    told: int = 0  #: when they were told last
-    until: int = 0  #: when they are told again, harder (0: by the pool's settings)
-    vacate: int = 0  #: the MachineMaxVacateTime that it was promised, in microseconds
-    suspended: int = 0  #: for how long the slot was in Suspended until `since`, in microseconds
-    since: int = 0  #: when the slot came to Suspended (0: it is not there)
-    job: str = ""  #: with `cluster` 0: the job, as its own access point names it
+    stop: str = ""  #: how the processes were told to end: soft or hard (empty: they were not)
+    last_signalled: int = 0  #: when they were last told to end
+    next_signal: int = 0  #: when they are to be told again, more forcefully (0: by the pool's settings)
+    max_vacate_time: int = 0  #: the MachineMaxVacateTime that it was promised, in microseconds
+    suspended_time: int = 0  #: how long the slot was suspended before `suspended_since`, in microseconds
+    suspended_since: int = 0  #: when the slot was suspended (0: it is not)
+    job: str = ""  #: if `cluster` is 0: the job's id at its access point
     ad: Ad = field(factory=dict)
-    """The job's ad, as the activation gave it and messages changed it since (empty: the log has the queue, too)."""
-    user: str = ""  #: whose the job is, as user@domain (empty: its ad does not say)
-    leaving: str = ""  #: the cause for which its slot's claim is about to end, where that is a reason of its own
-    halted: int = 0  #: when the slot came to Preempting: from then on its run time stands still (0: it did not)
+    """The job's ad from the activation, updated by later messages (empty: the same log has the queue)."""
+    user: str = ""  #: the job's user, as user@domain (empty: not in its ad)
+    leave_cause: str = ""  #: why its slot's claim is about to end, if that cause is recorded for the job
+    preempting_since: int = 0  #: when the slot entered Preempting, which stops its run time (0: it has not)
 
-    def ran(self, now: int) -> int:
-        """For how long it has run, in microseconds, without the time in which it was suspended or told to end."""
-        return self._until(now) - self.began - self.suspended
+    def run_time(self, now: int) -> int:
+        """Return its run time in microseconds, without the time in which it was suspended or preempted."""
+        return self._run_end(now) - self.began - self.suspended_time
 
-    def ran_seconds(self, now: int) -> int:
-        """The same in whole seconds, between the seconds in which it began and now (TotalJobRunTime)."""
-        return self._until(now) // 1_000_000 - (self.began + self.suspended) // 1_000_000
+    def run_seconds(self, now: int) -> int:
+        """Return its run time in whole seconds, as HTCondor computes TotalJobRunTime."""
+        return self._run_end(now) // 1_000_000 - (self.began + self.suspended_time) // 1_000_000
 
-    def _until(self, now: int) -> int:
-        return self.since or self.halted or now
+    def _run_end(self, now: int) -> int:
+        return self.suspended_since or self.preempting_since or now
 
 
-class Matched(NamedTuple):
+class PendingMatch(NamedTuple):
     """A match of a slot with a job that is not yet claimed: see ``events.Match``."""
 
     order: tuple[int, int] = (0, 0)  #: the position of its cycle, and its place among the cycle's matches
-    limits: str = ""  #: what it holds of concurrency limits
-    preempts: tuple[str, ...] = ()  #: the dynamic slots that go for it
-    negotiator: str = ""  #: which of several made it (empty: NEGOTIATOR)
+    limits: str = ""  #: the concurrency limits that it uses
+    preempts: tuple[str, ...] = ()  #: the dynamic slots that it preempts
+    negotiator: str = ""  #: the negotiator that made it, if there are several (empty: NEGOTIATOR)
 
 
 @define
 class Earmark:
-    """Claims that are kept for a job which is to run at once: see `ClaimsEarmarked`."""
+    """Claims that are reserved for a job of condor_now: see `ClaimsEarmarked`."""
 
     claims: dict[str, str]  #: their ids, by their slots
-    until: int  #: when the jobs that have them must be gone, in microseconds
+    deadline: int  #: when the jobs that use them must be gone, in microseconds
 
 
 @define
 class MachineDrain:
     """A machine's drain: see `DrainBegan`."""
 
-    number: int  #: which one of the machine's drains it is
-    schedule: str  #: how quickly jobs have to go
-    state: str  #: one of the states of the drains' table
+    number: int  #: counts the machine's drains
+    schedule: str  #: how quickly jobs are evicted
+    state: str  #: a state from the table of drains
     began: int  #: when it began, in microseconds
-    reason: str = ""  #: why, in the words of whoever asked
-    completion: str = ""  #: what follows when it is complete
-    start: str = ""  #: what START is meanwhile (empty: false)
-    final: bool = False  #: whether all jobs that the machine had when it began are gone
+    reason: str = ""  #: the reason that the user gave
+    completion: str = ""  #: what to do when it is complete
+    start: str = ""  #: the value of START during the drain (empty: false)
+    final: bool = False  #: True after all jobs that were running when it began are gone
 
 
 @define
 class BackfillClient:
-    """A machine's backfill client, from its start until the last of its processes is gone. Instants in microseconds."""
+    """A machine's backfill client, from its start until its last process is gone. Instants in microseconds."""
 
-    key: str  #: the position of the event that began it
+    key: str  #: the position of its first event
     system: str  #: BOINC or EXEC
     client: Ad  #: how it is run
     slot: str  #: the slot for which it was started
     began: int  #: when it was started
-    pid: int = 0  #: the number of its process (0: it is not known to run yet)
-    told: int = 0  #: when it was last told to end (0: it was not)
-    until: int = 0  #: when it is told so again
+    pid: int = 0  #: its process id (0: not known yet)
+    last_signalled: int = 0  #: when it was last told to end (0: never)
+    next_signal: int = 0  #: when it is to be told again
 
 
 @define
 class Machine:
-    """A member of the pool. Instants in microseconds."""
+    """A machine of the pool. Instants in microseconds."""
 
     name: str
-    ad: Ad  #: what all of its slots say
-    joined: int  #: when it came to the pool
-    settings: Ad = field(factory=dict)  #: its execution point's (`startd.settings`), in expanded text
+    ad: Ad  #: the attributes of all its slots
+    joined: int  #: when it joined the pool
+    settings: Ad = field(factory=dict)  #: the settings of its execution point (`startd.settings`), expanded
     slots: dict[str, Slot] = field(factory=dict)  #: its slots, by their names
-    drain: MachineDrain | None = None  #: its drain, while it drains
+    drain: MachineDrain | None = None  #: its drain, while it is draining
     drains: int = 0  #: how many drains it has had
-    drain_start: str = ""  #: what START is while it drains, or was in its last drain, unless that became final
-    drain_began: int = 0  #: when the last one began
-    drain_ended: int = 0  #: when the last one that ended did
-    badput: int = 0  #: what drains have cost, in core-seconds
+    drain_start: str = ""  #: the value of START in its current or last drain, unless that became final
+    drain_began: int = 0  #: when the last drain began
+    drain_ended: int = 0  #: when the last completed drain ended
+    badput: int = 0  #: the cost of its drains, in core-seconds
     shutdown: str = ""  #: how it is being shut down (empty: it is not)
     benchmarks: tuple[int, int] = (0, 0)  #: the published averages of MIPS and KFLOPS
-    benchmarked: int = 0  #: when benchmarks were run last
-    backfill: BackfillClient | None = None  #: its backfill client, while that is not known to be gone
-    backfill_failures: int = 0  #: how often in a row a client ended by itself soon after its start
-    backfill_retry: int = 0  #: not before this instant is a client started again
+    benchmarked: int = 0  #: when benchmarks last ran
+    backfill: BackfillClient | None = None  #: its backfill client, unless that is known to be gone
+    backfill_failures: int = 0  #: how many clients in a row ended soon after their start
+    backfill_retry: int = 0  #: when a client may be started again
 
 
 @define
@@ -181,51 +183,51 @@ class Slot:
     name: str
     machine: str  #: the machine's name
     kind: str  #: static, partitionable or dynamic
-    parent: str  #: the slot that a dynamic one was carved from (empty: none)
-    ad: SlotAd  #: its own ad, without what its claim, its machine and the time make of it
+    parent: str  #: the slot from which a dynamic slot was carved (empty: none)
+    ad: SlotAd  #: its ad, without the attributes that depend on its claim, its machine or the time
     state_activity: StateActivity  #: its state and activity, as Claimed/Busy
-    entered_state: int  #: when it came to its state
-    entered_activity: int  #: when it came to its activity
-    claim: Claim | None = None  #: who holds it
-    waiting: Claim | None = None  #: the better match that waits for the present claim to go
+    entered_state: int  #: when it entered its state
+    entered_activity: int  #: when it entered its activity
+    claim: Claim | None = None  #: its claim
+    queued_claim: Claim | None = None  #: a better match that waits for the current claim to end
     activation: Starter | None = None  #: the job that runs on it
-    destination: str = ""  #: the state to which it goes from Backfill when its client is gone (empty: Owner)
-    destined: int = 0  #: since when
+    destination: str = ""  #: the state that it enters when its backfill client is gone (empty: Owner)
+    destination_since: int = 0  #: when that was decided
     vacated: int = 0
-    """When the last job's processes on it, or on a dynamic slot that was carved from it, were gone (0: there were
-    none)."""
-    busy_since: int = 0  #: since when CpuBusy is true (0: it is not, or nobody asks)
-    spent: dict[str, int] = field(factory=dict)
-    """Microseconds that it was in each pair of state and activity, until it entered the present one."""
-    drained: float = 0.0  #: core-microseconds that it stood in Drained, until `counted`
-    counted: int = 0  #: until when `drained` is counted
-    public: Ad = field(factory=dict)  #: what was published of its machine's sensors
-    published: int = 0  #: when that was last
+    """When the last process of a job on it, or on a dynamic slot that was carved from it, was gone (0: never)."""
+    busy_since: int = 0  #: when CpuBusy became true (0: it is false, or not evaluated)
+    time_spent: dict[str, int] = field(factory=dict)
+    """The microseconds it has spent in each state and activity, before the current activity."""
+    drained_core_time: float = 0.0  #: the core-microseconds it has spent in Drained, until `drained_counted_until`
+    drained_counted_until: int = 0  #: the instant until which `drained_core_time` is counted
+    published_ad: Ad = field(factory=dict)  #: the published attributes of its machine's sensors
+    published: int = 0  #: when those were last published
     version: int = 0
-    """The position of the event that changed ``ad`` last: what was computed from it may be kept until this changes."""
+    """The position of the last event that changed ``ad``: values computed from it are valid until this changes."""
 
     @property
     def cores(self) -> float:
-        """Its Cpus; 1 where they are no number."""
+        """Its Cpus; 1 if that is not a number."""
         try:
             return float(self.ad.get("Cpus", "1"))
         except ValueError:
             return 1.0
 
     def drained_until(self, at: int) -> float:
-        """Core-microseconds that it stood in Drained, until ``at``."""
-        return self.drained + ((at - self.counted) * self.cores if self.state == "Drained" else 0.0)
+        """Return the core-microseconds it has spent in Drained, until ``at``."""
+        current = (at - self.drained_counted_until) * self.cores if self.state == "Drained" else 0.0
+        return self.drained_core_time + current
 
     @property
     def user(self) -> str:
-        """Whose job has it, as user@domain: not always who it counts for. Empty: nobody has it."""
+        """The user of its job or claim, as user@domain; may differ from the submitter. Empty: it is not claimed."""
         if self.claim is None:
             return ""
         return (self.activation.user if self.activation is not None else "") or self.claim.user or self.claim.submitter
 
     @property
     def match_state(self) -> str:
-        """The state of its match, if it has one."""
+        """The state of its match."""
         return match_state(self.state_activity, self.destination)
 
     @property
@@ -239,71 +241,72 @@ class Slot:
 
 @define
 class Submitter:
-    """Who has jobs in the pool, as the accountant knows it (`negotiator.accounting`). Instants in microseconds."""
+    """A submitter's account, as the accountant keeps it (`negotiator.accounting`). Instants in microseconds."""
 
     name: str  #: as alice@example.org
     priority: float = 0.5  #: the real priority at the instant `updated`
-    updated: int = 0  #: when the real priority was written down last
-    factor: float = 0.0  #: the priority factor that it began with, or that was set since (0: see `appeared_under`)
-    floor: float = 0.0  #: cores that it is to have before others get theirs (0: none)
-    ceiling: float = -1.0  #: cores that it may have at most (-1: no limit)
+    updated: int = 0  #: when the real priority was last recorded
+    factor: float = 0.0  #: the initial priority factor, or the last one set (0: see `appeared_under`)
+    floor: float = 0.0  #: the cores that it gets before other submitters (0: none)
+    ceiling: float = -1.0  #: the most cores that it may have (-1: no limit)
     leases: dict[str, tuple[float, int]] = field(factory=dict)
-    """What goes before factor, floor or ceiling: its value, and until when."""
-    weighted_in_use: int = 0  #: what its claims weigh now, in thousandths
-    slots: int = 0  #: how many slots it has now
-    counted: int = 0  #: until when its use is counted in the two that follow
-    weighted_usage: int = 0  #: what it has used, in microseconds times thousandths
-    unweighted_usage: int = 0  #: for how long it has had slots, in microseconds of slots
-    usage_accounted: int = 0  #: what `weighted_usage` was when the priority was updated
-    ended_usage: int = 0  #: that of its ended claims, in microseconds times thousandths, whatever was set since
-    ended: int = 0  #: how many claims have ended
-    begin: int = 0  #: when it used something first
-    last: int = 0  #: when it used something last
+    """Temporary values of factor, floor or ceiling, each with its end."""
+    weighted_in_use: int = 0  #: the weight of its claims now, in thousandths
+    slots: int = 0  #: the number of its slots now
+    counted_until: int = 0  #: the instant until which the next two fields are counted
+    weighted_usage: int = 0  #: its usage, in microseconds times thousandths
+    unweighted_usage: int = 0  #: its usage in slot-microseconds
+    usage_accounted: int = 0  #: `weighted_usage` when the priority was updated
+    ended_usage: int = 0  #: the usage of its ended claims, in microseconds times thousandths, which no command resets
+    ended_claims: int = 0  #: the number of its ended claims
+    first_used: int = 0  #: when its usage began
+    last_used: int = 0  #: when its last claim ended
     appeared_under: dict[str, str] | None = None
-    """The pool's settings when it appeared, if the log does not say which factor it began with, as older ones do not:
-    these tell it (``accounting.factor``)."""
+    """The pool's settings when it appeared, if the log does not record its initial factor, as older logs do not:
+    ``accounting.factor`` computes it from these."""
 
-    def used(self, at: int) -> int:
-        """What it has used until ``at``, in microseconds times thousandths."""
-        return self.weighted_usage + (at - self.counted) * self.weighted_in_use
+    def usage_until(self, at: int) -> int:
+        """Return its usage until ``at``, in microseconds times thousandths."""
+        return self.weighted_usage + (at - self.counted_until) * self.weighted_in_use
 
-    def count(self, at: int) -> None:
-        """Count what it has used until ``at``."""
-        self.weighted_usage += (at - self.counted) * self.weighted_in_use
-        self.unweighted_usage += (at - self.counted) * self.slots
-        self.counted = at
+    def count_usage(self, at: int) -> None:
+        """Count its usage until ``at``."""
+        self.weighted_usage += (at - self.counted_until) * self.weighted_in_use
+        self.unweighted_usage += (at - self.counted_until) * self.slots
+        self.counted_until = at
 
-    def account(self, priority: float, at: int) -> None:
-        """Take the real priority as of this instant, for which all usage until then counts."""
-        self.priority, self.updated, self.usage_accounted = priority, at, self.used(at)
+    def set_priority(self, priority: float, at: int) -> None:
+        """Set the real priority that follows from all usage until ``at``."""
+        self.priority, self.updated, self.usage_accounted = priority, at, self.usage_until(at)
 
-    def take(self, weight: int, at: int) -> None:
-        """It has a claim more."""
-        self.count(at)
+    def add_claim(self, weight: int, at: int) -> None:
+        """Charge a new claim."""
+        self.count_usage(at)
         self.weighted_in_use += weight
         self.slots += 1
-        self.begin = self.begin or at
+        self.first_used = self.first_used or at
 
-    def give_back(self, weight: int | None, usage: int, at: int) -> None:
-        """A claim of its is over. ``weight`` None: one of which nothing is known."""
-        self.count(at)
+    def end_claim(self, weight: int | None, usage: int, at: int) -> None:
+        """Stop charging a claim. ``weight`` is None for a claim that was never charged."""
+        self.count_usage(at)
         self.ended_usage += usage
-        self.ended += 1
-        self.last = at
+        self.ended_claims += 1
+        self.last_used = at
         if weight is not None:
             self.weighted_in_use -= weight
             self.slots -= 1
 
 
-PROVIDED = ("Cpus", "Memory", "Disk", "GPUs")
+PROVISIONED = ("Cpus", "Memory", "Disk", "GPUs")
 
 
-def provides(slot: Slot, wanted: str = "") -> Ad:
-    """What a job's ad is told of its slot when it begins there, with its JobMachineAttrs (``wanted``). Every slot has
-    GPUs, if none."""
+def provided_attributes(slot: Slot, job_machine_attrs: str = "") -> Ad:
+    """Return the slot attributes that are copied to a job's ad when it starts there. GPUs is always included."""
     weight = 0 if slot.claim is None else slot.claim.weight
-    given = {name: slot.ad[name] for name in PROVIDED if name in slot.ad}
-    if wanted:
-        known = {name.lower(): text for name, text in slot.ad.items()}
-        given |= {name: known[name.lower()] for name in machine_attributes(wanted) if name.lower() in known}
-    return {"GPUs": "0", **given, "SlotWeight": str(weight // 1000) if weight % 1000 == 0 else repr(weight / 1000)}
+    attributes = {name: slot.ad[name] for name in PROVISIONED if name in slot.ad}
+    if job_machine_attrs:
+        by_key = {name.lower(): text for name, text in slot.ad.items()}
+        names = machine_attributes(job_machine_attrs)
+        attributes |= {name: by_key[name.lower()] for name in names if name.lower() in by_key}
+    slot_weight = str(weight // 1000) if weight % 1000 == 0 else repr(weight / 1000)
+    return {"GPUs": "0", **attributes, "SlotWeight": slot_weight}

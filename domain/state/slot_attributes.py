@@ -1,7 +1,6 @@
-"""A slot's ad as the state holds it: like a dict, at a quarter of its size.
+"""A slot's ad in the state: a mapping with a quarter of a dict's size.
 
-The slots of a pool have mostly the same attributes, so their names are kept once for all of them (a *layout*), and a
-slot holds its values alone.
+Most slots of a pool have the same attributes, so they share the names (a *layout*), and each slot stores only values.
 """
 
 from __future__ import annotations
@@ -12,82 +11,82 @@ from typing import Any
 
 
 class _Layout(dict[str, int]):
-    """The places of names."""
+    """Attribute name -> index of its value."""
 
     @cached_property
-    def spelled(self) -> dict[str, str]:
+    def spellings(self) -> dict[str, str]:
         return {name.lower(): name for name in self}
 
 
 _LAYOUTS: dict[tuple[str, ...], _Layout] = {}
-_MOST = 10_000
+_MAX_LAYOUTS = 10_000
 
 
 def _layout(names: tuple[str, ...]) -> _Layout:
-    """The places of these names, in their order. What is kept is a cache: an ad keeps its own layout alive."""
-    known = _LAYOUTS.get(names)
-    if known is None:
-        if len(_LAYOUTS) >= _MOST:
+    """Return the layout of these names. Layouts are cached; ads keep theirs when the cache is cleared."""
+    layout = _LAYOUTS.get(names)
+    if layout is None:
+        if len(_LAYOUTS) >= _MAX_LAYOUTS:
             _LAYOUTS.clear()
-        known = _LAYOUTS[names] = _Layout((name, place) for place, name in enumerate(names))
-    return known
+        layout = _LAYOUTS[names] = _Layout((name, index) for index, name in enumerate(names))
+    return layout
 
 
 class SlotAd(MutableMapping[str, str]):
     """Attribute -> expression text."""
 
-    __slots__ = ("_places", "_values")
+    __slots__ = ("_layout", "_values")
 
     def __init__(self, ad: Mapping[str, str] | None = None) -> None:
-        self._places = _layout(tuple(ad or ()))
+        self._layout = _layout(tuple(ad or ()))
         self._values = list((ad or {}).values())
 
     def __getitem__(self, name: str) -> str:
-        return self._values[self._places[name]]
+        return self._values[self._layout[name]]
 
     def get(self, name: str, default: Any = None) -> Any:
-        place = self._places.get(name)
-        return default if place is None else self._values[place]
+        index = self._layout.get(name)
+        return default if index is None else self._values[index]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._layout
 
     def __setitem__(self, name: str, text: str) -> None:
-        place = self._places.get(name)
-        if place is None:
-            self._places = _layout((*self._places, name))
+        index = self._layout.get(name)
+        if index is None:
+            self._layout = _layout((*self._layout, name))
             self._values.append(text)
         else:
-            self._values[place] = text
+            self._values[index] = text
 
     def __delitem__(self, name: str) -> None:
-        del self._values[self._places[name]]
-        self._places = _layout(tuple(one for one in self._places if one != name))
+        del self._values[self._layout[name]]
+        self._layout = _layout(tuple(other for other in self._layout if other != name))
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._layout)
 
     def __len__(self) -> int:
         return len(self._values)
 
     def keys(self) -> KeysView[str]:
-        return self._places.keys()
+        return self._layout.keys()
 
     def items(self) -> ItemsView[str, str]:
         return self.plain().items()
 
     def spelling(self, key: str) -> str | None:
-        """How an attribute is written of which ``key`` is the name in small letters; None: there is none."""
-        return self._places.spelled.get(key)
+        """Return the spelling of the attribute whose name in small letters is ``key``, or None."""
+        return self._layout.spellings.get(key)
 
     def text(self, key: str) -> str | None:
-        """The text of an attribute of which ``key`` is the name in small letters; None: there is none."""
-        spelled = self._places.spelled.get(key)
-        return None if spelled is None else self._values[self._places[spelled]]
+        """Return the text of the attribute whose name in small letters is ``key``, or None."""
+        spelling = self._layout.spellings.get(key)
+        return None if spelling is None else self._values[self._layout[spelling]]
 
     def plain(self) -> dict[str, str]:
-        """The same as a dict of its own."""
-        return dict(zip(self._places, self._values, strict=True))
+        """Return a copy as a dict."""
+        return dict(zip(self._layout, self._values, strict=True))
 
     def __or__(self, other: Mapping[str, str]) -> dict[str, str]:
         return self.plain() | dict(other)

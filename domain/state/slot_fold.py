@@ -1,6 +1,6 @@
-"""How each kind of event changes a machine or a slot: for the live state (`evolve`) and for the views of a log alike.
+"""Fold events into a machine or a slot, for the live state (`evolve`) and for the views of a log.
 
-A fold of a slot's is also told the event's position, and whose job the slot is for (empty: the submitter's).
+A slot's fold also gets the event's position, and the user of the slot's job (empty: the submitter).
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from ..state_machines.slot_rows import INITIAL_PAIR, read_pair
 from .records import Claim, Machine, MachineDrain, Slot, Starter
 from .slot_attributes import SlotAd
 
-"""The state and activity in which every slot begins."""
 SUSPENDED = "Claimed/Suspended"
 PREEMPTING = "Preempting/"
 ENDING = ("Claimed/Retiring", PREEMPTING)
-OF_ITS_JOB = frozenset({"irrevocable", "preempted", "drained"})
-"""The flags of a claim that end with the job which it had."""
+JOB_FLAGS = frozenset({"irrevocable", "preempted", "drained"})
+"""The flags that a claim loses when its job ends."""
 PUBLISHED = "published"
-"""The cause of a change that a machine's sensors told: no part of the slot's own ad."""
+"""The cause of a change that sensors reported: it does not change the slot's own ad."""
 
 
-def change(ad: MutableMapping[str, str], changes: e.Ad) -> None:
-    """Set attributes; an empty text removes one."""
+def change_ad(ad: MutableMapping[str, str], changes: e.Ad) -> None:
+    """Set attributes of an ad; an empty text removes one."""
     for name, text in changes.items():
         if text:
             ad[name] = text
@@ -36,99 +35,100 @@ def change(ad: MutableMapping[str, str], changes: e.Ad) -> None:
 # Machines
 
 
-def joined(event: e.MachineJoined) -> Machine:
+def new_machine(event: e.MachineJoined) -> Machine:
     return Machine(event.machine, event.ad, event.at, dict(event.settings))
 
 
-def _configured(machine: Machine, event: e.MachineConfigured) -> None:
-    change(machine.settings, event.settings)
+def _fold_configuration(machine: Machine, event: e.MachineConfigured) -> None:
+    change_ad(machine.settings, event.settings)
 
 
-def _benchmarks(machine: Machine, event: e.BenchmarksRan) -> None:
+def _fold_benchmarks(machine: Machine, event: e.BenchmarksRan) -> None:
     machine.benchmarks, machine.benchmarked = event.published, event.at
 
 
-def _drain_began(machine: Machine, event: e.DrainBegan) -> None:
+def _fold_drain_start(machine: Machine, event: e.DrainBegan) -> None:
     machine.drain = MachineDrain(
         event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start
     )
     machine.drains, machine.drain_began, machine.drain_start = event.drain, event.at, event.start
 
 
-def _drain_moved(machine: Machine, event: e.DrainTransitioned) -> None:
+def _fold_drain_transition(machine: Machine, event: e.DrainTransitioned) -> None:
     if machine.drain is not None:
         machine.drain.state = event.target
     if event.row in ("cancel", "resume"):
         machine.drain, machine.drain_ended = None, event.at
 
 
-def _drain_final(machine: Machine, event: e.DrainFinal) -> None:
+def _fold_drain_final(machine: Machine, event: e.DrainFinal) -> None:
     machine.drain_start = ""
     if machine.drain is not None:
         machine.drain.final = True
 
 
-def _drain_charged(machine: Machine, event: e.DrainBadputAdded) -> None:
+def _fold_drain_badput(machine: Machine, event: e.DrainBadputAdded) -> None:
     machine.badput += event.badput
 
 
-def _shutdown(machine: Machine, event: e.ShutdownBegan) -> None:
+def _fold_shutdown(machine: Machine, event: e.ShutdownBegan) -> None:
     machine.shutdown = event.how
 
 
-def _backfill_executing(machine: Machine, event: e.BackfillExecuting) -> None:
+def _fold_backfill_start(machine: Machine, event: e.BackfillExecuting) -> None:
     if machine.backfill is not None:
         machine.backfill.pid = event.pid
 
 
-def _backfill_signalled(machine: Machine, event: e.BackfillSignalled) -> None:
+def _fold_backfill_signal(machine: Machine, event: e.BackfillSignalled) -> None:
     if machine.backfill is not None:
-        machine.backfill.told, machine.backfill.until = event.at, event.until
+        machine.backfill.last_signalled, machine.backfill.next_signal = event.at, event.until
 
 
-def _backfill_exited(machine: Machine, event: e.BackfillExited) -> None:
+def _fold_backfill_exit(machine: Machine, event: e.BackfillExited) -> None:
     machine.backfill = None
     machine.backfill_failures, machine.backfill_retry = event.failures, event.retry
 
 
 MACHINE_FOLDS: dict[type[e.Event], Callable[[Machine, Any], None]] = {
-    e.MachineConfigured: _configured,
-    e.BenchmarksRan: _benchmarks,
-    e.DrainBegan: _drain_began,
-    e.DrainTransitioned: _drain_moved,
-    e.DrainFinal: _drain_final,
-    e.DrainBadputAdded: _drain_charged,
-    e.ShutdownBegan: _shutdown,
-    e.BackfillExecuting: _backfill_executing,
-    e.BackfillSignalled: _backfill_signalled,
-    e.BackfillExited: _backfill_exited,
+    e.MachineConfigured: _fold_configuration,
+    e.BenchmarksRan: _fold_benchmarks,
+    e.DrainBegan: _fold_drain_start,
+    e.DrainTransitioned: _fold_drain_transition,
+    e.DrainFinal: _fold_drain_final,
+    e.DrainBadputAdded: _fold_drain_badput,
+    e.ShutdownBegan: _fold_shutdown,
+    e.BackfillExecuting: _fold_backfill_start,
+    e.BackfillSignalled: _fold_backfill_signal,
+    e.BackfillExited: _fold_backfill_exit,
 }
 
 
 # Slots
 
 
-def created(event: e.SlotCreated, position: int) -> Slot:
+def new_slot(event: e.SlotCreated, position: int) -> Slot:
     return Slot(
         event.slot, event.machine, event.kind, event.parent, SlotAd(event.ad), INITIAL_PAIR, event.at, event.at,
         version=position,
     )  # fmt: skip
 
 
-def moved(slot: Slot, event: e.SlotTransitioned, position: int, user: str) -> None:
-    slot.drained, slot.counted = slot.drained_until(event.at), event.at
-    slot.spent[slot.state_activity] = slot.spent.get(slot.state_activity, 0) + event.at - slot.entered_activity
-    activation = slot.activation
-    if activation is not None:
-        if activation.since:
-            activation.suspended += event.at - activation.since
-        activation.since = event.at if event.target == SUSPENDED else 0
+def fold_transition(slot: Slot, event: e.SlotTransitioned, position: int, user: str) -> None:
+    slot.drained_core_time, slot.drained_counted_until = slot.drained_until(event.at), event.at
+    before = slot.time_spent.get(slot.state_activity, 0)
+    slot.time_spent[slot.state_activity] = before + event.at - slot.entered_activity
+    starter = slot.activation
+    if starter is not None:
+        if starter.suspended_since:
+            starter.suspended_time += event.at - starter.suspended_since
+        starter.suspended_since = event.at if event.target == SUSPENDED else 0
         if event.target.startswith(PREEMPTING):
-            activation.halted = activation.halted or event.at
+            starter.preempting_since = starter.preempting_since or event.at
         if event.target.startswith(ENDING):
-            activation.leaving = event.cause if event.cause in EVICTIONS else activation.leaving
+            starter.leave_cause = event.cause if event.cause in EVICTIONS else starter.leave_cause
         elif event.target != SUSPENDED:
-            activation.leaving = ""
+            starter.leave_cause = ""
     if event.target.partition("/")[0] != slot.state_activity.partition("/")[0]:
         slot.entered_state = event.at
         slot.destination = ""
@@ -136,32 +136,32 @@ def moved(slot: Slot, event: e.SlotTransitioned, position: int, user: str) -> No
     slot.state_activity = read_pair(event.target)
 
 
-def ad_changed(slot: Slot, event: e.SlotAdChanged, position: int, user: str) -> None:
+def fold_ad_change(slot: Slot, event: e.SlotAdChanged, position: int, user: str) -> None:
     if event.cause == PUBLISHED:
-        change(slot.public, event.changes)
+        change_ad(slot.published_ad, event.changes)
         slot.published = event.at
         return
-    slot.drained, slot.counted = slot.drained_until(event.at), event.at
-    change(slot.ad, event.changes)
+    slot.drained_core_time, slot.drained_counted_until = slot.drained_until(event.at), event.at
+    change_ad(slot.ad, event.changes)
     slot.version = position
 
 
-def leaving(slot: Slot, event: e.BackfillLeaving, position: int, user: str) -> None:
-    slot.destination, slot.destined = event.destination, event.at
+def fold_backfill_leaving(slot: Slot, event: e.BackfillLeaving, position: int, user: str) -> None:
+    slot.destination, slot.destination_since = event.destination, event.at
 
 
-def busy(slot: Slot, event: e.CpuBusyChanged, position: int, user: str) -> None:
+def fold_cpu_busy(slot: Slot, event: e.CpuBusyChanged, position: int, user: str) -> None:
     slot.busy_since = event.at if event.busy else 0
 
 
-def claimed(slot: Slot, event: e.ClaimMade, position: int, user: str) -> None:
-    waited = slot.waiting is not None and slot.waiting.regrouped
-    slot.claim, slot.waiting = _claim(event, event.weight, user), None
-    slot.claim.regrouped = waited
+def fold_claim(slot: Slot, event: e.ClaimMade, position: int, user: str) -> None:
+    regrouped = slot.queued_claim is not None and slot.queued_claim.regrouped
+    slot.claim, slot.queued_claim = _claim(event, event.weight, user), None
+    slot.claim.regrouped = regrouped
 
 
-def claim_waits(slot: Slot, event: e.ClaimQueued, position: int, user: str) -> None:
-    slot.waiting = _claim(event, 0, user)
+def fold_queued_claim(slot: Slot, event: e.ClaimQueued, position: int, user: str) -> None:
+    slot.queued_claim = _claim(event, 0, user)
 
 
 def _claim(event: e.ClaimMade | e.ClaimQueued, weight: int, user: str) -> Claim:
@@ -171,67 +171,71 @@ def _claim(event: e.ClaimMade | e.ClaimQueued, weight: int, user: str) -> Claim:
     )  # fmt: skip
 
 
-def claim_withdrawn(slot: Slot, event: e.ClaimWithdrawn, position: int, user: str) -> None:
-    slot.waiting = None
+def fold_claim_withdrawal(slot: Slot, event: e.ClaimWithdrawn, position: int, user: str) -> None:
+    slot.queued_claim = None
 
 
-def claim_flagged(slot: Slot, event: e.ClaimFlagged, position: int, user: str) -> None:
+def fold_claim_flags(slot: Slot, event: e.ClaimFlagged, position: int, user: str) -> None:
     claim = slot.claim
     if claim is None:
         return
-    claim.marks |= set(event.flags)
+    claim.flags |= set(event.flags)
     if "resumed" in event.flags:
-        claim.marks -= {"by_command", "resumed"}
+        claim.flags -= {"by_command", "resumed"}
     if "job_over" in event.flags:
-        claim.marks -= {*OF_ITS_JOB, "job_over"}
+        claim.flags -= {*JOB_FLAGS, "job_over"}
     if event.reason:
         claim.reason, claim.code, claim.subcode = event.reason, event.code, event.subcode
 
 
-def claim_ended(slot: Slot, event: e.ClaimEnded, position: int, user: str) -> None:
+def fold_claim_end(slot: Slot, event: e.ClaimEnded, position: int, user: str) -> None:
     slot.claim = None
 
 
-def claim_activated(slot: Slot, event: e.ClaimActivated, position: int, user: str) -> None:
-    begin(
-        slot,
-        Starter(str(position), 0, 0, event.slot, event.at, vacate=event.vacate, job=event.job, ad=event.ad, user=user),
-    )
+def fold_claim_activation(slot: Slot, event: e.ClaimActivated, position: int, user: str) -> None:
+    starter = Starter(
+        str(position), 0, 0, event.slot, event.at,
+        max_vacate_time=event.vacate, job=event.job, ad=event.ad, user=user,
+    )  # fmt: skip
+    add_starter(slot, starter)
 
 
-def job_activated(slot: Slot, event: e.JobActivated, position: int, user: str) -> None:
-    job = event.cluster, event.proc
-    begin(slot, Starter(str(position), *job, event.slot, event.at, vacate=event.vacate, ad=event.ad, user=user))
+def fold_job_activation(slot: Slot, event: e.JobActivated, position: int, user: str) -> None:
+    starter = Starter(
+        str(position), event.cluster, event.proc, event.slot, event.at,
+        max_vacate_time=event.vacate, ad=event.ad, user=user,
+    )  # fmt: skip
+    add_starter(slot, starter)
 
 
-def begin(slot: Slot, starter: Starter) -> None:
-    """The slot has a job's processes."""
+def add_starter(slot: Slot, starter: Starter) -> None:
+    """Set the starter of a slot, and count the activation."""
     slot.activation = starter
     if slot.claim is not None:
         slot.claim.activations += 1
 
 
-def deactivated(slot: Slot, event: e.ClaimDeactivated | e.JobExited, position: int, user: str) -> None:
+def fold_deactivation(slot: Slot, event: e.ClaimDeactivated | e.JobExited, position: int, user: str) -> None:
     slot.activation, slot.vacated = None, event.at
 
 
-def merged(parent: Slot, gone: Slot) -> None:
-    """A slot has back what a dynamic one was carved from it for."""
-    parent.vacated = max(parent.vacated, gone.vacated)
+def merge(parent: Slot, dynamic: Slot) -> None:
+    """Return the resources of a destroyed dynamic slot to its parent."""
+    parent.vacated = max(parent.vacated, dynamic.vacated)
 
 
 SLOT_FOLDS: dict[type[e.Event], Callable[[Slot, Any, int, str], None]] = {
-    e.SlotTransitioned: moved,
-    e.SlotAdChanged: ad_changed,
-    e.BackfillLeaving: leaving,
-    e.CpuBusyChanged: busy,
-    e.ClaimMade: claimed,
-    e.ClaimQueued: claim_waits,
-    e.ClaimWithdrawn: claim_withdrawn,
-    e.ClaimFlagged: claim_flagged,
-    e.ClaimEnded: claim_ended,
-    e.ClaimActivated: claim_activated,
-    e.ClaimDeactivated: deactivated,
-    e.JobActivated: job_activated,
-    e.JobExited: deactivated,
+    e.SlotTransitioned: fold_transition,
+    e.SlotAdChanged: fold_ad_change,
+    e.BackfillLeaving: fold_backfill_leaving,
+    e.CpuBusyChanged: fold_cpu_busy,
+    e.ClaimMade: fold_claim,
+    e.ClaimQueued: fold_queued_claim,
+    e.ClaimWithdrawn: fold_claim_withdrawal,
+    e.ClaimFlagged: fold_claim_flags,
+    e.ClaimEnded: fold_claim_end,
+    e.ClaimActivated: fold_claim_activation,
+    e.ClaimDeactivated: fold_deactivation,
+    e.JobActivated: fold_job_activation,
+    e.JobExited: fold_deactivation,
 }

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from ..macros.lines import IncludedFiles
 from ..macros.macro_errors import MacroError
-from ..state.pool_settings import NOT_EMPTY, SUBMISSION, SUBMIT_TEMPLATE
+from ..state.pool_settings import DEFAULT_IF_EMPTY, SUBMISSION, SUBMIT_TEMPLATE
 
 STANDARD_INPUT: Final = "-"
 """What a description that was read from standard input has as its file's name."""
@@ -37,7 +37,7 @@ class SubmitFacts(Struct, kw_only=True):
     def setting(self, name: str) -> str:
         """Return a configuration entry; empty where it is not set."""
         value = self.settings.get(name)
-        return SUBMISSION[name] if value is None or (not value and name in NOT_EMPTY) else value
+        return SUBMISSION[name] if value is None or (not value and name in DEFAULT_IF_EMPTY) else value
 
 
 class SubmitFiles(IncludedFiles, Protocol):

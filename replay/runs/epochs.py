@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from attrs import define, field
 
 from ...domain import events as e
-from ...domain.state.job_ad import STATUS_NUMBERS, Changes, at_exit, fold_job, parse_whole, quoted, seconds
+from ...domain.state.job_ad import STATUS_NUMBERS, Changes, ad_at_exit, fold_job, parse_int, quoted, seconds
 from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
@@ -89,10 +89,10 @@ def _epoch(epoch_cluster: _EpochCluster, event: e.JobExited) -> e.Ad:
         "ClusterId": str(event.cluster),
         "ProcId": str(event.proc),
         "JobStatus": str(STATUS_NUMBERS["Running"]),
-        "RunInstanceID": str(parse_whole(ad_before.get("NumShadowStarts", "1")) - 1),
+        "RunInstanceID": str(parse_int(ad_before.get("NumShadowStarts", "1")) - 1),
         "EpochAdType": quoted("EPOCH"),
         "EpochWriteDate": end_time,
         **dict.fromkeys(_LATER, ""),
     }
     values = {name: event.changes[name] for name in _KEPT if name in event.changes}
-    return {name: text for name, text in {**at_exit(ad_before, event), **values, **epoch_attributes}.items() if text}
+    return {name: text for name, text in {**ad_at_exit(ad_before, event), **values, **epoch_attributes}.items() if text}

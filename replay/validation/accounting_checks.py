@@ -11,8 +11,8 @@ from ...domain.negotiator.accounting import accounts_of, first_factor, initial, 
 from ...domain.negotiator.groups.quotas import oversubscribes, quotas_of
 from ...domain.negotiator.negotiator_settings import read
 from ...domain.negotiator.submitter_commands import GRANTS, unfit
-from ...domain.state.negotiators import names, short, wrong
-from ...domain.state.pool_settings import DOMAINS, configurable, settings, super_users
+from ...domain.state.negotiators import invalid_negotiators, name_in_events, names
+from ...domain.state.pool_settings import DOMAINS, complete_settings, configurable_kind, super_users
 from ..narration.formatting import instant
 from .judged_pool import JudgedPool, rule
 
@@ -30,7 +30,7 @@ def configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
     for name, text in event.settings.items():
         if text == current_settings.get(name, ""):
             pool.report("pool", "value", f"{name} is said to have become {text or 'its default'}: it was that before")
-        elif not text and (name in DOMAINS or configurable(name) is None):
+        elif not text and (name in DOMAINS or configurable_kind(name) is None):
             pool.report("pool", "value", f"{name} cannot go back to a default: it always has a value")
         elif not text or _fits(pool, name, text):
             fit[name] = text
@@ -39,14 +39,14 @@ def configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
 
 
 def _check_negotiators(pool: JudgedPool, settings: e.Ad) -> None:
-    pool.negotiators.update(map(short, names(settings)))
-    if text := wrong(settings):
+    pool.negotiators.update(map(name_in_events, names(settings)))
+    if text := invalid_negotiators(settings):
         pool.report("pool", "value", text)
 
 
 def _fits(pool: JudgedPool, name: str, text: str) -> bool:
     try:
-        settings({name: text})
+        complete_settings({name: text})
     except ValueError as error:
         pool.report("pool", "value", str(error))
         return False
@@ -84,10 +84,10 @@ def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
         expected = updated(account, updated_at, event.at, halflife)
         if logged_priority != expected:
             pool.report(name, "priority", f"its real priority is {logged_priority}, but the formula gives {expected}")
-        elif logged_priority == account.priority and account.used(event.at) == account.usage_accounted:
+        elif logged_priority == account.priority and account.usage_until(event.at) == account.usage_accounted:
             pool.report(name, "priority", f"its real priority is {logged_priority}, as before, and it has used nothing")
     for name, account in accounts.items():
-        if name not in event.priorities and account.used(event.at) != account.usage_accounted:
+        if name not in event.priorities and account.usage_until(event.at) != account.usage_accounted:
             pool.report(name, "priority", "it has used something since its last priority, and has no new one")
 
 

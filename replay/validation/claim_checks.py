@@ -7,9 +7,9 @@ from operator import attrgetter
 from msgspec.structs import replace
 
 from ...domain import events as e
-from ...domain.state.pool_settings import seconds_of
-from ...domain.state.records import Claim, Earmark, Matched, Slot
-from ...domain.state.slot_fold import OF_ITS_JOB
+from ...domain.state.pool_settings import schedd_seconds
+from ...domain.state.records import Claim, Earmark, PendingMatch, Slot
+from ...domain.state.slot_fold import JOB_FLAGS
 from ...domain.state_machines import claim_state
 from ...domain.state_machines.drain import SCHEDULES
 from ..narration.formatting import interval
@@ -29,7 +29,7 @@ _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits
 def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     if slot.claim is not None:
         pool.report(slot, "claim", f"it is claimed, by {slot.claim.submitter}")
-    waiting_claim = slot.waiting
+    waiting_claim = slot.queued_claim
     takes_waiting = waiting_claim is not None and waiting_claim.id == event.claim
     job, matched = match_of(pool, slot, event.job) or (None, None)
     if event.cause == "coalesced":
@@ -60,7 +60,7 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
         pool.expected[slot.name] = job
 
 
-def _as_matched(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: Matched | None) -> None:
+def _as_matched(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
     """Check that a claim of the pool's own schedd is of a slot that it was given, on the terms of that."""
     if matched is None:
         pool.report(slot, "match", "it is claimed without a match")
@@ -96,7 +96,7 @@ def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
 def queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     if slot.claim is None and not may_wait(pool, slot):
         pool.report(slot, "waiting", "a better match waits for it, but it is not claimed")
-    if slot.waiting is not None and slot.waiting.id == event.claim:
+    if slot.queued_claim is not None and slot.queued_claim.id == event.claim:
         pool.report(slot, "waiting", f"{event.claim} is said to wait for it a second time")
     _asked_for(pool, event)
     if not event.holder:
@@ -105,7 +105,7 @@ def queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
 
 def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     """Check that the pool's own schedd waits for a slot it was given; its job gets no other until then."""
-    job, matched = match_of(pool, slot, event.job) or (None, Matched())
+    job, matched = match_of(pool, slot, event.job) or (None, PendingMatch())
     keeps_limits(pool, event, matched.limits)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
         pool.report(slot, "match", f"job {event.job} waits for it, but it was not matched with that job")
@@ -120,7 +120,7 @@ def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
 
 @rule_of(e.ClaimWithdrawn, known_slot)
 def withdrawn(pool: JudgedPool, slot: Slot, event: e.ClaimWithdrawn) -> None:
-    if slot.waiting is None or slot.waiting.id != event.claim:
+    if slot.queued_claim is None or slot.queued_claim.id != event.claim:
         pool.report(slot, "waiting", f"{event.claim} waits for it no longer, but it did not wait")
 
 
@@ -132,11 +132,11 @@ def flagged(pool: JudgedPool, slot: Slot, event: e.ClaimFlagged) -> None:
     for flag in event.flags:
         if flag not in e.CLAIM_FLAG_CODES:
             pool.report(slot, "value", f"{flag!r} is not a flag of a claim: {', '.join(e.CLAIM_FLAG_CODES)}")
-    if "resumed" in event.flags and "by_command" not in claim.marks:
+    if "resumed" in event.flags and "by_command" not in claim.flags:
         pool.report(slot, "claim", "its job continues by request, but was not suspended by one")
-    if "job_over" in event.flags and (slot.activation is not None or not claim.marks & OF_ITS_JOB):
+    if "job_over" in event.flags and (slot.activation is not None or not claim.flags & JOB_FLAGS):
         pool.report(slot, "claim", "its job is said to be over, but nothing held for it that ends with a job")
-    if claim.marks.issuperset(event.flags) and event.reason in ("", claim.reason):
+    if claim.flags.issuperset(event.flags) and event.reason in ("", claim.reason):
         pool.report(slot, "claim", "its claim is flagged with what it has already")
 
 
@@ -181,7 +181,7 @@ def silent(pool: JudgedPool, slot: Slot, event: e.ClaimHolderSilent) -> None:
     claim = _of(pool, slot, event.claim)
     if claim is None:
         return
-    if not event.until and not claim.until:
+    if not event.until and not claim.lease_end:
         pool.report(slot, "lease", "its holder is heard again, but was not silent")
     if event.until < 0:
         pool.report(slot, "value", f"{event.until} is not an instant")
@@ -215,7 +215,7 @@ def _ends_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnded)
 
 def lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Check that the lease is over when a claim is given up for its holder's silence."""
-    until = slot.claim.until if slot.claim is not None else 0
+    until = slot.claim.lease_end if slot.claim is not None else 0
     if not 0 < until <= event.at:
         text = "its holder was not silent" if not until else "it runs on"
         pool.report(slot, "lease", f"the claim's lease is said to be over, but {text}")
@@ -229,10 +229,10 @@ def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
         return
     drain = machine.drain
     hurried = drain is not None and (drain.final or (drain.state in SCHEDULES and not SCHEDULES[drain.state].retires))
-    if "late" in claim.marks or hurried:
+    if "late" in claim.flags or hurried:
         return
-    run_time = run.ran(event.at)
-    if run_time + max(run.vacate, vacate, pool.vacate) < limit:
+    run_time = run.run_time(event.at)
+    if run_time + max(run.max_vacate_time, vacate, pool.vacate) < limit:
         text = f"its job's retirement is said to be over, but it ran for {interval(run_time)} of {interval(limit)}"
         pool.report(slot, "retirement", text)
 
@@ -252,7 +252,7 @@ def earmarked(pool: JudgedPool, event: e.ClaimsEarmarked) -> None:
         pool.report(job, "earmark", "claims are kept for it, but it does not wait")
     if job in pool.state.earmarks:
         pool.report(job, "earmark", "claims are kept for it already")
-    if event.until != event.at + seconds_of(pool.state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000:
+    if event.until != event.at + schedd_seconds(pool.state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000:
         pool.report(job, "value", "the claims are kept for it for another time than SCHEDD_NOW_JOB_VACATE_TIMEOUT says")
     if not event.claims:
         pool.report(job, "earmark", "claims are kept for it, but none is named")
@@ -279,7 +279,7 @@ def earmark_ended(pool: JudgedPool, event: e.EarmarkEnded) -> None:
     claim = None if slot is None else slot.claim
     if event.slot and (claim is None or claim.holder or job_of(claim.job) != job):
         pool.report(job, "earmark", f"{event.slot} was made for it, but is not claimed for it")
-    if event.cause == "now_late" and event.at < earmark.until:
+    if event.cause == "now_late" and event.at < earmark.deadline:
         pool.report(job, "earmark", "the jobs that were to go for it are said to be late, but have time left")
 
 

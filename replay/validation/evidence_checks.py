@@ -19,7 +19,7 @@ from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
 from ...domain.classad.values import truth
 from ...domain.schedd.job_policy import PolicyValue, constant
-from ...domain.state.caches import ad_of, expression
+from ...domain.state.caches import ad_of, parse_cached
 from ...domain.state.cluster import Cluster
 from ...domain.state.records import Slot
 from ..narration.sentence_tables import cause_words
@@ -123,7 +123,7 @@ def _reads(slot: Slot, name: str) -> bool:
 
 
 def _reads_always(text: str) -> bool:
-    meaning = expression(text)
+    meaning = parse_cached(text)
     return meaning is not None and any(
         node.key in ALWAYS_READ and (node.base is None or unparse(node.base).lower() == "my")
         for node in _nodes(meaning)
@@ -136,7 +136,7 @@ def _reads_always(text: str) -> bool:
 
 def redecided(note: e.EvaluationRecorded) -> str:
     """Return what is wrong with evidence; empty if its expression has the noted truth, or cannot be evaluated again."""
-    reparsed = expression(note.expression)
+    reparsed = parse_cached(note.expression)
     if reparsed is None:
         return f"{note.name} = {note.expression} is not an expression"
     if not _is_determined(note.expression) or any(is_cut(text) for text in note.read.values()):
@@ -156,7 +156,7 @@ def redecided(note: e.EvaluationRecorded) -> str:
 
 @lru_cache(4096)
 def _is_determined(text: str) -> bool:
-    parsed = expression(text)
+    parsed = parse_cached(text)
     return (
         parsed is not None
         and not survey(parsed).draws

@@ -12,7 +12,7 @@ from ...domain.schedd.job_commands import HELD_BY_USER, is_firm
 from ...domain.schedd.job_edits import IDENTITY, IMMUTABLE, OWN, guard
 from ...domain.schedd.queue_limits import most_more
 from ...domain.state.cluster import Cluster
-from ...domain.state.job_ad import TERMINAL, parse_whole, unquoted
+from ...domain.state.job_ad import TERMINAL, parse_int, unquoted
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.records import RUNS, Activation
 from ...domain.state_machines import LEFT, UNSUBMITTED
@@ -212,13 +212,13 @@ def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) 
         pool.folds = None
         return
     for first, behind in _ranges(pool, cluster, event):
-        if first != factory.made:
-            text = f"it comes into the queue, but the next of its cluster is {factory.made}"
+        if first != factory.materialized:
+            text = f"it comes into the queue, but the next of its cluster is {factory.materialized}"
             pool.report((cluster.id, first), "factory", text)
             pool.folds = None
         row = "submit_on_hold" if event.status == "Held" else "submit"
         pool.job_moves[row, UNSUBMITTED, event.status] += behind - first
-        if event.status != cluster.begins:
+        if event.status != cluster.initial_status:
             pool.report((cluster.id, first), "source", f"it begins in {event.status}, but others of its cluster do not")
         _within_limits(pool, cluster, behind - first)
     pool.tell(cluster.id)
@@ -228,11 +228,11 @@ def _within_limits(pool: JudgedPool, cluster: Cluster, count: int) -> None:
     """Check that a factory makes no more jobs than its limits allow, where these are plain numbers."""
     assert cluster.factory is not None
     ad = {**cluster.ad, **cluster.factory.changes}
-    limit, max_idle = parse_whole(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
+    limit, max_idle = parse_int(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
     if limit and cluster.live + count > limit:
         text = f"{cluster.live + count} of its jobs are in the queue, more than its {LIMIT} {limit}"
         pool.report(f"cluster {cluster.id}", "factory", text)
-    idle_count = cluster.counts[IDLE] + cluster.counts[NUMBERS["Held"]] + count
+    idle_count = cluster.status_counts[IDLE] + cluster.status_counts[NUMBERS["Held"]] + count
     if max_idle.isdecimal() and idle_count > int(max_idle):
         text = f"{idle_count} of its jobs do not run, more than its {MAX_IDLE} {max_idle}"
         pool.report(f"cluster {cluster.id}", "factory", text)
@@ -261,7 +261,7 @@ MODES = frozenset({"Running", "Paused", "Removed"})
 @rule_of(e.JobsEdited, _cluster_of)
 def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
     for first, behind in _ranges(pool, cluster, event):
-        behind = behind if cluster.factory is None else min(behind, cluster.factory.made)
+        behind = behind if cluster.factory is None else min(behind, cluster.factory.materialized)
         gone_proc = cluster.status.find(0, first, behind)
         if gone_proc >= 0:
             pool.report((cluster.id, gone_proc), "reference", "it is edited, but not in the queue")

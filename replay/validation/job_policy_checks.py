@@ -12,10 +12,10 @@ from ...domain.schedd.evict_transforms import BODY
 from ...domain.schedd.job_actions import HOLDS_BY_SHADOW
 from ...domain.schedd.job_processes import AGAIN
 from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
-from ...domain.state.caches import expression
+from ...domain.state.caches import parse_cached
 from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ...domain.state.job_ad import EXPIRATION
-from ...domain.state.pool_settings import STARTS, seconds_of
+from ...domain.state.pool_settings import START_SETTINGS, schedd_seconds
 from ...domain.state.records import RUNS
 from ...domain.state_machines.hold_codes import DEACTIVATED, HELD_BY_STARTD
 from .judged_pool import JudgedPool, rule, truth_of, unparsed
@@ -31,7 +31,7 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
     """Check a transition whose cause is a policy, or the signal that follows on one or vacates a job; of any other
     signal, that it does not say what only a policy's does."""
     if isinstance(event, e.JobsTransitioned) and event.holds != 1:
-        is_by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.local
+        is_by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.is_local
         if not is_by_shadow or event.holds != HOLDS_BY_SHADOW:
             pool.report((cluster.id, proc), "value", f"its ad counts {event.holds} holds for one")
     if not is_by_policy(event):
@@ -49,7 +49,7 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
             text = f"{event.cause} holds with the code {policy.code}, but it says {code}"
             pool.report((cluster.id, proc), "value", text)
     else:
-        code = str(policy.code) if policy.row == EVICT else "" if cluster.local else str(DEACTIVATED.code)
+        code = str(policy.code) if policy.row == EVICT else "" if cluster.is_local else str(DEACTIVATED.code)
         if event.vacated.get("VacateReasonCode", "") != code:
             text = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
             pool.report((cluster.id, proc), "value", text)
@@ -93,7 +93,7 @@ def wrong_evidence(
 
 
 def _holds(text: str, at: int) -> bool:
-    meaning, second = expression(text), at // 1_000_000
+    meaning, second = parse_cached(text), at // 1_000_000
     context = Context(now=second, seed=second)
     return meaning is not None and truth(value_or_error(meaning, ClassAd(), None, context)) is True
 
@@ -175,7 +175,7 @@ def mailed(pool: JudgedPool, event: e.Mailed) -> None:
 
 @rule(e.JobCooledDown)
 def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
-    last_cool_down = pool.state.cooling.get((event.cluster, event.proc))
+    last_cool_down = pool.state.cool_downs.get((event.cluster, event.proc))
     if last_cool_down is None:
         pool.report(event, "reference", "its cool-down is over, but it is in none")
         pool.folds = None
@@ -185,7 +185,7 @@ def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
 
 def let_in(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
     """Check what let a job of the access point's universes begin: that it is the pool's expression, and was true."""
-    note, (name, _) = pool.notes.get(event.evidence), STARTS.get(cluster.universe, ("", ""))
+    note, (name, _) = pool.notes.get(event.evidence), START_SETTINGS.get(cluster.universe, ("", ""))
     text = pool.state.settings.get(name, "")
     if note is None:
         words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
@@ -214,7 +214,10 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
         policy_text = "nothing" if note is None else note.expression
         words = f"its cool-down is by {policy_text}, but SYSTEM_ON_VACATE_COOL_DOWN is {text}"
     elif (
-        max(_seconds(text if note is None else note.value), seconds_of(pool.state.settings, "SYSTEM_COOLDOWN_DURATION"))
+        max(
+            _seconds(text if note is None else note.value),
+            schedd_seconds(pool.state.settings, "SYSTEM_COOLDOWN_DURATION"),
+        )
         != seconds
     ):
         words = (
@@ -228,7 +231,7 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
 def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
     seconds, expected = (
         int(event.changes[EXPIRATION]) - event.at // 1_000_000,
-        seconds_of(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
+        schedd_seconds(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
     )
     if not event.code:
         pool.report(event, "evidence", "a run that did not fail has no cool-down")

@@ -18,7 +18,7 @@ from ...domain.classad import unparse
 from ...domain.classad.analysis import value_or_error
 from ...domain.classad.values import truth
 from ...domain.fold.evolve import evolve
-from ...domain.state.caches import expression
+from ...domain.state.caches import parse_cached
 from ...domain.state.job_procs import job_procs
 from ...domain.state.records import Slot, Starter
 from ...domain.state.state import State
@@ -304,11 +304,11 @@ def job_of(text: str) -> tuple[int, int] | None:
 
 def unparsed(text: str) -> str:
     """Return a text as the language writes its meaning; a text that is not an expression is unchanged."""
-    meaning = expression(text)
+    meaning = parse_cached(text)
     return text if meaning is None else unparse(meaning)
 
 
 def truth_of(text: str) -> Truth:
     """Return the truth of a value's text."""
-    parsed = expression(text)
+    parsed = parse_cached(text)
     return None if parsed is None else truth(value_or_error(parsed, None, None, None))

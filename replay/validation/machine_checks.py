@@ -104,7 +104,7 @@ def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None
     drain_began_by_poll(pool, event)
     claims = ((slot.name, slot.claim) for slot in machine.slots.values())
     pool.drained_claims[machine.name] = {
-        name: claim.id for name, claim in claims if claim is not None and "late" not in claim.marks
+        name: claim.id for name, claim in claims if claim is not None and "late" not in claim.flags
     }
     pool.drained[machine.name] = None
 
@@ -163,14 +163,16 @@ def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) 
         pool.report(machine.name, "reference", f"{event.slot} is not a slot of {machine.name}")
         return
     activation = slot.activation
-    if activation is None or slot.claim is None or "drained" not in slot.claim.marks:
+    if activation is None or slot.claim is None or "drained" not in slot.claim.flags:
         pool.report(slot, "drain", "a drain is charged for a job that did not end because of one")
     elif activation.key in pool.charged:
         pool.report(slot, "drain", "a drain is charged for its job a second time")
     else:
         pool.charged.add(activation.key)
-        run_time = activation.ran(event.at)
-        end_time = event.at - activation.halted if activation.halted else 0  # older logs charge the time to end, too
+        run_time = activation.run_time(event.at)
+        end_time = (
+            event.at - activation.preempting_since if activation.preempting_since else 0
+        )  # older logs charge the time to end, too
         badput, older_badput = (round(time // 1_000_000 * slot.cores) for time in (run_time, run_time + end_time))
         if event.badput not in (badput, older_badput):
             text = f"its job ran for {badput} core-seconds, but the drain is charged {event.badput}"
@@ -386,15 +388,15 @@ def executing(pool: JudgedPool, client: BackfillClient, event: e.BackfillExecuti
 
 @rule_of(e.BackfillSignalled, _client)
 def signalled(pool: JudgedPool, client: BackfillClient, event: e.BackfillSignalled) -> None:
-    if event.until < event.at or event.at < client.until:
+    if event.until < event.at or event.at < client.next_signal:
         pool.report(event.machine, "backfill", "its client is signalled to end too early")
 
 
 @rule_of(e.BackfillExited, _client)
 def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) -> None:
     machine = pool.state.machines[event.machine]
-    if event.outcome not in _OUTCOMES[bool(client.told)]:
-        state = "signalled" if client.told else "not signalled"
+    if event.outcome not in _OUTCOMES[bool(client.last_signalled)]:
+        state = "signalled" if client.last_signalled else "not signalled"
         pool.report(event.machine, "backfill", f"its client was {state} to end, and is said to be {event.outcome}")
     expected_end = backoff_after_end(pool.state, machine, event.outcome, event.at)
     if (event.failures, event.retry) != expected_end:
@@ -419,7 +421,7 @@ def leaves_backfill(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> 
         return
     destination = slot.destination or ("Owner" if slot.state_activity == BACKFILL_KILLING else "")
     target_state = event.target.partition("/")[0]
-    gave_up = target_state == "Owner" and destination == "Claimed" and slot.waiting is None
+    gave_up = target_state == "Owner" and destination == "Claimed" and slot.queued_claim is None
     if destination and target_state != destination and not gave_up:
         pool.report(slot, "backfill", f"it was to go to {destination}, and goes to {target_state}")
 

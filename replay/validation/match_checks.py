@@ -12,8 +12,8 @@ from ...domain.classad.tree import Literal
 from ...domain.concurrency_limits import LIMITS, Amount, amount_text, most, requested_amounts
 from ...domain.decision.draft import job_id
 from ...domain.names import SlotName
-from ...domain.state.caches import expression
-from ...domain.state.records import Matched, Slot
+from ...domain.state.caches import parse_cached
+from ...domain.state.records import PendingMatch, Slot
 from ...domain.state_machines import void_row
 from ...domain.state_machines.slot_rows import KILLING
 from .judged_pool import JudgedPool, has_own_times, job_of, known_slot, policy, rule, rule_of
@@ -73,7 +73,7 @@ def _reason(pool: JudgedPool, match: e.Match) -> None:
         pool.report_slot(match.slot, "match", text)
 
 
-def match_of(pool: JudgedPool, slot: Slot, job: str) -> tuple[tuple[int, int], Matched] | None:
+def match_of(pool: JudgedPool, slot: Slot, job: str) -> tuple[tuple[int, int], PendingMatch] | None:
     """Return the match of which a claim for a job is made, of the slot or of the one that it was carved from."""
     for own_match in pool.state.matches.get(slot.name, {}).items():
         return own_match
@@ -115,7 +115,7 @@ def exceed_no_limit(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
 
 def as_its_ad_says(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
     """Check that a claim that was made without a match holds what the job's ad says, if that is a plain text."""
-    meaning = expression(ad.get(LIMITS, '""'))
+    meaning = parse_cached(ad.get(LIMITS, '""'))
     limits = meaning.value if isinstance(meaning, Literal) else event.limits
     if event.limits != (limits if isinstance(limits, str) else ""):
         text = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but the job's ad says {limits}"
@@ -147,7 +147,9 @@ def preempts(pool: JudgedPool, match: e.Match) -> None:
             continue
         retirement_text, run = policy(slot, "maxjobretirementtime") or "0", slot.activation
         at = 0 if pool.event is None else pool.event.at
-        is_retiring = run is not None and retirement_text.isdecimal() and run.ran(at) < 1_000_000 * int(retirement_text)
+        is_retiring = (
+            run is not None and retirement_text.isdecimal() and run.run_time(at) < 1_000_000 * int(retirement_text)
+        )
         if run is not None and is_retiring and not has_own_times(pool, run):  # a job may ask for less
             text = f"it is to go for job {match.job}, and its job has retirement time left"
             pool.report_slot(name, "retirement", text)
@@ -160,7 +162,7 @@ def goes(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     pool.going[slot.name] = slot.parent
 
 
-def claimed(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: Matched | None) -> None:
+def claimed(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
     """Take note of a claim of a part of a slot: others may have gone for one from outside, and must for a match."""
     if event.holder and slot.parent:
         pool.claimed_parts.add(slot.parent)

@@ -11,7 +11,7 @@ from ...domain import events as e
 from ...domain.schedd.job_deferral import deferral_at
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
-from ...domain.state.records import RUNS, Activation, Slot, Starter, provides
+from ...domain.state.records import RUNS, Activation, Slot, Starter, provided_attributes
 from ...domain.state_machines import LEFT
 from ...domain.state_machines.hold_codes import DEACTIVATED
 from .evidence_checks import own_policy
@@ -28,7 +28,7 @@ _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 def leaves(pool: JudgedPool, slot: Slot) -> None:
     """Check that a drain counted the slot's job, if it ended it."""
     run, claim = slot.activation, slot.claim
-    if run is not None and claim is not None and "drained" in claim.marks and run.key not in pool.charged:
+    if run is not None and claim is not None and "drained" in claim.flags and run.key not in pool.charged:
         pool.report(slot, "drain", f"job {job_name(run)} ended because of a drain, which was not charged for it")
     pool.charged.discard("" if run is None else run.key)
 
@@ -40,9 +40,9 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
     slot = pool.state.slots.get(event.slot)
     if cluster is None:
         return
-    if (number, proc) in pool.state.cooling:
+    if (number, proc) in pool.state.cool_downs:
         pool.report((number, proc), "order", "it is started in its cool-down")
-    if slot is None and not (cluster.local and event.slot.startswith("local@")):
+    if slot is None and not (cluster.is_local and event.slot.startswith("local@")):
         pool.report((number, proc), "reference", f"there is no slot {event.slot}")
     if proc not in cluster:
         pool.report((number, proc), "reference", "it is activated, but not in the queue")
@@ -89,13 +89,13 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
         text = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
         pool.report(job, "activation", text)
     names = cluster.requested_value(event.proc, "JobMachineAttrs")
-    if event.provides and event.provides != provides(slot, names):
+    if event.provides and event.provides != provided_attributes(slot, names):
         pool.report(job, "value", f"what {event.slot} provides is not what its ad and its claim say")
     if pool.state.is_earmarked(slot.name):
         pool.report(job, "earmark", f"it begins on {slot.name}, whose claim is kept for another job")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:
-        if waits_for_a_slot(pool, *expected) and expected not in pool.state.cooling:
+        if waits_for_a_slot(pool, *expected) and expected not in pool.state.cool_downs:
             pool.report(job, "match", f"{event.slot} was claimed for another job, which is to run first")
         if job in pool.state.reserved:
             pool.report(job, "match", f"it begins on {event.slot}, but was given another slot")
@@ -212,7 +212,7 @@ def wrong_order(run: Activation | Starter, event: e.JobSignalled | e.StarterSign
         yield f"{event.how!r} is not a way to end a job: soft or hard"
     elif event.how == "soft" and run.stop:
         yield "it is ended softly a second time"
-    if event.cause == "kill_timeout" and (not run.stop or event.at < run.until):
+    if event.cause == "kill_timeout" and (not run.stop or event.at < run.next_signal):
         yield f"its time to end is over, but it {'has more' if run.stop else 'got no signal'}"
     if 0 != event.until < event.at:
         yield "the time that it is given to end is over already"
@@ -247,7 +247,7 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
         cools_down(pool, event)
     if event.cooled and (event.row != "requeue" or EXPIRATION not in event.changes):
         pool.report((number, proc), "evidence", "it names what gave it a cool-down, but it is not requeued with one")
-    if event.vacates != 1 and (event.row or run.vacated.get("VacateReasonCode") != str(DEACTIVATED.code)):
+    if event.vacates != 1 and (event.row or run.vacate_reason.get("VacateReasonCode") != str(DEACTIVATED.code)):
         pool.report((number, proc), "value", f"its ad counts {event.vacates} evictions for one")
     if event.outcome == "exited" or (event.evidence and EXPIRATION not in event.changes):
         own_policy(pool, cluster, proc, event)
@@ -278,7 +278,9 @@ def _outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int)
         return
     if event.row and event.row not in outcome.rows:
         pool.report(job, "end", f"outcome {event.outcome} is not followed by {event.row}")
-    in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.stopped  # it ended before that
+    in_time = (
+        event.outcome == "exited" and bool(event.ended) and event.ended < run.first_signalled
+    )  # it ended before that
     if outcome.signalled is not None and outcome.signalled != bool(run.stop) and not in_time:
         ending_text = "had been signalled to end" if run.stop else "had not been signalled to end"
         pool.report(job, "end", f"outcome {event.outcome}, but it {ending_text}")

@@ -207,7 +207,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
             pool.state.reserved.pop(matched, None)
             pool.report_slot(name, "match", f"job {_job(matched)} is matched with no slot of the pool")
         return
-    activation, waiting = slot.activation, slot.waiting
+    activation, waiting = slot.activation, slot.queued_claim
     needs = NEEDS.get(slot.state_activity)
     if needs is not None:
         _agrees(pool, slot, "claim", "a claim", needs.claim, slot.claim is not None)

@@ -14,12 +14,12 @@ from ...domain.schedd.job_submission import NUMBERS_GIVEN_OUT
 from ...domain.schedd.queue_limits import exceeded
 from ...domain.schedd.submit_policy import Columns, decide, merged, submit_policy
 from ...domain.startd.machines import host_ad
-from ...domain.state.job_ad import OF_A_HOLD, unquoted
-from ...domain.state.pool_settings import LIMITS
+from ...domain.state.job_ad import HOLD_ATTRIBUTES, unquoted
+from ...domain.state.pool_settings import JOB_LIMITS
 from ...domain.state.proc_ads import unpack
 from .judged_pool import JudgedPool, rule
 
-_NOT_COMPARED = frozenset({"jobstatus", *(name.lower() for name in OF_A_HOLD)})
+_NOT_COMPARED = frozenset({"jobstatus", *(name.lower() for name in HOLD_ATTRIBUTES)})
 """What a transform may set to hold jobs: the queue has it as their status."""
 
 
@@ -37,7 +37,7 @@ def told_transformed(pool: JudgedPool, event: e.JobsTransformed) -> None:
 def refused(pool: JudgedPool, event: e.SubmissionRefused) -> None:
     name = f"cluster {event.cluster}"
     check_number(pool, event)
-    policy = event.setting.startswith(("SUBMIT_REQUIREMENT_", "JOB_TRANSFORM_")) or event.setting in LIMITS
+    policy = event.setting.startswith(("SUBMIT_REQUIREMENT_", "JOB_TRANSFORM_")) or event.setting in JOB_LIMITS
     if policy and event.setting not in pool.state.settings:
         pool.report(name, "policy", f"{event.setting} is not a setting in force")
     pool.turned_away += 1

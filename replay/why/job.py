@@ -13,7 +13,7 @@ from ...domain.classad import Context
 from ...domain.schedd.job_deferral import asleep, whole_of
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import DEFERRAL_TIME
-from ...domain.state.pool_settings import STARTS, limit
+from ...domain.state.pool_settings import START_SETTINGS, job_limit
 from ...domain.state_machines import SlotRow
 from ...domain.state_machines.hold_codes import hold_advice
 from ...domain.units import SECOND
@@ -129,7 +129,7 @@ def _is_over(job: OwnJob) -> Situation:
 
 def _is_held(job: OwnJob) -> Situation:
     steps = [*_why_ended(job), *_still_running(job)]
-    max_releases, holds = limit(job.settings, "SYSTEM_MAX_RELEASES"), job.ad.get("NumHolds", "")
+    max_releases, holds = job_limit(job.settings, "SYSTEM_MAX_RELEASES"), job.ad.get("NumHolds", "")
     if max_releases is not None and holds.isdecimal() and 0 <= max_releases < int(holds):
         return Situation("job_held", steps, "release_limit", {"holds": holds, "most": str(max_releases)})
     advice = hold_advice(job.ad.get("HoldReasonCode", ""), "poolbook", job.name)
@@ -170,7 +170,7 @@ def _waits(job: OwnJob, next_cycle: NextCycle) -> Situation:
     deferral = _is_deferred(job)
     if deferral is not None:
         return deferral._replace(steps=[*deferral.steps, *earlier_steps])
-    start = STARTS.get(job.ad.get("JobUniverse", ""))
+    start = START_SETTINGS.get(job.ad.get("JobUniverse", ""))
     if start is not None:
         return Situation("job_idle", [job.now("not_let_in", setting=start[0]), *earlier_steps], "see_requirements")
     refusal = job.refusals.of(job.name, job.ad, job.zone, next_cycle)

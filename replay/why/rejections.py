@@ -52,8 +52,8 @@ _MOST_HOLDERS = 10
 
 def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
     """Return who holds a limit, by its name in small letters: jobs, else slots, in their order, each with its units."""
-    held = [(_of_claim(slot, claim), claim.limits)
-            for slot in state.slots.values() for claim in (slot.claim, slot.waiting) if claim is not None]  # fmt: skip
+    claims = [(slot, claim) for slot in state.slots.values() for claim in (slot.claim, slot.queued_claim)]
+    held = [(_of_claim(slot, claim), claim.limits) for slot, claim in claims if claim is not None]
     held += [(str(JobId(*job)), claim.limits) for jobs in state.matches.values() for job, claim in jobs.items()]
     units = [
         (holder_name, claim.units)
@@ -117,7 +117,7 @@ class NextCycle:
         slots = {slot.name: slot for slot in self._state.slots.values() if slot.kind != "dynamic"}
         ads = {event.slot: event.ad for _, event in self._read() if isinstance(event, e.SlotCreated)}
         sizes = {name: {f"{WHOLE}{size}": ads[name][size] for size in _SIZES if size in ads[name]} for name in slots}
-        return [(name, {**sizes[name], **slot.ad, **slot.public}) for name, slot in slots.items()]
+        return [(name, {**sizes[name], **slot.ad, **slot.published_ad}) for name, slot in slots.items()]
 
     def like(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
         """Return what the negotiator of a cycle would decide now; None if no job waits."""
@@ -130,7 +130,9 @@ class NextCycle:
         job that it has may run (microseconds); None if there is none."""
         state = self._state
         slots = PublishedSlots(state, Caches(), state.at, _context(state, last_cycle))
-        retirement_ends = {slot.name: until for slot in state.slots.values() if (until := slots.retires_for(slot))}
+        retirement_ends = {
+            slot.name: until for slot in state.slots.values() if (until := slots.remaining_retirement(slot))
+        }
         if not retirement_ends:
             return None
         earlier_state = copy(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.accounting import effective, real, terms, updated
-from poolbook.domain.state.pool_settings import settings
+from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.records import Submitter
 from poolbook.domain.state.state import State
 
@@ -22,7 +22,7 @@ class Books:
         self.state = State()
         self.claims: dict[str, tuple[str, str, int, int]] = {}
         self._number = 0
-        self.tell(0, e.PoolFounded, "founded", "pool", "htcondor-25", "here", "1", settings(more))
+        self.tell(0, e.PoolFounded, "founded", "pool", "htcondor-25", "here", "1", complete_settings(more))
         self.tell(0, e.MachineJoined, "configured", "h", {}, {})
 
     def tell(self, at: float, kind: type[e.Event], cause: str, *rest: object) -> e.Event:

@@ -83,7 +83,7 @@ def test_what_is_set_is_written_down_with_who_set_it(name: str, value: float, is
     event = pool.events()[-2]
     assert event == e.SubmitterSet(event.at, "granted", event.stimulus, ALICE, "root", name, is_then)
     one = pool.state.submitters[ALICE]
-    kept = {"usage": one.used(event.at) / 1e9, "begin": one.begin / SECOND, "last": one.last / SECOND}
+    kept = {"usage": one.usage_until(event.at) / 1e9, "begin": one.first_used / SECOND, "last": one.last_used / SECOND}
     assert kept.get(name, getattr(one, name, None)) == is_then
     assert examine(pool.log.read()).sound
 

@@ -56,13 +56,13 @@ def test_the_usage_is_the_sum_of_the_claims_intervals_times_their_weights_exactl
         own = [(round(cores * 1000), lasts * 1_000_000) for who, cores, _, lasts in claims if who == name]
         one = books.of(name)
         assert (
-            one.used(books.state.at)
+            one.usage_until(books.state.at)
             == one.weighted_usage
             == one.ended_usage
             == sum(weight * lasts for weight, lasts in own)
         )
         assert one.unweighted_usage == sum(lasts for _, lasts in own)
-        assert (one.weighted_in_use, one.slots, one.ended) == (0, 0, len(own))
+        assert (one.weighted_in_use, one.slots, one.ended_claims) == (0, 0, len(own))
 
 
 @given(claims=CLAIMS, now=st.integers(0, DAY))
@@ -74,7 +74,7 @@ def test_what_is_in_use_counts_until_now(claims: list[tuple[str, float, int, int
             books.claim(at, claims[number][0], claims[number][1])
     for name in NAMES:
         own = [(round(c * 1000), at) for who, c, at, _ in claims if who == name and at <= now]
-        assert books.of(name).used(books.sees(now)) == sum(w * (now - at) * 1_000_000 for w, at in own)
+        assert books.of(name).usage_until(books.sees(now)) == sum(w * (now - at) * 1_000_000 for w, at in own)
         assert books.of(name).weighted_in_use == sum(weight for weight, _ in own)
 
 
@@ -171,7 +171,7 @@ def test_what_is_in_use_when_the_usage_is_reset_goes_on_to_count() -> None:
     before = books.real("alice")
     books.tell(HOUR, e.SubmittersReset, "granted", ("alice@here",), "root")
     alice = books.of("alice")
-    assert (alice.used(books.sees(HOUR)), alice.begin, alice.slots) == (0, books.sees(HOUR), 1)
+    assert (alice.usage_until(books.sees(HOUR)), alice.first_used, alice.slots) == (0, books.sees(HOUR), 1)
     assert books.real("alice") == before  # it is the usage that is reset, and not the priority
     books.release(2 * HOUR, claim)
     assert (alice.weighted_usage, alice.unweighted_usage) == (2000 * HOUR * 1_000_000, HOUR * 1_000_000)
@@ -197,7 +197,7 @@ def test_who_is_deleted_comes_back_as_new_with_what_it_has_in_use() -> None:
     assert "bob@here" not in books.state.submitters
     alice = books.of("alice")
     assert (alice.priority, alice.factor, alice.weighted_in_use, alice.slots) == (0.5, 1000.0, 2000, 1)
-    assert alice.used(books.sees(2 * HOUR)) == 2000 * HOUR * 1_000_000
+    assert alice.usage_until(books.sees(2 * HOUR)) == 2000 * HOUR * 1_000_000
     books.release(2 * HOUR, claim)
     assert (alice.weighted_in_use, alice.slots) == (0, 0)
     books.appears(2 * HOUR, "bob")
@@ -210,7 +210,7 @@ def test_a_usage_that_is_set_is_what_was_used_and_changes_no_priority() -> None:
         each.appears(0, "alice")
         each.claim(0, "alice", 3)
     books.tell(HOUR, e.SubmitterSet, "granted", "alice@here", "root", "usage", 12.5)
-    assert books.of("alice").used(books.sees(HOUR)) == 12_500_000_000
+    assert books.of("alice").usage_until(books.sees(HOUR)) == 12_500_000_000
     for each in (books, other):
         each.update(2 * HOUR)
     assert books.real("alice") == other.real("alice")

@@ -165,10 +165,10 @@ def test_what_was_edited_is_found(
         ({"GROUP_PRIO_FACTOR_physics": "5"}, ""),
         ({"PRIORITY_HALFLIFE": "7200"}, "PRIORITY_HALFLIFE is said to have become 7200: it was that before"),
         ({"NICE_USER_PRIO_FACTOR": ""}, "NICE_USER_PRIO_FACTOR is said to have become its default: it was that before"),
-        ({"PRIORITY_HALFLIFE": "soon"}, "PRIORITY_HALFLIFE = soon: a number of seconds, more than 0, is wanted"),
+        ({"PRIORITY_HALFLIFE": "soon"}, "PRIORITY_HALFLIFE = soon: give a number of seconds greater than 0"),
         ({"NEGOTIATOR_INTERVAL": ""}, "NEGOTIATOR_INTERVAL cannot go back to a default: it always has a value"),
         ({"PREEMPTION_REQUIREMENTS": "1 +"}, "PREEMPTION_REQUIREMENTS = 1 +: "),
-        ({"COLOUR": "red"}, "COLOUR is no setting of a pool; there are "),
+        ({"COLOUR": "red"}, "COLOUR is not a setting of a pool; use one of "),
     ],
 )
 def test_settings_that_are_read_again_are_some_and_others_than_before(settings: dict[str, str], words: str) -> None:

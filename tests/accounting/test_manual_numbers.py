@@ -10,7 +10,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.negotiator.accounting import aged, factor, terms
 from poolbook.domain.state.accounting_groups import group_of
-from poolbook.domain.state.pool_settings import settings
+from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.records import Submitter
 
 from ..together import together
@@ -170,11 +170,11 @@ def test_two_users_of_a_hundred_cores_come_to_half_of_them_each() -> None:
     ],
 )
 def test_the_factor_that_nobody_set_is_that_of_the_settings(name: str, more: dict[str, str], is_then: float) -> None:
-    assert factor(Submitter(name), terms(settings(more)), 0) == is_then
+    assert factor(Submitter(name), terms(complete_settings(more)), 0) == is_then
 
 
 def test_the_factor_that_was_set_goes_before_those_of_the_settings() -> None:
-    rules = terms(settings({"ACCOUNTANT_LOCAL_DOMAIN": "here", "GROUP_PRIO_FACTOR_physics": "30"}))
+    rules = terms(complete_settings({"ACCOUNTANT_LOCAL_DOMAIN": "here", "GROUP_PRIO_FACTOR_physics": "30"}))
     for name in ("alice@there", "nice-user.alice@here", "physics.alice@here"):
         assert factor(Submitter(name, factor=7.0), rules, 0) == 7.0
 

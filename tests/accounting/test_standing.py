@@ -61,13 +61,13 @@ def test_who_has_no_slots_is_told_of_as_it_has_aged_and_who_has_some_as_of_the_l
 
 
 def test_what_is_in_use_counts_until_the_instant_that_is_told() -> None:
-    one = Submitter("alice@x", weighted_in_use=2500, slots=2, counted=50 * SECOND, begin=40 * SECOND)
+    one = Submitter("alice@x", weighted_in_use=2500, slots=2, counted_until=50 * SECOND, first_used=40 * SECOND)
     one.weighted_usage, one.unweighted_usage = 10 * SECOND * 2500, 20 * SECOND
     found = standing(one, accounted=55, at=60)
     assert (found.slots, found.cores, found.used, found.held) == (2, 2.5, 50.0, 40.0)
     assert (found.begin, found.last) == (40.0, 60.0)
     assert standing(one, at=45).used == 25.0  # it was counted until 50
-    ended = Submitter("alice@x", counted=50 * SECOND, weighted_usage=7 * SECOND * 1000, last=50 * SECOND)
+    ended = Submitter("alice@x", counted_until=50 * SECOND, weighted_usage=7 * SECOND * 1000, last_used=50 * SECOND)
     assert (standing(ended, at=60).used, standing(ended, at=60).last) == (7.0, 50.0)
 
 

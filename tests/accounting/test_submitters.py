@@ -12,7 +12,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.ports.sensor_readings import no_readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.slot_ad import snapshot_ad
 from poolbook.domain.state.caches import Caches
@@ -169,7 +169,7 @@ def test_a_slots_ad_says_whose_its_job_is_and_for_whom_it_counts() -> None:
     pool = _running()
     slot = pool.state.slots["slot1@h"]
     found = snapshot_ad(
-        PolicyEvaluation(pool.state, slot, nothing, pool.engine.now(), _context(pool), Caches()).snapshot(),
+        PolicyEvaluation(pool.state, slot, no_readings, pool.engine.now(), _context(pool), Caches()).snapshot(),
         whole=True,
     )
     assert {name: found.eval(name) for name in SAID} == SAID
@@ -212,7 +212,7 @@ def test_a_slots_ad_says_whose_job_waits_for_it_and_for_whom_that_counts(holder:
         **SAID,
     }
     found = snapshot_ad(
-        PolicyEvaluation(state, state.slots["slot1@h"], nothing, state.at, _context(pool), Caches()).snapshot(),
+        PolicyEvaluation(state, state.slots["slot1@h"], no_readings, state.at, _context(pool), Caches()).snapshot(),
         whole=True,
     )
     assert {name: found.eval(name) for name in said} == said

@@ -24,7 +24,7 @@ from poolbook.domain.negotiator.groups.rounds import Rounds
 from poolbook.domain.negotiator.slot_table import Places
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.pool_settings import settings
+from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.state import State
 
@@ -60,7 +60,7 @@ def pool_state(groups: list[str], submitters: int, slots: int) -> State:
             config[f"GROUP_QUOTA_DYNAMIC_{name}"] = "0.2" if level else "0.25"
         config[f"GROUP_ACCEPT_SURPLUS_{name}"] = "true" if number % 2 else "false"
     state = State()
-    evolve(state, PoolFounded(BEGAN, "founded", "x", "pool", "manual", "here", "1", settings(config)))
+    evolve(state, PoolFounded(BEGAN, "founded", "x", "pool", "manual", "here", "1", complete_settings(config)))
     evolve(state, MachineJoined(BEGAN, "configured", "x", "h", {}, {}))
     for number in range(1, slots + 1):
         name = f"slot{number}@h"

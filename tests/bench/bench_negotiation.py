@@ -37,7 +37,7 @@ from poolbook.domain.events import (
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.caches import Caches
-from poolbook.domain.state.pool_settings import settings
+from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.state import State
 
@@ -76,7 +76,7 @@ def slot_ads(count: int) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 def empty_pool() -> State:
     state = State()
-    evolve(state, PoolFounded(*HEADER, "bench", "htcondor-25", "example.org", "0", settings(SETTINGS)))
+    evolve(state, PoolFounded(*HEADER, "bench", "htcondor-25", "example.org", "0", complete_settings(SETTINGS)))
     return state
 
 

@@ -177,7 +177,7 @@ class AccountantReplay:
             real(self.state, account, self.terms.halflife),
             self.effective(account),
             factor(account, self.terms, sample.at),
-            None if sample.submitter in self.partly else account.used(sample.at) / 1e9,
+            None if sample.submitter in self.partly else account.usage_until(sample.at) / 1e9,
         )
 
     def effective(self, account: Submitter) -> float:

@@ -17,8 +17,8 @@ from poolbook.domain.concurrency_limits import LIMITS
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.negotiator_settings import offered
 from poolbook.domain.state.caches import ad_of
-from poolbook.domain.state.job_limits import evaluated
-from poolbook.domain.state.pool_settings import unfit
+from poolbook.domain.state.job_limits import job_concurrency_limits
+from poolbook.domain.state.pool_settings import invalid_value
 from poolbook.domain.state_machines import state
 from poolbook.domain.state_machines.drain import OPEN
 
@@ -183,7 +183,7 @@ def _limiting(pool: Sequence[e.Event], jobs: Iterable[RecordedSubmission]) -> It
         if isinstance(event, e.ClaimMade | e.ClaimQueued):
             if event.claim not in of_claims and event.job:
                 job, context = ads.get(int(event.job.partition(".")[0]), {}), Context(now=event.at // SECOND)
-                limits = evaluated(ad_of(job), ad_of(slots.get(event.slot, {})), context)
+                limits = job_concurrency_limits(ad_of(job), ad_of(slots.get(event.slot, {})), context)
                 of_claims[event.claim] = limits if LIMITS in job else held.get(event.slot, "")
             event = replace(event, limits=of_claims.get(event.claim, ""))
         if isinstance(event, e.ClaimMade):
@@ -216,7 +216,7 @@ def _settings(events: Iterable[e.Event]) -> Iterator[e.Event]:
     """Yield the events in order, without invalid settings."""
     for event in sorted(events, key=lambda one: one.at):
         if isinstance(event, e.PoolConfigured):
-            valid = {name: text for name, text in event.settings.items() if not unfit(name, text)}
+            valid = {name: text for name, text in event.settings.items() if not invalid_value(name, text)}
             if valid:
                 yield replace(event, settings=valid)
         else:

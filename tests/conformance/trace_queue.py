@@ -30,9 +30,9 @@ from poolbook.domain.events import Ad, JobsLogged
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.factories import LIMITS
 from poolbook.domain.state.job_ad import unquoted
-from poolbook.domain.state.lived_attributes import LIVED
-from poolbook.domain.state.pool_settings import for_submissions
+from poolbook.domain.state.pool_settings import submission_settings
 from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.state.runtime_attributes import RUNTIME_ATTRIBUTES
 from poolbook.domain.state.state import State
 from poolbook.domain.submit import NoSubmitFiles, SubmitError, SubmitFacts, parse_submit
 
@@ -79,7 +79,7 @@ def queue(
     files: TraceFiles, domain: str, dialect: str, configuration: Configuration, pool: Sequence[e.Event]
 ) -> tuple[list[RecordedSubmission], list[str]]:
     """Return the submissions in order, and the omitted ones with the reasons."""
-    settings = for_submissions(submissions(configuration))
+    settings = submission_settings(submissions(configuration))
     entries = _entries(files, max((event.at for event in pool), default=0))
     commands_by_cluster = {submission.cluster: submission for submission in commands(files)}
     ads = {int(id.partition(".")[0]): ad for id, ad in sorted(files.jobs.items(), reverse=True)}
@@ -154,7 +154,9 @@ def _of_ad(files: TraceFiles, cluster: int, ad: Ad) -> s.Submit:
     """Return the request that would have created a job with this ad."""
     count = 1 + max(int(id.partition(".")[2]) for id in files.jobs if id.startswith(f"{cluster}."))
     count = max(count, int(ad.get("TotalSubmitProcs", "0")))
-    attributes = {name: text for name, text in ad.items() if name.lower() not in LIVED and name not in _IDS}
+    attributes = {
+        name: text for name, text in ad.items() if name.lower() not in RUNTIME_ATTRIBUTES and name not in _IDS
+    }
     return s.Submit(f"cluster-{cluster}", unquoted(ad["Owner"]), cluster, _at_once(attributes), count, pack({}), "")
 
 

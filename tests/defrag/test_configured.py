@@ -8,7 +8,7 @@ from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults
 from poolbook.domain.coverage.settings import DEFRAG as DAEMON
 from poolbook.domain.defrag.defrag_settings import DefragPolicy, followed, policy_in_force
-from poolbook.domain.state.pool_settings import DEFRAG, settings
+from poolbook.domain.state.pool_settings import DEFRAG, complete_settings
 
 from ..together import together
 
@@ -72,7 +72,7 @@ def test_settings_equal_to_their_default_are_not_logged() -> None:
         "DEFRAG_RANK": "Cpus",
         "DEFRAG_DRAINING_MACHINES_PER_HOUR": "1.5",
     }
-    assert settings(logged).items() >= logged.items()
+    assert complete_settings(logged).items() >= logged.items()
 
 
 def test_cancel_requirements_default_to_the_whole_machine_expr() -> None:
@@ -102,15 +102,15 @@ def test_a_setting_with_the_daemon_s_prefix_takes_precedence() -> None:
 @together(
     ("line", "message"),
     [
-        ("DEFRAG_INTERVAL = 1.5", "a whole number is wanted"),
+        ("DEFRAG_INTERVAL = 1.5", "give a whole number"),
         ("DEFRAG_DRAINING_MACHINES_PER_HOUR = -1", "DEFRAG_DRAINING_MACHINES_PER_HOUR"),
         ("DEFRAG_MAX_WHOLE_MACHINES = -2", "DEFRAG_MAX_WHOLE_MACHINES"),
-        ("DEFRAG_MAX_CONCURRENT_DRAINING = 2.5", "a whole number, -1 or more, is wanted"),
+        ("DEFRAG_MAX_CONCURRENT_DRAINING = 2.5", "give a whole number of at least -1"),
         ("DEFRAG_RANK = Cpus +", "DEFRAG_RANK"),
         ("DEFRAG_REQUIREMENTS = (", "DEFRAG_REQUIREMENTS"),
-        ("DEFRAG_WHOLE_MACHINE_EXPR =", "DEFRAG_WHOLE_MACHINE_EXPR is empty: an expression is wanted"),
-        ("DEFRAG_DRAINING_SCHEDULE = slow", "graceful, quick or fast is wanted"),
-        ("DEFRAG_SCHEDULE = slow", "graceful, quick or fast is wanted"),
+        ("DEFRAG_WHOLE_MACHINE_EXPR =", "DEFRAG_WHOLE_MACHINE_EXPR is empty: give an expression"),
+        ("DEFRAG_DRAINING_SCHEDULE = slow", "give graceful, quick or fast"),
+        ("DEFRAG_SCHEDULE = slow", "give graceful, quick or fast"),
     ],
 )
 def test_an_invalid_value_is_rejected_with_its_line(line: str, message: str) -> None:

@@ -144,7 +144,7 @@ def test_jobs_that_match_draining_start_expr_run_while_a_machine_drains() -> Non
     pool.submit(1, "bob", Args='"20"', RequestMemory="10")
     pool.advance(10)
     assert (pool.status("2.0"), pool.status("3.0")) == ("Running", "Idle")
-    late = [slot for slot in pool.state.slots.values() if slot.claim is not None and "late" in slot.claim.marks]
+    late = [slot for slot in pool.state.slots.values() if slot.claim is not None and "late" in slot.claim.flags]
     assert [slot.user for slot in late] == ["bob@example.org"]
 
 

@@ -10,7 +10,7 @@ from poolbook.adapters.runtime.pool_ads import statistics
 from poolbook.domain.defrag.choice import Before, Cost, Decision, DrainsBegun, Habits, averages, choose, rates
 from poolbook.domain.defrag.drain_candidates import CandidateSlot, rank_of
 from poolbook.domain.events import DefragCancel, DefragDrain, DefragPolled
-from poolbook.domain.state.defrag_state import Defrag, polled
+from poolbook.domain.state.defrag_state import Defrag, fold_poll
 
 from .recorded import FOLDERS, RecordedPoll, context_of, policy_of, questions_of, recorded_polls
 
@@ -99,7 +99,7 @@ def test_the_daemon_ad_is_the_same(folder: Path) -> None:
             tuple(decision.draining - defrag.draining), tuple(defrag.draining - decision.draining),
             tuple(decision.whole - defrag.whole), tuple(defrag.whole - decision.whole), averages(costs),
         )  # fmt: skip
-        polled(defrag, event, policy.interval, policy.schedule.lower())
+        fold_poll(defrag, event, policy.interval, policy.schedule.lower())
         if recorded.daemon is not None:
             now = int(recorded.daemon.eval("MyCurrentTime"))
             defrag.since = int(recorded.daemon.eval("DaemonStartTime")) * SECOND

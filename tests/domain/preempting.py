@@ -47,9 +47,9 @@ def give(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> No
 def waiting(state: State) -> dict[tuple[int, int], str]:
     """Return the jobs that wait for a slot's present claim to end, with the slots."""
     claimed_jobs = {
-        name: slot.waiting.job.split(".")
+        name: slot.queued_claim.job.split(".")
         for name, slot in state.slots.items()
-        if slot.waiting is not None and not slot.waiting.holder
+        if slot.queued_claim is not None and not slot.queued_claim.holder
     }
     return {(int(cluster), int(proc)): name for name, (cluster, proc) in claimed_jobs.items()}
 

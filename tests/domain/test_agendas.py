@@ -23,7 +23,7 @@ from .pools import TestPool
 
 NOW = EPOCH // SECOND
 INSTANTS = st.none() | st.integers(0, 9)
-OPERATIONS = st.tuples(st.sampled_from(["note", "note_earlier", "take", "due"]), st.integers(0, 4), INSTANTS)
+OPERATIONS = st.tuples(st.sampled_from(["schedule", "schedule_earlier", "pop_due", "due"]), st.integers(0, 4), INSTANTS)
 
 
 @given(st.lists(OPERATIONS))
@@ -33,23 +33,23 @@ def test_an_agenda_has_the_last_time_noted_for_each_key(
     agenda, model = Agenda[int](), dict[int, int]()
     for name, key, instant in operations:
         at = instant or 0
-        if name == "note":
-            agenda.note(key, instant)
+        if name == "schedule":
+            agenda.schedule(key, instant)
             model.pop(key, None)
             if instant is not None:
                 model[key] = instant
-        elif name == "note_earlier":
-            agenda.note_earlier(key, instant)
+        elif name == "schedule_earlier":
+            agenda.schedule_earlier(key, instant)
             if instant is not None:
                 model[key] = min(instant, model.get(key, instant))
         else:
             expected = sorted(key for key, due in model.items() if due <= at)
             assert getattr(agenda, name)(at) == expected
-            if name == "take":
+            if name == "pop_due":
                 model = {key: due for key, due in model.items() if due > at}
-        assert agenda.next() == min(model.values(), default=None)
+        assert agenda.next_due() == min(model.values(), default=None)
         assert set(agenda) == set(model)
-        assert copy.deepcopy(agenda).next() == agenda.next()
+        assert copy.deepcopy(agenda).next_due() == agenda.next_due()
 
 
 # Pools that are killed in between

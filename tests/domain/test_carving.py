@@ -225,7 +225,7 @@ def test_a_slot_waiting_for_the_backfill_client_is_destroyed_when_its_job_no_lon
     decided(state, job, now)
     evolve(state, CycleHeld(now, "negotiated", "cycle", (Match("1.0", "slot1@h"),), ()))
     decided(state, s.ClaimMatches(""), now)
-    waiting = state.slots["slot1_1@h"].waiting
+    waiting = state.slots["slot1_1@h"].queued_claim
     assert waiting is not None and waiting.job == "1.0"
     selection = s.Selection((), ((1, 0),), (), False)
     events = decided(state, s.JOB_COMMANDS["hold"](id="hold", user="alice", selection=selection), now)

@@ -11,7 +11,7 @@ from poolbook.domain.state.caches import ChangeLog
 
 
 class ShortLog(ChangeLog[str]):
-    KEPT = 6
+    MAX_LENGTH = 6
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sets(st.integers(0, 2)))))
@@ -26,7 +26,7 @@ def test_each_reader_sees_all_changes_since_its_last_read(steps: list[tuple[str,
         for reader in readers:
             changes = log.since(cursors[reader])
             assert changes == dict.fromkeys(missed[reader]) or (
-                changes is None and len(missed[reader]) > ShortLog.KEPT // 2
+                changes is None and len(missed[reader]) > ShortLog.MAX_LENGTH // 2
             )
             cursors[reader], missed[reader] = log.total, []
 

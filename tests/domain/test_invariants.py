@@ -78,7 +78,7 @@ def as_plain(state: State) -> dict[str, object]:
     clusters = {
         cluster.id: (
             bytes(cluster.status),
-            cluster.counts,
+            cluster.status_counts,
             cluster.live,
             [cluster.attributes(proc) for proc in cluster.procs()],
         )
@@ -273,7 +273,7 @@ def test_invariants_of_a_pool_hold_at_length() -> None:
 
 def test_lived_names_every_attribute_that_a_jobs_life_changes() -> None:
     """Otherwise jobs could wrongly count as alike."""
-    from poolbook.domain.state.lived_attributes import LIVED
+    from poolbook.domain.state.runtime_attributes import RUNTIME_ATTRIBUTES
 
     from .pools import JOB
 
@@ -286,7 +286,7 @@ def test_lived_names_every_attribute_that_a_jobs_life_changes() -> None:
             for cluster in state.clusters.values():
                 for proc in cluster.procs():
                     changed_names |= {name.lower() for name in cluster.changes(proc)}
-        assert changed_names - {name.lower() for name in JOB} <= LIVED
+        assert changed_names - {name.lower() for name in JOB} <= RUNTIME_ATTRIBUTES
         assert len(changed_names) > 25
 
 

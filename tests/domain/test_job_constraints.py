@@ -21,7 +21,7 @@ from poolbook.domain.schedd.job_constraints import select_matching
 from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.job_procs import job_procs
-from poolbook.domain.state.pool_settings import settings
+from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.state import State
 from poolbook.domain.state.user_maps import user_maps
@@ -95,7 +95,7 @@ def queue(
 
 def submitted(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
     state = State()
-    evolve(state, e.PoolFounded(*WHY, "test", "htcondor-25", "example.org", "0", settings({})))
+    evolve(state, e.PoolFounded(*WHY, "test", "htcondor-25", "example.org", "0", complete_settings({})))
     for number, (count, members) in enumerate(clusters, 1):
         columns = {name: [texts[proc % len(texts)] for proc in range(count)] for name, texts in members.items()}
         ad = {name: text for name, text in AD.items() if name not in columns}

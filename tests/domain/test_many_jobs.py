@@ -27,14 +27,14 @@ def after(steps: list[tuple[list[int], str]], columns: bool) -> tuple[object, ..
         for number, (procs, change) in enumerate(steps):
             ranges = draft.ranges(procs)
             if change == "end":
-                cluster.end_all(ranges)
+                cluster.remove_all(ranges)
             else:
                 event = JobsEdited(*WHY, 7, ranges, {"Step": str(number)})
                 cluster.edit_all(ranges, event, change or None)
     present = [*cluster.procs()]
     counts = sorted(count for count in cluster.members if count)
     changed = [cluster.changes(proc) for proc in present]
-    return present, bytes(cluster.status), cluster.counts, cluster.live, counts, changed, cluster.next_idle()
+    return present, bytes(cluster.status), cluster.status_counts, cluster.live, counts, changed, cluster.next_idle()
 
 
 @given(STEPS)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from poolbook.domain.events import JobMeasured
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.lived_attributes import LIVED
 from poolbook.domain.state.proc_ads import pack
+from poolbook.domain.state.runtime_attributes import RUNTIME_ATTRIBUTES
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
@@ -53,7 +53,7 @@ def test_odd_values_are_handled_or_rejected(submitted: dict[str, str], edited: d
     assert pool.status("2.0") == "ended", "nobody else's job suffers"
 
 
-@together("name", sorted(LIVED))
+@together("name", sorted(RUNTIME_ATTRIBUTES))
 def test_attributes_that_the_pool_counts_cannot_be_edited(name: str) -> None:
     pool = TestPool()
     pool.submit()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.pool_settings import settings, super_users
+from poolbook.domain.state.pool_settings import complete_settings, super_users
 
 from .pools import TestPool
 
@@ -67,6 +67,6 @@ def test_a_log_names_the_pools_owners() -> None:
 
 
 def test_a_pool_without_configured_owners_has_the_default_ones() -> None:
-    assert "QUEUE_SUPER_USERS" not in settings({})
-    assert super_users(settings({})) == {"root", "condor"}
-    assert super_users(settings({"QUEUE_SUPER_USERS": "root alice"})) == {"root", "alice"}
+    assert "QUEUE_SUPER_USERS" not in complete_settings({})
+    assert super_users(complete_settings({})) == {"root", "condor"}
+    assert super_users(complete_settings({"QUEUE_SUPER_USERS": "root alice"})) == {"root", "alice"}

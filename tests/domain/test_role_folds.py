@@ -25,7 +25,7 @@ from poolbook.domain.decision.moment import Moment
 from poolbook.domain.fold.evolve import FOLDS_OF
 from poolbook.domain.fold.matches import match_of_claim, own_job
 from poolbook.domain.names import JobId
-from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.ports.sensor_readings import no_readings
 from poolbook.domain.state.agenda import Agendas
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import Cluster
@@ -80,12 +80,12 @@ def plain(value: Any, kind: type[LogState]) -> Any:
     if isinstance(value, dict):
         return {name: plain(value, kind) for name, value in value.items()}
     if isinstance(value, Slot):
-        held = {name: plain(getattr(value, name), kind) for name in ("claim", "waiting", "activation")}
+        held = {name: plain(getattr(value, name), kind) for name in ("claim", "queued_claim", "activation")}
         return changed(value, **held)
     if isinstance(value, Claim):
-        return changed(value, ad={}, until=0 if kind is Manager else value.until)
+        return changed(value, ad={}, lease_end=0 if kind is Manager else value.lease_end)
     if isinstance(value, Starter):
-        untold = changed(value, ad={}, stop="", told=0, until=0)
+        untold = changed(value, ad={}, stop="", last_signalled=0, next_signal=0)
         return untold if kind is Manager else changed(value, ad={})
     if isinstance(value, Machine):
         return changed(value, slots=[*value.slots])  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def ads_of(state: Any) -> dict[str, e.Ad]:
     """Return the ads of running jobs and waiting claims, as their startd reads them."""
     differences = {}
     for name, slot in state.slots.items():
-        starter, waiting = slot.activation, slot.waiting
+        starter, waiting = slot.activation, slot.queued_claim
         if starter is not None and starter.cluster:
             differences[name] = state.job_ad((starter.cluster, starter.proc), starter.ad).attributes()
         if waiting is not None and waiting.job and not waiting.holder:
@@ -171,7 +171,7 @@ def test_a_pools_timed_actions_are_due_for_one_of_its_roles(release: str, tmp_pa
 def deadline(state: Any) -> int | None:
     """Return when something is due for the roles of a freshly folded state, except for cycles."""
     state.agendas = Agendas()
-    moment = Moment(state, state.at, UTC, nothing, Caches(), matching=False)
+    moment = Moment(state, state.at, UTC, no_readings, Caches(), matching=False)
     if isinstance(state, AccessPoint):
         agenda.begin(moment)
     return agenda.next_deadline(moment)

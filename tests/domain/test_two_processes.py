@@ -192,7 +192,7 @@ def story(state: Any, decide: Ask, ask: Ask) -> None:
     ask(s.EvaluatePolicies("round", ("h",)), now)
     decide(s.Submit("submit", "alice", 0, JOB, JOBS, ()), now)
     edited = False
-    while any(cluster.live > cluster.counts[4] for cluster in state.clusters.values()):
+    while any(cluster.live > cluster.status_counts[4] for cluster in state.clusters.values()):
         now += 60 * SECOND
         assert now < BEGIN + 3600 * SECOND, "the jobs do not end"
         decide(s.Negotiate(f"cycle {now}"), now)

@@ -87,7 +87,7 @@ def folded(events: Iterable[Told]) -> Answers:
             slot.name: [
                 slot.state_activity,
                 slot.claim.submitter if slot.claim else "",
-                bool(slot.waiting),
+                bool(slot.queued_claim),
                 bool(slot.activation),
             ]
             for slot in state.slots.values()

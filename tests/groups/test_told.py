@@ -80,7 +80,7 @@ def test_the_log_has_the_quotas_in_a_line(log: str, capsys: pytest.CaptureFixtur
 
 
 def test_a_dynamic_quota_above_one_is_rejected_with_its_line() -> None:
-    with pytest.raises(ConfigError, match=r":3: .*GROUP_QUOTA_DYNAMIC_.* = 1\.5: a part of the cores is wanted"):
+    with pytest.raises(ConfigError, match=r":3: .*GROUP_QUOTA_DYNAMIC_.* = 1\.5: give a fraction of the cores"):
         Pool.open(config="GROUP_NAMES = a\nGROUP_QUOTA_a = 3\nGROUP_QUOTA_DYNAMIC_a = 1.5\n")
 
 

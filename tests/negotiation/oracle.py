@@ -147,7 +147,7 @@ class Negotiation:
 
     def _offer(self, slot: Slot, place: int) -> Offer:
         state, machine = self.state, self.state.machines.get(slot.machine)
-        readings = Readings(slots={slot.name: slot.public}) if slot.public else NOTHING_READ
+        readings = Readings(slots={slot.name: slot.published_ad}) if slot.published_ad else NOTHING_READ
         slot_ad = snapshot_ad(
             SlotSnapshot(
                 state, slot, machine, readings, self.now, self.context, Caches(), self._read_sensors(slot).estimates
@@ -159,10 +159,10 @@ class Negotiation:
         )
         drained = machine is not None and machine.drain is not None
         closed = machine is not None and (bool(machine.shutdown) or (drained and drain_start(state, slot) is None))
-        if closed or slot.waiting is not None or slot.state in ("Matched", "Preempting"):
+        if closed or slot.queued_claim is not None or slot.state in ("Matched", "Preempting"):
             ad["Requirements"] = False
         claim, matched = slot.claim, slot.name in state.matches
-        held = claim is not None and not matched and slot.waiting is None and slot.state == "Claimed"
+        held = claim is not None and not matched and slot.queued_claim is None and slot.state == "Claimed"
         if not state.dialect.preempts_idle_claims and slot.activity == "Idle":
             held = False
         if not self.rules.consider_preemption:
@@ -179,7 +179,7 @@ class Negotiation:
     def _read_sensors(self, slot: Slot) -> PolicyEvaluation:
         def sense(machine: str) -> Readings:
             slots = self.state.machines[machine].slots if machine in self.state.machines else {}
-            return Readings(slots={name: slot.public for name, slot in slots.items()})
+            return Readings(slots={name: slot.published_ad for name, slot in slots.items()})
 
         return PolicyEvaluation(self.state, slot, sense, self.now, self.context, Caches())
 
@@ -211,10 +211,10 @@ class Negotiation:
     def _collect_jobs(self) -> None:
         state, likeness = self.state, significance(self.state, Caches())
         for cluster in state.clusters.values():
-            if cluster.local:
+            if cluster.is_local:
                 continue
-            if cluster.counts[IDLE]:
-                self._user(cluster.submitter).idle += cluster.counts[IDLE]
+            if cluster.status_counts[IDLE]:
+                self._user(cluster.submitter).idle += cluster.status_counts[IDLE]
             for proc in cluster.procs(lambda status: status == IDLE):
                 if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.reserved:
                     continue
@@ -230,7 +230,7 @@ class Negotiation:
     def _user(self, name: str) -> User:
         if name not in self.users:
             state, now, terms = self.state, self.now, self.rules.accounting
-            record = state.submitters.get(name) or Submitter(name, updated=now, counted=now)
+            record = state.submitters.get(name) or Submitter(name, updated=now, counted_until=now)
             real, most = updated(record, state.priorities_updated_at, now, terms.halflife), ceiling(record, now)
             self.users[name] = User(
                 name,
@@ -293,7 +293,7 @@ class Negotiation:
             node.take(round(1000 * self._promised(self._user(name))))
             node.demand += record.weighted_in_use / 1000
         for cluster in self.state.clusters.values():
-            for proc in () if cluster.local else cluster.procs(lambda status: status == IDLE):
+            for proc in () if cluster.is_local else cluster.procs(lambda status: status == IDLE):
                 held = self.state.reserved.get((cluster.id, proc))
                 if held not in self.state.claim_ready:
                     request = self._number(parse("RequestCpus"), ad_of(cluster.attributes(proc)), ClassAd())

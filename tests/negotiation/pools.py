@@ -17,7 +17,7 @@ from poolbook.domain.negotiator.cycle import CycleResult, hold
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
-from poolbook.domain.state.pool_settings import settings
+from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.state.records import Slot
 from poolbook.domain.state.state import State
@@ -46,7 +46,7 @@ class Pool:
         self._serial = 0
         self._runs: dict[str, tuple[int, int]] = {}
         unlimited = {"SCHEDD_ENABLE_PER_USER_MATCH_LIMITS": "false"}
-        self.tell(e.PoolFounded, "founded", "pool", dialect, "here", "1", settings(unlimited | configured))
+        self.tell(e.PoolFounded, "founded", "pool", dialect, "here", "1", complete_settings(unlimited | configured))
 
     def serial(self) -> int:
         self._serial += 1
@@ -358,7 +358,7 @@ def _is_claimed(pool: Pool, dice: random.Random) -> None:
 
 
 def _is_released(pool: Pool, dice: random.Random) -> None:
-    name = _some(pool, dice, lambda slot: slot.claim is not None and slot.waiting is None)
+    name = _some(pool, dice, lambda slot: slot.claim is not None and slot.queued_claim is None)
     if name is not None:
         pool.release(name)
 
@@ -367,7 +367,7 @@ def _is_awaited(pool: Pool, dice: random.Random) -> None:
     name = _some(pool, dice, lambda slot: slot.claim is not None)
     if name is None:
         return
-    waiting = pool.state.slots[name].waiting
+    waiting = pool.state.slots[name].queued_claim
     if waiting is None:
         pool.tell(e.ClaimQueued, "claimed", name, f"claim{pool.serial()}", "eve@here", 1.0, "out", "7.0", {})
     else:

@@ -24,7 +24,7 @@ from poolbook.domain.negotiator.negotiator_settings import read as read_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.requests.autoclusters import declared
-from poolbook.domain.state.pool_settings import FAMILIES, NOTHING, PACE
+from poolbook.domain.state.pool_settings import CYCLE_TIMES, GROUP_SETTINGS, SET_TO_EMPTY
 from poolbook.domain.state.state import State
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.scenario import PlayError
@@ -58,11 +58,11 @@ def configured(text: str) -> dict[str, str]:
         ("default_prio_factor = 10", {"DEFAULT_PRIO_FACTOR": "10"}),
         ("NEGOTIATOR_CONSIDER_PREEMPTION = 0", {"NEGOTIATOR_CONSIDER_PREEMPTION": "false"}),
         ("PREEMPTION_RANK = \\\n  Cpus   + 1", {"PREEMPTION_RANK": "Cpus + 1"}),
-        ("PREEMPTION_RANK =", {"PREEMPTION_RANK": NOTHING}),
-        ("REMOVE_SIGNIFICANT_ATTRIBUTES =", {"REMOVE_SIGNIFICANT_ATTRIBUTES": NOTHING}),
-        ("NEGOTIATOR_INTERVAL = 20", PACE | {"NEGOTIATOR_INTERVAL": "20"}),
-        ("NEGOTIATOR_INTERVAL = $(MINUTE) / 2", PACE | {"NEGOTIATOR_INTERVAL": "30"}),
-        ("NEGOTIATOR_CYCLE_DELAY = 0.5", PACE | {"NEGOTIATOR_CYCLE_DELAY": "0.5"}),
+        ("PREEMPTION_RANK =", {"PREEMPTION_RANK": SET_TO_EMPTY}),
+        ("REMOVE_SIGNIFICANT_ATTRIBUTES =", {"REMOVE_SIGNIFICANT_ATTRIBUTES": SET_TO_EMPTY}),
+        ("NEGOTIATOR_INTERVAL = 20", CYCLE_TIMES | {"NEGOTIATOR_INTERVAL": "20"}),
+        ("NEGOTIATOR_INTERVAL = $(MINUTE) / 2", CYCLE_TIMES | {"NEGOTIATOR_INTERVAL": "30"}),
+        ("NEGOTIATOR_CYCLE_DELAY = 0.5", CYCLE_TIMES | {"NEGOTIATOR_CYCLE_DELAY": "0.5"}),
         ("GROUP_QUOTA_DYNAMIC_a = .1\nGROUP_PRIO_FACTOR_a.b = 7",
          {"GROUP_QUOTA_DYNAMIC_a": "0.1", "GROUP_PRIO_FACTOR_a.b": "7"}),
     ],
@@ -78,12 +78,12 @@ def test_only_settings_that_differ_from_the_default_are_recorded(
     [
         ("PRIORITY_HALFLIFE = 0", "PRIORITY_HALFLIFE: 0 is out of range"),
         ("PRIORITY_HALFLIFE = soon", "soon is no number"),
-        ("DEFAULT_PRIO_FACTOR = 0.5", "DEFAULT_PRIO_FACTOR = 0.5: a number of at least 1 is wanted"),
+        ("DEFAULT_PRIO_FACTOR = 0.5", "DEFAULT_PRIO_FACTOR = 0.5: give a number of at least 1"),
         ("PREEMPTION_REQUIREMENTS = 1 +", "PREEMPTION_REQUIREMENTS"),
         ("NEGOTIATOR_CONSIDER_PREEMPTION = perhaps", "neither true nor false"),
         ("NEGOTIATOR_INTERVAL = 0", "NEGOTIATOR_INTERVAL = 0: use a number of seconds, more than 0"),
         ("NEGOTIATOR_CYCLE_DELAY = -1", "NEGOTIATOR_CYCLE_DELAY = -1: use a number of seconds, 0 or more"),
-        ("GROUP_QUOTA_a = -1", "GROUP_QUOTA_A = -1: a number, 0 or more, is wanted"),
+        ("GROUP_QUOTA_a = -1", "GROUP_QUOTA_A = -1: give a number of at least 0"),
     ],
 )
 def test_an_invalid_setting_is_rejected_with_its_line(text: str, message: str) -> None:
@@ -116,7 +116,7 @@ def test_a_pool_follows_its_configuration_and_returns_to_its_initial_settings() 
             {"PRIORITY_HALFLIFE": "50", "NEGOTIATOR_INTERVAL": "30"},  # the initial values of the other pace settings
             {"NEGOTIATOR_INTERVAL": "20", "GROUP_NAMES": ""},
         ]
-        assert pool.state.settings == pool.state.founded
+        assert pool.state.settings == pool.state.founding_settings
         assert pool.judge() == []
 
 
@@ -256,7 +256,7 @@ def played(text: str) -> Simulation:
 def test_a_scenarios_configuration_applies_to_the_negotiator() -> None:
     stage = played(SCENARIO)
     assert changes(stage.log.read()) == [
-        PACE | {"NEGOTIATOR_INTERVAL": "45", "PRIORITY_HALFLIFE": "1000"},
+        CYCLE_TIMES | {"NEGOTIATOR_INTERVAL": "45", "PRIORITY_HALFLIFE": "1000"},
         {"DEFAULT_PRIO_FACTOR": "10"},
         {"DEFAULT_PRIO_FACTOR": "", "PRIORITY_HALFLIFE": ""},
     ]
@@ -298,7 +298,7 @@ def test_a_served_pool_reads_its_files_at_start_and_on_reconfig(tmp_path: Path) 
         assert state().settings == in_force
         folder.write("poolbook.conf", "RUNBENCHMARKS = False\nDEFAULT_PRIO_FACTOR = 30\n")
         folder.call("reconfig")
-        assert state().settings == {**state().founded, "DEFAULT_PRIO_FACTOR": "30"}
+        assert state().settings == {**state().founding_settings, "DEFAULT_PRIO_FACTOR": "30"}
     assert "sound" in folder.call("verify")
 
 
@@ -308,7 +308,7 @@ def test_a_served_pool_reads_its_files_at_start_and_on_reconfig(tmp_path: Path) 
 def test_the_page_lists_every_setting_of_the_negotiator() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert fill(page) == page, "docs/configuration.md is out of date: run python docs/generate.py"
-    assert all(f"`{prefix}<group>`" in page for prefix in FAMILIES)
+    assert all(f"`{prefix}<group>`" in page for prefix in GROUP_SETTINGS)
 
 
 # Slow cycles

@@ -59,4 +59,4 @@ def test_the_next_cycle_follows_immediately() -> None:
     pool.engine.step()
     pool.engine.step()
     assert [len(event.matches) for event in pool.events() if isinstance(event, CycleHeld)] == [20, 20, 10]
-    assert pool.state.clusters[1].counts[IDLE] == 0
+    assert pool.state.clusters[1].status_counts[IDLE] == 0

@@ -177,6 +177,6 @@ def test_a_start_that_rejects_the_job_is_named_even_if_requirements_read_publish
     point.say(Noise="3")
     point.point({"Start": 'TARGET.Owner == "bob"'})
     point.job("alice", Requirements="TARGET.Noise < 5")
-    assert point.state.slots["slot1@h"].public["Noise"] == "3"
+    assert point.state.slots["slot1@h"].published_ad["Noise"] == "3"
     message = 'slot1@h would fit it, but its START is false for this job: TARGET.Owner == "bob"'
     assert unmatchable_reason(point.engine, 1, 0) == message

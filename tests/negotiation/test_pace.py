@@ -100,7 +100,7 @@ def test_a_requested_cycle_respects_the_delay() -> None:
 def test_cycles_are_immediate_again_when_the_pace_is_no_longer_configured() -> None:
     with Pool.open(config=PLAIN + "NEGOTIATOR_INTERVAL = 600") as pool:
         pool.configure(PLAIN)
-        assert pool.state.settings == pool.state.founded
+        assert pool.state.settings == pool.state.founding_settings
         pool.add_machine("h")
         pool.submit(JOB, user="alice")
         pool.advance(10)

@@ -153,7 +153,7 @@ class Cycles(RuleBasedStateMachine):
                 cores = 1000 * int(cluster.value(proc, "RequestCpus"))
             else:
                 assert match.slot not in state.matches
-                assert slot.waiting is None
+                assert slot.queued_claim is None
                 assert (slot.claim is not None) == bool(match.reason)
                 cores = slot_weight(slot)
             new[cluster.submitter] += cores if self.weighted else 1000
@@ -199,7 +199,9 @@ class Cycles(RuleBasedStateMachine):
         for removed in held.values():
             used[removed.submitter] += (now - removed.at) * removed.weight
         assert {
-            name: submitter.used(now) for name, submitter in self.pool.state.submitters.items() if submitter.used(now)
+            name: submitter.usage_until(now)
+            for name, submitter in self.pool.state.submitters.items()
+            if submitter.usage_until(now)
         } == {name: amount for name, amount in used.items() if amount}
 
 
@@ -241,7 +243,7 @@ def unequal(draw: st.DrawFn) -> Pool:
 def deserved(pool: Pool) -> dict[str, float]:
     """Return what each waiting submitter deserves in addition, by the inverse ratio of effective priorities."""
     state = pool.state
-    waiting = {cluster.submitter for cluster in state.clusters.values() if cluster.counts[1]}
+    waiting = {cluster.submitter for cluster in state.clusters.values() if cluster.status_counts[1]}
     running = {name for name, submitter in state.submitters.items() if submitter.slots}
     part = waiting | (running if state.settings.get("NEGOTIATOR_CONSIDER_PREEMPTION") == "true" else set())
     inverse = {name: 1 / (state.submitters[name].priority * (state.submitters[name].factor or 1000)) for name in part}

@@ -119,7 +119,7 @@ def test_a_machine_that_joins_later_publishes_too() -> None:
     point.say("k", Noise="60")
     point.point({}, name="k")
     assert point.status("1.0") == "Running"
-    assert point.state.slots["slot1@k"].public["Noise"] == "60"
+    assert point.state.slots["slot1@k"].published_ad["Noise"] == "60"
 
 
 def test_a_sensor_that_starts_to_report_later_is_published_in_the_next_cycle() -> None:

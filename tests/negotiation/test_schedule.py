@@ -10,7 +10,7 @@ from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.fold.run_fold import note_end
 from poolbook.domain.negotiator.schedule import CycleSchedules
-from poolbook.domain.state.pool_settings import settings
+from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.slot_fold import PUBLISHED
 from poolbook.domain.state.state import State
 
@@ -32,7 +32,7 @@ class ScheduleStory:
 
     def __init__(self, configured: Mapping[str, str]) -> None:
         self.state, self.schedule = State(), CycleSchedules()
-        pool_settings = settings(dict(configured))
+        pool_settings = complete_settings(dict(configured))
         self.event(e.PoolFounded(self.at(0), "founded", "x", "pool", "htcondor-25", "here", "1", pool_settings))
         self.event(e.SlotCreated(self.at(0), *WHY, "slot1@h", "h", "static", "", {}))
         self.event(e.SlotTransitioned(self.at(0), *WHY, "slot1@h", "1", "Owner/Idle", "Unclaimed/Idle"))

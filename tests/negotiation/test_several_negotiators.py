@@ -251,7 +251,7 @@ def test_accounting_commands_must_name_one_of_several_negotiators() -> None:
 def test_a_pool_with_one_negotiator_may_name_it() -> None:
     with Live.open(config=PLAIN) as pool:
         assert pool.submitters(negotiator="NEGOTIATOR") == pool.submitters() == []
-        with pytest.raises(Refusal, match="there is no negotiator NEGOTIATOR_GPU; there is NEGOTIATOR"):
+        with pytest.raises(Refusal, match="there is no negotiator NEGOTIATOR_GPU; the pool has NEGOTIATOR"):
             pool.submitters(negotiator=GPU)
 
 

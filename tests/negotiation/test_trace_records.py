@@ -366,7 +366,7 @@ def test_a_preempting_match_counts_in_addition_to_the_claim_until_the_next_cycle
     accountant.account(10 * SECOND)
     accountant.count(10 * SECOND, [CountedClaim("slot1", BOB, 2000)])
     accountant.account(20 * SECOND)
-    used = {name: submitter.used(20 * SECOND) / 1e9 for name, submitter in accountant.state.submitters.items()}
+    used = {name: submitter.usage_until(20 * SECOND) / 1e9 for name, submitter in accountant.state.submitters.items()}
     assert used == {ALICE: 20, BOB: 18 + 20}
     real = {name: accountant.state.submitters[name].priority for name in (ALICE, BOB)}
     assert real == {ALICE: pytest.approx((0.25 + 1) / 2), BOB: pytest.approx((0.25 + 0.9 + 2) / 2)}

@@ -185,7 +185,7 @@ class RetirementIsGranted(Guarantee):
         granted = min(granted, int(requested)) if requested else granted
         to_end = event.until - event.at
         assert slot.activation is not None
-        assert slot.activation.ran(event.at) + to_end >= granted * SECOND
+        assert slot.activation.run_time(event.at) + to_end >= granted * SECOND
 
 
 class OneJobForOneClaim(Guarantee):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from poolbook import Behaviour, Pool
 from poolbook.domain.classad import Context
-from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.ports.sensor_readings import no_readings
 from poolbook.domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.state.caches import Caches
@@ -36,5 +36,5 @@ def test_a_policy_reads_the_jobs_own_attribute_even_if_the_slot_has_one_of_that_
     with running({"KILL": requirements, "WANT_VACATE": "TARGET.JobUniverse == 5"}) as pool:
         (slot,) = (slot for slot in pool.state.slots.values() if slot.activation is not None)
         now = round(pool.now * SECOND)
-        policy = PolicyEvaluation(pool.state, slot, nothing, now, Context(now=now // SECOND), Caches())
+        policy = PolicyEvaluation(pool.state, slot, no_readings, now, Context(now=now // SECOND), Caches())
         assert (policy.truth("KILL"), policy.truth("WANT_VACATE")) == (True, True)

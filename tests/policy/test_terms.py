@@ -9,7 +9,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.negotiator.schedule import SETTLES
-from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.ports.sensor_readings import no_readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.slot_ad import snapshot_ad
 from poolbook.domain.state.caches import Caches
@@ -269,7 +269,8 @@ def test_the_cost_of_a_drain_is_counted(dialect: str, schedule: str, badput: int
     machine = point.state.machines["h"]
     now = Context(now=point.world.clock // SECOND)
     ad = snapshot_ad(
-        PolicyEvaluation(point.state, point.slot(), nothing, point.world.clock, now, Caches()).snapshot(), whole=True
+        PolicyEvaluation(point.state, point.slot(), no_readings, point.world.clock, now, Caches()).snapshot(),
+        whole=True,
     )
     assert ad.eval("TotalMachineDrainingBadput") == machine.badput == badput
     assert ad.eval("TotalMachineDrainingUnclaimedTime") == unclaimed

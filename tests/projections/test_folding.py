@@ -13,7 +13,7 @@ from poolbook.domain.classad import Context
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.sensor_readings import nothing
+from poolbook.domain.ports.sensor_readings import no_readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.startd.slot_ad import snapshot_ad
@@ -76,8 +76,8 @@ def comparable(slot: Slot) -> Slot:
     """Return a slot without what only the live pool tracks: how its job's processes end, and its claim's lease."""
     activation = slot.activation
     if activation is not None:
-        activation = evolve(activation, stop="", told=0, until=0)
-    claim = None if slot.claim is None else evolve(slot.claim, until=0)
+        activation = evolve(activation, stop="", last_signalled=0, next_signal=0)
+    claim = None if slot.claim is None else evolve(slot.claim, lease_end=0)
     return evolve(slot, activation=activation, claim=claim)
 
 
@@ -101,7 +101,7 @@ def check_slot_ads(views: Views, state: State) -> None:
     published = PublishedSlots(state, Caches(), state.at, context)
     for ad, slot in zip(views.slot_ads(state.at // SECOND), state.slots.values(), strict=True):
         slot_ad = snapshot_ad(
-            PolicyEvaluation(state, slot, nothing, state.at, context, Caches()).snapshot(), whole=True
+            PolicyEvaluation(state, slot, no_readings, state.at, context, Caches()).snapshot(), whole=True
         )
         assert ad == published.ad(slot)
         for name in OF_THE_LOG:

@@ -179,7 +179,13 @@ def test_usage_may_exceed_64_bits() -> None:
     events = [event for end in ends for event in (claimed, end)]
     for sizes in ([], [1] * len(events)):
         (row,) = Views(folded(list(enumerate(events, 1)), sizes)).submitters()
-        assert (row.name, row.ended_usage, row.ended, row.slots, row.last) == ("alice@x", 2**65, 8, 0, 7_000_000)
+        assert (row.name, row.ended_usage, row.ended_claims, row.slots, row.last_used) == (
+            "alice@x",
+            2**65,
+            8,
+            0,
+            7_000_000,
+        )
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=6)

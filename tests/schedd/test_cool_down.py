@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state.pool_settings import seconds_of
+from poolbook.domain.state.pool_settings import schedd_seconds
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
@@ -49,13 +49,13 @@ def test_a_vacated_job_gets_no_slot_in_its_cool_down(expression: str, rests: int
     assert (ad.get("NumJobCoolDowns"), ad.get("JobCoolDownExpiration")) == (
         ("1", str(1_800_000_010 + rests)) if rests else (None, None)
     )
-    assert not pool.state.cooling
+    assert not pool.state.cool_downs
     assert not examine(pool.log.read()).violations
 
 
 def test_the_shortest_cool_down_is_configured() -> None:
     pool = PolicyPool("SYSTEM_COOLDOWN_DURATION = 7\nSYSTEM_ON_VACATE_COOL_DOWN = 3")
-    assert seconds_of(pool.engine.state.settings, "SYSTEM_COOLDOWN_DURATION") == 7
+    assert schedd_seconds(pool.engine.state.settings, "SYSTEM_COOLDOWN_DURATION") == 7
 
 
 def test_each_interruption_counts() -> None:
@@ -73,7 +73,7 @@ def test_a_job_that_is_held_or_removed_or_ends_does_not_cool_down(action: str, b
     if action:
         pool.act(action, "1.0")
     pool.advance(30)
-    assert not pool.state.cooling
+    assert not pool.state.cool_downs
 
 
 def test_a_job_whose_transform_prevents_a_hold_runs_again_immediately() -> None:
@@ -85,7 +85,7 @@ def test_a_job_whose_transform_prevents_a_hold_runs_again_immediately() -> None:
     ((key, _),) = pool.state.activations.items()
     pool.handle(s.ActivationEnded("end", key, pool.world.clock, hold_reason="too much", hold_code=34, hold_subcode=102))
     pool.advance(5)
-    assert (pool.status("1.0"), pool.state.cooling) == ("Running", {})
+    assert (pool.status("1.0"), pool.state.cool_downs) == ("Running", {})
 
 
 def test_another_job_of_its_submitter_takes_the_slot_meanwhile() -> None:
@@ -104,7 +104,7 @@ def test_a_job_that_leaves_the_queue_in_its_cool_down_is_forgotten() -> None:
     pool.advance(5)
     pool.act("remove", "1.0")
     pool.advance(100)
-    assert not pool.state.cooling
+    assert not pool.state.cool_downs
     assert not examine(pool.log.read()).violations
 
 
@@ -157,7 +157,7 @@ def test_a_failed_scheduler_universe_job_that_waits_again_cools_down(
     assert pool.state.clusters[1].attributes(0).get("NumJobCoolDowns") == counted
     pool.advance(400)
     assert began(pool) == [0, second_run]
-    assert (pool.state.clusters, pool.state.cooling) == ({}, {})
+    assert (pool.state.clusters, pool.state.cool_downs) == ({}, {})
     assert not examine(pool.log.read()).violations
 
 

@@ -106,7 +106,7 @@ def test_a_job_cools_down_after_every_run_that_another_is_to_follow(
         if counted:
             assert any("cools down until" in sentence.full for sentence in why_job(pool.log.read(), 1, 0).life)
         repeated = ran(does, ad, "", dialect)
-        assert (repeated.status("1.0"), repeated.state.cooling) == (uncooled, {})
+        assert (repeated.status("1.0"), repeated.state.cool_downs) == (uncooled, {})
         assert [violation.words for violation in examine(repeated.log.read()).violations] == []
 
 
@@ -123,7 +123,7 @@ def test_the_cases_have_every_outcome_and_cause_that_an_end_may_have() -> None:
 def test_the_cool_down_expression_sees_the_eviction_counted() -> None:
     """The shadow's last update comes before the schedd evaluates it."""
     pool = ran(acted("vacate"), {}, "NumVacates * 100 + VacateReasonCode")
-    (last,) = pool.state.cooling.values()
+    (last,) = pool.state.cool_downs.values()
     (end,) = [event for event in pool.events() if isinstance(event, e.JobExited)]
     assert last - end.at // 1_000_000 == 100 + 1022
 

@@ -340,11 +340,11 @@ def test_the_job_no_longer_waits_for_a_claimed_slot(dialect: str) -> None:
     pool.advance(1)
     give(pool, "3.0", "slot1@k")
     slot = pool.state.slots["slot1@k"]
-    assert slot.waiting is not None and slot.waiting.job == "3.0"
+    assert slot.queued_claim is not None and slot.queued_claim.job == "3.0"
     ended(pool, 0)
     pool.advance(1)
     assert pool.state.by_job[3, 0].slot == "slot1_1@h"
-    assert pool.state.slots["slot1@k"].waiting is None
+    assert pool.state.slots["slot1@k"].queued_claim is None
     assert is_sound(pool)
 
 

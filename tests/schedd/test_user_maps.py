@@ -54,8 +54,8 @@ def test_an_invalid_line_is_reported_with_its_number() -> None:
     warnings: list[tuple[int, str]] = []
     read_map(MAP, warn=lambda line, message: warnings.append((line, message)))
     assert warnings == [
-        (12, "/(/ is no regular expression"),
-        (13, "'* eve' is no line of a map; write * NAME GROUPS"),
+        (12, "/(/ is not a valid regular expression"),
+        (13, "'* eve' is not a valid line of a map; write * NAME GROUPS"),
     ]
 
 

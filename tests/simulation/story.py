@@ -220,7 +220,7 @@ class Story:
                 break
         assert not self.wrong, self.wrong[0]
         assert self.pool is not None
-        counts = {cluster.id: cluster.counts for cluster in self.pool.engine.state.clusters.values()}
+        counts = {cluster.id: cluster.status_counts for cluster in self.pool.engine.state.clusters.values()}
         assert not counts, f"jobs never end: {counts}"
         self.ask(lambda name: s.ShutDown(name, "root", "m", "Fast"))
         self.advance(60)

@@ -69,8 +69,8 @@ def state_of(ads: list[Ad], jobs: Any, shifts: tuple[int, ...], idle_since: int)
             job = unquoted(ad["JobId"])
             ending = ad["Requirements"] == "false" and slot.activity == "Retiring" and "Draining" not in ad
             marks = frozenset({"peaceful"} if ending else ())  # no other shutdown was recorded
-            slot.claim = Claim("c", "alice@h", 1000, 0, holder="schedd", marks=marks)
-            slot.activation = Starter("1", 0, 0, name, began, vacate=promised * SECOND, job=job, ad=jobs[job])
+            slot.claim = Claim("c", "alice@h", 1000, 0, holder="schedd", flags=marks)
+            slot.activation = Starter("1", 0, 0, name, began, max_vacate_time=promised * SECOND, job=job, ad=jobs[job])
         machine.slots[name] = state.slots[name] = slot
     return state
 

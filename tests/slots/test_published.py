@@ -92,9 +92,9 @@ def published(
         read_pair(f"{state}/Idle"),
         0,
         0,
-        public={"KeyboardIdle": IDLE[willing]},
+        published_ad={"KeyboardIdle": IDLE[willing]},
     )
-    slot.waiting = Claim("c", "bob@h", 0, 0) if waits else None
+    slot.queued_claim = Claim("c", "bob@h", 0, 0) if waits else None
     machine.slots[slot.name] = slot
     pool = State(dialect=dialect, machines={"h": machine}, slots={slot.name: slot})
     found = PublishedSlots(pool, Caches(), 5_000_000, Context(now=5)).ad(slot)

@@ -19,7 +19,7 @@ from poolbook.domain.config.tables import defaults, without_default
 from poolbook.domain.decide import Refusal
 from poolbook.domain.decide.pool_configuration import followed, submissions
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.state.pool_settings import DOMAINS, NOTHING, SUBMISSION
+from poolbook.domain.state.pool_settings import DOMAINS, SET_TO_EMPTY, SUBMISSION
 from poolbook.domain.state.state import State
 from poolbook.domain.submit import parse_submit
 from poolbook.replay.scenario import read as read_play
@@ -56,7 +56,7 @@ def test_the_table_has_every_job_default_of_htcondor() -> None:
         ("", {}),
         ("JOB_DEFAULT_REQUESTCPUS = 2", {"JOB_DEFAULT_REQUESTCPUS": "2"}),
         ("SUBMIT.JOB_DEFAULT_REQUESTCPUS = 3\nJOB_DEFAULT_REQUESTCPUS = 2", {"JOB_DEFAULT_REQUESTCPUS": "3"}),
-        ("JOB_DEFAULT_LEASE_DURATION =", {"JOB_DEFAULT_LEASE_DURATION": NOTHING}),
+        ("JOB_DEFAULT_LEASE_DURATION =", {"JOB_DEFAULT_LEASE_DURATION": SET_TO_EMPTY}),
         ("UID_DOMAIN =\nFILESYSTEM_DOMAIN =", {}),
         (DOMAINS_CONFIG, {"UID_DOMAIN": "my.dom", "FILESYSTEM_DOMAIN": "files.dom"}),
         ("X = my\nUID_DOMAIN = $(X).dom", {"UID_DOMAIN": "my.dom"}),
@@ -78,9 +78,9 @@ def test_every_setting_may_be_empty() -> None:
 
 @pytest.mark.parametrize("value", ["a b", "a@b", 'a"b'])
 def test_an_invalid_domain_is_rejected_with_its_line(value: str) -> None:
-    with pytest.raises(ConfigError, match=r"<text>:2: UID_DOMAIN = .*: a domain is wanted, such as example.org"):
+    with pytest.raises(ConfigError, match=r"<text>:2: UID_DOMAIN = .*: give a domain, such as example.org"):
         submissions(read(f"# a comment\nUID_DOMAIN = {value}"))
-    with pytest.raises(Refusal, match="a domain is wanted"):
+    with pytest.raises(Refusal, match="give a domain"):
         Pool.open(settings={"UID_DOMAIN": value})
 
 

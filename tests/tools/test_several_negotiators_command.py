@@ -20,7 +20,7 @@ NEGOTIATOR_GPU.NEGOTIATOR_SLOT_CONSTRAINT = Machine == "gpu"
 NEGOTIATOR_GPU.DEFAULT_PRIO_FACTOR = 10
 """
 JOB = {"executable": "/bin/sleep", "arguments": "1000", "getenv": "false"}
-WHICH = "this pool has several negotiators (NEGOTIATOR, NEGOTIATOR_GPU): say which one, with -name"
+WHICH = "this pool has several negotiators (NEGOTIATOR, NEGOTIATOR_GPU): select one with -name"
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +50,9 @@ def typed(capsys: pytest.CaptureFixture[str], log: Path, *words: str) -> tuple[i
         ("userprio -resetall", WHICH),
         ("userprio -delete alice@x", WHICH),
         ("status -negotiator", WHICH),
-        ("userprio -name NEGOTIATOR_X", "there is no negotiator NEGOTIATOR_X; there are NEGOTIATOR, NEGOTIATOR_GPU"),
-        ("userprio -setfactor a@x 2 -name X", "there is no negotiator X; there are NEGOTIATOR, NEGOTIATOR_GPU"),
-        ("status -negotiator -name X", "there is no negotiator X; there are NEGOTIATOR, NEGOTIATOR_GPU"),
+        ("userprio -name NEGOTIATOR_X", "there is no negotiator NEGOTIATOR_X; the pool has NEGOTIATOR, NEGOTIATOR_GPU"),
+        ("userprio -setfactor a@x 2 -name X", "there is no negotiator X; the pool has NEGOTIATOR, NEGOTIATOR_GPU"),
+        ("status -negotiator -name X", "there is no negotiator X; the pool has NEGOTIATOR, NEGOTIATOR_GPU"),
     ],
 )
 def test_none_is_meant_if_none_is_named(words: str, error: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:

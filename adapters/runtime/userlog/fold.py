@@ -14,7 +14,7 @@ from typing import Any
 from ....domain import events as e
 from ....domain.events.handlers import handlers_of
 from ....domain.schedd.job_submission import heading, warnings_text
-from ....domain.state.job_ad import began_in_vain, quoted, unquoted
+from ....domain.state.job_ad import failed_to_start, quoted, unquoted
 from ....domain.state_machines import LEFT
 from ....domain.state_machines.hold_codes import (
     BY_THE_ACCESS_POINT,
@@ -342,7 +342,7 @@ class UserLogs:
         if event.outcome == "exited" and run.executing is None:
             run.executing = event.at
             yield self._entry(event, EXECUTE, _began(run, ""))
-        if began_in_vain(event):
+        if failed_to_start(event):
             yield self._entry(event, EXECUTE, _began(run, ""))
         resident = max(run.resident, event.resident)
         if run.executing is not None and resident:

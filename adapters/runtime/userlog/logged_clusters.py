@@ -16,7 +16,7 @@ from ....domain.classad import ERROR, UNDEFINED, EvaluationError, unparse
 from ....domain.classad.tree import Literal
 from ....domain.events import Ad, ClusterSubmitted, JobExited, Procs
 from ....domain.state.caches import ad_of
-from ....domain.state.job_ad import began_in_vain, parse_whole, unquoted
+from ....domain.state.job_ad import failed_to_start, parse_int, unquoted
 from ....domain.state.proc_ads import Variants
 from ....domain.state_machines.hold_codes import Why
 from ....domain.units import SECOND
@@ -151,7 +151,7 @@ class LoggedCluster:
     def grown(self, proc: int, image: int, resident: int) -> Numbers | None:
         """Note the sizes of a job's processes, in KiB, an image of 0 being unknown; return them if they are news."""
         sizes_before = self.sizes.get(proc)
-        known_image = sizes_before[0] if sizes_before else parse_whole(self.value(proc, "ImageSize"))
+        known_image = sizes_before[0] if sizes_before else parse_int(self.value(proc, "ImageSize"))
         now = (image or known_image, resident)
         if now == sizes_before:
             return None
@@ -295,7 +295,7 @@ def table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited) -> str:
     ]
     if executed_time is not None:
         rows.append(Resource("TimeExecute", str(executed_time)))
-    if executed_time is not None or began_in_vain(exit_event):
+    if executed_time is not None or failed_to_start(exit_event):
         rows.append(Resource("TimeSlotBusy", str(busy_time)))
     return resources(rows)
 

@@ -14,8 +14,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from ...names import AccountName
-from ...state.accounting_groups import NO_GROUP, group_among, group_names, group_of, innermost
-from ...state.negotiators import as_one
+from ...state.accounting_groups import NO_GROUP, find_group, group_names, group_of, innermost_group
+from ...state.negotiators import negotiator_settings
 from ...units import SECOND
 
 if TYPE_CHECKING:  # a short command reads priorities without loading a pool's state
@@ -98,13 +98,13 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
 
     A submitter that was left out of updates since its own last one has used nothing meanwhile: its priority decayed.
     """
-    if submitter.priority == LEAST_PRIORITY and submitter.used(now) == submitter.usage_accounted:
+    if submitter.priority == LEAST_PRIORITY and submitter.usage_until(now) == submitter.usage_accounted:
         return LEAST_PRIORITY  # it cannot improve
     since = max(submitter.updated, accounted)
     before = brought_to(submitter, since, halflife)
     if now <= since:
         return rounded(before)
-    used = (submitter.used(now) - submitter.usage_accounted) / (now - since) / _THOUSANDTHS
+    used = (submitter.usage_until(now) - submitter.usage_accounted) / (now - since) / _THOUSANDTHS
     return rounded(aged(before, used, now - since, halflife))
 
 
@@ -136,7 +136,7 @@ def initial(name: str, rules: AccountantSettings) -> float:
         return rules.nice
     group = group_of(name).lower()
     if rules.known:
-        group = innermost(group, rules.known) or NO_GROUP
+        group = innermost_group(group, rules.known) or NO_GROUP
     if group in rules.groups:
         return rules.groups[group]
     if rules.local_domain and name.rpartition("@")[2] != rules.local_domain:
@@ -169,7 +169,7 @@ def _terms_of(settings: Mapping[str, str]) -> AccountantSettings:
 
 def terms_of(settings: Mapping[str, str], negotiator: str) -> AccountantSettings:
     """Return a negotiator's accountant settings; empty: NEGOTIATOR's."""
-    return _terms_of(as_one(settings, negotiator))
+    return _terms_of(negotiator_settings(settings, negotiator))
 
 
 def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[str, Record]:
@@ -211,7 +211,7 @@ class AccountantRecord(SubmitterAccount, Protocol):
     @property
     def slots(self) -> int: ...
     @property
-    def counted(self) -> int: ...
+    def counted_until(self) -> int: ...
     @property
     def weighted_usage(self) -> int: ...
     @property
@@ -219,9 +219,9 @@ class AccountantRecord(SubmitterAccount, Protocol):
     @property
     def usage_accounted(self) -> int: ...
     @property
-    def begin(self) -> int: ...
+    def first_used(self) -> int: ...
     @property
-    def last(self) -> int: ...
+    def last_used(self) -> int: ...
 
 
 class Standing(NamedTuple):
@@ -266,13 +266,13 @@ def standings(
     """
     known = {group.lower(): group for group in groups}
     ordered = sorted(books, key=lambda book: book.name)
-    return [_standing(book, rules, group_among(book.name, known), accounted, at, now, aged_until) for book in ordered]
+    return [_standing(book, rules, find_group(book.name, known), accounted, at, now, aged_until) for book in ordered]
 
 
 def _standing(
     book: AccountantRecord, rules: AccountantSettings, group: str, accounted: int, at: int, now: int, aged_until: int
 ) -> Standing:
-    at = max(at, book.counted)
+    at = max(at, book.counted_until)
     return Standing(
         book.name,
         group,
@@ -282,10 +282,10 @@ def _standing(
         ceiling(book, now),
         book.slots,
         book.weighted_in_use / _THOUSANDTHS,
-        (book.weighted_usage + (at - book.counted) * book.weighted_in_use) / _THOUSANDTHS / SECOND,
-        (book.unweighted_usage + (at - book.counted) * book.slots) / SECOND,
-        book.begin / SECOND,
-        (max(book.last, at) if book.slots else book.last) / SECOND,
+        (book.weighted_usage + (at - book.counted_until) * book.weighted_in_use) / _THOUSANDTHS / SECOND,
+        (book.unweighted_usage + (at - book.counted_until) * book.slots) / SECOND,
+        book.first_used / SECOND,
+        (max(book.last_used, at) if book.slots else book.last_used) / SECOND,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from ...state.accounting_groups import NO_GROUP, group_of, innermost
+from ...state.accounting_groups import NO_GROUP, group_of, innermost_group
 
 
 @frozen
@@ -109,7 +109,7 @@ class GroupTree:
         """Return the place of the innermost existing group in a submitter's name."""
         if not self.divides:
             return 0
-        return self.places[innermost(group_of(submitter).lower(), self.places)]
+        return self.places[innermost_group(group_of(submitter).lower(), self.places)]
 
     def grown(self) -> list[Node]:
         """Return new nodes for a cycle, in the order of the groups."""

@@ -1,8 +1,8 @@
-"""The attributes of a job's ad that its life changes."""
+"""The attributes of a job's ad that Poolbook changes while the job is in the queue."""
 
 from __future__ import annotations
 
-_LIVED = (
+_RUNTIME_NAMES = (
     "BytesRecvd BytesSent CommittedSlotTime CommittedTime CompletionDate CpusProvisioned CumulativeRemoteSysCpu "
     "CumulativeRemoteUserCpu CumulativeSlotTime CumulativeSuspensionTime CurrentHosts DiskProvisioned DiskUsage "
     "EnteredCurrentStatus ExitBySignal ExitCode ExitReason ExitSignal ExitStatus FirstJobMatchDate "
@@ -21,5 +21,5 @@ _LIVED = (
     "RemoteHost RemoteSysCpu RemoteUserCpu RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize "
     "ShadowBday TotalSuspensions VacateReason VacateReasonCode VacateReasonSubCode "
 )
-LIVED = frozenset(name.lower() for name in _LIVED.split())
-"""They are in small letters: all that the folds of ``job_ad`` and the decisions may set."""
+RUNTIME_ATTRIBUTES = frozenset(name.lower() for name in _RUNTIME_NAMES.split())
+"""All attributes that the folds of ``job_ad`` and decisions may set, in small letters."""
