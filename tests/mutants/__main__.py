@@ -1,11 +1,11 @@
-"""Plant faults in the package, one at a time, and see which of them the tests notice: ``make mutants``.
+"""Plant faults in the package, one at a time, and list those that no test detects: ``make mutants``.
 
-First the tests run once under coverage, folder by folder, so that it is known which of them reach a line; what was
-measured is kept in build/mutants. Then, for each fault, those that reach it run until one fails. A fault that all of
-them pass survives; `survivors.txt` has those that are known, with the reason. Faults are drawn from a seed: other seeds
-plant others. What became of a fault is kept, too: a run that was ended goes on where it was.
+First the tests run once under coverage, folder by folder, to find the tests that reach each line; build/mutants stores
+these measurements. Then, for each fault, the tests that reach it run until one fails. A fault survives if all of them
+pass; `survivors.txt` lists known survivors, with the reason. The seed selects the faults. Results are stored too, so an
+interrupted run continues where it stopped.
 
-    python -m tests.mutants [-count 300] [-seed 1] [-of SUBJECT...] [-workers N] [-measure] [-again | -anew] ...
+    python -m tests.mutants [-count 300] [-seed 1] [-of SUBJECT...] [-workers N] [-measure] [-retry | -restart] ...
 """
 
 from __future__ import annotations
@@ -24,154 +24,159 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import runs
-from .faults import SUBJECTS, Fault, drawn
-from .in_place import CANNOT
-from .reach import FOLDERS, WORK, Reached, beside, is_measured, measure, reached
+from .faults import SUBJECTS, Fault, draw_faults
+from .in_place import NOT_IN_PLACE
+from .reach import FOLDERS, WORK, Coverage, is_measured, measure, read_coverage, unmeasured_tests
 
 SURVIVORS = Path(__file__).with_name("survivors.txt")
-ENOUGH = 0.9
+REQUIRED_SHARE = 0.9
 
 
 class Verdict(NamedTuple):
     subject: str
     name: str
     line: int
-    noticed: str  #: by which test; empty if it survives
+    detected: str  #: the test that detected it; empty if it survives
 
 
 def known_survivors() -> dict[str, str]:
-    """Faults that survive by their names, with the reason."""
-    found, reason = {}, ""
+    """Return the reason for each known survivor, by its name."""
+    reasons, reason = {}, ""
     for line in SURVIVORS.read_text().splitlines() if SURVIVORS.exists() else ():
         if line.startswith("# "):
             continue
         if line and not line.startswith(" "):
             reason = line
         elif line:
-            found[line.strip()] = reason
-    return found
+            reasons[line.strip()] = reason
+    return reasons
 
 
-def chosen(fault: Fault, known: Reached, longest: float) -> tuple[list[str], float]:
-    """Return the tests that reach the fault, the likeliest first, such as take `longest` seconds in all, and how long
-    they take."""
+def select_tests(fault: Fault, coverage: Coverage, max_seconds: float) -> tuple[list[str], float]:
+    """Return the likeliest tests that reach the fault and take at most `longest` seconds together, and their time."""
     tests, seconds = [], 0.0
-    for test in known.of(fault):
-        if seconds + known.seconds[test] <= longest:
-            seconds += known.seconds[test]
+    for test in coverage.of(fault):
+        if seconds + coverage.seconds[test] <= max_seconds:
+            seconds += coverage.seconds[test]
             tests.append(test)
     return tests, seconds
 
 
-Waiting = Mapping[str, tuple[str, Fault]]
+Pending = Mapping[str, tuple[str, Fault]]
 """Faults by name, with their subjects."""
 
 
-def in_place(waiting: Waiting, reach: Reached, given: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Have the tests that reach the faults run on them, and yield each fault's name and what was found."""
+def run_in_place(pending: Pending, coverage: Coverage, options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Run the tests that reach the faults in one server process; yield each fault's name and result."""
     tree = runs.tree("in-place", WORK)
     lines = []
-    for name, (_, fault) in waiting.items():
-        tests, seconds = chosen(fault, reach, given.longest)
+    for name, (_, fault) in pending.items():
+        tests, seconds = select_tests(fault, coverage, options.seconds)
         lines.append(json.dumps({"name": name, "fault": fault, "tests": tests, "seconds": seconds}))
     (tree / "faults").write_text("\n".join(lines))
     folders = [f"tests/{folder}" for folder in FOLDERS if is_measured(folder)]
-    words = [sys.executable, "-m", "tests.mutants.in_place", "faults", str(given.workers), *folders]
+    command = [sys.executable, "-m", "tests.mutants.in_place", "faults", str(options.workers), *folders]
     environment = {**os.environ, "PYTHONPATH": f"{tree}/.path:{tree}", "PYTHONDONTWRITEBYTECODE": "1"}
-    with subprocess.Popen(words, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, cwd=tree, env=environment, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         for line in server.stdout:
-            name, tab, found = line.rstrip("\n").partition("\t")
+            name, tab, result = line.rstrip("\n").partition("\t")
             if tab:
-                yield name, found
+                yield name, result
 
 
 @cache
-def _own_tree() -> Path:
-    runs.adopt()
+def _worker_tree() -> Path:
+    runs.become_subreaper()
     return runs.tree(str(os.getpid()), WORK)
 
 
-def in_processes(fault: Fault, tests: list[str], seconds: float) -> str:
-    """Run tests in a process of their own, from a tree with the fault; and then those that may reach it in yet other
-    processes, or when they load the file."""
-    found = runs.noticed(fault, _own_tree(), tests, seconds) if tests else ""
-    more = list(beside(fault))
-    return found or (runs.noticed(fault, _own_tree(), more, 100) if more else "")
+def run_in_processes(fault: Fault, tests: list[str], seconds: float) -> str:
+    """Run tests in a separate process, in a tree with the fault, and then those that coverage cannot measure."""
+    result = runs.detected(fault, _worker_tree(), tests, seconds) if tests else ""
+    more = list(unmeasured_tests(fault))
+    return result or (runs.detected(fault, _worker_tree(), more, 100) if more else "")
 
 
-def judged(waiting: Waiting, reach: Reached, given: argparse.Namespace) -> Iterator[Verdict]:
-    with ProcessPoolExecutor(given.workers) as pool:
-        left: dict[Future[str], str] = {}
-        for name, found in in_place(waiting, reach, given):
-            subject, fault = waiting[name]
-            if found == CANNOT:
-                left[pool.submit(in_processes, fault, *chosen(fault, reach, given.longest))] = name
-            elif not found and beside(fault):
-                left[pool.submit(in_processes, fault, [], 0)] = name
+def judge(pending: Pending, coverage: Coverage, options: argparse.Namespace) -> Iterator[Verdict]:
+    with ProcessPoolExecutor(options.workers) as pool:
+        names: dict[Future[str], str] = {}
+        for name, result in run_in_place(pending, coverage, options):
+            subject, fault = pending[name]
+            if result == NOT_IN_PLACE:
+                tests, seconds = select_tests(fault, coverage, options.seconds)
+                names[pool.submit(run_in_processes, fault, tests, seconds)] = name
+            elif not result and unmeasured_tests(fault):
+                names[pool.submit(run_in_processes, fault, [], 0)] = name
             else:
-                yield Verdict(subject, name, fault.line, found)
-        for done in as_completed(left):
-            subject, fault = waiting[left[done]]
-            yield Verdict(subject, fault.name, fault.line, done.result())
+                yield Verdict(subject, name, fault.line, result)
+        for future in as_completed(names):
+            subject, fault = pending[names[future]]
+            yield Verdict(subject, fault.name, fault.line, future.result())
 
 
-def _read(kept: Path) -> dict[str, Verdict]:
-    found = {}
-    for line in kept.read_text().splitlines() if kept.exists() else ():
-        subject, name, number, noticed = line.split("\t")
-        found[name] = Verdict(subject, name, int(number), noticed)
-    return found
+def _read_verdicts(path: Path) -> dict[str, Verdict]:
+    verdicts = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        subject, name, number, detected = line.split("\t")
+        verdicts[name] = Verdict(subject, name, int(number), detected)
+    return verdicts
 
 
 def report(verdicts: Iterable[Verdict], known: Mapping[str, str]) -> bool:
-    """Print how many faults of each subject were noticed, and which were not; return whether these are few enough."""
-    planted, noticed = Counter[str](), Counter[str]()
-    for one in verdicts:
-        planted[one.subject] += 1
-        noticed[one.subject] += bool(one.noticed)
-        if not one.noticed:
-            print(f"SURVIVES {one.name} (line {one.line}): {known.get(one.name, 'not known')}")
+    """Print the detected faults per subject and all survivors; return True if enough faults were detected."""
+    planted, detected = Counter[str](), Counter[str]()
+    for verdict in verdicts:
+        planted[verdict.subject] += 1
+        detected[verdict.subject] += bool(verdict.detected)
+        if not verdict.detected:
+            print(f"SURVIVES {verdict.name} (line {verdict.line}): {known.get(verdict.name, 'reason unknown')}")
     for subject in planted:
-        print(f"{subject:<16} {noticed[subject]:>4} of {planted[subject]} noticed")
-    share = noticed.total() / max(1, planted.total())
-    print(f"{noticed.total()} of {planted.total()} faults noticed, {share:.1%}")
-    return share >= ENOUGH
+        print(f"{subject:<16} {detected[subject]:>4} of {planted[subject]} detected")
+    share = detected.total() / max(1, planted.total())
+    print(f"{detected.total()} of {planted.total()} faults detected, {share:.1%}")
+    return share >= REQUIRED_SHARE
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__, prefix_chars="-")
-    parser.add_argument("-count", type=int, default=300, help="how many faults (300)")
-    parser.add_argument("-seed", type=int, default=1, help="which (1)")
-    parser.add_argument("-of", nargs="*", default=list(SUBJECTS), help=f"of which subjects: {', '.join(SUBJECTS)}")
-    parser.add_argument("-longest", type=float, default=150, help="how many seconds tests of a fault may take (150)")
-    parser.add_argument("-workers", type=int, default=os.cpu_count() or 1, help="how many run at one time")
-    parser.add_argument("-measure", action="store_true", help="measure again what tests reach")
-    parser.add_argument("-again", action="store_true", help="judge again what has survived")
-    parser.add_argument("-anew", action="store_true", help="judge again what was judged before")
-    given = parser.parse_args(words)
+    parser.add_argument("-count", type=int, default=300, metavar="N", help="number of faults (default 300)")
+    parser.add_argument("-seed", type=int, default=1, metavar="N", help="seed that selects the faults (default 1)")
+    parser.add_argument(
+        "-of", nargs="*", default=list(SUBJECTS), metavar="SUBJECT", help=f"any of {', '.join(SUBJECTS)} (default: all)"
+    )
+    parser.add_argument(
+        "-seconds", type=float, default=150, metavar="N", help="time limit for the tests of a fault (default 150)"
+    )
+    parser.add_argument(
+        "-workers", type=int, default=os.cpu_count() or 1, metavar="N", help="parallel runs (default: one per core)"
+    )
+    parser.add_argument("-measure", action="store_true", help="measure again which tests reach each line")
+    parser.add_argument("-retry", action="store_true", help="run the tests of survivors again")
+    parser.add_argument("-restart", action="store_true", help="discard stored results")
+    options = parser.parse_args(arguments)
     WORK.mkdir(parents=True, exist_ok=True)
     for folder in FOLDERS:
-        if given.measure or not is_measured(folder):
+        if options.measure or not is_measured(folder):
             print(f"running the tests of {folder} under coverage ...", flush=True)
             measure(folder)
-    reach, known = reached(), known_survivors()
-    faults = drawn(given.of, given.count, given.seed)
-    kept = WORK / f"verdicts-{given.seed}"
-    verdicts = {} if given.anew else _read(kept)
-    if given.again:
-        verdicts = {name: verdict for name, verdict in verdicts.items() if verdict.noticed}
-    waiting = {fault.name: (subject, fault) for subject, fault in faults if fault.name not in verdicts}
-    begun = time.monotonic()
-    with kept.open("w") as record:
+    coverage, known = read_coverage(), known_survivors()
+    faults = draw_faults(options.of, options.count, options.seed)
+    record_path = WORK / f"verdicts-{options.seed}"
+    verdicts = {} if options.restart else _read_verdicts(record_path)
+    if options.retry:
+        verdicts = {name: verdict for name, verdict in verdicts.items() if verdict.detected}
+    pending = {fault.name: (subject, fault) for subject, fault in faults if fault.name not in verdicts}
+    began = time.monotonic()
+    with record_path.open("w") as record:
         for verdict in verdicts.values():
             print(*verdict, sep="\t", file=record, flush=True)
-        for number, verdict in enumerate(judged(waiting, reach, given), start=1):
+        for number, verdict in enumerate(judge(pending, coverage, options), start=1):
             verdicts[verdict.name] = verdict
             print(*verdict, sep="\t", file=record, flush=True)
-            since = time.monotonic() - begun
-            became = verdict.noticed or "SURVIVES"
-            print(f"{number} of {len(waiting)}, {since:.0f} s: {verdict.name}: {became}", flush=True)
+            elapsed = time.monotonic() - began
+            result = verdict.detected or "SURVIVES"
+            print(f"{number} of {len(pending)}, {elapsed:.0f} s: {verdict.name}: {result}", flush=True)
     return not report([verdicts[fault.name] for _, fault in faults if fault.name in verdicts], known)
 
 

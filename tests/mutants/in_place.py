@@ -1,10 +1,10 @@
-"""Run tests on faults without starting anew for each: the tests are collected once, and for each fault a child of that
-process takes the place of one function by the same with the fault.
+"""Run tests on faults from one pytest process: collect the tests once, and fork a child for each fault, which replaces
+the code of one function.
 
     python -m tests.mutants.in_place FAULTS WORKERS FOLDER...
 
-FAULTS has one fault a line, as JSON: its name, what it is, the tests and how long they take. For each a line is
-printed: its name and the test that noticed it, empty if none did, or "?" if it cannot be planted in this way.
+Each line of FAULTS has a fault as JSON: its name, its fields, its tests and their time. The output has a line for each
+fault: its name, and the test that detected it, or nothing, or "?" if the fault cannot be planted in this way.
 """
 
 from __future__ import annotations
@@ -29,75 +29,75 @@ import psutil
 import pytest
 
 from .faults import Fault
-from .runs import LEAST_CPU, MOST_CPU, MOST_MEMORY, WITHOUT_PROGRESS, adopt, end_all, used_cpu
+from .runs import EXTRA_CPU, IDLE_LIMIT, MAX_MEMORY, MIN_PROGRESS_CPU, become_subreaper, kill_descendants, used_cpu
 
-CANNOT = "?"
+NOT_IN_PLACE = "?"
 ENDLESS = "the tests do not end"
 
 
 def functions_of(module: ModuleType) -> Iterator[tuple[str, FunctionType, Any]]:
-    """Yield a module's own functions and methods by their names, each with what it is reached by."""
-    yield from _inside(vars(module), module.__name__, set())
+    """Yield name, function and containing object (such as a property) of each function and method of a module."""
+    yield from _functions_in(vars(module), module.__name__, set())
 
 
-def _inside(names: dict[str, Any], module: str, seen: set[int]) -> Iterator[tuple[str, FunctionType, Any]]:
-    for one in list(names.values()):
-        if id(one) in seen:
+def _functions_in(names: dict[str, Any], module: str, seen_ids: set[int]) -> Iterator[tuple[str, FunctionType, Any]]:
+    for value in list(names.values()):
+        if id(value) in seen_ids:
             continue
-        seen.add(id(one))
-        if isinstance(one, type) and one.__module__ == module:
-            yield from _inside(dict(vars(one)), module, seen)
-        for function in _unwrapped(one):
+        seen_ids.add(id(value))
+        if isinstance(value, type) and value.__module__ == module:
+            yield from _functions_in(dict(vars(value)), module, seen_ids)
+        for function in _unwrapped(value):
             if function.__module__ == module:
-                yield function.__qualname__, function, one
+                yield function.__qualname__, function, value
 
 
-def _unwrapped(one: Any) -> Iterator[FunctionType]:
-    if isinstance(one, property):
-        yield from (each for each in (one.fget, one.fset) if isinstance(each, FunctionType))
+def _unwrapped(value: Any) -> Iterator[FunctionType]:
+    if isinstance(value, property):
+        yield from (accessor for accessor in (value.fget, value.fset) if isinstance(accessor, FunctionType))
         return
-    if isinstance(one, functools.cached_property):
-        one = one.func
-    one = getattr(one, "__func__", one)
-    while hasattr(one, "__wrapped__"):
-        one = one.__wrapped__
-    if isinstance(one, FunctionType):
-        yield one
+    if isinstance(value, functools.cached_property):
+        value = value.func
+    value = getattr(value, "__func__", value)
+    while hasattr(value, "__wrapped__"):
+        value = value.__wrapped__
+    if isinstance(value, FunctionType):
+        yield value
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield one
-            yield from _codes(one)
+def _nested_codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _nested_codes(constant)
 
 
 def plant(fault: Fault, root: Path) -> bool:
-    """Take the place of the fault's function; False where there is none of that name, or it cannot be replaced."""
-    dotted = "poolbook." + fault.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+    """Replace the code of the fault's function; return False if there is no such function or it cannot be replaced."""
+    module_name = "poolbook." + fault.path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
     if not fault.function or fault.path.endswith(".txt"):
         return False
-    module = importlib.import_module(dotted)
+    module = importlib.import_module(module_name)
     text = fault.planted((root / fault.path).read_bytes())
-    new = {code.co_qualname: code for code in _codes(compile(text, module.__file__ or "", "exec"))}
+    new_codes = {code.co_qualname: code for code in _nested_codes(compile(text, module.__file__ or "", "exec"))}
     planted = False
-    for name, function, reached_by in functions_of(module):
+    for name, function, container in functions_of(module):
         if name == fault.function or fault.function.startswith(name + "."):
-            code = new.get(name)
+            code = new_codes.get(name)
             if code is None or code.co_freevars != function.__code__.co_freevars:
                 return False
             function.__code__ = code
             with suppress(AttributeError):
-                reached_by.cache_clear()
+                container.cache_clear()
             planted = True
     return planted
 
 
 class Server:
-    """A plugin of pytest: instead of running what was collected, it has children run parts of it."""
+    """A pytest plugin that forks children, each of which runs some of the collected tests."""
 
     def __init__(self, faults: list[dict[str, Any]], workers: int, root: Path, output: int) -> None:
-        self.waiting = list(reversed(faults))
+        self.pending = list(reversed(faults))
         self.workers, self.root, self.output = workers, root, output
         self.items: defaultdict[str, list[pytest.Item]] = defaultdict(list)
 
@@ -106,37 +106,37 @@ class Server:
         for item in session.items:
             self.items[item.nodeid.partition("[")[0]].append(item)
         running: dict[int, _Child] = {}
-        while self.waiting or running:
-            while self.waiting and len(running) < self.workers:
-                child = self._begin(self.waiting.pop(), session)
+        while self.pending or running:
+            while self.pending and len(running) < self.workers:
+                child = self._fork(self.pending.pop(), session)
                 running[child.pid] = child
-            ready = select.select([child.said for child in running.values()], [], [], 1.0)[0]
+            ready = select.select([child.pipe for child in running.values()], [], [], 1.0)[0]
             for child in list(running.values()):
-                if child.said in ready or child.is_endless():
+                if child.pipe in ready or child.is_endless():
                     os.write(self.output, f"{child.name}\t{child.end()}\n".encode())
                     del running[child.pid]
         return True
 
-    def _begin(self, told: dict[str, Any], session: pytest.Session) -> _Child:
-        said, tell = os.pipe()
+    def _fork(self, entry: dict[str, Any], session: pytest.Session) -> _Child:
+        read_end, write_end = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
-                os.close(said)
-                os.write(tell, self._run(told, session).encode())
+                os.close(read_end)
+                os.write(write_end, self._run(entry, session).encode())
             finally:
                 os._exit(0)
-        os.close(tell)
-        return _Child(pid, said, told["name"], MOST_CPU + told["seconds"])
+        os.close(write_end)
+        return _Child(pid, read_end, entry["name"], EXTRA_CPU + entry["seconds"])
 
-    def _run(self, told: dict[str, Any], session: pytest.Session) -> str:
-        """In the child: which test notices the fault."""
+    def _run(self, entry: dict[str, Any], session: pytest.Session) -> str:
+        """Run the fault's tests in the child; return the test that detects the fault."""
         os.setsid()
-        used = psutil.Process().memory_info().vms
-        resource.setrlimit(resource.RLIMIT_AS, (used + MOST_MEMORY, used + MOST_MEMORY))
-        if not plant(Fault(*told["fault"]), self.root):
-            return CANNOT
-        items = [item for name in told["tests"] for item in self.items[name]]
+        memory = psutil.Process().memory_info().vms
+        resource.setrlimit(resource.RLIMIT_AS, (memory + MAX_MEMORY, memory + MAX_MEMORY))
+        if not plant(Fault(*entry["fault"]), self.root):
+            return NOT_IN_PLACE
+        items = [item for name in entry["tests"] for item in self.items[name]]
         for item, following in zip(items, [*items[1:], None], strict=True):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if session.testsfailed:
@@ -145,40 +145,40 @@ class Server:
 
 
 class _Child:
-    """A child at work."""
+    """A running child process, which writes its result to a pipe."""
 
-    def __init__(self, pid: int, said: int, name: str, most: float) -> None:
-        self.pid, self.said, self.name, self.most = pid, said, name, most
-        self.used, self.since = 0.0, time.monotonic()
+    def __init__(self, pid: int, pipe: int, name: str, max_cpu: float) -> None:
+        self.pid, self.pipe, self.name, self.max_cpu = pid, pipe, name, max_cpu
+        self.last_cpu, self.last_progress = 0.0, time.monotonic()
 
     def is_endless(self) -> bool:
-        now = used_cpu(self.pid)
-        if now > self.used + LEAST_CPU:
-            self.used, self.since = now, time.monotonic()
-        return now > self.most or time.monotonic() > self.since + WITHOUT_PROGRESS
+        cpu = used_cpu(self.pid)
+        if cpu > self.last_cpu + MIN_PROGRESS_CPU:
+            self.last_cpu, self.last_progress = cpu, time.monotonic()
+        return cpu > self.max_cpu or time.monotonic() > self.last_progress + IDLE_LIMIT
 
     def end(self) -> str:
-        """What it has found; all that it has started is ended."""
-        heard = os.read(self.said, 1 << 16).decode() if select.select([self.said], [], [], 0)[0] else ENDLESS
-        os.close(self.said)
-        family = psutil.Process(self.pid).children(recursive=True)
+        """Kill the child and its descendants, and return its result."""
+        result = os.read(self.pipe, 1 << 16).decode() if select.select([self.pipe], [], [], 0)[0] else ENDLESS
+        os.close(self.pipe)
+        descendants = psutil.Process(self.pid).children(recursive=True)
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        for one in family:
+        for process in descendants:
             with suppress(psutil.Error):
-                one.kill()
-        return heard
+                process.kill()
+        return result
 
 
-def main(words: list[str]) -> int:
-    faults = [json.loads(line) for line in Path(words[0]).read_text().splitlines()]
+def main(arguments: list[str]) -> int:
+    faults = [json.loads(line) for line in Path(arguments[0]).read_text().splitlines()]
     output = os.dup(1)
-    adopt()
-    plugin = Server(faults, int(words[1]), Path.cwd(), output)
-    chosen = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=1"]
-    pytest.main([*chosen, "-p", "tests.mutants.without_shrinking", *words[2:]], plugins=[plugin])
-    end_all()
+    become_subreaper()
+    plugin = Server(faults, int(arguments[1]), Path.cwd(), output)
+    options = ["-p", "no:terminal", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-seed=1"]
+    pytest.main([*options, "-p", "tests.mutants.without_shrinking", *arguments[2:]], plugins=[plugin])
+    kill_descendants()
     return 0
 
 

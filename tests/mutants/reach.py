@@ -1,4 +1,4 @@
-"""Which tests reach a fault, and how long they take: measured once, folder by folder, and kept in build/mutants."""
+"""Measure once, folder by folder, which tests reach each line and how long they take; build/mutants stores this."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FOLDERS = (
     "replay", "projections", "play", "userlog", "runs", "submit", "beside", "golden", "tools",
     "schedd", "groups", "defrag",
 )  # fmt: skip
-"""The folders of tests that reach what faults are planted in."""
-IN_PROCESSES: Mapping[str, tuple[str, ...]] = {
+"""The test folders that reach the files with faults."""
+PROCESS_TESTS: Mapping[str, tuple[str, ...]] = {
     "adapters/stores/": (
         "tests/stores/test_processes.py", "tests/stores/test_writer_lock.py", "tests/stores/test_readers.py",
     ),
@@ -34,12 +34,12 @@ IN_PROCESSES: Mapping[str, tuple[str, ...]] = {
     ),
     "adapters/sockets.py": ("tests/pool/test_strangers.py", "tests/pool/test_silent_servers.py"),
 }  # fmt: skip
-"""Tests that reach a file in processes of their own, where nothing measures them."""
-OF_TABLES = (
+"""Tests that reach a file in other processes, which coverage does not measure."""
+TABLE_TESTS = (
     "tests/lifecycle", "tests/policy", "tests/domain", "tests/negotiation", "tests/schedd", "tests/groups",
     "tests/defrag",
 )  # fmt: skip
-"""The tests of what is read when a file is loaded."""
+"""The tests of code and tables that run when a module is imported."""
 
 _SETTINGS = """[tool.coverage.run]
 include = ["*/domain/*", "*/adapters/stores/*", "*/adapters/runtime/*", "*/adapters/machine/*"]
@@ -48,27 +48,27 @@ dynamic_context = "test_function"
 """
 
 
-class Reached(NamedTuple):
-    """What was measured: per file and line the tests, per test its seconds and the lines that it reaches."""
+class Coverage(NamedTuple):
+    """The tests by file and line, and for each test its seconds and the number of lines that it reaches."""
 
     tests: Mapping[str, Mapping[int, frozenset[str]]]
     seconds: Mapping[str, float]
     lines: Mapping[str, int]
 
     def of(self, fault: Fault) -> list[str]:
-        """Return the tests that reach a fault, as pytest names them: quick ones first, then such as reach little."""
+        """Return the node ids of the tests that reach a fault: fast tests first, then tests that reach few lines."""
         by_line = self.tests.get(fault.path, {})
         if not fault.function or fault.path.endswith(".txt"):
             return []
-        begin = fault.line
-        while begin > max(0, fault.line - 12) and begin not in by_line:  # a line within a statement
-            begin -= 1
-        names = by_line.get(begin, frozenset())
+        first_line = fault.line
+        while first_line > max(0, fault.line - 12) and first_line not in by_line:  # a line within a statement
+            first_line -= 1
+        names = by_line.get(first_line, frozenset())
         return sorted(names, key=lambda name: (self.seconds.get(name, 0) > 0.3, self.lines[name], name))
 
 
 def measure(folder: str) -> None:
-    """Run a folder's tests under coverage, one context a test, and keep what they reach."""
+    """Run a folder's tests under coverage, with one context per test, and store the result."""
     config = WORK / "coverage.toml"
     config.write_text(_SETTINGS)
     command = [
@@ -91,8 +91,8 @@ def _times(folder: str) -> Path:
     return WORK / f"times.{folder}.xml"
 
 
-def reached(folders: Iterable[str] = FOLDERS) -> Reached:
-    """Read what was measured of these folders."""
+def read_coverage(folders: Iterable[str] = FOLDERS) -> Coverage:
+    """Read the stored coverage of these folders."""
     tests: defaultdict[str, defaultdict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     seconds: defaultdict[str, float] = defaultdict(float)
     lines = Counter[str]()
@@ -106,41 +106,41 @@ def reached(folders: Iterable[str] = FOLDERS) -> Reached:
                 " JOIN file ON file.id = file_id JOIN context ON context.id = context_id"
             )
             for path, context, bits in rows:
-                name = _node(context)
-                if name not in known:  # a helper's name may begin as a test's
+                name = _node_id(context)
+                if name not in known:  # a helper whose name starts like a test's
                     continue
-                inner = path.partition("/.path/poolbook/")[2] or str(Path(path).relative_to(ROOT))
+                source = path.partition("/.path/poolbook/")[2] or str(Path(path).relative_to(ROOT))
                 for line in _numbers(bits):
-                    tests[inner][line].add(name)
+                    tests[source][line].add(name)
                     lines[name] += 1
-    frozen = {path: {line: frozenset(names) for line, names in found.items()} for path, found in tests.items()}
-    return Reached(frozen, seconds, lines)
+    frozen = {path: {line: frozenset(names) for line, names in by_line.items()} for path, by_line in tests.items()}
+    return Coverage(frozen, seconds, lines)
 
 
 def _numbers(bits: bytes) -> Iterable[int]:
-    return (8 * at + bit for at, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1)
+    return (8 * index + bit for index, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1)
 
 
 def _seconds(folder: str) -> dict[str, float]:
-    """The tests of a folder, without their parameters, and how long each took."""
-    found: defaultdict[str, float] = defaultdict(float)
+    """Return the seconds of each test in a folder, summed over its parameters."""
+    seconds: defaultdict[str, float] = defaultdict(float)
     for case in xml.etree.ElementTree.parse(_times(folder)).iter("testcase"):
         name = f"{case.get('classname')}.{(case.get('name') or '').partition('[')[0]}"
-        found[_node(name)] += float(case.get("time") or 0)
-    return found
+        seconds[_node_id(name)] += float(case.get("time") or 0)
+    return seconds
 
 
-def _node(context: str) -> str:
-    """``tests.domain.test_names.test_x`` as ``tests/domain/test_names.py::test_x``; empty if it is no test's."""
-    words = context.split(".")
-    module = next((place for place, word in enumerate(words) if word.startswith("test_")), len(words))
-    if module + 1 >= len(words):
+def _node_id(context: str) -> str:
+    """Convert ``tests.domain.test_names.test_x`` to ``tests/domain/test_names.py::test_x``; "" if it is not a test."""
+    parts = context.split(".")
+    module = next((index for index, part in enumerate(parts) if part.startswith("test_")), len(parts))
+    if module + 1 >= len(parts):
         return ""
-    return "/".join(words[: module + 1]) + ".py" + "".join(f"::{word}" for word in words[module + 1 :])
+    return "/".join(parts[: module + 1]) + ".py" + "".join(f"::{part}" for part in parts[module + 1 :])
 
 
-def beside(fault: Fault) -> tuple[str, ...]:
-    """Return the tests that are to run besides those that were seen to reach the fault."""
+def unmeasured_tests(fault: Fault) -> tuple[str, ...]:
+    """Return the tests that may reach the fault where coverage does not measure."""
     if not fault.function or fault.path.endswith(".txt"):
-        return OF_TABLES
-    return next((tests for place, tests in IN_PROCESSES.items() if fault.path.startswith(place)), ())
+        return TABLE_TESTS
+    return next((tests for prefix, tests in PROCESS_TESTS.items() if fault.path.startswith(prefix)), ())

@@ -1,4 +1,4 @@
-"""A plugin for pytest: a property that fails is not made smaller, as nobody reads how it failed."""
+"""A pytest plugin that switches off hypothesis's shrinking of failing examples, which no one reads here."""
 
 from __future__ import annotations
 
