@@ -32,12 +32,14 @@ def audit(argv: Sequence[str]) -> int:
     if len(arguments.words) > 1:
         raise UsageError(f"poolbook audit: one log at a time, not {' and '.join(arguments.words)}")
     if arguments.words and arguments.has("log"):
-        raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both name a log; give one")
+        raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both name a log; name only one")
     from ..runtime.queries import Queries
 
     url = arguments.words[0] if arguments.words else log_of(arguments)
     if os.path.isdir(url):
-        raise ToolError(f"poolbook audit: {url} is a folder; `poolbook import {url} -log audit.db` makes a log of it")
+        raise ToolError(
+            f"poolbook audit: {url} is a folder, not a log; `poolbook import {url} -log audit.db` imports it into one"
+        )
     if arguments.has("preemptions"):
         from .usage import print_preemptions
 
@@ -67,9 +69,9 @@ def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> 
     utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", their stories in UTC"
     for title, findings in (
         (f"not allowed{utc}", audit.violations),
-        ("noted, and allowed if files were cut, or copied one after another", audit.noted),
-        ("jobs that were lost", audit.lost),
-        ("events that came twice, and may", audit.repeated),
+        ("allowed only if files were cut, or copied at different times", audit.noted),
+        ("lost jobs", audit.lost),
+        ("duplicate events (harmless)", audit.repeated),
     ):
         yield from _section(title, len(findings), (_finding(finding, zone) for finding in findings), limit)
     contradictions = (_contradiction(contradiction, zone) for contradiction in audit.contradictions)
@@ -81,7 +83,7 @@ def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> 
 def verdict(audit: Audit) -> str:
     """Return "sound", the number of faults, or that there was nothing to judge."""
     if audit.verdict == "nothing read":
-        return "nothing was read that could be judged: no verdict"
+        return "no verdict: the log has nothing to check"
     problem_texts = [
         counted(len(audit.violations), "violation") if audit.violations else "",
         "the seal is broken" if audit.seal else "",
@@ -95,15 +97,15 @@ def _read(audit: Audit, zone: tzinfo) -> Iterator[str]:
         lines = sum(lines for _, _, lines in audit.sources)
         records_text = f"imported: {counted(len(audit.sources), 'file')} with {counted(lines, 'line')}"
     else:
-        records_text = f"a pool of Poolbook's own: {counted(audit.events, 'event')}"
-    yield f"  {records_text}, judged by the dialect {audit.dialect or '(none)'}"
+        records_text = f"a Poolbook pool: {counted(audit.events, 'event')}"
+    yield f"  {records_text}, checked by the rules of the dialect {audit.dialect or '(none)'}"
     if audit.began:
-        yield f"  of the time from {instant(audit.began, zone)} to {instant(audit.ended, zone)}"
+        yield f"  from {instant(audit.began, zone)} to {instant(audit.ended, zone)}"
     jobs = sum(audit.jobs.values())
     job_counts = ", ".join(f"{count:,} {status}" for status, count in audit.jobs.items() if count)
     yield f"  {counted(jobs, 'job')}{': ' if job_counts else ''}{job_counts}"
     if audit.imported and not audit.judged:
-        yield "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders"
+        yield "  to read a pool's records, name its LOG and SPOOL folders: `poolbook import FOLDER -log FILE`"
 
 
 def _seal(audit: Audit) -> Iterator[str]:
@@ -112,9 +114,9 @@ def _seal(audit: Audit) -> Iterator[str]:
         for position, text in audit.seal:
             yield f"    {'as a whole' if position is None else f'at {position}'}: {text}"
     elif audit.seal_checked:
-        yield f"  the seal holds: {audit.events:,} events are as they were appended, and none is missing"
+        yield f"  the seal holds: {counted(audit.events, 'event')}, unaltered and complete"
     else:
-        yield "  the seal was not looked at"
+        yield "  the seal was not checked"
 
 
 def _transitions(audit: Audit) -> Iterator[str]:
@@ -136,9 +138,9 @@ def _transitions(audit: Audit) -> Iterator[str]:
     if untaken_rows:
         yield f"    never: {', '.join(_ranges(untaken_rows))}"
     letters = ", ".join(f"{letter} {count:,}" for letter, count in sorted(audit.letters.items()) if count)
-    yield f"    from state to state: {letters or 'none'}"
+    yield f"    between states: {letters or 'none'}"
     if audit.beyond:
-        yield "  of these only the dialect allows (* without a number in any manual):"
+        yield "  of these, only the dialect allows (* has no number in any manual):"
     for number, count in sorted(audit.beyond.items(), key=lambda item: _order(item[0])):
         row = rows.get(number)
         marker = "*" if number in audit.undocumented else ""
@@ -170,7 +172,7 @@ def _section(title: str, count: int, items: Iterable[list[str]], limit: int | No
     yield f"{title} ({count:,}):"
     for number, lines in enumerate(items):
         if number == limit:
-            yield f"  ... and {count - number:,} more: -all prints them"
+            yield f"  ... and {count - number:,} more (use -all)"
             return
         yield from (f"  {line}" for line in lines)
 
@@ -191,7 +193,7 @@ def _contradiction(contradiction: Contradiction, zone: tzinfo) -> list[str]:
     lines = [f"{instant(contradiction.at, zone)}  {text}"]
     for source_value in contradiction.stated:
         kind = KINDS[source_value.kind].name if source_value.kind in KINDS else source_value.kind
-        lines.append(f"    {source_value.value}, says {kind}  [{_where(source_value.file, source_value.line)}]")
+        lines.append(f"    {source_value.value} in {kind}  [{_where(source_value.file, source_value.line)}]")
     return lines
 
 
@@ -201,20 +203,20 @@ def _where(file: str, line: int) -> str:
 
 def _unread(audit: Audit, zone: tzinfo, limit: int | None) -> Iterator[str]:
     refused_records = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in audit.quarantined)
-    yield from _section("records that could not be read", len(audit.quarantined), refused_records, limit)
+    yield from _section("unreadable records", len(audit.quarantined), refused_records, limit)
 
     def span(since: int, until: int) -> str:
         times = [instant(at, zone) if at else "?" for at in (since, until)]
         return f"from {times[0]} to {times[1]}"
 
     gaps = ([f"[{_where(g.file, g.line)}]  {g.words}, {span(g.since, g.until)}"] for g in audit.gaps)
-    yield from _section("gaps: records are missing, and nothing is judged across them", len(audit.gaps), gaps, limit)
+    yield from _section("gaps: records are missing, and nothing is checked across them", len(audit.gaps), gaps, limit)
     total = sum(max(0, gap.until - gap.since) for gap in audit.unaccounted if gap.since and gap.until)
     unknown = ([f"{gap.slot}  {span(gap.since, gap.until)}: {gap.words}"] for gap in audit.unaccounted)
-    title = f"slot time that is not accounted for, {interval(total)} in all"
+    title = f"slot time without records, {interval(total)} in total"
     yield from _section(title, len(audit.unaccounted), unknown, limit)
-    torn_files = ([f"{file}: {counted(size, 'byte')} of it"] for file, size in audit.torn)
-    yield from _section("files that end within a record", len(audit.torn), torn_files, limit)
+    torn_files = ([f"{file}: the last {counted(size, 'byte')}"] for file, size in audit.torn)
+    yield from _section("files that end in the middle of a record", len(audit.torn), torn_files, limit)
 
 
 # For programs

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 IMPORT = command_table("import")
 FOLLOW = command_table("follow")
-_SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing was read that could be judged"}
+_SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing to check yet"}
 SHOWN = 10
 """Refused records that are shown; the audit shows the rest."""
 _TOLD_EVERY = 5.0
@@ -85,7 +85,7 @@ def _number(arguments: Arguments, name: str) -> float | None:
     except ValueError:
         number = -1.0
     if not 0 <= number < math.inf:
-        raise UsageError(f"poolbook follow: -{name} is a number of seconds, not {option.values[0]!r}")
+        raise UsageError(f"poolbook follow: -{name} takes a number of seconds, not {option.values[0]!r}")
     return number
 
 
@@ -147,21 +147,21 @@ def _tell(url: str, result: ImportResult) -> None:
             files = f"{counted(counts.files, 'file')}{new}"
             print(f"  {KINDS[kind].name:<{width}}  {files}: {counted(counts.lines, 'line')}{refused_text}")
     if result.zone not in ("", local_zone()):
-        print(f"  local times are read as {result.zone}")
+        print(f"  local times are in {result.zone}")
     if result.copies:
-        print(f"  {counted(len(result.copies), 'file')} repeat what others hold, and were not read twice")
+        print(f"  {counted(len(result.copies), 'file')} repeat other files, and were not read again")
     if result.skipped:
-        print(f"  {counted(len(result.skipped), 'other file')}: nothing is read from these")
+        print(f"  {counted(len(result.skipped), 'other file')}: not recognized, not read")
     if result.refused:
-        print("\nNot readable, and kept apart (`poolbook audit` lists all of them):")
+        print("\nUnreadable records (`poolbook audit` lists all):")
         for event in result.refused[:SHOWN]:
             where = f"{result.paths.get(event.source, '')}:{event.line}"
             print(f"  {where}: {event.words}{': ' if event.text else ''}{shortened(event.text, 80)}")
     if not result.counts:
         kinds = ", ".join(kind.name for kind in KINDS.values())
         print(
-            "  It contains no HTCondor files: name the LOG and SPOOL folders (`condor_config_val LOG SPOOL`)."
-            f"\n  These kinds are read, recognized by their content: {kinds}."
+            "  There are no HTCondor files: name the LOG and SPOOL folders (`condor_config_val LOG SPOOL`)."
+            f"\n  Poolbook recognizes these files by their content: {kinds}."
         )
     else:
         print(f"\nNext: poolbook audit {safe_url(url)}")

@@ -99,18 +99,18 @@ def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[s
     if not results.status:  # it was refused
         return []
     return calls or [
-        (f"why -verbose {int(cluster)}.{min(results.status)}", "the first of them: its whole life"),
-        (f"log {int(cluster)}", "what happened"),
+        (f"why -verbose {int(cluster)}.{min(results.status)}", "the history of the first"),
+        (f"log {int(cluster)}", "all events"),
     ]
 
 
-_FIRST = {"failed": "failed: its whole life", "held": "is held: its whole life", "idle": "waits: its whole life"}
+_FIRST = {"failed": "failed: its history", "held": "is held: its history", "idle": "is idle: its history"}
 
 
 def log(argv: Sequence[str]) -> int:
     arguments = parse(LOG_COMMAND, argv)
     if len(arguments.words) > 1:
-        raise UsageError("poolbook log: one stream at a time")
+        raise UsageError("poolbook log: name only one job, cluster, slot or stream")
     from ..runtime.queries import Queries
 
     zone = here()
@@ -145,7 +145,7 @@ def verify(argv: Sequence[str]) -> int:
 
     def tell(position: int, taken_rows: int, last: int) -> None:
         if progress.due():
-            progress.tell(f"{taken_rows} cycles taken again, up to event {position} of {last}")
+            progress.tell(f"{taken_rows} cycles repeated, up to event {position} of {last}")
 
     verification = Queries(url).verify(arguments.has("decisions"), tell)
     progress.end()
@@ -158,7 +158,7 @@ def verify(argv: Sequence[str]) -> int:
         for line in _on_decisions(verification.decisions) if verification.decisions is not None else ():
             print(line)
         if verification.imported:
-            print("  it was imported from a real pool's records; `poolbook audit` judges their content")
+            print("  its events were imported from an HTCondor pool; `poolbook audit` checks them")
     return 0 if verification.sound else 1
 
 
@@ -171,21 +171,21 @@ def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
 
     polls = f", and {counted(recheck.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
     verb = "was" if recheck.taken == 1 and not recheck.polls else "were"
-    repeated_text = f"{counted(recheck.taken, 'negotiation cycle')}{polls if recheck.polls else ''} {verb} taken again"
+    repeated_text = f"{counted(recheck.taken, 'negotiation cycle')}{polls if recheck.polls else ''} {verb} repeated"
     if not recheck.differing:
-        yield f"  {repeated_text}{', and decided the same' if recheck.taken + recheck.polls else ''}"
+        yield f"  {repeated_text}{', with the same results' if recheck.taken + recheck.polls else ''}"
     else:
-        verb_end = "comes" if recheck.differing == 1 else "come"
-        yield f"\n{repeated_text}: {recheck.differing} {verb_end} out otherwise than the log has it:"
+        verb_end = "differs" if recheck.differing == 1 else "differ"
+        yield f"\n{repeated_text}: {recheck.differing} {verb_end} from the log:"
     for difference in recheck.differences:
         where = f"at {difference.position}, {instant(difference.at, here())}"
         yield f"  {where}: {difference.what} is {difference.logged} in the log, and {difference.again} now"
     if recheck.differing > len(recheck.differences):
         yield f"  and {recheck.differing - len(recheck.differences)} more"
     if recheck.others:
-        yield f"  {counted(recheck.others, 'cycle')} of a version that decided by other rules cannot be taken again"
+        yield f"  {counted(recheck.others, 'cycle')} cannot be repeated: a version with other rules decided them"
     if recheck.stopped:
-        yield f"  the rest was not taken again: {recheck.stopped}"
+        yield f"  the rest was not repeated: {recheck.stopped}"
 
 
 def _verdict_json(url: str, verification: Verification) -> dict[str, object]:
@@ -217,7 +217,7 @@ def _verdict(url: str, verification: Verification) -> None:
             where = f"at {problem.position}" if problem.position is not None else "as a whole"
             print(f"  {where}: {problem.text}")
     else:
-        print(f"  the seal holds: {verdict.events} events are as they were appended, and none is missing")
+        print(f"  the seal holds: {counted(verdict.events, 'event')}, unaltered and complete")
     if verdict.violations:
         print(f"\n{len(verdict.violations)} events were not allowed (dialect {verdict.dialect}):")
         for violation in verdict.violations[:20]:
@@ -226,7 +226,7 @@ def _verdict(url: str, verification: Verification) -> None:
                 print(f"      {line}")
     elif verdict.events and verdict.dialect:
         row_counts = ", ".join(f"{number}: {count}" for number, count in verdict.slots.items() if count)
-        print(f"  every one of {move_count} transitions is a row of the tables of the dialect {verdict.dialect}")
+        print(f"  all {move_count} transitions are allowed by the dialect {verdict.dialect}")
         print(f"  slot transitions by number: {row_counts or 'none'}")
 
 

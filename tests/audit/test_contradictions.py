@@ -113,8 +113,8 @@ def test_one_lie_among_all_files_is_one_contradiction_with_all_that_contradict_i
         "queue": "code 0",
         "job_ads": "code 0",
     }
-    assert found.words.endswith("; code 1, says the job history")
-    assert "code 0, says alice-job.log and the pool-wide EventLog and" in found.words
+    assert found.words.endswith("; code 1 in the job history")
+    assert "code 0 in alice-job.log and the pool-wide EventLog and" in found.words
 
 
 # -- What is no contradiction ------------------------------------------------------------------------------------------

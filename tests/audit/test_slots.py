@@ -138,7 +138,7 @@ def test_a_rotated_log_with_a_startd_that_was_killed_and_parts_that_are_lost_bre
     assert audit.violations == []
     assert sum(audit.transitions.values()) == transitions
     assert audit.beyond == alone
-    killed = {time.slot for time in audit.unaccounted if time.words == "the startd ended without a word"}
+    killed = {time.slot for time in audit.unaccounted if time.words == "the startd ended without logging it"}
     assert killed
 
 
@@ -228,7 +228,7 @@ def test_a_finding_has_its_file_its_line_and_what_was_told_of_the_slot_before() 
     assert found == AuditFinding(
         SLOT,
         "chain",
-        "it was in Claimed/Busy, and goes on from Claimed/Idle: a line was taken out or changed",
+        "it was in Claimed/Busy, but this starts from Claimed/Idle: a line was removed or changed",
         (NOON + 8) * S,
         "StartLog.1",
         9,
@@ -345,7 +345,7 @@ def test_a_startd_that_was_killed_leaves_time_that_nobody_accounts_for_and_no_fa
     audit = audited(log(*RUNNING, "", "", *BEGUN))
     assert audit.violations == []
     assert audit.unaccounted == [
-        UnaccountedTime(SLOT, (NOON + 7) * S, (NOON + 10) * S, "the startd ended without a word"),
+        UnaccountedTime(SLOT, (NOON + 7) * S, (NOON + 10) * S, "the startd ended without logging it"),
     ]
 
 

@@ -166,7 +166,7 @@ def test_only_imported_records_get_a_verdict(
     url = str(folder.path / "audit.db")
     assert main(["import", str(folder.path / "records"), "-log", url]) == code
     output = capsys.readouterr().out
-    assert ("These kinds are read, recognized by their content: StartLog, " in output) == (code == 1)
+    assert ("Poolbook recognizes these files by their content: StartLog, " in output) == (code == 1)
     assert main(["import", str(folder.path / "records"), "-log", url, "-json"]) == code
     assert main(["follow", str(folder.path / "records"), "-log", url, "-seconds", "0"]) == (verdict != "sound")
     capsys.readouterr()
@@ -179,7 +179,7 @@ def test_a_pools_own_log_without_jobs_is_judged(tmp_path: Path, capsys: pytest.C
     open_pool_log(url, create=True).close()
     assert main(["audit", url]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(f"{url}: sound\n  a pool of Poolbook's own: 1 event, judged by the dialect manual\n")
+    assert output.startswith(f"{url}: sound\n  a Poolbook pool: 1 event, checked by the rules of the dialect manual\n")
     assert "\n  0 jobs\n" in output
 
 
@@ -217,26 +217,26 @@ def everything() -> Audit:
 # What an audit found -> a line of its report.
 LINES = (
     "audit.db: 25 violations, 1 contradiction",
-    "  imported: 2 files with 901 lines, judged by the dialect htcondor-25",
-    "  of the time from 2026-11-20 22:36:40 to 2026-11-20 22:37:40",
+    "  imported: 2 files with 901 lines, checked by the rules of the dialect htcondor-25",
+    "  from 2026-11-20 22:36:40 to 2026-11-20 22:37:40",
     "  2 jobs: 1 completed, 1 running",
-    "  the seal holds: 99 events are as they were appended, and none is missing",
+    "  the seal holds: 99 events, unaltered and complete",
     "not allowed (25):",
     "  2026-11-20 22:36:40  slot1@node: no row leads there (1) (row)  [StartLog:1]",
     "      22:36:41  where it went  [StartLog:4]",
-    "  ... and 5 more: -all prints them",
+    "  ... and 5 more (use -all)",
     "  2026-11-20 22:36:40  1.0, run 1: two exit codes (exit)",
-    "      code 0, says the job history  [history:7]",
-    "      code 1, says a user's job event log  [job.log:3]",
+    "      code 0 in the job history  [history:7]",
+    "      code 1 in a user's job event log  [job.log:3]",
     "  [StartLog:40]  no time: ???",
     "  [SchedLog:50]  trimmed, from 2026-11-20 22:36:40 to ?",
-    "slot time that is not accounted for, 30 s in all (1):",
-    "  EventLog: 17 bytes of it",
+    "slot time without records, 30 s in total (1):",
+    "  EventLog: the last 17 bytes",
     "\nslot transitions: 5",
     "      1 A         3  Owner/Idle -> Unclaimed/Idle",
     "    12a           2  Claimed/Cleaning -> Claimed/Idle",
     "    never: 2-4, 11",
-    "    from state to state: A 3",
+    "    between states: A 3",
     "    12a          2  The starter is gone; the claim stays.",
 )
 
@@ -253,11 +253,11 @@ def test_the_report_starts_with_the_verdict_and_contains_every_finding() -> None
 def test_if_nothing_was_read_there_is_no_verdict() -> None:
     lines = list(report("audit.db", Audit("htcondor-25", True), UTC))
     assert lines == [
-        "audit.db: nothing was read that could be judged: no verdict",
-        "  imported: 0 files with 0 lines, judged by the dialect htcondor-25",
+        "audit.db: no verdict: the log has nothing to check",
+        "  imported: 0 files with 0 lines, checked by the rules of the dialect htcondor-25",
         "  0 jobs",
-        "  `poolbook import FOLDER -log FILE` reads a pool's records: name its LOG and SPOOL folders",
-        "  the seal was not looked at",
+        "  to read a pool's records, name its LOG and SPOOL folders: `poolbook import FOLDER -log FILE`",
+        "  the seal was not checked",
         "\nslot transitions: none",
     ]
 
@@ -310,7 +310,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "why": (("-verbose", "1.0"), 0, "alice removed job 1.0 (condor_rm). [job.log:3]"),
     "log": (("1",), 0, "[job.log:3]"),
     "audit": ((), 0, "imported: 2 files with 14 lines"),
-    "verify": ((), 0, "`poolbook audit` judges their content"),
+    "verify": ((), 0, "`poolbook audit` checks them"),
     "views": ((), 0, "were rebuilt, up to event 8"),
     "doctor": ((), 0, "8 events, imported records"),
 }

@@ -69,7 +69,7 @@ def test_unreadable_lines_are_shown_with_their_place(folder: Folder) -> None:
         (("import", "nowhere"), 1, "there is no nowhere"),
         (("import", "pool", "-zone", "Atlantis"), 2, "unknown time zone 'Atlantis'"),
         (("import", "pool", "-time-format", "%Q"), 2, "%Q"),
-        (("follow", "pool", "-interval", "soon"), 2, "-interval is a number of seconds, not 'soon'"),
+        (("follow", "pool", "-interval", "soon"), 2, "-interval takes a number of seconds, not 'soon'"),
     ],
 )
 def test_wrong_usage_is_explained(folder: Folder, arguments: tuple[str, ...], code: int, answer: str) -> None:
@@ -78,7 +78,7 @@ def test_wrong_usage_is_explained(folder: Folder, arguments: tuple[str, ...], co
 
 def test_a_folder_without_htcondor_files_is_refused_and_reported(folder: Folder) -> None:
     (folder.path / "empty").mkdir()
-    assert "It contains no HTCondor files" in folder.call("import", "empty", "-log", "audit.db", code=1)
+    assert "There are no HTCondor files" in folder.call("import", "empty", "-log", "audit.db", code=1)
 
 
 def test_an_import_into_a_pools_own_log_is_refused(folder: Folder) -> None:
@@ -117,7 +117,7 @@ def test_follow_can_be_stopped_before_anything_was_read(
 
     monkeypatch.setattr(ImportSession, "rounds", ended)
     assert main(["follow", str(folder.path / "pool"), "-log", str(folder.path / "audit.db")]) == 1
-    assert "audit.db: nothing was read that could be judged" in capsys.readouterr().out
+    assert "audit.db: nothing to check yet" in capsys.readouterr().out
 
 
 def test_a_violation_is_reported_while_the_pool_is_followed(folder: Folder) -> None:

@@ -301,7 +301,7 @@ def test_the_command_reports_that_all_cycles_gave_the_same_result(
     story: list[e.Event], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["verify", "-decisions", "-log", write_log(tmp_path, story)]) == 0
-    assert "negotiation cycles were taken again, and decided the same" in capsys.readouterr().out
+    assert "negotiation cycles were repeated, with the same results" in capsys.readouterr().out
 
 
 def test_the_command_detects_what_the_seal_and_the_tables_cannot(
@@ -314,7 +314,7 @@ def test_the_command_detects_what_the_seal_and_the_tables_cannot(
     assert main(["verify", "-decisions", "-log", url]) == 1
     output = capsys.readouterr().out
     assert "NOT SOUND" in output
-    assert "1 comes out otherwise than the log has it" in output
+    assert "1 differs from the log" in output
     assert "reason 1, of job 2.2, taken is 3 in the log, and 0 now" in output
     assert main(["verify", "-decisions", "-json", "-log", url]) == 1
     assert '"differing": 1' in capsys.readouterr().out

@@ -58,7 +58,7 @@ def _facts() -> Iterator[tuple[str, Fact]]:
 
 
 FACTS: Final = dict(_facts())
-NUMBERED: Final = {"hold": "the hold number", "wall_runs": "of these"}
+NUMBERED: Final = {"hold": "hold number", "wall_runs": "number of shadows:"}
 """The facts of which a job has several, and how their number is printed."""
 COUNTED_BY_SHADOWS: Final = frozenset({"starts", "stopped", "wall", "wall_runs", "run_wall"})
 """The facts on which the records of a job disagree whose shadow lost its starter for a while, or was replaced: the

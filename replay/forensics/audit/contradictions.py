@@ -372,7 +372,7 @@ class FactAuditor:
             names = sources_by_value.setdefault(value_and_sources.value, [])
             if name not in names:
                 names.append(name)
-        claims_text = "; ".join(f"{value}, says {' and '.join(names)}" for value, names in sources_by_value.items())
+        claims_text = "; ".join(f"{value} in {' and '.join(names)}" for value, names in sources_by_value.items())
         number_text = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
         text = f"{FACTS[first.fact].words}{number_text}: {claims_text}"
         self.audit.contradictions.append(Contradiction(subject, first.fact, text, first.at, run, values))

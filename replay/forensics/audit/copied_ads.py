@@ -85,7 +85,7 @@ class CopiedAds:
             if any(_same(value, text) for text in known_values):
                 self.alike[name] += 1
             elif name in SUBMITTED or _kept(record, copy, [queue.at for queue, _ in ads_of_same_job]):
-                self._differs(job, name, record, value, ads_of_same_job[-1][0], "never was so", name)
+                self._differs(job, name, record, value, ads_of_same_job[-1][0], "never had this value", name)
 
     def _differs(
         self,
@@ -99,7 +99,7 @@ class CopiedAds:
     ) -> None:
         places = [f"{record.source}:{record.line}" for record in (queue, ad_record)]
         file = KINDS[LETTERS[ad_record.letter]].name
-        text = f"{name} is {value} in {file}, and {queue_value} in job_queue.log: one of them was changed"
+        text = f"{name} is {value} in {file}, but {queue_value} in job_queue.log: one of them was changed"
         story = [(queue.at, places[0], f"{name} {queue_value}"), (ad_record.at, places[1], f"{name} = {value}")]
         self._keys.setdefault((name, places[1]), key)
         self.differing.setdefault((name, places[1]), finding(self.sources, "{}.{}".format(*job), "copied", text, story))

@@ -44,7 +44,7 @@ class DoubtAuditor:
     def _aside(self, event: e.DaemonReported, source: int) -> None:
         seconds, text = event.facts["seconds"], event.facts["text"]
         offset_text = f"{seconds.removeprefix('-')} s {'before' if seconds.startswith('-') else 'after'}"
-        message = f"its time was changed: it lies {offset_text} the lines above and below it: {text}"
+        message = f"its time was changed: it is {offset_text} the lines above and below it: {text}"
         name = self.sources.path(source).rpartition("/")[2]
         self.audit.violations.append(self._finding(event, name, "aside", message))
 
@@ -59,14 +59,16 @@ class DoubtAuditor:
                 if above:
                     self.audit.violations.append(self._finding(event, above, "displaced", text))
                 elif abs(shift) < ONE_AD:
-                    self.audit.noted.append(self._finding(event, job, "displaced", f"{text}, unless its head was cut"))
+                    self.audit.noted.append(
+                        self._finding(event, job, "displaced", f"{text}, unless the file's beginning was cut")
+                    )
 
 
 def _displaced(shift: int, job: str, above: str) -> str:
     position_text = f"between the ads of jobs {above} and {job}" if above else f"above the ad of job {job}"
     if shift >= LEAST_AD:
-        return f"{shift} bytes that were written {position_text} are missing: an ad was taken out"
+        return f"{shift} bytes {position_text} are missing: an ad was removed"
     if shift <= -LEAST_AD:
-        return f"{-shift} bytes more than were written stand {position_text}: an ad was put in"
+        return f"there are {-shift} extra bytes {position_text}: an ad was inserted"
     comparative = "shorter" if shift > 0 else "longer"
-    return f"what stands {position_text} is {abs(shift)} bytes {comparative} than it was written: a value was changed"
+    return f"the text {position_text} is {abs(shift)} bytes {comparative} than it was written: a value was changed"

@@ -75,9 +75,9 @@ def _ended(scratch: ScratchDatabase, letter: str, chain: int, source: int, line:
 
 
 _ENDS: Final = {
-    "P": ("run_twice", "the end of its run is told", "a run of {} ended {} times"),
-    "S": ("run_twice", "the end of its run is told", "a run of {} ended {} times"),
-    "Q": ("gone_twice", "its ad is destroyed", "the ad of {} was destroyed {} times"),
+    "P": ("run_twice", "the end of its run", "a run of {} ended {} times"),
+    "S": ("run_twice", "the end of its run", "a run of {} ended {} times"),
+    "Q": ("gone_twice", "its ad was destroyed", "the ad of {} was destroyed {} times"),
 }
 
 
@@ -99,9 +99,9 @@ def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterato
         for run in runs:
             if run[2] != latest[2] and run[0] < latest[1] - _SLACK[letter]:
                 story = [
-                    (begin, f"{source}:{line}", f"job {job} begins, and is there until {instant(until, zone)}")
+                    (begin, f"{source}:{line}", f"job {job} starts, and ends at {instant(until, zone)}")
                     for begin, until, job, source, line in (latest, run)
                 ]
-                text = f"jobs {latest[2]} and {run[2]} at one time"
+                text = f"jobs {latest[2]} and {run[2]} ran at the same time"
                 yield finding(sources, claim, "claim_twice", text, story, zone=zone)
             latest = max(latest, run, key=lambda r: r[1])

@@ -211,7 +211,7 @@ class EventLogAuditor:
             return
         above = _last_told(history)
         if event.at < above - ASIDE and not history.free and event.number:
-            words = f"it lies {_seconds(above - event.at)} before the job's entry above it, and the next one does not"
+            words = f"it is {_seconds(above - event.at)} earlier than the job's entry above it, but the next one is not"
             history.aside = above, self._finding(history, event, "backwards", words)
             log.aside = history
 
@@ -227,14 +227,14 @@ class EventLogAuditor:
         host = facts(0, event.text).get("host", "")
         if history is not None and history.epoch == log.epoch and history.submitted:
             if history.submitted == event.at:
-                self._found(log, self.audit.repeated, history, event, "repeated", "it was submitted already")
+                self._found(log, self.audit.repeated, history, event, "repeated", "it was already submitted")
                 return history
             if history.condition not in OVER and history.host and host and history.host != host:
                 history.free = True  # two access points, one file
                 return history
         if history is not None:
             if history.epoch == log.epoch and not history.free and history.condition in ON_A_SLOT | {"Disconnected"}:
-                text = "its number was given to another job, and nothing says that it had ended"
+                text = "its id was given to another job, but no record shows that it had ended"
                 self._found(log, self.audit.lost, history, event, "lost", text)
             log.became.append((job, history.submitted, _last_told(history), history.condition))
             if log.slots.get(history.slot) == job:
@@ -255,7 +255,7 @@ class EventLogAuditor:
             effect.rules == ("not_held",) and history.last[0] in RUN_ENDS and event.at - history.last[1] <= MINUTE
         )
         if entry_key == history.last and number not in (5, 9):
-            self._found(log, self.audit.repeated, history, event, "repeated", "the same entry stands there again")
+            self._found(log, self.audit.repeated, history, event, "repeated", "the same entry is in the log again")
             return
         if effect.rules == ("not_running",) and history.last[0] in RUN_ENDS and event.at - history.last[1] <= MINUTE:
             # The starter reported it as the run ended, and the shadow logs it before it exits.
@@ -270,7 +270,7 @@ class EventLogAuditor:
         elif effect.rules:
             self._found(log, self.audit.violations, history, event, effect.rules[0], _words(number, before))
         elif number == 5 and history.conditions <= NOT_BEGUN and "TimeExecute" in event.text:
-            text = "it ended after it had run, and no entry says that it began"
+            text = "it ended after a run, but no entry shows its start"
             self._found(log, self.audit.violations, history, event, "unbegun", text)
         history.conditions = effect.conditions
         history.condition = TARGETS[number] if TARGETS[number] in effect.conditions else min(effect.conditions)
@@ -318,8 +318,8 @@ class EventLogAuditor:
         (file, line), (other_file, other_line) = self.sources.place(stimulus), self.sources.place(history.begun)
         name, other = _name(history.job), _name(other_job)
         text = (
-            f"job {name}, which began there by {other_file}:{other_line} and ended {_seconds(event.at - at)} after "
-            f"that, and job {other}, which began by {file}:{line}, are told to have been on it at once"
+            f"jobs {name} and {other} ran on it at the same time: {name} started at {other_file}:{other_line} "
+            f"and ended {_seconds(event.at - at)} after {other} started at {file}:{line}"
         )
         story = [*_story(history), (at, stimulus, f"{other}: {words_of(1)}")]
         slot_twice_finding = finding(self.sources, history.slot, "slot_twice", text, story)
@@ -354,9 +354,9 @@ class EventLogAuditor:
                 spans.append(LogCoverage(number, log.first, log.last, hosts))
         for lost_job, end, at, absent_records in find_lost_ends(logged_jobs, spans, self._ads):
             place_text = "{}:{}".format(*self.sources.place(end))
-            text = f"it ended, says {place_text}, and this log, which goes on, does not tell of it"
+            text = f"it ended ({place_text}), but this log, which continues, does not show it"
             if absent_records:
-                text = f"it ended, and {self.sources.path(absent_records)}, which covers its time, tells nothing of it"
+                text = f"it ended, but {self.sources.path(absent_records)}, which covers that time, does not show it"
             log = self._chains[lost_job.chain]
             story = [*_story(log.lives[lost_job.job]), (at, end, "its end")]
             self.audit.lost.append(finding(self.sources, _name(lost_job.job), "lost", text, story, event_index=-2))
@@ -367,12 +367,12 @@ class EventLogAuditor:
         text, searched_since = "", 0
         if history.condition in ON_A_SLOT and history.rival is not None:
             text, searched_since = (
-                "its slot was given to another job, and nothing says that it had ended",
+                "its slot was given to another job, but no record shows that it had ended",
                 history.rival[1],
             )
         elif history.condition == "Disconnected":
             text, searched_since = (
-                "its shadow lost the connection to it, and nothing says what became of it",
+                "its shadow lost the connection to it, and no record shows what happened then",
                 _last_told(history),
             )
         if text and log.last - searched_since > LEASE:
@@ -426,7 +426,7 @@ def _last_told(history: _JobHistory) -> int:
 
 
 def _words(number: int, before: str) -> str:
-    return f"{words_of(number)}, though it was {DESCRIPTIONS[before]}"
+    return f"{words_of(number)}, although it was {DESCRIPTIONS[before]}"
 
 
 ENDED_AGAIN: Final = _words(5, "Completed")

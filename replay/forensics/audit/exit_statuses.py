@@ -87,7 +87,9 @@ class ExitStatuses:
         def contradicted() -> AuditFinding:
             end, number = end_entries[-1], f"{int(end_entries[-1].what):03}"
             log = self.sources.path(end.source).rpartition("/")[2]
-            text = f"its shadow exited with status {status} ({rule.words}), but {log} tells its end by entry {number}"
+            text = (
+                f"its shadow exited with status {status} ({rule.words}), but {log} has entry {number} for the run's end"
+            )
             story = [
                 (end.at, f"{end.source}:{end.line}", f"the run's end: entry {number}"),
                 (record.at, f"{record.source}:{record.line}", f"status {status}"),
@@ -124,11 +126,11 @@ class BegunAndEnded:
         elif event.said == "ended":
             was_begun = self._begun.pop((chain, ""), None) is not None
             if was_begun or chain in self._known:
-                self._judge("cycle", was_begun, "negotiator", "a negotiation cycle ended that did not begin", event)
+                self._judge("cycle", was_begun, "negotiator", "a negotiation cycle ended that had not begun", event)
             self._known.add(chain)
 
     def _judge(self, kind: str, expected: bool, subject: str, text: str, event: e.Event) -> None:
-        text = f"{text}: a line was taken out or changed"
+        text = f"{text}: a line was removed or changed"
         record = event.at, event.stimulus, text
         self._misfits.judge(kind, expected, lambda: finding(self.sources, subject, "begun", text, [record]))
 

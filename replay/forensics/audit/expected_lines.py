@@ -28,11 +28,11 @@ _NEEDS: Final = {
 """Words that need others before them: of a job if there is one, of a starter's exit if a starter was signalled."""
 _CALLED: Final = {
     "requested": "an access point's request",
-    "accepted": "that the request was accepted",
+    "accepted": "the acceptance of the request",
     "owner": "the remote owner",
     "activated": "the claim's activation",
     "job": "the remote job's number",
-    "job_over": "the starter's final word",
+    "job_over": "the starter's final report",
     "starter_gone": "the end of the starter's process",
 }
 
@@ -67,7 +67,7 @@ class LineCensus:
 
 def _lacks(finding: Callable[[str], AuditFinding], text: str) -> AuditFinding:
     name = _CALLED.get(text, " or ".join(map(repr, text.split("|"))))
-    return finding(f"this startd tells of {name} before each other such transition: a line was taken out")
+    return finding(f"this startd logged {name} before every other such transition: a line was removed")
 
 
 # Lines that announce a transition, which follows at once

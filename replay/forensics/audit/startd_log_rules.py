@@ -28,7 +28,7 @@ BACKWARDS: Final = 86_400_000_000
 ASIDE: Final = 5_000_000
 """A single record further than this before the one above it, in microseconds, has a wrong time."""
 
-UNINITIAL_PAIR: Final = "it acts, but this startd did not tell of its beginning"
+UNINITIAL_PAIR: Final = "it has records, but this startd did not log its creation"
 LINGERS: Final = 60_000_000
 """How long a dynamic slot without a claim may stay, in microseconds, before its end counts as missing. No rule is
 broken: a startd may keep a slot whose resources are broken."""
@@ -111,7 +111,7 @@ class StartdLogAuditor:
             self._time(log, event)
             if log.over and isinstance(event, e.SlotEvent):
                 log.over = False
-                text = "the startd had ended, and no line says that another one began: it was taken out"
+                text = "the startd had ended, and no line shows that another one started: that line was removed"
                 self._accuse(log, log.slots.get(event.slot, _AuditedSlot()), event, "restart", text)
         rule(self, log, event)
 
@@ -141,7 +141,7 @@ class StartdLogAuditor:
         """Start again where a part continues only now."""
         if log.parts.goes_back(int(event.stimulus.partition(":")[0])):
             log.aside, log.above = None, (0, "")
-            self._dark(log, log.last, "a part of the log went on when the next one was read already")
+            self._dark(log, log.last, "a part of the log grew after the next part had been read")
 
     def _slot(self, log: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
         slot = log.slots.get(event.slot)
@@ -180,7 +180,7 @@ class StartdLogAuditor:
             return
         if event.at < log.last - BACKWARDS:
             slot = log.slots.get(getattr(event, "slot", ""), _AuditedSlot())
-            self._accuse(log, slot, event, "backwards", "times run backwards by more than a day")
+            self._accuse(log, slot, event, "backwards", "times go back by more than a day")
             log.last = event.at
         log.last = max(log.last, event.at)
         self._aside(log, event)
@@ -201,7 +201,7 @@ class StartdLogAuditor:
             log.aside, log.above = None, (event.at, place)
         elif event.at < above - ASIDE:
             slot = log.slots.get(event.slot, _AuditedSlot())
-            text = f"it lies {(above - event.at) / 1e6:g} s before the record above it, and the next one does not"
+            text = f"it is {(above - event.at) / 1e6:g} s earlier than the record above it, but the next one is not"
             log.aside = above, self._finding(slot, event, "backwards", text)
             log.above = event.at, place
         else:
@@ -221,7 +221,7 @@ class StartdLogAuditor:
         if event.said == "began":
             self._lingering(log, log.last)
             for name in sorted(log.slots):  # a startd that logged its end leaves none
-                self._unaccounted(name, log.last, event.at, "the startd ended without a word")
+                self._unaccounted(name, log.last, event.at, "the startd ended without logging it")
             self._end_of_dark(log, event.at)
             self._forget(log)
             log.begun, log.over = True, False
@@ -229,7 +229,7 @@ class StartdLogAuditor:
             if "status" in event.facts:  # else it broke off, perhaps between the announcement and the transition
                 for announcement in log.unfulfilled:
                     slot = log.slots.get(announcement.slot, _AuditedSlot())
-                    text = f"{announcement.facts['words']!r} was said of it, and no transition follows"
+                    text = f"the startd logged {announcement.facts['words']!r}, but no transition follows"
                     self._accuse(log, slot, announcement, "said", text)
             self._lingering(log, event.at)
             self._end_of_dark(log, event.at)
@@ -240,7 +240,7 @@ class StartdLogAuditor:
     def _lingering(self, log: _StartdLog, until: int) -> None:
         for name, slot in sorted(log.slots.items()):
             if slot.dynamic and slot.pair in _FREE and until - slot.since > LINGERS:
-                self._unaccounted(name, slot.since, until, "it has no claim, and its end is not told")
+                self._unaccounted(name, slot.since, until, "it has no claim, and no line shows its end")
 
     def _forget(self, log: _StartdLog) -> None:
         log.slots.clear()
@@ -273,7 +273,7 @@ class StartdLogAuditor:
     def on_born(self, log: _StartdLog, event: e.SlotCreated) -> None:
         old = log.slots.get(event.slot)
         if old is not None:
-            self._accuse(log, old, event, "birth", "it begins, but it has not ended before")
+            self._accuse(log, old, event, "birth", "it was created, but it already existed")
         elif not log.begun and event.slot in log.missing:
             self._unaccounted(event.slot, log.dark, event.at, log.why)
         log.missing.discard(event.slot)
@@ -293,11 +293,11 @@ class StartdLogAuditor:
         slot = log.slots.get(event.slot) or self._slot(log, event)
         self._steps[event.source, event.target] += 1
         if slot.pair and slot.pair != event.source:
-            text = f"it was in {slot.pair}, and goes on from {event.source}: a line was taken out or changed"
+            text = f"it was in {slot.pair}, but this starts from {event.source}: a line was removed or changed"
             self._accuse(log, slot, event, "chain", text)
             slot.said = None
         elif not event.row and not classify(HTCONDOR_25, event.source, event.target):
-            self._accuse(log, slot, event, "row", f"no rule leads from {event.source} to {event.target}")
+            self._accuse(log, slot, event, "row", f"no rule allows a transition from {event.source} to {event.target}")
         elif event.reason:
             self._compare(log, slot, event)
         self._occasion(log, slot, event)
@@ -324,25 +324,25 @@ class StartdLogAuditor:
         *earlier_reports, last = event.reason.split(" / ")
         target = announced_target(last, event.source)
         if target and not event.target.startswith(target):
-            text = f"{last!r} was said of it, which leads to {target.rstrip('/')}, not to {event.target}"
+            text = f"the startd logged {last!r}, which leads to {target.rstrip('/')}, not to {event.target}"
             self._accuse(log, slot, event, "said", text)
             return
         for report in (last, *earlier_reports):
             if elsewhere := announced_elsewhere(report, event.source, event.target):
-                text = f"{report!r} is said of it, which belongs to a transition {elsewhere}: the reason was changed"
+                text = (
+                    f"the startd logged {report!r}, which belongs to a transition {elsewhere}: the reason was changed"
+                )
                 self._accuse(log, slot, event, "said", text)
                 return
             if report.startswith(_EXITED) and "/" in report and report.removeprefix(_EXITED) != event.source:
-                text = (
-                    f"it was in {report.removeprefix(_EXITED)} when its starter ended, and goes on from {event.source}"
-                )
+                text = f"it was in {report.removeprefix(_EXITED)} when its starter ended, not in {event.source}"
                 self._accuse(log, slot, event, "said", text)
 
     def _exited(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotReported) -> None:
         status = event.facts.get("status", "")
         if not slot.final or not status.isdecimal() or status in _BREAKDOWNS:
             return
-        text = f"its starter had sent the final word on its job, and exited with {status}: all others with 0"
+        text = f"its starter had sent its final report, and exited with {status}; all others exited with 0"
         log.exits.judge("exit", status == "0", lambda: self._finding(slot, event, "status", text))
 
     def on_reported(self, log: _StartdLog, event: e.SlotReported) -> None:
@@ -362,14 +362,16 @@ class StartdLogAuditor:
         if event.said == "activated":
             if slot.pair not in ("", "Claimed/Idle"):
                 job_text = f" and has job {slot.job}" if slot.job else ""
-                self._accuse(
-                    log, slot, event, "activation", f"a job is started on it, but it is in {slot.pair}{job_text}"
-                )
+                self._accuse(log, slot, event, "activation", f"a job started on it, but it is in {slot.pair}{job_text}")
             slot.job = job
         elif event.said == "job_over":
             if job and slot.job and job != slot.job:
                 self._accuse(
-                    log, slot, event, "activation", f"the end of job {job} is told of it, but it has {slot.job}"
+                    log,
+                    slot,
+                    event,
+                    "activation",
+                    f"the startd logged the end of job {job}, but the slot has job {slot.job}",
                 )
             slot.job, slot.final = slot.job or job, True
         elif event.said == "starter_gone":

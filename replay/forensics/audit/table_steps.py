@@ -97,7 +97,7 @@ class TableSteps:
             if name == "RemoteUser" and key.startswith("Resource.") and len(event.operations) > 1:
                 slot, user = key.removeprefix("Resource.").partition("@<")[0], plain(text)
                 was_counted = (f"Customer.{user}", "ResourcesUsed") in written_values
-                message = f"it is given to {user}, but not counted for that user"
+                message = f"it was given to {user}, but not counted for that user"
                 self._judge("user", was_counted, slot, message, event.at, event.stimulus)
                 start_time = written_values.get((key, "StartTime"), "")
                 if start_time.isdecimal() and source in self._updated:
@@ -121,7 +121,7 @@ class TableSteps:
 
     def _update(self, source: str, at: int) -> None:
         for slot, slot_since, updated_at, stimulus, written in self._given.pop(source, ()):
-            text = f"it is in use since {slot_since}, but was given to its user between {updated_at} and {at}"
+            text = f"it has been in use since {slot_since}, but was given to its user between {updated_at} and {at}"
             self._judge("since", updated_at <= slot_since <= at, slot, text, written, stimulus)
         self._updated[source] = at
 
@@ -134,6 +134,6 @@ class TableSteps:
     def finish(self) -> Iterator[AuditFinding]:
         for submitter, step, before, after in self._odd:
             if not self.set_by_hand & {submitter, "*"}:
-                text = f"its usage is {step.amount:g} s, between {before:g} s and {after:g} s: it was changed"
+                text = f"its usage is {step.amount:g} s, but {before:g} s before and {after:g} s after: it was changed"
                 yield finding(self.sources, submitter, "usage_falls", text, [(step.at, step.stimulus, text)])
         yield from self._misfits.only()

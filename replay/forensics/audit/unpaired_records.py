@@ -62,7 +62,7 @@ PAIRS: Final = {
     "ended": PairRule("D", "P", "the end of a shadow's run", LINGERING, "D"),
     "ran": PairRule("D", "S", "the end of a run", LINGERING, "DL", (True, False)),
     "entry": PairRule("E", "U", "an entry", NEAR, "D"),
-    "left": PairRule("Q", "H", "that the job left the queue", ANY, "D", (True, False)),
+    "left": PairRule("Q", "H", "the job's departure from the queue", ANY, "D", (True, False)),
 }
 ENTRIES: Final = frozenset({0, 1, 4, 5, 9, 12, 13})
 """The entries that every job event log has."""
@@ -241,7 +241,9 @@ class UnpairedRecords:
                     self.alone.setdefault(("entry", records[0].chain, chain), []).append([*records_inside, *entries][0])
 
     def _not_worded(self, job: Job, match: JobRecord) -> AuditFinding:
-        text = "the negotiator tells of each other match in a line 'Matched ...', too: that of this one was taken out"
+        text = (
+            "the negotiator also logged a line 'Matched ...' for every other match: the line for this one was removed"
+        )
         record = (match.at, f"{match.source}:{match.line}", text)
         return finding(self.sources, "{}.{}".format(*job), "unpaired", text, [record])
 
@@ -283,19 +285,19 @@ class UnpairedRecords:
         rule, record = unpaired.rule, unpaired.record
         file, other_file = (KINDS[LETTERS[unpaired.letter]].name, self.sources.path(lacking_chain).rpartition("/")[2])
         label = f"{rule.what} {record.key}".rstrip()
-        story = [(record.at, record.stimulus, f"{label}, says {file}")]
+        story = [(record.at, record.stimulus, f"{label}, in {file}")]
         if unpaired.other is not None and unpaired.other.key != record.key:
-            text = f"{label}, says {file}; {unpaired.other.key}, says {other_file}: one of them was changed"
-            story.append((unpaired.other.at, unpaired.other.stimulus, f"{unpaired.other.key}, says {other_file}"))
+            text = f"{label} in {file}, but {unpaired.other.key} in {other_file}: one of them was changed"
+            story.append((unpaired.other.at, unpaired.other.stimulus, f"{unpaired.other.key}, in {other_file}"))
         elif unpaired.other is not None:
             gap = abs(unpaired.other.at - record.at) / SECOND
             order = "after" if record.at > unpaired.other.at else "before"
-            text = f"{label}: {file} has it {gap:g} s {order} {other_file}: the time of one was changed"
-            story.append((unpaired.other.at, unpaired.other.stimulus, f"the same, says {other_file}"))
+            text = f"{label} in {file} is {gap:g} s {order} that in {other_file}: the time of one of them was changed"
+            story.append((unpaired.other.at, unpaired.other.stimulus, f"the same, in {other_file}"))
         elif unpaired.again:
-            text = f"{label} stands in {file} once more than in {other_file}: it was put in here, or taken out there"
+            text = f"{label} is in {file} once more than in {other_file}: it was inserted here, or removed there"
         else:
-            text = f"{label} is told by {file}, and {other_file} lacks it: it was taken out there{exception}"
+            text = f"{label} is in {file}, but not in {other_file}: it was removed there{exception}"
         return finding(self.sources, "{}.{}".format(*unpaired.job), "unpaired", text, story, event_index=0)
 
 
