@@ -38,7 +38,7 @@ class NearMisses:
         self._indexes: dict[int, dict[str, list[str]]] = {}
 
     def suggested(self, word: str) -> str | None:
-        """Return the first name that a word is a near miss of; None where there is none."""
+        """Return the first name that a word is a near miss of; None if there is none."""
         if len(word) < self.LEAST_LETTERS - 1:  # KIL is KILL
             return None
         indexes = [self._index(length) for length in range(len(word) - 1, len(word) + 2)]

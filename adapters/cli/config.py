@@ -106,7 +106,7 @@ def _similar(settings: Configuration, name: str) -> str:
 def _entry(settings: Configuration, name: str, value: str) -> dict[str, object]:
     source = settings.source(name)
     return {
-        "name": settings.spelled(name),
+        "name": settings.original_name(name),
         "value": value,
         "raw": settings.raw(name),
         "default": settings.default(name),
@@ -124,13 +124,13 @@ def _reader(settings: Configuration, arguments: Arguments) -> Callable[[str], st
 def _with_source(settings: Configuration, name: str, value: str | None) -> Iterator[str]:
     """Yield a value, its source and its raw text as ``condor_config_val -verbose`` prints them."""
     if value:
-        yield from setting_lines(settings.spelled(name), value)
+        yield from setting_lines(settings.original_name(name), value)
     yield from source_lines(settings, name)
 
 
 def source_lines(settings: Configuration, name: str) -> Iterator[str]:
     """Yield where a setting comes from and its raw text, as ``condor_config_val -verbose`` prints them."""
-    raw_text, spelling = settings.raw(name) or "", settings.spelled(name)
+    raw_text, spelling = settings.raw(name) or "", settings.original_name(name)
     yield f" # at: {settings.source(name)}"
     if "\n" in raw_text:
         yield " # raw: "
@@ -284,7 +284,7 @@ def _tool_output(settings: Configuration, arguments: Arguments) -> int:
 
 def _make_true(settings: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
     """Write the history file, if its path or a folder above it was printed. Name other files that are not written."""
-    from ...domain.coverage.settings import subject
+    from ...domain.coverage.settings import describe_effect
     from ...domain.ports.log import LogError
     from ..runtime.history_file import begin
     from ..runtime.queries import Queries
@@ -299,7 +299,7 @@ def _make_true(settings: Configuration, arguments: Arguments, url: str, folder: 
     for name in sorted(names):
         value = settings.get(name) or ""
         if os.path.dirname(value).startswith(str(folder)) and folder.exists() and not os.path.exists(value):
-            print(f"condor_config_val: {name}: Poolbook writes no such file ({subject(name)})", file=sys.stderr)
+            print(f"condor_config_val: {name}: Poolbook writes no such file ({describe_effect(name)})", file=sys.stderr)
 
 
 def _sources(settings: Configuration) -> list[str]:
@@ -359,7 +359,7 @@ def _tool_dump(settings: Configuration, arguments: Arguments) -> int:
             continue
         for name in filter(pattern_regex.search, settings.all_names()):
             read_value = settings.default if arguments.has("default") else settings.get if is_expanded else settings.raw
-            print("\n".join(setting_lines(settings.spelled(name), read_value(name) or "")))
+            print("\n".join(setting_lines(settings.original_name(name), read_value(name) or "")))
             if is_verbose:
                 print(f" # at: {settings.source(name)}")
                 print(f" # raw: {settings.raw(name)}" if is_expanded else f" # expanded: {settings.get(name)}")
@@ -377,5 +377,5 @@ def _tool_summary(settings: Configuration) -> int:
         print(f"\n#\n# from {file}\n#")
         for name in settings.names():
             if settings.source(name).file == file:
-                print("\n".join(setting_lines(settings.spelled(name), settings.raw(name) or "")))
+                print("\n".join(setting_lines(settings.original_name(name), settings.raw(name) or "")))
     return 0

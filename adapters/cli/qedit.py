@@ -155,7 +155,7 @@ def _expression(text: str, message: str) -> str:
 def _of_file(option: GivenOption) -> dict[str, str]:
     """Return the attributes of an ad in a file."""
     from ...domain.classad import ClassAd, ClassAdSyntaxError
-    from ...domain.classad.old_form import text_of
+    from ...domain.classad.old_form import ad_text
 
     path = option.values[0]
     try:
@@ -175,7 +175,7 @@ def _of_file(option: GivenOption) -> dict[str, str]:
         ad = ClassAd()
     if not len(ad):
         raise EditError(f"Unable to read file of edits: {path}\n")
-    return {name: text_of(meaning) for name, meaning in ad.items()}
+    return {name: ad_text(meaning) for name, meaning in ad.items()}
 
 
 def qedit(argv: Sequence[str]) -> int:

@@ -99,10 +99,10 @@ def _check_users() -> None:
 
 def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
     """Refuse settings of a new log that Poolbook does not enforce."""
-    from ...domain.coverage.settings import unenforced
+    from ...domain.coverage.settings import restriction
 
     for name in settings:
-        problem = unenforced(name)
+        problem = restriction(name)
         if problem is not None and not arguments.has("ignore-unenforced"):
             raise UsageError(
                 f"-set {name}: Poolbook does not enforce {problem} yet, and would let in what they keep out. "

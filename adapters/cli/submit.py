@@ -135,9 +135,9 @@ def announced(arguments: Arguments, submitted: Submitted, file: str, is_verbose:
     if arguments.chosen("verbose", "terse") == "terse":
         return f"{cluster}.0 - {cluster}.{count - 1}\n"
     if is_verbose:
-        from ...domain.submit import dry_run
+        from ...domain.submit import dry_run as format_full_ads
 
-        ads = "" if submitted.factory else "".join(dry_run(submitted.parsed, verbose=True))
+        ads = "" if submitted.factory else "".join(format_full_ads(submitted.parsed, verbose=True))
         return f"{ads}\n" if file == STANDARD_INPUT else f"Submitting job(s){ads}\n\n"
     dots_text = "" if submitted.factory else "." * min(count, 20)  # a dot for each job that is sent
     return f"Submitting job(s){dots_text}\n{count} job(s) submitted to cluster {cluster}.\n"
@@ -259,7 +259,7 @@ _NO_FILE = (
 def dry_run(arguments: Arguments) -> int:
     """Print what would be submitted, and submit nothing: read the submit file as a submission does, and write the jobs'
     ads to the file that the option names."""
-    from ...domain.submit import dry_run as whole_ads
+    from ...domain.submit import dry_run as format_full_ads
 
     given_options = list(arguments.every("dry-run", "dump"))
     if len({option_given.name for option_given in given_options}) > 1:
@@ -271,18 +271,18 @@ def dry_run(arguments: Arguments) -> int:
         if option.name == "dump" or not Path(path).is_file():
             raise UsageError(_NO_FILE.format(path, option.spelling, path))
         # `submit --dry-run job.sub`: its value is the submit file, and the whole ads go to standard output.
-        arguments, path, form = arguments._replace(words=(path,)), STANDARD_INPUT, whole_ads
+        arguments, path, form = arguments._replace(words=(path,)), STANDARD_INPUT, format_full_ads
     parsed = _parsed(arguments)
     is_dry, terse = option.name == "dry-run", arguments.has("terse")
     if path == STANDARD_INPUT:
-        sys.stdout.writelines(_dumped(parsed, form, is_dry, terse, form is whole_ads))
+        sys.stdout.writelines(_dumped(parsed, form, is_dry, terse, form is format_full_ads))
         return 0
     announcement = _ids(parsed) if terse else HEADINGS[is_dry] + "." * min(parsed.count, 20) + _foot(parsed, is_dry)
     try:
         with open(path, "w") as file:
             file.writelines(form(parsed))
     except OSError as error:
-        print(announcement if form is whole_ads else "" if terse else HEADINGS[is_dry], end="", flush=True)
+        print(announcement if form is format_full_ads else "" if terse else HEADINGS[is_dry], end="", flush=True)
         text = "Failed to open file " + ("-dry-run output file" if is_dry else "to dump ClassAds into")
         message = f"\nERROR: {text} ({error.strerror})\n"
         raise UsageError(f"{option.spelling} {path}: {error.strerror}", tool_message=message) from None
@@ -316,10 +316,10 @@ def _dumped(submission: Submission, form: DumpForm, is_dry: bool, terse: bool, i
 
 
 def _dump_form(option: GivenOption) -> DumpForm:
-    from ...domain.submit import dry_run as whole_ads
-    from ...domain.submit.submission import sent_ads
+    from ...domain.submit import dry_run as format_full_ads
+    from ...domain.submit.submission import format_sent_ads
 
-    form = {"": sent_ads, "full": whole_ads}.get(option.qualifier or "")
+    form = {"": format_sent_ads, "full": format_full_ads}.get(option.qualifier or "")
     if form is None:
         text = f"unknown option {option.qualifier} for -dry-run:<opts>"
         raise UsageError(f"{text}; there is full", tool_message=f"{text}\n")

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ...domain.classad import ERROR, UNDEFINED, AbsTime, ClassAd, ListValue, RelTime, unparse
+from ...domain.classad.times import format_abstime, format_reltime
 from ...domain.classad.tree import AdExpression, Constant, Expression, ListExpression, Literal, TimeLiteral
-from ...domain.classad.unparse import abstime_text, in_order, reltime_text
+from ...domain.classad.unparse import sort_attributes
 
 _SIGNS = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _EMPTY = {True: '<b v="t"/>', False: '<b v="f"/>'}
@@ -32,7 +33,7 @@ def _text(value: str) -> str:
 
 def _of(expression: Expression, indent: int) -> str:
     if isinstance(expression, AdExpression):
-        return _ad(in_order(expression.cells.values()), indent)
+        return _ad(sort_attributes(expression.cells.values()), indent)
     if isinstance(expression, ListExpression):
         return "<l>" + "".join(_of(member, indent) for member in expression.members) + "</l>"
     if isinstance(expression, Literal | Constant):
@@ -54,9 +55,9 @@ def _value(value: Any, indent: int) -> str:
     if value is UNDEFINED or value is ERROR:
         return "<un/>" if value is UNDEFINED else "<er/>"
     if isinstance(value, AbsTime):
-        return f"<at>{abstime_text(value)}</at>"
+        return f"<at>{format_abstime(value)}</at>"
     if isinstance(value, RelTime):
-        return f"<rt>{reltime_text(value.seconds)}</rt>"
+        return f"<rt>{format_reltime(value.seconds)}</rt>"
     if isinstance(value, ListValue):
         return "<l>" + "".join(_of(member, indent) for member in value.expressions) + "</l>"
     return _ad([(name, value[name]) for name in sorted(value)], indent)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...domain.classad import Context
-from ...domain.coverage.settings import unenforced
+from ...domain.coverage.settings import restriction
 from ...domain.decide import Refusal
 from ...domain.events import Event
 from ...domain.ports import stimuli as s
@@ -420,7 +420,7 @@ def _open_virtual(
 
 def _check_enforced(settings: Mapping[str, object]) -> None:
     for name in settings:
-        if about := unenforced(name):
+        if about := restriction(name):
             raise Refusal(f"{name}: Poolbook does not enforce {about}; remove it, or pass ignore_unenforced=True")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...domain.config import Configuration, ConfigWarning
-from ...domain.coverage.attributes import ability
+from ...domain.coverage.attributes import is_missing_capability
 from ...domain.decide import Refusal
 from ...domain.decide.pool_configuration import followed
 from ...domain.events import Ad
@@ -20,7 +20,7 @@ from ...domain.startd.provisioning import reconfiguration
 from ...domain.state.accounting_groups import group_names
 from ...domain.state.negotiators import name_in_events, negotiator_named, negotiator_settings
 from ...domain.state.state import State
-from ...domain.submit.resources import amount
+from ...domain.submit.resources import parse_amount
 from ...domain.units import SECOND
 from ...replay.virtual_world import VirtualWorld
 from ..machine.detection import equipment_of, machine
@@ -51,7 +51,7 @@ class Configured:
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
         """Parse it as on a machine with these resources; without them, as on this machine."""
         names = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
-        detected = {names[name]: str(amount) for name, amount in (resources or {}).items() if name in names}
+        detected = {names[name]: str(parse_amount) for name, parse_amount in (resources or {}).items() if name in names}
         return self._load("STARTD", detected)
 
     def followed(self, warn: Callable[[str], None] = lambda words: None) -> Ad:
@@ -140,7 +140,7 @@ class Machines:
             raise ValueError(f"static = {static!r}: give a whole number of slots")
         if self._configured is not None and static:
             raise ValueError("the pool's configuration defines the slots: set NUM_SLOTS in it instead of static=")
-        for promised in filter(ability, attributes or ()):
+        for promised in filter(is_missing_capability, attributes or ()):
             warnings.warn(f"{promised}: slots would advertise what Poolbook cannot do yet", ConfigWarning, stacklevel=3)
         host, id = name or host_name(), self._engine.id("machine")
         configuration = None if self._configured is None else self._configured.read(resources)
@@ -243,7 +243,7 @@ _INSTANTS = ("KeyboardIdle", "ConsoleIdle")  #: readings that are an elapsed tim
 
 def _amount(value: int | str, name: str, counted: str, unit: int = 0) -> int:
     """Return the amount of a resource in units named `counted`, of `unit` bytes each (0: not bytes)."""
-    parsed = amount(value, unit) if isinstance(value, str) and unit else None
+    parsed = parse_amount(value, unit) if isinstance(value, str) and unit else None
     number = value if parsed is None else parsed[0]
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         hint = ", or a text with a unit such as '4 GB'" if unit else ""

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any, TypeGuard
 
 from ...domain.classad import ClassAd, Context, EvaluationError, Exceptional, ListValue, Value, parse
-from ...domain.classad.matching import accepts
+from ...domain.classad.matching import is_satisfied
 from ...domain.state.job_ad import quoted
 
 
@@ -65,7 +65,7 @@ def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, A
     dictionaries. Raise `ClassAdSyntaxError` if the constraint is not a valid expression."""
     condition = parse(constraint) if constraint else None
     context = Context(now=now // 1_000_000)
-    return [dict(values(ad)) for ad in ads if condition is None or accepts(condition.evaluate(ad, None, context))]
+    return [dict(values(ad)) for ad in ads if condition is None or is_satisfied(condition.evaluate(ad, None, context))]
 
 
 def seconds_of(value: object, name: str) -> float:

@@ -69,8 +69,8 @@ class JobAccountSettings:
             "TRUST_UID_DOMAIN", False
         )
         return cls(
-            **configuration.values_of(cls),
-            allow=configuration.expression(ALLOW) if configuration.defined(ALLOW) else None,
+            **configuration.field_values(cls),
+            allow=configuration.expression(ALLOW) if configuration.is_defined(ALLOW) else None,
             trusted=is_domain_trusted or _is_within(host_name(), get_setting("UID_DOMAIN")),
             slots=slots,
             nobodys=tuple(configuration.expanded(nobody_user) for nobody_user in _SLOT_NAME.split(nobody_text))

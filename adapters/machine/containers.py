@@ -70,7 +70,7 @@ class Containers:
         """Read the configuration. Raise `ConfigError` if a number or a Boolean is invalid."""
         names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
         return cls(
-            **configuration.values_of(cls),
+            **configuration.field_values(cls),
             docker=_docker(configuration),
             singularity=_singularity(configuration),
             texts={name: configuration.get(name) for name in (*_EXPRESSIONS, *_TEXTS)},

@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 from ...domain.classad import ClassAd, ClassAdSyntaxError, unparse
 from ...domain.classad.argument_syntax import QuotingError, split, strip_double_quotes, uses_new_syntax
 from ...domain.config import ConfigError, Configuration
-from ...domain.coverage.attributes import ability
+from ...domain.coverage.attributes import is_missing_capability
 from ...domain.events import Ad
 from ...domain.units import SECOND
 from .children import Child, Unwatch, Watch
@@ -211,7 +211,7 @@ class Cron:
                 self._say_once(state.job, problem, "line")
                 continue
             record |= {state.job.prefix + name: unparse(ad[name]) for name in ad}
-        for name in [name for name in record if ability(name)]:
+        for name in [name for name in record if is_missing_capability(name)]:
             del record[name]
             problem = f"printed {name}, which is ignored: Poolbook's slots do not support it"
             self._say_once(state.job, problem, name)

@@ -51,7 +51,7 @@ class JobVariables:
             name[len(_NAMES) :] for name in configuration.all_names() if name.lower().startswith(_NAMES.lower())
         }
         return cls(
-            **configuration.values_of(cls),
+            **configuration.field_values(cls),
             counts=tuple(get(COUNTS).replace(",", " ").split()),
             inherits=_inherited(get(INHERITS), os.environ),
             assigned={

@@ -80,7 +80,7 @@ class Starter:
                 problem = f"{name} = {directory}: {error.strerror}: jobs run below it; create it, or name another"
                 raise configuration.error(name, problem) from None
         return cls(
-            **configuration.values_of(cls),
+            **configuration.field_values(cls),
             renice=renice,
             execute=execute_folders,
             plugins=plugins_by_method(configuration),

@@ -154,7 +154,7 @@ class LogWriter:
         :raises LogError: nothing was changed
         """
         before, now = self.state.position, self.now()
-        self._caches.of(EvaluationBudget).take(patience or EvaluationBudget())
+        self._caches.of(EvaluationBudget).copy_from(patience or EvaluationBudget())
         events: list[Event] = []
         self._readings.clear()
         try:

@@ -25,7 +25,7 @@ from attrs import define, field
 
 from ...domain.config import ConfigError
 from ...domain.events import Event
-from ...domain.schedd.constraints import AskedAhead, EvaluationBudget, NeedsPreEvaluation
+from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation, SlowConstraint
 from ...domain.state.job_procs import job_procs
 from ...domain.submit import SubmitError
 from .disk import Disk
@@ -134,7 +134,7 @@ class WaitingRequest(Generic[Request]):
     """A request that waits until its jobs have been asked."""
 
     request: Request
-    ahead: AskedAhead
+    ahead: SlowConstraint
     asking: Iterator[None]
     rounds: int = 1  #: how often jobs were asked ahead of its decision
 
@@ -157,8 +157,8 @@ class RequestsAhead(Generic[Request]):
     def put(self, request: Request, first: NeedsPreEvaluation, before: WaitingRequest[Request] | None = None) -> None:
         """Queue this request, because its jobs must be evaluated first. With ``before``, it has waited already, and so
         many jobs have changed meanwhile that they are evaluated ahead, too."""
-        ahead, rounds = (AskedAhead(first.context), 0) if before is None else (before.ahead, before.rounds)
-        self._waiting.append(WaitingRequest(request, ahead, ahead.ask(first), rounds + 1))
+        ahead, rounds = (SlowConstraint(first.context), 0) if before is None else (before.ahead, before.rounds)
+        self._waiting.append(WaitingRequest(request, ahead, ahead.evaluate(first), rounds + 1))
 
     def go_on(self) -> None:
         """Ask jobs for a turn of the next request."""
@@ -178,7 +178,7 @@ class RequestsAhead(Generic[Request]):
             changed = job_procs(event)
             if changed is not None:
                 for waiting in (*self._waiting, *self._asked):
-                    waiting.ahead.forget(*changed)
+                    waiting.ahead.discard(*changed)
 
     def ready(self) -> WaitingRequest[Request] | None:
         """Return the next request that can be decided."""

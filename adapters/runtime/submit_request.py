@@ -17,7 +17,7 @@ from ...domain.state.job_ad import quoted, unquoted
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, submission_settings
 from ...domain.state.proc_ads import pack
 from ...domain.submit import Submission, SubmitError, SubmitFacts, from_mapping, parse_submit
-from ...domain.submit.submission import held_for_spooling
+from ...domain.submit.submission import hold_for_spooling
 from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system, user_name
 from .config_sources import config_files, environment_settings
 from .disk import Disk
@@ -190,7 +190,7 @@ class Reading:
         try:
             known = len(parsed.warnings)
             parsed = _held_for_log(check_files(parsed, self.disk.folder, self.description.crlf_scripts))
-            parsed = held_for_spooling(parsed) if self.description.spool else parsed
+            parsed = hold_for_spooling(parsed) if self.description.spool else parsed
             warnings += [f"WARNING: {warning}" for warning in parsed.warnings[known:]]
         except SubmitError as error:
             raise RequestRefused(str(error), warnings, error.code, error.tool) from None

@@ -11,7 +11,7 @@ from typing import Any
 from .context import Context
 from .syntax import ClassAdSyntaxError, parse_evaluated, parse_new_ad, parse_old_value
 from .tree import AdExpression, Cell, Constant, Expression, ListExpression, ListValue, Literal, Scope, TimeLiteral
-from .unparse import identifier, in_order, real_text, unparse, unparse_old, unparse_whole
+from .unparse import format_real, quote_name, sort_attributes, unparse, unparse_old, unparse_with_blank
 from .values import (
     INT_MAX,
     INT_MIN,
@@ -82,7 +82,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
                     key_and_cell = _read_line(line, strict)
                 except ClassAdSyntaxError as error:
                     if strict:
-                        raise error.within(text, line, number) from None
+                        raise error.in_text(text, line, number) from None
                     skipping = True
                     continue
             if skipping:
@@ -99,8 +99,8 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     def to_old(self) -> str:
         """Return one line per attribute, newline-terminated, in HTCondor's order (by length of name)."""
-        attributes = in_order(self._all().values())
-        return "\n".join(f"{identifier(name, True)} = {unparse_old(value)}" for name, value in attributes) + "\n"
+        attributes = sort_attributes(self._all().values())
+        return "\n".join(f"{quote_name(name, True)} = {unparse_old(value)}" for name, value in attributes) + "\n"
 
     def to_json(self) -> str:
         """Return HTCondor's JSON form: plain values as JSON, expressions as ``"/Expr(...)/"``."""
@@ -401,12 +401,12 @@ def _json_string(value: str) -> str:
 
 
 def _json_expression(expression: Any) -> str:
-    return '"\\/Expr(' + unparse_whole(expression).translate(_ESCAPES) + ')\\/"'
+    return '"\\/Expr(' + unparse_with_blank(expression).translate(_ESCAPES) + ')\\/"'
 
 
 def _json_object(attributes: Any, indent: str) -> str:
     inner = indent + "  "
-    lines = [f"{inner}{_json_string(name)}: {_json_of(expression, inner)}" for name, expression in in_order(attributes)]
+    lines = [f"{inner}{_json_string(name)}: {_json_of(node, inner)}" for name, node in sort_attributes(attributes)]
     return "{" + ",".join("\n" + line for line in lines) + "\n" + indent + "}"
 
 
@@ -440,7 +440,7 @@ def _json_of(expression: Expression, indent: str) -> str:
         if kind is str:
             return _json_string(value)
         if kind is float and math.isfinite(value):
-            return real_text(value, old=True)
+            return format_real(value, old=True)
     return _json_expression(expression)
 
 

@@ -16,7 +16,7 @@ from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed, lower, 
 def references(expression: Expression, ad: ClassAd | None) -> References:
     """Return the attributes that an expression reads (see ``Expression.references``).
 
-    :raises EvaluationError: where HTCondor fails too: a scope is not an ad, or the search nests too deeply.
+    :raises EvaluationError: if HTCondor fails too: a scope is not an ad, or the search nests too deeply.
     """
     root = ClassAd() if ad is None else ad
     search = _Search(root, Environment(root, None, Context()), internal=True)

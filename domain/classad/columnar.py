@@ -20,7 +20,7 @@ from .context import Context
 from .environment import MATCH_NAMES, MAX_STEPS, Environment
 from .scalar import evaluate_in
 from .slot_columns import SlotColumns
-from .survey import strays, survey
+from .survey import is_indivisible, survey
 from .tree import Attribute, Expression, ListExpression, ListValue, Literal, Parentheses, TimeLiteral, scope_of
 from .values import EvaluationFailed, RelTime
 from .vectors import ALL_UNDEFINED, Arena, Rows, Unsupported, Vector, merge, take
@@ -66,7 +66,7 @@ class Columnar:
     def evaluate(self, node: Expression, side: str = JOB, rows: Rows = None, active: Active = frozenset()) -> Vector:
         """Evaluate a complete expression; see ``run``."""
         properties = survey(node)
-        if properties.nesting > MAX_NESTING or strays(node, self.job._find if side == JOB else self.table.has):
+        if properties.nesting > MAX_NESTING or is_indivisible(node, self.job._find if side == JOB else self.table.has):
             return self._slot_by_slot(node, side, rows, active)
         previous_steps = self.steps
         self.steps += properties.height + 1

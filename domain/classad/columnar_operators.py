@@ -34,25 +34,25 @@ from .vectors import (
     ALL_ERROR,
     ALL_UNDEFINED,
     FALSE,
+    NOT_BOOLEAN,
     TRUE,
     UNKNOWN,
-    WRONG,
     Rows,
     Unsupported,
     Vector,
-    binary,
-    from_codes,
+    apply_binary,
+    from_truth_codes,
+    logical_not,
     merge,
-    negated,
     take,
-    truths,
+    truth_values,
 )
 
 
 def _unary(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
     operand = evaluation.run(node.operand, side, rows, active)
     if node.op == "!":
-        return negated(operand)
+        return logical_not(operand)
     if node.op == "-" and not operand.mixed and not operand.constant and operand.kind == INTEGER:
         with np.errstate(over="ignore"):
             return Vector(INTEGER, np.negative(operand.data))
@@ -73,7 +73,7 @@ def _binary(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Acti
     if op == "[]":
         return compute_distinct(evaluation, [left, right], rows, _subscript)
     try:
-        return binary(evaluation.arena, op, left, right, evaluation.row_count(rows))
+        return apply_binary(evaluation.arena, op, left, right, evaluation.row_count(rows))
     except Unsupported:
         compute = BINARY[op]
         return compute_distinct(evaluation, [left, right], rows, lambda values: compute(values[0], values[1]))
@@ -109,7 +109,7 @@ def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, activ
             if len(positions) == 0:
                 break
         subset = rows if positions is None else positions if rows is None else rows[positions]
-        condition = truths(evaluation.run(operand, side, subset, active))
+        condition = truth_values(evaluation.run(operand, side, subset, active))
         if isinstance(condition, bool | np.bool_):
             if bool(condition) is decisive:
                 return evaluation.arena.constant(decisive)
@@ -168,15 +168,15 @@ def _three_valued(
         if len(undecided) == 0:
             break
         subset = undecided if rows is None else rows[undecided]
-        condition = truths(evaluation.run(operand, side, subset, active))
+        condition = truth_values(evaluation.run(operand, side, subset, active))
         if not isinstance(condition, np.ndarray):
             condition = np.full(len(undecided), int(condition), np.uint8)
         condition = condition.astype(np.uint8)
-        deciding = (condition == (TRUE if decisive else FALSE)) | (condition == WRONG)
+        deciding = (condition == (TRUE if decisive else FALSE)) | (condition == NOT_BOOLEAN)
         changed = deciding | (condition == UNKNOWN)
         codes[undecided[changed]] = condition[changed]
         undecided = undecided[~deciding]
-    return from_codes(codes)
+    return from_truth_codes(codes)
 
 
 def _conditional(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
@@ -199,22 +199,22 @@ def choice(
     """
     condition, then, otherwise = operands
     condition_values = evaluation.run(condition, side, rows, active)
-    truth = truths(condition_values)
+    truth = truth_values(condition_values)
     if not isinstance(truth, np.ndarray):
         if isinstance(truth, bool | np.bool_):
             return evaluation.run(then if truth else otherwise, side, rows, active)
-        if truth == WRONG and not lazy and condition_values.kind != ERR:
+        if truth == NOT_BOOLEAN and not lazy and condition_values.kind != ERR:
             evaluation.run(then, side, rows, active)
             evaluation.run(otherwise, side, rows, active)
         return ALL_UNDEFINED if truth == UNKNOWN else ALL_ERROR
     parts: list[tuple[Any, Vector]] = []
-    for code, branch in ((TRUE, then), (FALSE, otherwise), (UNKNOWN, None), (WRONG, None)):
+    for code, branch in ((TRUE, then), (FALSE, otherwise), (UNKNOWN, None), (NOT_BOOLEAN, None)):
         positions = np.flatnonzero(truth == code)
         if len(positions) == 0:
             continue
         subset = positions if rows is None else rows[positions]
         if branch is None:
-            if code == WRONG and not lazy and condition_values.mixed:
+            if code == NOT_BOOLEAN and not lazy and condition_values.mixed:
                 invalid = positions[condition_values.kind[positions] != ERR]
                 if len(invalid):
                     subset = invalid if rows is None else rows[invalid]

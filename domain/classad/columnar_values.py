@@ -24,7 +24,7 @@ from .tree import (
     Parentheses,
     Unary,
     children,
-    shape,
+    equality_key,
 )
 from .values import EvaluationFailed, lower
 from .vectors import Rows, Unsupported, Vector, payloads, take
@@ -39,7 +39,7 @@ def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> V
         return None
     column = evaluation.table.columns[key]
     evaluation.column_versions[key] = column.version
-    cache_key = (side, key, shape(node))
+    cache_key = (side, key, equality_key(node))
     cached = evaluation.table.vectors.get(cache_key)
     if cached is not None and cached[0] == column.version:
         column_values = cached[1]

@@ -1,7 +1,7 @@
-"""Hold the environment of one evaluation, the two ads of a match, and look names up in it.
+"""Define the environment of one evaluation, with the two ads of a match, and look up names in it.
 
-An ad's scope is its own attributes, then those of the ad it is nested in, outwards. As in HTCondor's MatchClassAd, each
-ad of a match is placed in a small context ad that defines TARGET, OTHER and AD, and both contexts in the match itself.
+A name is looked up in an ad, then in the ad around it, and so on outwards. As in HTCondor's MatchClassAd, each ad of a
+match is nested in a small context ad that defines TARGET, OTHER and AD, and both contexts in the ad of the match.
 """
 
 from __future__ import annotations
@@ -26,50 +26,50 @@ MATCH_ROOT = ClassAd._nested(
 )
 
 
-def _context(name: str) -> ClassAd:
-    return ClassAd._nested(MATCH_ROOT._cells[name][1].cells, MATCH_ROOT)  # type: ignore[attr-defined]
+def _context(key: str) -> ClassAd:
+    return ClassAd._nested(MATCH_ROOT._cells[key][1].cells, MATCH_ROOT)  # type: ignore[attr-defined]
 
 
 LEFT_CONTEXT = _context("lctx")
 RIGHT_CONTEXT = _context("rctx")
 
-# Names with a special meaning, in a match or always, where no ad has an attribute of that name.
-_SPECIAL = frozenset({"toplevel", "root", "self", "my", "parent", "currenttime"})
-_TIME = parse("time()")
-MATCH_NAMES = _SPECIAL | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CONTEXT._cells.keys()
+# Names with a special meaning unless an ad has an attribute of that name; in a match, MATCH_NAMES has more.
+_SPECIAL_NAMES = frozenset({"toplevel", "root", "self", "my", "parent", "currenttime"})
+_TIME_CALL = parse("time()")
+MATCH_NAMES = _SPECIAL_NAMES | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CONTEXT._cells.keys()
 
 
 MAX_DEPTH = 400
 MAX_STEPS = 4_000_000
 """The budget of one evaluation, or of one search for references: the nodes that it visits.
 
-A user writes the expressions that the pool evaluates, and one of a few lines (``E1 = E0 + E0``, ``E2 = E1 + E1`` ...)
-leads to 2^40 nodes. So every walk over expressions is linear in what was written, or pays from this budget. A walk that
-overdraws it raises EvaluationFailed: its expression fails, and no other. HTCondor stops after ten million nodes; less
-is needed here, since what was evaluated once is remembered (``scalar.repeated``). All evaluations for the jobs of one
-user in one decision have such a budget together (``allowance``). The walks:
+Users write the expressions that the pool evaluates. A few lines (``E1 = E0 + E0``, ``E2 = E1 + E1`` ...) can lead to
+2^40 nodes. So every walk over expressions is linear in the text or pays from this budget. A walk that overdraws the
+budget raises EvaluationFailed, which affects only its own expression. HTCondor stops after ten million nodes; fewer are
+enough here because values are cached (``cached_value``). All evaluations for the jobs of one user in one decision
+share such a budget (``allowance``). The walks:
 
 ====================  ==================================================================================================
-evaluation            ``scalar.enter`` and ``evaluate_in`` pay for an expression's nodes, and remember values
-functions             ``node_compilers.bind`` pays for the members and characters that a function reads and makes; a
-                      quarter of a step each, so that an evaluation makes at most 16 MB of text
-regular expressions   ``functions_patterns`` pays a quarter of the budget for a match that takes long
-lists made of lists   ``Environment.unfold`` pays for the nodes that the text of such a list would have
+evaluation            ``scalar.follow`` and ``evaluate_in`` pay for an expression's nodes, and cache values
+functions             ``node_compilers.bind_call`` pays a quarter of a step for each member and character that a
+                      function reads or creates, so an evaluation creates at most 16 MB of text
+regular expressions   ``functions_patterns`` pays a quarter of the budget for a slow match
+lists of lists        ``Environment.unfold`` pays for the nodes that the text of such a list would have
 references            ``analysis._Search`` follows a name once in each ad, and pays for each reference
-simplification        ``simplify.Known`` rewrites a name once, gives up after ``MOST_REWRITTEN``, folds small constants
-                      only, and pays for folding
-over time             ``time_evaluation`` follows a name once and pays for it; ``sees_the_clock`` looks at a name once
-in columns            ``columnar`` evaluates a name once, gives up after ``MAX_FOLLOWED``; then ``scalar`` takes over,
+simplification        ``Simplifier`` rewrites a name once, gives up after ``MAX_REWRITTEN``, folds only small
+                      constants, and pays for folding
+over time             ``time_evaluation`` follows a name once and pays for it; ``may_depend_on_time`` visits a name once
+in columns            ``columnar`` evaluates a name once and gives up after ``MAX_FOLLOWED``; ``scalar`` takes over,
                       with one budget for all slots (``Columnar.evaluate_in_slot``); ``plans`` inlines ``_MAX_INLINED``
-parsing, compiling,   linear in the text, of which ``tokens.MAX_TOKENS`` bounds the length
+parsing, compiling,   linear in the text, whose length ``tokens.MAX_TOKENS`` limits
 surveys, unparsing
 ====================  ==================================================================================================
 """
 ENTERING = 20
-"""What following a name costs besides: it takes as long as this many operators."""
-REMEMBERS_BELOW = MAX_STEPS - 500
-"""An evaluation with fewer steps left remembers values. Nearly all are shorter: for them it is not worth while."""
-MOST_REMEMBERED = 100_000
+"""The additional steps for following a name, which takes as long as this many operators."""
+CACHES_BELOW = MAX_STEPS - 500
+"""An evaluation with fewer steps left caches values. Nearly all evaluations are too short for that to pay off."""
+MAX_CACHED = 100_000
 
 
 Ad = ClassAd | None
@@ -77,27 +77,27 @@ Evaluator = Callable[["Environment", Ad], Any]
 
 
 class Environment:
-    """One evaluation: the two ads of the match, the context, and the guards against endless evaluation."""
+    """One evaluation: the two ads of the match, the context, and the limits of its depth and steps."""
 
-    # Defaults that few evaluations change stand on the class: one instance is made per evaluation.
+    # Class attributes are the defaults that few evaluations change, because each evaluation creates an instance.
     depth = MAX_DEPTH
     steps = MAX_STEPS
-    # Where the context has an allowance: which user pays, and the steps that are not paid yet count from here.
+    # If the context has an allowance: the user who pays, and the steps left at the last charge.
     payer = ""
     charged_from = MAX_STEPS
     active: set[tuple[int, str]] | None = None
-    # Values by expression and ad: (value, depth needed, ``active`` if it matters, expression, ad); the last two keep
-    # the ids in use.
-    remembered: dict[tuple[int, int], tuple[Any, int, frozenset[tuple[int, str]] | None, Any, Any]] | None = None
-    # Counts what may differ when it is evaluated again: random numbers, embedders' functions.
+    # Values by the ids of expression and ad: (value, depth needed, ``active`` if it matters, expression, ad). The last
+    # two keep the ids in use.
+    cached: dict[tuple[int, int], tuple[Any, int, frozenset[tuple[int, str]] | None, Any, Any]] | None = None
+    # Counts results that a repeated evaluation may change: random numbers, functions of the context.
     unrepeatable = 0
-    # Counts circular references, which depend on what is under evaluation.
+    # Counts circular references, whose value depends on the attributes under evaluation.
     circular = 0
-    # The least depth that was left, at any point so far.
+    # The lowest depth that was left at any point so far.
     lowest = MAX_DEPTH
     randomness: Randomness | None = None
     nested: tuple[ClassAd, ClassAd] | None = None
-    # The ad in which a call of ``LEAVERS`` left the search; None: the ad at hand.
+    # The ad in which a call of ``SCOPE_LEAVERS`` left the search; None: the current ad.
     moved: ClassAd | None = None
     left: ClassAd | None
     right: ClassAd | None
@@ -116,25 +116,25 @@ class Environment:
             self.root = MATCH_ROOT
 
     def spend(self, steps: int) -> None:
-        """Pay for work from the budget; raise EvaluationFailed where it is overdrawn."""
+        """Deduct steps from the budget; raise EvaluationFailed if it is overdrawn."""
         self.steps -= steps
         if self.steps < 0:
             raise EvaluationFailed(f"the evaluation takes more than {MAX_STEPS:,} steps")
 
     def charge(self) -> None:
-        """Let the user whose allowance is used pay for the steps that were taken."""
+        """Charge the steps taken since the last charge to the paying user's allowance."""
         if self.context.allowance is not None:
             self.context.allowance.charge(self)
 
     def pay(self, values: Sequence[Any]) -> None:
-        """Pay for the characters and members of a function's arguments, or of its result."""
+        """Deduct steps for the characters and members of a function's arguments or result."""
         for value in values:
             if (type(value) is str or type(value) is ListValue) and len(value) > 100:
                 self.spend(len(value) // 4)
 
-    def unfold(self, made: Sequence[Expression]) -> None:
-        """Pay for each node of a list's computed members: they may share parts, which any text of it repeats."""
-        pending = [*made]
+    def unfold(self, members: Sequence[Expression]) -> None:
+        """Deduct steps for each node of a list's computed members, because the list's text repeats shared nodes."""
+        pending = [*members]
         while pending:
             node = pending.pop()
             value = getattr(node, "value", None)
@@ -147,8 +147,8 @@ class Environment:
             else:
                 pending += children(node)
 
-    def random(self) -> Randomness:
-        """Return the evaluation's random numbers; raise ContextError where the context has no seed."""
+    def random_numbers(self) -> Randomness:
+        """Return the evaluation's random numbers; raise ContextError if the context has no seed."""
         self.unrepeatable += 1
         if self.randomness is None:
             if self.context.seed is None:
@@ -157,7 +157,7 @@ class Environment:
         return self.randomness
 
     def other(self, ad: ClassAd) -> ClassAd | None:
-        """Return the other ad of the match, where ``ad`` is one of the two (or stands in for one)."""
+        """Return the other ad of the match if ``ad`` is one of the two, or replaces one (``nested_environment``)."""
         if ad is self.left:
             return self.right
         if ad is self.right:
@@ -166,31 +166,31 @@ class Environment:
             return self.nested[1]
         return None
 
-    def inside(self, place: ClassAd) -> Environment:
-        """Return the environment of ``evalInEachContext``: an ad nested in one of the two, which sees the other one."""
+    def nested_environment(self, ad: ClassAd) -> Environment:
+        """Return an environment for ``evalInEachContext``: an ad nested in one of the two also sees the other one."""
         inner = Environment(None, None, self.context)
         inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
-        # It remembers nothing of what this one did: it costs as much as what must be evaluated each time.
+        # It cannot use the values that this environment cached, so it is expensive.
         inner.steps, inner.active, inner.depth = self.steps - 50 * ENTERING, self.active, self.depth - 1
         if inner.depth < 0 or inner.steps < 0:
             raise EvaluationFailed("the evaluation nests too deeply")
-        inner.root = root_of(self, place)
-        around = place._outer
-        other = None if around is None else self.other(around)
+        inner.root = root_of(self, ad)
+        outer_ad = ad._outer
+        other = None if outer_ad is None else self.other(outer_ad)
         if other is not None:
-            inner.nested = place, other
+            inner.nested = ad, other
         return inner
 
-    def leave(self, inner: Environment) -> None:
-        """Go on with this environment where one from ``inside`` ended."""
+    def merge_counters(self, inner: Environment) -> None:
+        """Take over the counters of an environment from ``nested_environment``."""
         self.steps = inner.steps
         self.unrepeatable += inner.unrepeatable
         self.circular += inner.circular
         self.lowest = min(self.lowest, inner.lowest)
 
 
-def enclosing(env: Environment, ad: ClassAd) -> ClassAd | None:
-    """Return the ad in which an ad is nested."""
+def ad_around(env: Environment, ad: ClassAd) -> ClassAd | None:
+    """Return the ad around an ad, or None."""
     if env.left is not None:
         if ad is env.left:
             return LEFT_CONTEXT
@@ -201,7 +201,7 @@ def enclosing(env: Environment, ad: ClassAd) -> ClassAd | None:
 
 def root_of(env: Environment, ad: ClassAd | None) -> ClassAd | None:
     while ad is not None:
-        outer = enclosing(env, ad)
+        outer = ad_around(env, ad)
         if outer is None:
             return ad
         ad = outer
@@ -209,31 +209,31 @@ def root_of(env: Environment, ad: ClassAd | None) -> ClassAd | None:
 
 
 def lookup(env: Environment, ad: ClassAd, key: str) -> tuple[Any, ClassAd] | None:
-    """Look a lower-case name up in an ad: return an expression or an ad, and the ad where it was found.
+    """Look up a lower-case name in an ad and outwards; return an expression or ad, and the ad where it was found.
 
-    The language's own names (MY and SELF, PARENT, ROOT and TOPLEVEL, CurrentTime) have their meaning in the first ad
-    that has no attribute of that name.
+    The special names (MY and SELF, PARENT, ROOT and TOPLEVEL, CurrentTime) apply to the first ad without an attribute
+    of that name.
     """
-    here: ClassAd | None = ad
-    while here is not None:
-        cell = here._find(key)
+    current: ClassAd | None = ad
+    while current is not None:
+        cell = current._find(key)
         if cell is not None:
-            return cell[1], here
-        if here is MATCH_ROOT and env.left is not None:
+            return cell[1], current
+        if current is MATCH_ROOT and env.left is not None:
             if key == "left":
-                return env.left, here
+                return env.left, current
             if key == "right":
-                return env.right, here
-        if key in _SPECIAL:
+                return env.right, current
+        if key in _SPECIAL_NAMES:
             if key == "my" or key == "self":
-                return here, here
+                return current, current
             if key == "currenttime":
-                return _TIME, here
-            scope = enclosing(env, here) if key == "parent" else env.root
-            if key == "parent" and here is env.root:
+                return _TIME_CALL, current
+            scope = ad_around(env, current) if key == "parent" else env.root
+            if key == "parent" and current is env.root:
                 scope = None
-            return None if scope is None else (scope, here)
-        if here is env.root:
+            return None if scope is None else (scope, current)
+        if current is env.root:
             return None
-        here = enclosing(env, here)
+        current = ad_around(env, current)
     return None

@@ -1,7 +1,7 @@
-"""The truth or the whole number that an expression comes to, as HTCondor takes them, and the values that it read, which
-the log keeps as evidence.
+"""Convert the value of an expression to a boolean or an integer, as HTCondor does, and collect the values that the
+expression read, which the log keeps as evidence.
 
-True is true or a number other than 0; undefined and error are neither true nor false (None).
+A number is true unless it is 0; undefined and error are neither true nor false (None).
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from .unparse import unparse
 from .values import UNDEFINED
 from .values import truth as _as_truth
 
-MAKES_NAMES: Final = frozenset({"eval", "unparse"})
-"""Functions that make names when they are evaluated: no text tells what they read."""
+DYNAMIC_REFERENCES: Final = frozenset({"eval", "unparse"})
+"""Functions that compute names, so that the expression does not show which attributes it reads."""
 
 
-def constant_truth(literal: Literal) -> bool | None:
+def literal_truth(literal: Literal) -> bool | None:
     return _as_truth(literal.value)
 
 
-def truth(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
-    """Return the truth of an expression, as the reference's EvalBool takes it."""
+def truth_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
+    """Return the truth of an expression, like HTCondor's EvalBool."""
     return _as_truth(value_or_error(expression, my, target, context))
 
 
-def integer(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
-    """Return a whole number, as the reference's EvalInteger takes it: a real loses its fraction, true is 1."""
+def integer_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
+    """Return a whole number, like HTCondor's EvalInteger: a real loses its fraction, true is 1."""
     value = value_or_error(expression, my, target, context)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return int(value)
     return None
 
 
-MOST_NOTED: Final = 10_000
-"""The characters of a value that the log keeps as evidence."""
+MAX_EVIDENCE: Final = 10_000
+"""The longest value, in characters, that the log keeps as evidence in full."""
 
 
-def noted(value: object) -> str:
-    """Return a value as the language writes it; of one that is too long for evidence a string with its beginning."""
-    text = unparsed(value)
-    if len(text) <= MOST_NOTED:
+def evidence_text(value: object) -> str:
+    """Return a value as ClassAd text; if it is too long for evidence, return a string with its beginning."""
+    text = value_text(value)
+    if len(text) <= MAX_EVIDENCE:
         return text
-    return unparsed(f"{text[:1000]}{_CUT}({len(text):,} characters)")
+    return value_text(f"{text[:1000]}{_CUT_MARK}({len(text):,} characters)")
 
 
-_CUT: Final = " ... cut "
+_CUT_MARK: Final = " ... cut "
 
 
 def is_cut(text: str) -> bool:
-    """Return True if evidence has only the beginning of a value."""
-    return _CUT in text and text.endswith(' characters)"')
+    """Check whether evidence has only the beginning of a value."""
+    return _CUT_MARK in text and text.endswith(' characters)"')
 
 
-def unparsed(value: object) -> str:
-    """Return a value as the language writes it."""
+def value_text(value: object) -> str:
+    """Return a value as ClassAd text."""
     if type(value) is int:
         return str(value)
     ad = ClassAd()
@@ -68,40 +68,40 @@ def unparsed(value: object) -> str:
     return unparse(ad["v"])
 
 
-def values_read(of: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
-    """Return the values that an expression reads, through other expressions too: of ``my`` as ``MY.Name``, of
-    ``target`` as ``TARGET.Name``, as the language writes them."""
+def values_read(node: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
+    """Return the values that an expression reads, also through other expressions, as ClassAd text: those of ``my`` as
+    ``MY.Name``, those of ``target`` as ``TARGET.Name``."""
     values: dict[str, str] = {}
-    pending: list[tuple[Expression, bool]] = [(of, True)]
-    seen: set[tuple[str, bool]] = set()
+    pending: list[tuple[Expression, bool]] = [(node, True)]
+    visited: set[tuple[str, bool]] = set()
     value_in = {True: evaluator_of_several(my, target, context), False: evaluator_of_several(target, my, context)}
     while pending:
-        expression, mine = pending.pop()
-        here, other = (my, target) if mine else (target, my)
-        if here is None:
+        node, in_my = pending.pop()
+        own_ad, other = (my, target) if in_my else (target, my)
+        if own_ad is None:
             continue
-        references = references_or_empty(expression, here)
-        names = [(name, mine) for name in references.internal]
-        names += [(name.rpartition(".")[2], not mine) for name in references.external]
-        for name, own in names:
-            place = here if own == mine else other
-            if place is None or name not in place or (name.lower(), own) in seen:
+        references = references_or_empty(node, own_ad)
+        names = [(name, in_my) for name in references.internal]
+        names += [(name.rpartition(".")[2], not in_my) for name in references.external]
+        for name, is_my in names:
+            ad = own_ad if is_my == in_my else other
+            if ad is None or name not in ad or (name.lower(), is_my) in visited:
                 continue
-            seen.add((name.lower(), own))
-            values[f"{'MY' if own else 'TARGET'}.{name}"] = noted(value_in[own](place[name]))
-            if own != mine:  # what it reads itself is among the references of the expression that reads it
-                pending.append((place[name], own))
+            visited.add((name.lower(), is_my))
+            values[f"{'MY' if is_my else 'TARGET'}.{name}"] = evidence_text(value_in[is_my](ad[name]))
+            if is_my != in_my:  # the expression's references include what attributes of its own ad read
+                pending.append((ad[name], is_my))
     return dict(sorted(values.items()))
 
 
 Read = tuple[str, str]
-"""A scope, and a name in small letters that is read there."""
-EITHER, CALL = "", "()"
-"""The scope of a name that has none, and that of a function."""
+"""A scope and a lower-case name."""
+UNSCOPED, CALL = "", "()"
+"""The scopes of names without a scope and of functions."""
 
 
-def mentioned(expression: Expression) -> set[Read]:
-    """The names of attributes and of functions that an expression mentions, with the attributes' scopes."""
+def names_in(expression: Expression) -> set[Read]:
+    """Return the scopes and names of the attributes and functions in an expression."""
     names: set[Read] = set()
     pending = [expression]
     while pending:
@@ -111,7 +111,7 @@ def mentioned(expression: Expression) -> set[Read]:
             if isinstance(base, Attribute) and base.key in ("my", "target") and base.base is None and not base.absolute:
                 names.add((base.key, node.key))
                 continue
-            names.add((EITHER, node.key))
+            names.add((UNSCOPED, node.key))
         elif isinstance(node, Call):
             names.add((CALL, node.key))
         pending.extend(children(node))

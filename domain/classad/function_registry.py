@@ -1,8 +1,8 @@
 """Register the built-in functions; the modules ``functions_*`` fill the table.
 
-An eager function takes values, a lazy one the evaluators of its arguments. For either, a wrong number of arguments is
-an ``ERROR``, and nothing is evaluated. Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it
-is silent or wrong, HTCondor's behaviour.
+An eager function takes values, a lazy one the evaluators of its arguments. A call with the wrong number of arguments is
+an ``ERROR``, and evaluates nothing. Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it is
+incomplete or wrong, HTCondor's behaviour.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-Eager = Callable[..., Any]  # of the environment, the ad at hand, and the values of the arguments
-Lazy = Callable[..., Any]  # of the environment, the ad at hand, the arguments' evaluators, and the node of the call
+Eager = Callable[..., Any]  # (environment, current ad, values of the arguments)
+Lazy = Callable[..., Any]  # (environment, current ad, evaluators of the arguments, node of the call)
 
-MANY = 1 << 30
-_NONE: Mapping[int, int] = MappingProxyType({})
+UNLIMITED = 1 << 30
+_NO_LISTS: Mapping[int, int] = MappingProxyType({})
 
 
 class Needs(Enum):
-    """The inputs of a function's value."""
+    """What the result of a function depends on."""
 
-    ARGUMENTS = "its arguments' values alone"
-    CONTEXT = "the context too: the time, the zone, the maps"
-    PLACE = "the ad where it is called, or the arguments as they are written"
+    ARGUMENTS = "the values of its arguments"
+    CONTEXT = "also the context: the time, the time zone, the user maps"
+    PLACE = "also the ad of the call, or the arguments' expressions"
 
 
 class ClassAdFunction(NamedTuple):
-    least: int  # arguments that it takes
+    least: int  # the least and most arguments
     most: int
     eager: Eager | None
     lazy: Lazy | None
     needs: Needs
-    members: Mapping[int, int]  # number of arguments -> the argument that is a list whose members it evaluates
+    members: Mapping[int, int]  # number of arguments -> position of the list whose members the function evaluates
 
 
 FUNCTIONS: dict[str, ClassAdFunction] = {}
@@ -45,9 +45,9 @@ def eager(
     most: int | None = None,
     *,
     needs: Needs = Needs.ARGUMENTS,
-    members: Mapping[int, int] = _NONE,
+    members: Mapping[int, int] = _NO_LISTS,
 ) -> Callable[[Eager], Eager]:
-    """Register an eager function under blank-separated names, with its least and most arguments."""
+    """Register an eager function under blank-separated names."""
 
     def register(body: Eager) -> Eager:
         for name in names.split():
@@ -60,7 +60,7 @@ def eager(
 def lazy(names: str, least: int, most: int | None = None, *, needs: Needs = Needs.PLACE) -> Callable[[Lazy], Lazy]:
     def register(body: Lazy) -> Lazy:
         for name in names.split():
-            FUNCTIONS[name] = ClassAdFunction(least, least if most is None else most, None, body, needs, _NONE)
+            FUNCTIONS[name] = ClassAdFunction(least, least if most is None else most, None, body, needs, _NO_LISTS)
         return body
 
     return register

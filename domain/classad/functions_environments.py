@@ -7,9 +7,9 @@ from typing import Any
 
 from .argument_syntax import QuotingError, join, split, split_old_environment
 from .environment import Ad, Environment
-from .function_registry import MANY, Needs, eager, lazy
-from .functions_lists import items_of, shared_list
-from .scalar import member
+from .function_registry import UNLIMITED, Needs, eager, lazy
+from .functions_lists import split_items, string_list
+from .scalar import evaluate_member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, EvaluationFailed, lower, to_bytes
 
@@ -17,20 +17,20 @@ _BLANKS = " \t\n\r"
 _DELIMITERS = "!#$%&*+,-/:;<>?@^`|~\x1f"
 
 
-def _split(line: str) -> list[str] | None:
-    """Return the arguments of a line in the new syntax; None where a quote does not end."""
+def _split_arguments(line: str) -> list[str] | None:
+    """Return the arguments of a line in the new syntax; None if a quote is not closed."""
     try:
         return split(line)
     except QuotingError:
         return None
 
 
-def _merge(table: dict[str, str], entries: Iterable[str]) -> bool:
-    """Enter NAME=VALUE texts into a table; return False at the first that is none."""
+def _add_entries(table: dict[str, str], entries: Iterable[str]) -> bool:
+    """Add NAME=VALUE entries to a table; return False at the first invalid entry."""
     for entry in entries:
         name, equals, value = entry.partition("=")
         if not equals and "$$" in entry:
-            table[entry] = ""  # a macro that is expanded later stays as written
+            table[entry] = ""  # a macro that is expanded later
             continue
         if not name or not equals:
             return False
@@ -44,7 +44,7 @@ def _environment_line(table: dict[str, str]) -> str:
 
 @eager("envv1tov2", 1)
 def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Convert ``A=1;B=2`` to ``A=1 B=2``. A leading delimiter says which one it is."""
+    """Convert ``A=1;B=2`` to ``A=1 B=2``. A leading delimiter replaces the semicolon."""
     (text,) = values
     if type(text) is not str:
         return UNDEFINED if text is UNDEFINED else ERROR
@@ -52,10 +52,10 @@ def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if text and text[0] in _DELIMITERS:
         delimiter, text = text[0], text[1:]
     table: dict[str, str] = {}
-    return _environment_line(table) if _merge(table, split_old_environment(text, delimiter)) else ERROR
+    return _environment_line(table) if _add_entries(table, split_old_environment(text, delimiter)) else ERROR
 
 
-@lazy("mergeenvironment", 0, MANY, needs=Needs.ARGUMENTS)
+@lazy("mergeenvironment", 0, UNLIMITED, needs=Needs.ARGUMENTS)
 def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """Merge environments in the new syntax, later ones over earlier ones; skip undefined ones."""
     table: dict[str, str] = {}
@@ -63,43 +63,43 @@ def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any
         text = argument(env, ad)
         if text is UNDEFINED:
             continue
-        entries = _split(text) if type(text) is str else None
-        if entries is None or not _merge(table, entries):
+        entries = _split_arguments(text) if type(text) is str else None
+        if entries is None or not _add_entries(table, entries):
             return ERROR
     return _environment_line(table)
 
 
-def _version(env: Environment, ad: Ad, arguments: list[Any]) -> int | None:
-    """Return the wanted syntax, evaluated before the arguments to write."""
+def _syntax_version(env: Environment, ad: Ad, arguments: list[Any]) -> int | None:
+    """Return the requested syntax, the second argument, which is evaluated first; None if it is invalid."""
     version = arguments[1](env, ad) if len(arguments) == 2 else 2
     return version if type(version) is int and version in (1, 2) else None
 
 
 @lazy("argstolist", 1, 2, needs=Needs.ARGUMENTS)
 def _args_to_list(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    version = _version(env, ad, arguments)
+    version = _syntax_version(env, ad, arguments)
     if version is None:
         return ERROR
     line = arguments[0](env, ad)
     if type(line) is not str:
         return ERROR
     if version == 2:
-        split = _split(line)
-        return ERROR if split is None else shared_list(split)
+        parts = _split_arguments(line)
+        return ERROR if parts is None else string_list(parts)
     for blank in _BLANKS[1:]:
         line = line.replace(blank, " ")
-    return shared_list([argument for argument in line.split(" ") if argument])
+    return string_list([argument for argument in line.split(" ") if argument])
 
 
 @lazy("listtoargs", 1, 2, needs=Needs.ARGUMENTS)
 def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    version = _version(env, ad, arguments)
+    version = _syntax_version(env, ad, arguments)
     if version is None:
         return ERROR
     members = arguments[0](env, ad)
     if type(members) is not ListValue:
         return ERROR
-    words = [member(env, ad, members, expression) for expression in members.expressions]
+    words = [evaluate_member(env, ad, members, expression) for expression in members.expressions]
     if any(type(word) is not str for word in words):
         return ERROR
     if version == 2:
@@ -111,7 +111,7 @@ def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
 
 @eager("usermap", 2, 4, needs=Needs.CONTEXT)
 def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Evaluate userMap(map, user[, group]): the user's groups; or the preferred group if listed, else the first."""
+    """Evaluate userMap(map, user[, group[, default]]): all groups, or the preferred one if listed, else the first."""
     default = values[3] if len(values) == 4 else UNDEFINED
     name, user = values[:2]
     if type(name) is not str or type(user) is not str:
@@ -122,7 +122,7 @@ def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
         return default
     if len(values) == 2:
         return groups
-    items = items_of(groups, ",")
+    items = split_items(groups, ",")
     preferred = values[2]
     if type(preferred) is str:
         for item in items:
@@ -131,11 +131,11 @@ def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return items[0] if items else default
 
 
-@lazy("userhome", 0, MANY)
+@lazy("userhome", 0, UNLIMITED)
 def _user_home(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Evaluate userHome(user[, default]): undefined or the default where the context has no homes, as in HTCondor."""
+    """Evaluate userHome(user[, default]): undefined or the default if the context has no homes, as in HTCondor."""
     if not 1 <= len(arguments) <= 2:
-        raise EvaluationFailed("userHome() takes a user and perhaps a default")
+        raise EvaluationFailed("userHome() takes a user and an optional default")
     default: Any = arguments[1](env, ad) if len(arguments) == 2 else ""
     if type(default) is not str:
         default = ""

@@ -8,11 +8,11 @@ from .ad import ClassAd, as_expression
 from .analysis import external_references
 from .environment import Ad, Environment, lookup, root_of
 from .function_registry import Needs, eager, lazy
-from .functions_patterns import matches, matches_something
-from .scalar import evaluate_in, member
+from .functions_patterns import has_nonempty_match, matches
+from .scalar import evaluate_in, evaluate_member
 from .syntax import ClassAdSyntaxError, parse_evaluated
 from .tree import Attribute, Constant, Expression, ListExpression, ListValue
-from .unparse import pretty, to_string, unparse
+from .unparse import to_string, unparse, unparse_pretty
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, lower, truth
 
 
@@ -21,15 +21,15 @@ def _if_then_else(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
     condition = arguments[0](env, ad)
     if condition is UNDEFINED:
         return UNDEFINED
-    chosen = truth(condition)
-    if chosen is None:
+    is_true = truth(condition)
+    if is_true is None:
         return ERROR
-    return arguments[1 if chosen else 2](env, ad)
+    return arguments[1 if is_true else 2](env, ad)
 
 
 @lazy("eval", 1)
 def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Read a string as an expression and evaluate it in the ad at hand."""
+    """Parse a string as an expression and evaluate it in the current ad."""
     text = to_string(arguments[0](env, ad))
     if type(text) is not str:
         return ERROR
@@ -57,17 +57,17 @@ def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     return value
 
 
-def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
-    """Return what an attribute reference names, unevaluated (None: nothing), and the ad where the search ended."""
+def _resolve(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
+    """Return the unevaluated value of an attribute reference (None: nothing), and the ad where the search ended."""
     if env.moved is not None:
         ad = env.moved
     if reference.base is None:
-        start = env.root if reference.absolute else ad
-        if start is None:
+        first_ad = env.root if reference.absolute else ad
+        if first_ad is None:
             return None, ad
-        attribute = lookup(env, start, reference.key)
+        attribute = lookup(env, first_ad, reference.key)
         if attribute is None and not reference.absolute:
-            other = env.other(start)
+            other = env.other(first_ad)
             if other is not None:
                 attribute = lookup(env, other, reference.key)
     else:
@@ -79,19 +79,19 @@ def _found(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
             return base, ad
         if type(base) is not ClassAd:
             return None, ad
-        start = base
+        first_ad = base
         attribute = lookup(env, base, reference.key)
-    return (None, root_of(env, start)) if attribute is None else attribute
+    return (None, root_of(env, first_ad)) if attribute is None else attribute
 
 
 @lazy("unparse", 1)
 def _unparse(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Return the text of an attribute's expression, in lines; "" where the ad at hand has none of that name."""
+    """Return the text of an attribute's expression, in lines; "" if the current ad does not have it."""
     (reference,) = node.arguments
     if not isinstance(reference, Attribute):
         return ERROR
-    cell = None if ad is None else ad._find(lower(pretty(reference)))
-    return "" if cell is None else pretty(cell[1])
+    cell = None if ad is None else ad._find(lower(unparse_pretty(reference)))
+    return "" if cell is None else unparse_pretty(cell[1])
 
 
 @lazy("unresolved", 1, 2)
@@ -100,8 +100,8 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
     reference = node.arguments[0]
     if not isinstance(reference, Attribute):
         return ERROR
-    expression, place = _found(env, ad, reference)
-    env.moved = place
+    expression, found_in = _resolve(env, ad, reference)
+    env.moved = found_in
     if expression is None:
         return UNDEFINED
     pattern: str | None = None
@@ -112,41 +112,41 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
         if matches(env, pattern, "", "i") is ERROR:
             return ERROR
     names: list[str] = []
-    if isinstance(expression, Expression) and place is not None:
+    if isinstance(expression, Expression) and found_in is not None:
         try:
-            names = external_references(expression, place, env)
+            names = external_references(expression, found_in, env)
         except EvaluationFailed:
             names = []
     names = [name[7:] if lower(name[:7]) == "target." else name for name in names]
     if pattern is None:
         return ",".join(names)
-    return any(matches_something(env, pattern, name) for name in names)
+    return any(has_nonempty_match(env, pattern, name) for name in names)
 
 
-def _in_context(env: Environment, ad: Ad, expression: Any, members: ListValue, nested: Expression) -> Any:
-    """Evaluate an expression in a member of a list of ads, as if it stood there."""
+def _evaluate_in_member(env: Environment, ad: Ad, expression: Any, members: ListValue, nested: Expression) -> Any:
+    """Evaluate an expression in a member of a list of ads, as if it were an attribute there."""
     try:
-        place = member(env, ad, members, nested)
+        member_ad = evaluate_member(env, ad, members, nested)
     except EvaluationFailed:
         return ERROR
-    if type(place) is not ClassAd:
-        return UNDEFINED if place is UNDEFINED else ERROR
+    if type(member_ad) is not ClassAd:
+        return UNDEFINED if member_ad is UNDEFINED else ERROR
     if type(expression) is ClassAd:
         return expression
-    inner = env.inside(place)
+    inner = env.nested_environment(member_ad)
     try:
-        return evaluate_in(expression, inner, place)
+        return evaluate_in(expression, inner, member_ad)
     except EvaluationFailed:
         return ERROR
     finally:
-        env.leave(inner)
+        env.merge_counters(inner)
 
 
-def _each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[list[Any] | None, Any]:
-    """Evaluate the first argument in each ad of the second; where that is no list, return its value instead."""
+def _evaluate_in_each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[list[Any] | None, Any]:
+    """Evaluate the first argument in each ad of the second; return None and its value if that is not a list."""
     expression, list_node = node.arguments
     if isinstance(expression, Attribute):
-        value, env.moved = _found(env, ad, expression)
+        value, env.moved = _resolve(env, ad, expression)
         if value is not None:
             expression = Constant(value) if type(value) is ListValue else value
     if isinstance(list_node, ListExpression):
@@ -158,28 +158,28 @@ def _each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[li
             members = ERROR
     if type(members) is not ListValue:
         return None, members
-    return [_in_context(env, ad, expression, members, nested) for nested in members.expressions], members
+    return [_evaluate_in_member(env, ad, expression, members, nested) for nested in members.expressions], members
 
 
 @lazy("evalineachcontext", 2)
 def _eval_in_each_context(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    values, members = _each(env, ad, arguments, node)
+    values, members = _evaluate_in_each(env, ad, arguments, node)
     if values is None:
         return UNDEFINED if members is UNDEFINED else ERROR
-    made = tuple(as_expression(value) for value in values)
-    env.unfold(made)
-    return ListValue(made, None, shared=True)
+    results = tuple(as_expression(value) for value in values)
+    env.unfold(results)
+    return ListValue(results, None, shared=True)
 
 
 @lazy("countmatches", 2)
 def _count_matches(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    values, members = _each(env, ad, arguments, node)
+    values, members = _evaluate_in_each(env, ad, arguments, node)
     if values is None:
         return 0 if members is UNDEFINED else ERROR
     return sum(1 for value in values if truth(value))
 
 
-# Built-in tests of a value's type: exact, without conversion.
+# Built-in tests of a value's exact type, without conversion.
 
 _TYPES: dict[str, type] = {
     "isstring": str,
@@ -193,12 +193,12 @@ _TYPES: dict[str, type] = {
 }
 
 
-def _declare(name: str, kind: type) -> None:
+def _declare_type_test(name: str, kind: type) -> None:
     eager(name, 1)(lambda env, ad, values: type(values[0]) is kind)
 
 
 for _name, _type in _TYPES.items():
-    _declare(_name, _type)
+    _declare_type_test(_name, _type)
 
 
 eager("isundefined", 1)(lambda env, ad, values: values[0] is UNDEFINED)

@@ -8,7 +8,7 @@ from typing import Any
 from .environment import Ad, Environment
 from .function_registry import Needs, eager
 from .operators import divide_reals
-from .scalar import member
+from .scalar import evaluate_member
 from .tree import ListValue
 from .unparse import to_string
 from .values import (
@@ -46,7 +46,7 @@ def _bool(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 
 def _ceiling(number: float) -> float:
-    # A number just below zero gives -0.0, as in C.
+    # The ceiling of a number in (-1, 0) is -0.0, as in C.
     return math.copysign(float(math.ceil(number)), number) if math.isfinite(number) else number
 
 
@@ -54,28 +54,28 @@ def _floor(number: float) -> float:
     return float(math.floor(number)) if math.isfinite(number) else number
 
 
-def _nearest(number: float) -> float:
-    # Round half to even, as C's rint.
+def _round_half_even(number: float) -> float:
+    # Round half to even, like C's rint.
     return float(round(number)) if math.isfinite(number) else number
 
 
-def _declare_rounding(names: str, rounded: Any) -> None:
+def _declare_rounding(names: str, round_number: Any) -> None:
     @eager(names, 1)
     def _round(env: Environment, ad: Ad, values: list[Any]) -> Any:
         (value,) = values
         if type(value) is int:
             return value
         number = to_real(value)
-        return truncate64(rounded(number)) if type(number) is float else ERROR
+        return truncate64(round_number(number)) if type(number) is float else ERROR
 
 
 _declare_rounding("floor", _floor)
 _declare_rounding("ceil ceiling", _ceiling)
-_declare_rounding("round", _nearest)
+_declare_rounding("round", _round_half_even)
 
 
 def c_pow(base: float, exponent: float) -> float:
-    """Compute C's pow: infinities and NaN where Python raises."""
+    """Return C's pow: infinities and NaN where Python raises."""
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -101,7 +101,7 @@ def _pow(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("quantize", 2, members={2: 1})
 def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Round up to a multiple of the second argument, or to the first member of a list that is not smaller."""
+    """Round up to a multiple of the second argument, or to the first member of a list that is large enough."""
     value, unit = values
     number = to_real(value)
     if type(number) is not float:
@@ -109,7 +109,7 @@ def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if type(unit) is ListValue:
         last: Any = 0.0
         for expression in unit.expressions:
-            last = member(env, ad, unit, expression)
+            last = evaluate_member(env, ad, unit, expression)
             step = to_real(last)
             if type(step) is not float:
                 return ERROR
@@ -134,14 +134,14 @@ def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("random", 0, 1, needs=Needs.PLACE)
 def _random(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    most = values[0] if values else 1.0
-    if type(most) is int:
-        bound = low32(most)
+    limit = values[0] if values else 1.0
+    if type(limit) is int:
+        bound = low32(limit)
         if bound <= 0:
-            raise EvaluationFailed(f"random({most}): there is no number from 0 up to {most}")
-        return env.random().integer() % bound
-    if type(most) is float:
-        if most <= 0:
-            raise EvaluationFailed(f"random({most}): there is no number from 0 up to {most}")
-        return most * (env.random().integer() / 0x7FFFFFFF)
+            raise EvaluationFailed(f"random({limit}): there is no number from 0 up to {limit}")
+        return env.random_numbers().integer() % bound
+    if type(limit) is float:
+        if limit <= 0:
+            raise EvaluationFailed(f"random({limit}): there is no number from 0 up to {limit}")
+        return limit * (env.random_numbers().integer() / 0x7FFFFFFF)
     return ERROR

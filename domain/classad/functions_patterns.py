@@ -1,4 +1,4 @@
-"""Built-in functions on regular expressions: PCRE2's, on bytes, as in HTCondor."""
+"""Built-in functions on regular expressions: PCRE2 on bytes, as in HTCondor."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from typing import Any
 
 from .environment import ENTERING, MAX_STEPS, Ad, Environment
 from .function_registry import eager
-from .functions_lists import exceptional, items_of, not_strings
-from .scalar import member
+from .functions_lists import exceptional_argument, non_string_result, split_items
+from .scalar import evaluate_member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, from_bytes, lower, to_bytes
 
-# Where the binding differs from HTCondor's library: escapes that are errors there, and {,n}, which is text.
-_REFUSED_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)
+# Differences between the Python binding and HTCondor's library: there these escapes are errors, and {,n} is text.
+_INVALID_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)
 _UPPER_BOUND_ONLY = re.compile(rb"\\.|\{(?=,[0-9]+\})", re.DOTALL)
 
 
 @lru_cache(maxsize=1000)
-def _compiled(pattern: str, options: str) -> Any:
-    """Compile a pattern; return None where it is invalid. Options: i, m, s, x; U: a repetition takes as little as it
-    can."""
+def _compile(pattern: str, options: str) -> Any:
+    """Compile a pattern; return None if it is invalid. The options are i, m, s, x, and U for ungreedy repetition."""
     import pcre2
 
     data = to_bytes(pattern)
-    if b"\\" in data and _REFUSED_ESCAPES.match(data):
+    if b"\\" in data and _INVALID_ESCAPES.match(data):
         return None
     if b"{," in data:
-        data = _UPPER_BOUND_ONLY.sub(lambda found: rb"\{" if found[0] == b"{" else found[0], data)
+        data = _UPPER_BOUND_ONLY.sub(lambda match: rb"\{" if match[0] == b"{" else match[0], data)
     if "U" in options:
         data = b"(?U)" + data
     flags = 0
@@ -41,18 +40,19 @@ def _compiled(pattern: str, options: str) -> Any:
         return None
 
 
-_EFFORTS = (("(*LIMIT_MATCH=2000)", 100), ("(*LIMIT_MATCH=100000)", MAX_STEPS // 200), ("", MAX_STEPS // 4))
-"""How long to search, and what it costs: the library does not say how long it took. "" is its own limit."""
+_SEARCH_LIMITS = (("(*LIMIT_MATCH=2000)", 100), ("(*LIMIT_MATCH=100000)", MAX_STEPS // 200), ("", MAX_STEPS // 4))
+"""Limits of a search, and the steps that each costs, because the library does not report its effort. "" is the
+library's default limit."""
 
 
-def _searched(env: Environment, pattern: str, options: str, data: bytes, at: int = 0, method: str = "search") -> Any:
-    """Search bytes for a valid pattern; raise pcre2.LibraryError where it hits the library's own limit."""
+def _search(env: Environment, pattern: str, options: str, data: bytes, at: int = 0, method: str = "search") -> Any:
+    """Search bytes for a valid pattern; raise pcre2.LibraryError at the library's own limit."""
     import pcre2
 
-    for limit, steps in _EFFORTS:
+    for limit, steps in _SEARCH_LIMITS:
         env.spend(steps)
         try:
-            return getattr(_compiled(limit + pattern, options), method)(data, at)
+            return getattr(_compile(limit + pattern, options), method)(data, at)
         except pcre2.LibraryError:
             if not limit:
                 raise
@@ -60,26 +60,26 @@ def _searched(env: Environment, pattern: str, options: str, data: bytes, at: int
 
 
 def matches(env: Environment, pattern: str, text: str, options: str) -> Any:
-    """Return True if a pattern is found in a text, False if not, ``ERROR`` where that cannot be said."""
-    if _compiled(pattern, options) is None:
+    """Check whether a text contains a match of a pattern; return ``ERROR`` if the pattern is invalid or too slow."""
+    if _compile(pattern, options) is None:
         return ERROR
     import pcre2
 
     try:
-        return _searched(env, pattern, options, to_bytes(text)) is not None
+        return _search(env, pattern, options, to_bytes(text)) is not None
     except pcre2.LibraryError:
         return ERROR
 
 
 def is_pattern(pattern: str, options: str = "") -> bool:
-    """Return whether a text is a regular expression."""
-    return _compiled(pattern, options) is not None
+    """Check whether a text is a valid regular expression."""
+    return _compile(pattern, options) is not None
 
 
-def matched_groups(pattern: str, text: str, options: str = "") -> list[str] | None:
-    """Return what the first match of a pattern found: all of it, then what each bracket found, up to the last that took
-    part. None: no match, or no pattern."""
-    compiled = _compiled(pattern, options)
+def first_match(pattern: str, text: str, options: str = "") -> list[str] | None:
+    """Return the first match of a pattern and its groups, up to the last group that matched. None: no match, or an
+    invalid pattern."""
+    compiled = _compile(pattern, options)
     if compiled is None:
         return None
     import pcre2
@@ -95,21 +95,21 @@ def matched_groups(pattern: str, text: str, options: str = "") -> list[str] | No
     return [from_bytes(group or b"") for group in (match.group(0), *groups[:last])]
 
 
-def matches_something(env: Environment, pattern: str, text: str) -> bool:
-    """Return whether a pattern is found in a text, without case, with a match that is not empty."""
+def has_nonempty_match(env: Environment, pattern: str, text: str) -> bool:
+    """Check whether a text contains a nonempty, case-insensitive match of a pattern."""
     return matches(env, "(*NOTEMPTY)" + pattern, text, "i") is True
 
 
 @eager("regexp", 2, 3)
 def _regexp(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    if (unfit := not_strings(values)) is not None:
-        return unfit
+    if (exception := non_string_result(values)) is not None:
+        return exception
     return matches(env, values[0], values[1], values[2] if len(values) == 3 else "")
 
 
 @eager("regexpmember", 2, 3, members={2: 1, 3: 1})
 def _regexp_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    if (exception := exceptional(values)) is not None:
+    if (exception := exceptional_argument(values)) is not None:
         return exception
     pattern, members = values[:2]
     options = values[2] if len(values) == 3 else ""
@@ -117,7 +117,7 @@ def _regexp_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
         return ERROR
     undefined = False
     for expression in members.expressions:
-        text = member(env, ad, members, expression)
+        text = evaluate_member(env, ad, members, expression)
         if text is UNDEFINED:
             undefined = True
         elif type(text) is not str:
@@ -133,21 +133,21 @@ def _string_list_member(env: Environment, ad: Ad, values: list[Any]) -> Any:
         return ERROR
     pattern, text = values[:2]
     options = lower(values[3]) if len(values) == 4 else ""
-    if _compiled(pattern, options) is None:
+    if _compile(pattern, options) is None:
         return ERROR
-    items = items_of(text, values[2] if len(values) > 2 else ", ")
+    items = split_items(text, values[2] if len(values) > 2 else ", ")
     if not items:
         return UNDEFINED
     return any(matches(env, pattern, item, options) is True for item in items)
 
 
-def _declare_substitution(name: str, always: str) -> None:
+def _declare_substitution(name: str, fixed_options: str) -> None:
     @eager(name, 3, 4)
     def _substitution(env: Environment, ad: Ad, values: list[Any]) -> Any:
-        if (unfit := not_strings(values)) is not None:
-            return unfit
+        if (exception := non_string_result(values)) is not None:
+            return exception
         pattern, text, replacement = values[:3]
-        return substitute(env, pattern, text, replacement, (values[3] if len(values) == 4 else "") + always)
+        return substitute(env, pattern, text, replacement, (values[3] if len(values) == 4 else "") + fixed_options)
 
 
 _declare_substitution("regexps", "")
@@ -156,63 +156,63 @@ _declare_substitution("replaceall", "fg")
 
 
 def substitute(env: Environment, pattern: str, text: str, replacement: str, options: str) -> Any:
-    """Return the replacement of the first match (option g: of all), within the rest of the text with option f.
+    """Replace the first match, or with option g all matches; with option f, keep the rest of the text.
 
-    Without f the result is the replacements alone, and each byte stepped over after an empty match. As in HTCondor, a
-    global substitution with an empty match at the very end is an error.
+    Without f, the result has only the replacements, and the bytes skipped after empty matches. As in HTCondor, a global
+    substitution with an empty match at the very end is an error.
     """
-    if _compiled(pattern, options) is None:
+    if _compile(pattern, options) is None:
         return ERROR
     import pcre2
 
     data, template = to_bytes(text), to_bytes(replacement)
-    out: list[bytes] = []
-    at, after_empty = 0, False
+    parts: list[bytes] = []
+    position, after_empty = 0, False
     while True:
-        if at > len(data):
+        if position > len(data):
             return ERROR
         try:
             if after_empty:
-                # After an empty match, only a non-empty one that begins right here counts.
-                match = _searched(env, "(*NOTEMPTY_ATSTART)" + pattern, options, data, at, "match")
+                # After an empty match, only a nonempty match at the same position counts.
+                match = _search(env, "(*NOTEMPTY_ATSTART)" + pattern, options, data, position, "match")
             else:
-                match = _searched(env, pattern, options, data, at)
+                match = _search(env, pattern, options, data, position)
         except pcre2.LibraryError:
             return ERROR
         if match is None:
             if not after_empty:
                 break
             env.spend(ENTERING)
-            out.append(data[at : at + 1])
-            at, after_empty = at + 1, False
+            parts.append(data[position : position + 1])
+            position, after_empty = position + 1, False
             continue
         if "f" in options:
-            out.append(data[at : match.start()])
+            parts.append(data[position : match.start()])
         expanded = _expand(template, match)
         if expanded is None:
             return ERROR
         env.spend(ENTERING + len(expanded) // 4)
-        out.append(expanded)
-        at = match.end()
+        parts.append(expanded)
+        position = match.end()
         after_empty = after_empty or match.start() == match.end()
         if "g" not in options:
             break
     if "f" in options:
-        out.append(data[at:])
-    return from_bytes(b"".join(out))
+        parts.append(data[position:])
+    return from_bytes(b"".join(parts))
 
 
 _GROUP = re.compile(rb"\\([0-9])")
 
 
 def _expand(template: bytes, match: Any) -> bytes | None:
-    """Fill ``\\0`` to ``\\9`` into the template; None where it names a group beyond the last that took part."""
+    """Replace ``\\0`` to ``\\9`` in the template; return None for a group after the last one that matched."""
     groups = match.groups()
     last = max((n for n, group in enumerate(groups, 1) if group is not None), default=0)
     parts = _GROUP.split(template)
-    for place in range(1, len(parts), 2):
-        number = int(parts[place])
+    for index in range(1, len(parts), 2):
+        number = int(parts[index])
         if number > last:
             return None
-        parts[place] = (match.group(0) if number == 0 else groups[number - 1]) or b""
+        parts[index] = (match.group(0) if number == 0 else groups[number - 1]) or b""
     return b"".join(parts)

@@ -7,27 +7,27 @@ from typing import Any
 
 from .ad import ClassAd
 from .environment import Ad, Environment
-from .function_registry import MANY, Needs, eager, lazy
-from .scalar import member
+from .function_registry import UNLIMITED, Needs, eager, lazy
+from .scalar import evaluate_member
 from .tree import ListValue
 from .unparse import to_string
 from .values import ERROR, UNDEFINED, compare_text, concatenate, from_bytes, low32, lower, to_bytes, upper
 
 
-@lazy("strcat", 0, MANY, needs=Needs.ARGUMENTS)
+@lazy("strcat", 0, UNLIMITED, needs=Needs.ARGUMENTS)
 def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Concatenate all arguments; the first undefined or error decides."""
-    out: list[str] = []
+    """Concatenate all arguments; return the first undefined or error, if any."""
+    texts: list[str] = []
     for argument in arguments:
         text = to_string(argument(env, ad))
         if type(text) is not str:
             return text
         env.pay((text,))
-        out.append(text)
-    return concatenate(out)
+        texts.append(text)
+    return concatenate(texts)
 
 
-@lazy("join", 0, MANY, needs=Needs.ARGUMENTS)
+@lazy("join", 0, UNLIMITED, needs=Needs.ARGUMENTS)
 def _join(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """Evaluate join(separator, a, b ...), join(separator, list) or join(list). Skip undefined members."""
     values: list[Any] = []
@@ -37,29 +37,29 @@ def _join(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
             return ERROR
     if 0 < len(values) <= 2 and type(values[-1]) is ListValue:
         members = values[-1]
-        items = [member(env, ad, members, expression) for expression in members.expressions]
+        items = [evaluate_member(env, ad, members, expression) for expression in members.expressions]
         values = [values[0] if len(values) == 2 else "", *items]
-    separator, out, undefined, defined = "", "", False, False
-    for place, value in enumerate(values):
+    separator, joined, any_undefined, any_defined = "", "", False, False
+    for position, value in enumerate(values):
         text = to_string(value)
         if text is ERROR:
             return ERROR
         if type(text) is not str:
-            undefined = True
-        elif place == 0:
+            any_undefined = True
+        elif position == 0:
             separator = text
         else:
-            defined = True
+            any_defined = True
             env.pay((separator, text))
-            out += (separator if out else "") + text
-    return UNDEFINED if undefined and not defined else concatenate([out])
+            joined += (separator if joined else "") + text
+    return UNDEFINED if any_undefined and not any_defined else concatenate([joined])
 
 
-def _declare_case(name: str, changed: Any) -> None:
+def _declare_case(name: str, convert: Any) -> None:
     @eager(name, 1)
     def _case(env: Environment, ad: Ad, values: list[Any]) -> Any:
         text = to_string(values[0])
-        return changed(text) if type(text) is str else text
+        return convert(text) if type(text) is str else text
 
 
 _declare_case("toupper", upper)
@@ -99,53 +99,53 @@ def _size(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return UNDEFINED if value is UNDEFINED else ERROR
 
 
-def _texts(values: list[Any]) -> list[str] | None:
+def _to_strings(values: list[Any]) -> list[str] | None:
     texts = [to_string(value) for value in values]
     return None if any(type(text) is not str for text in texts) else texts  # type: ignore[return-value]
 
 
-def natural_compare(a: str, b: str) -> int:
-    """Compare versions as HTCondor: digit runs are numbers, fewer leading zeros come first. Only the sign counts."""
+def compare_versions(a: str, b: str) -> int:
+    """Compare versions like HTCondor: digits form numbers, more leading zeros sort first. Only the sign matters."""
     if a == b:
         return 0
-    # A zero byte ends each, as in C.
+    # A zero byte ends each string, as in C.
     x, y = to_bytes(a) + b"\0", to_bytes(b) + b"\0"
-    at = 0
-    while x[at] == y[at]:
-        at += 1
-    start = at
-    while x[start - 1 : start].isdigit():
-        start -= 1
-    difference = _signed(x[at]) - _signed(y[at])
-    lengths = [_run(text[start:], b"0123456789") for text in (x, y)]
-    if start == at and not all(lengths):
+    difference_at = 0
+    while x[difference_at] == y[difference_at]:
+        difference_at += 1
+    number_start = difference_at
+    while x[number_start - 1 : number_start].isdigit():
+        number_start -= 1
+    difference = _signed_byte(x[difference_at]) - _signed_byte(y[difference_at])
+    lengths = [_prefix_length(text[number_start:], b"0123456789") for text in (x, y)]
+    if number_start == difference_at and not all(lengths):
         return difference
-    runs = [_run(text[start:], b"0") for text in (x, y)]
-    # A number's last zero is no leading one.
+    runs = [_prefix_length(text[number_start:], b"0") for text in (x, y)]
+    # If a number consists of zeros, its last zero is not a leading zero.
     zeros = [run - (run == length > 0) for run, length in zip(runs, lengths, strict=True)]
     if zeros[0] != zeros[1]:
         return zeros[1] - zeros[0]
     return difference if zeros[0] > 0 or lengths[0] == lengths[1] else lengths[0] - lengths[1]
 
 
-def _signed(byte: int) -> int:
+def _signed_byte(byte: int) -> int:
     return byte - 256 if byte > 127 else byte
 
 
-def _run(text: bytes, digits: bytes) -> int:
-    """Return how many of these digits a text begins with."""
+def _prefix_length(text: bytes, digits: bytes) -> int:
+    """Return how many of the given digits a text begins with."""
     return len(text) - len(text.lstrip(digits))
 
 
 _COMPARISONS: dict[str, Callable[[str, str], int]] = {
     "strcmp": compare_text,
     "stricmp": lambda a, b: compare_text(lower(a), lower(b)),
-    "versioncmp": natural_compare,
-    "versionlt": lambda a, b: natural_compare(a, b) < 0,
-    "versionle": lambda a, b: natural_compare(a, b) <= 0,
-    "versiongt": lambda a, b: natural_compare(a, b) > 0,
-    "versionge": lambda a, b: natural_compare(a, b) >= 0,
-    "versioneq": lambda a, b: natural_compare(a, b) == 0,
+    "versioncmp": compare_versions,
+    "versionlt": lambda a, b: compare_versions(a, b) < 0,
+    "versionle": lambda a, b: compare_versions(a, b) <= 0,
+    "versiongt": lambda a, b: compare_versions(a, b) > 0,
+    "versionge": lambda a, b: compare_versions(a, b) >= 0,
+    "versioneq": lambda a, b: compare_versions(a, b) == 0,
 }
 
 
@@ -154,7 +154,7 @@ def _declare_comparison(name: str, compare: Callable[[str, str], int]) -> None:
     def _compared(env: Environment, ad: Ad, values: list[Any]) -> Any:
         if values[0] is UNDEFINED or values[1] is UNDEFINED:
             return UNDEFINED
-        texts = _texts(values)
+        texts = _to_strings(values)
         return ERROR if texts is None else compare(*texts)
 
 
@@ -166,8 +166,8 @@ for _name, _compare in _COMPARISONS.items():
 def _version_in_range(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if values[1] is UNDEFINED or values[2] is UNDEFINED:
         return UNDEFINED
-    texts = _texts(values)
+    texts = _to_strings(values)
     if texts is None:
         return ERROR
-    version, least, most = texts
-    return natural_compare(least, version) <= 0 and natural_compare(version, most) <= 0
+    version, lowest, highest = texts
+    return compare_versions(lowest, version) <= 0 and compare_versions(version, highest) <= 0

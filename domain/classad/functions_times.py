@@ -9,7 +9,7 @@ from ..units import DAY
 from .ad import ClassAd
 from .environment import Ad, Environment
 from .function_registry import Needs, eager, lazy
-from .times import Calendar, calendar, days_before, format_time, length_parts
+from .times import Calendar, calendar, days_before, format_time, split_duration
 from .tree import Literal
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, low32, to_integer, truncate32
 
@@ -19,8 +19,8 @@ def _time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return env.context.time("time()")
 
 
-def _now(env: Environment, asking: str) -> AbsTime:
-    now = env.context.time(asking)
+def _now(env: Environment, function_name: str) -> AbsTime:
+    now = env.context.time(function_name)
     return AbsTime(now, env.context.utc_offset(now))
 
 
@@ -65,13 +65,13 @@ def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     elif kind is RelTime:
         seconds = truncate32(value.seconds)
     elif kind is str:
-        return value  # the parser reads literal strings only; HTCondor returns a computed one unchanged
+        return value  # only the parser converts (literal) strings; HTCondor returns a computed one unchanged
     else:
         return UNDEFINED if value is UNDEFINED else ERROR
     if offset is None:
         offset = env.context.utc_offset(seconds)
     if offset == -1 and kind is int:
-        raise EvaluationFailed("absTime(): -1 is no offset of a time zone")
+        raise EvaluationFailed("absTime(): -1 is not an offset of a time zone")
     return AbsTime(seconds, offset)
 
 
@@ -91,13 +91,13 @@ def _reltime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if kind is AbsTime:
         return RelTime(value.seconds)
     if kind is str:
-        return RelTime(0.0)  # the parser reads literal strings only
+        return RelTime(0.0)  # only the parser converts (literal) strings
     return UNDEFINED if value is UNDEFINED else ERROR
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
 
-_OF_POINT: dict[str, Any] = {
+_TIME_PARTS: dict[str, Any] = {
     "getyear": lambda t: t.year,
     "getmonth": lambda t: t.month,
     "getdayofyear": lambda t: t.yearday,
@@ -107,7 +107,7 @@ _OF_POINT: dict[str, Any] = {
     "getminutes": lambda t: t.minute,
     "getseconds": lambda t: t.second,
 }
-_OF_LENGTH: dict[str, Any] = {
+_DURATION_PARTS: dict[str, Any] = {
     "getdays": lambda s: s // DAY,
     "gethours": lambda s: s % DAY // 3600,
     "getminutes": lambda s: s % 3600 // 60,
@@ -119,21 +119,21 @@ def _declare_part(name: str) -> None:
     @eager(name, 1, needs=Needs.CONTEXT)
     def _part(env: Environment, ad: Ad, values: list[Any]) -> Any:
         (value,) = values
-        if type(value) is AbsTime and name in _OF_POINT:
-            return _OF_POINT[name](calendar(value.seconds + env.context.utc_offset(value.seconds)))
-        if type(value) is RelTime and name in _OF_LENGTH:
+        if type(value) is AbsTime and name in _TIME_PARTS:
+            return _TIME_PARTS[name](calendar(value.seconds + env.context.utc_offset(value.seconds)))
+        if type(value) is RelTime and name in _DURATION_PARTS:
             seconds = truncate32(value.seconds)
             # C divides towards zero.
-            part = _OF_LENGTH[name](abs(seconds))
+            part = _DURATION_PARTS[name](abs(seconds))
             return part if seconds >= 0 else -part
         return ERROR
 
 
-for _name in _OF_POINT | _OF_LENGTH:
+for _name in _TIME_PARTS | _DURATION_PARTS:
     _declare_part(_name)
 
 
-def _ad_of(attributes: dict[str, Any]) -> ClassAd:
+def _parts_ad(attributes: dict[str, Any]) -> ClassAd:
     return ClassAd._nested({name.lower(): (name, Literal(value)) for name, value in attributes.items()}, None)
 
 
@@ -146,18 +146,18 @@ def split_time(env: Environment, value: Any) -> ClassAd | None:
     if kind is AbsTime:
         t = calendar(value.seconds + value.offset)
         day = {"Type": "AbsoluteTime", "Year": t.year, "Month": t.month, "Day": t.day}
-        return _ad_of({**day, "Hours": t.hour, "Minutes": t.minute, "Seconds": t.second, "Offset": value.offset})
+        return _parts_ad({**day, "Hours": t.hour, "Minutes": t.minute, "Seconds": t.second, "Offset": value.offset})
     return _split_length(value.seconds) if kind is RelTime else None
 
 
 def _split_length(seconds: float) -> ClassAd:
-    days, hours, minutes, rest, fraction = length_parts(abs(seconds))
-    parts: dict[str, Any] = {"Days": days, "Hours": hours, "Minutes": minutes, "Seconds": rest + fraction}
+    days, hours, minutes, whole_seconds, fraction = split_duration(abs(seconds))
+    parts: dict[str, Any] = {"Days": days, "Hours": hours, "Minutes": minutes, "Seconds": whole_seconds + fraction}
     if seconds < 0:
         # Only the largest non-zero part carries the sign.
         signed = next((name for name in ("Days", "Hours", "Minutes") if parts[name] > 0), "Seconds")
         parts[signed] = -parts[signed]
-    return _ad_of({"Type": "RelativeTime", **parts})
+    return _parts_ad({"Type": "RelativeTime", **parts})
 
 
 @eager("splittime", 1, needs=Needs.CONTEXT)
@@ -174,13 +174,13 @@ def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @lazy("formattime", 0, 2, needs=Needs.CONTEXT)
 def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Format a point in time (or an integer), or an ad as splitTime returns it, by strftime."""
-    form = "%c"
+    """Format a time, an integer, or an ad of splitTime with strftime."""
+    pattern = "%c"
     zone = env.context.zone_name()
     if not arguments:
         now = _now(env, "formatTime()")
-        t = calendar(now.seconds + now.offset)
-        return format_time(form, t, now.seconds, zone)
+        fields = calendar(now.seconds + now.offset)
+        return format_time(pattern, fields, now.seconds, zone)
     value = arguments[0](env, ad)
     if type(value) is RelTime:
         return ERROR
@@ -188,8 +188,8 @@ def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> A
     if parts is None:
         return ERROR
     if len(arguments) == 2:
-        form = arguments[1](env, ad)
-        if type(form) is not str:
+        pattern = arguments[1](env, ad)
+        if type(pattern) is not str:
             return ERROR
 
     def part(name: str, default: int) -> int:
@@ -198,15 +198,16 @@ def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> A
 
     year, month, day = part("Year", 1900), part("Month", 1), part("Day", 0)
     weekday, yearday = day_numbers(year, month, day)
-    t = Calendar(year, month, day, part("Hours", 0), part("Minutes", 0), part("Seconds", 0), weekday, yearday)
-    local = days_before(t.year, t.month, t.day) * DAY + t.hour * 3600 + t.minute * 60 + t.second
-    return format_time(form, t, env.context.from_standard_time(local), zone)
+    fields = Calendar(year, month, day, part("Hours", 0), part("Minutes", 0), part("Seconds", 0), weekday, yearday)
+    time_of_day = fields.hour * 3600 + fields.minute * 60 + fields.second
+    local = days_before(year, month, day) * DAY + time_of_day
+    return format_time(pattern, fields, env.context.from_standard_time(local), zone)
 
 
 def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
-    """Return the day of the week and of the year by HTCondor's formula, which takes any numbers for a date."""
+    """Return the day of the week and of the year by HTCondor's formula, which accepts any numbers."""
 
-    def fixed(month: int, day: int) -> int:
+    def day_count(month: int, day: int) -> int:
         leap = year % 4 == 0 and year % 400 not in (100, 200, 300)
         adjustment = 0 if month <= 2 else -1 if leap else -2
         return (
@@ -219,8 +220,8 @@ def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
             + day
         )
 
-    today = fixed(month, day)
-    return int(math.fmod(today, 7)), today - fixed(1, 1)
+    days = day_count(month, day)
+    return int(math.fmod(days, 7)), days - day_count(1, 1)
 
 
 @eager("interval", 1)

@@ -9,25 +9,25 @@ from .context import Context
 from .values import EvaluationFailed, truth
 
 
-def accepts(value: Any) -> bool:
-    """Return whether a value of Requirements accepts: true, or a number other than 0."""
+def is_satisfied(value: Any) -> bool:
+    """Check whether a value of Requirements is true or a number other than 0."""
     return truth(value) is True
 
 
 def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = None) -> bool:
-    """Return whether ``my`` accepts ``target``. As in HTCondor, an ad without Requirements accepts nothing.
+    """Check whether ``my`` accepts ``target``. As in HTCondor, an ad without Requirements accepts nothing.
 
-    :raises ContextError: for what the context does not have; any other failed evaluation is no match.
+    :raises ContextError: if the context lacks something; any other failed evaluation is no match.
     """
     cell = my._find("requirements")
     if cell is None:
         return False
     try:
-        return accepts(cell[1].evaluate(my, target, context))
+        return is_satisfied(cell[1].evaluate(my, target, context))
     except EvaluationFailed:
         return False
 
 
 def symmetric_match(a: ClassAd, b: ClassAd, context: Context | None = None) -> bool:
-    """Return whether two ads accept each other."""
+    """Check whether two ads accept each other."""
     return requirements_met(a, b, context) and requirements_met(b, a, context)

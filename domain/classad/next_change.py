@@ -1,7 +1,7 @@
-"""Find when the value of an expression may next differ from now's.
+"""Compute when the value of an expression may next change.
 
-The expression is evaluated over time (``time_evaluation``) for as long as its value is known, and again from there
-while it is still the same; so a comparison that turns where it does not matter is skipped.
+The expression is evaluated over time (``time_evaluation``), up to a possible change of its value. If the value is still
+the same there, the evaluation continues, which skips comparisons that do not affect the value.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 from .ad import ClassAd
 from .context import Context
-from .time_evaluation import TimeEvaluation, Unknown, sees_the_clock, time_evaluator_of
+from .time_evaluation import TimeEvaluation, UnknownFuture, may_depend_on_time, time_evaluator_of
 from .time_functions import END, TIME_FUNCTIONS, Moving, is_identical, next_step, value_at
 from .tree import Expression
 from .values import EvaluationFailed
 
-# How often an unchanged value is evaluated further on, before the answer is "it may change here".
-_MAX_STEPS = 16
+# How many evaluations may find the value unchanged, before the answer is "it may change here".
+_MAX_EVALUATIONS = 16
 
 
 class Poll(Enum):
-    """The answer for a value whose changes cannot be foreseen."""
+    """The answer for a value whose changes cannot be predicted."""
 
     POLL = "poll"
 
@@ -31,7 +31,7 @@ class Poll(Enum):
 POLL = Poll.POLL
 NEVER = None
 
-_NOTHING: Mapping[str, Moving] = MappingProxyType({})
+_NONE_MOVING: Mapping[str, Moving] = MappingProxyType({})
 
 
 def next_change(
@@ -39,49 +39,49 @@ def next_change(
     my: ClassAd | None,
     target: ClassAd | None,
     context: Context,
-    moving: Mapping[str, Moving] = _NOTHING,
+    moving: Mapping[str, Moving] = _NONE_MOVING,
 ) -> int | Poll | None:
-    """Return the first whole second after ``context.now`` at which the value may differ, the ads staying the same.
+    """Return the first whole second after ``context.now`` at which the value may differ if the ads stay the same.
 
-    It is never later than the first actual change, of type or value. ``NEVER`` (None): time alone does not change it,
-    up to the year 9999. ``POLL``: it cannot be foreseen, as with random(), an embedder's function, or a failing
-    evaluation.
+    The result is never later than the first actual change of type or value. ``NEVER`` (None): time alone does not
+    change the value up to the year 9999. ``POLL``: the change cannot be predicted (random(), functions of the context,
+    failing evaluations).
 
-    :param moving: lower-case names of attributes of ``my`` that move by the clock; they replace those in ``my``
-    :raises ContextError: where the context has no ``now``
-    :raises ValueError: where a name in ``moving`` is not in lower case: it would never be found
+    :param moving: attributes of ``my`` that change with the clock, by lower-case name; they replace those in ``my``
+    :raises ContextError: if the context has no ``now``
+    :raises ValueError: if a name in ``moving`` is not in lower case
     """
     for name in moving:
         if name != name.lower():
-            raise ValueError(f"the moving attribute {name} is looked up in lower case: name it {name.lower()}")
+            raise ValueError(f"the name of the moving attribute {name} must be in lower case: {name.lower()}")
     now = context.time("next_change()")
     if now >= END:
         return POLL
     evaluation = TimeEvaluation(my, target, context, now, moving)
     try:
-        f = _over_time(expression, evaluation)
-        if type(f) not in TIME_FUNCTIONS:
+        value_over_time = _evaluate_over_time(expression, evaluation)
+        if type(value_over_time) not in TIME_FUNCTIONS:
             return NEVER
-        value = value_at(f, now)
-    except (Unknown, EvaluationFailed, RecursionError):
-        return POLL if sees_the_clock(evaluation, moving, expression, set()) else NEVER
-    change = next_step(f, now)
-    for _ in range(_MAX_STEPS):
+        value = value_at(value_over_time, now)
+    except (UnknownFuture, EvaluationFailed, RecursionError):
+        return POLL if may_depend_on_time(evaluation, moving, expression, set()) else NEVER
+    change = next_step(value_over_time, now)
+    for _ in range(_MAX_EVALUATIONS):
         if change >= END:
             return NEVER
         evaluation = TimeEvaluation(my, target, context, change, moving)
         try:
-            f = _over_time(expression, evaluation)
-        except (Unknown, EvaluationFailed, RecursionError):
+            value_over_time = _evaluate_over_time(expression, evaluation)
+        except (UnknownFuture, EvaluationFailed, RecursionError):
             return change
-        if not is_identical(value_at(f, change), value):
+        if not is_identical(value_at(value_over_time, change), value):
             return change
-        change = next_step(f, change)
+        change = next_step(value_over_time, change)
     return change if change < END else NEVER
 
 
-def _over_time(expression: Expression, evaluation: TimeEvaluation) -> Any:
+def _evaluate_over_time(expression: Expression, evaluation: TimeEvaluation) -> Any:
     try:
-        return time_evaluator_of(expression)(evaluation, evaluation.mine)
+        return time_evaluator_of(expression)(evaluation, evaluation.my)
     finally:
         evaluation.charge()

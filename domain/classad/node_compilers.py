@@ -1,4 +1,4 @@
-"""Compile all nodes but attributes: literals, operators, choices, subscripts and calls."""
+"""Compile the nodes of expressions to evaluators."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from .ad import ClassAd, as_expression, to_expression
 from .environment import Environment, Evaluator, lookup
 from .function_registry import FUNCTIONS
-from .operator_compilers import constant_value, operation
+from .operator_compilers import compile_operation, constant_value
 from .operators import UNARY
-from .scalar import BUILDERS, CAREFUL_BUILDERS, enter, evaluate, evaluate_in, member
+from .scalar import BUILDERS, CAREFUL_BUILDERS, evaluate, evaluate_in, evaluate_member, follow
 from .tree import (
     AdExpression,
     Attribute,
@@ -73,32 +73,32 @@ def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
     condition, then, otherwise = parts
 
     def run(env: Environment, ad: ClassAd | None) -> Any:
-        chosen = condition(env, ad)
-        if chosen is not True and chosen is not False:
-            if chosen is UNDEFINED or chosen is ERROR:
-                return chosen
-            chosen = truth(chosen)
-            if chosen is None:
-                # HTCondor is not lazy then: a failure in a branch fails here.
+        value = condition(env, ad)
+        if value is not True and value is not False:
+            if value is UNDEFINED or value is ERROR:
+                return value
+            value = truth(value)
+            if value is None:
+                # HTCondor evaluates both branches then, and fails if one of them fails.
                 then(env, ad)
                 otherwise(env, ad)
                 return ERROR
-        return then(env, ad) if chosen else otherwise(env, ad)
+        return then(env, ad) if value else otherwise(env, ad)
 
     return run
 
 
 def _binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, constant_value(node.right))
+    return _subscript(*parts) if node.op == "[]" else compile_operation(node.op, parts, constant_value(node.right))
 
 
 def _careful_binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    # Every operator is to check its depth, so none is folded at compile time.
-    return _subscript(*parts) if node.op == "[]" else operation(node.op, parts, constant_value(node.right, 0))
+    # Every operator must check its depth, so none is folded at compile time.
+    return _subscript(*parts) if node.op == "[]" else compile_operation(node.op, parts, constant_value(node.right, 0))
 
 
 def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
-    """Index a list by an integer, an ad by a string; out of range is an error, a missing attribute undefined."""
+    """Index a list by an integer or an ad by a string; return error out of range, undefined for a missing attribute."""
 
     def run(env: Environment, ad: ClassAd | None) -> Any:
         base = left(env, ad)
@@ -108,17 +108,17 @@ def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
         if base is UNDEFINED or index is UNDEFINED:
             return UNDEFINED
         if type(base) is ListValue and type(index) is int:
-            place = low32(index)
-            if not 0 <= place < len(base.expressions):
+            index = low32(index)
+            if not 0 <= index < len(base.expressions):
                 return ERROR
             try:
-                return evaluate_in(base.expressions[place], env, base.scope)
+                return evaluate_in(base.expressions[index], env, base.scope)
             except EvaluationFailed:
                 return ERROR
         if type(base) is ClassAd and type(index) is str:
             cell = base._find(lower(index))
             try:
-                return UNDEFINED if cell is None else enter(env, cell[1], base, lower(index), 0)
+                return UNDEFINED if cell is None else follow(env, cell[1], base, lower(index), 0)
             except EvaluationFailed:
                 return ERROR
         return ERROR
@@ -129,25 +129,27 @@ def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
-def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
-    """Return the evaluator of a call. A name that is not built in may be an embedder's function, in the context."""
+def bind_call(node: Call, arguments: list[Evaluator]) -> Evaluator:
+    """Return the evaluator of a call to a built-in function or a function of the context."""
     function = FUNCTIONS.get(node.key)
     if function is None:
         key = node.key
 
-        def own(env: Environment, ad: ClassAd | None) -> Any:
-            body = env.context.functions.get(key)
+        def call_context_function(env: Environment, ad: ClassAd | None) -> Any:
+            python_function = env.context.functions.get(key)
             env.unrepeatable += 1
-            return ERROR if body is None else _call_own(body, [argument(env, ad) for argument in arguments], ad)
+            if python_function is None:
+                return ERROR
+            return _call_python(python_function, [argument(env, ad) for argument in arguments], ad)
 
-        return own
+        return call_context_function
     if not function.least <= len(arguments) <= function.most:
         return lambda env, ad: ERROR
     if function.lazy is not None:
-        body = function.lazy
+        implementation = function.lazy
 
         def call_lazily(env: Environment, ad: ClassAd | None) -> Any:
-            result = body(env, ad, arguments, node)
+            result = implementation(env, ad, arguments, node)
             env.pay((result,))
             return result
 
@@ -165,8 +167,8 @@ def bind(node: Call, arguments: list[Evaluator]) -> Evaluator:
     return call
 
 
-def _call_own(function: Any, values: list[Any], ad: ClassAd | None) -> Any:
-    """Call an embedder's function; it may return any Python value that an ad may hold."""
+def _call_python(function: Any, values: list[Any], ad: ClassAd | None) -> Any:
+    """Call a function of the context, which may return any Python value that an ad may hold."""
     result = function(*values)
     if type(result) in (float, bool):
         return result
@@ -174,7 +176,7 @@ def _call_own(function: Any, values: list[Any], ad: ClassAd | None) -> Any:
 
 
 def _call(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    return bind(node, parts)
+    return bind_call(node, parts)
 
 
 BUILDERS.update(
@@ -194,59 +196,59 @@ BUILDERS.update(
 CAREFUL_BUILDERS.update({**BUILDERS, Binary: _careful_binary})
 
 
-# Attribute references: look a name up by its scope, and evaluate what it names
+# Attribute references: look up a name by its scope, and evaluate its expression
 
 
-def _project(env: Environment, ad: ClassAd | None, members: ListValue, key: str, depth: int) -> ListValue:
-    """Evaluate ``list.name``: the name in each member."""
-    out: list[Expression] = []
+def _select_each(env: Environment, ad: ClassAd | None, members: ListValue, key: str, depth: int) -> ListValue:
+    """Evaluate ``list.name``: the attribute of each member."""
+    values: list[Expression] = []
     for expression in members.expressions:
-        value = _select(env, ad, member(env, ad, members, expression), key, depth)
+        value = _select(env, ad, evaluate_member(env, ad, members, expression), key, depth)
         if type(value) is ListValue:
-            out.append(ListExpression(tuple(value.expressions)))
+            values.append(ListExpression(tuple(value.expressions)))
         elif type(value) is ClassAd:
-            out.append(AdExpression(value._cells))
+            values.append(AdExpression(value._cells))
         else:
-            out.append(as_expression(value))
-    env.unfold(out)
-    return ListValue(out, None)
+            values.append(as_expression(value))
+    env.unfold(values)
+    return ListValue(values, None)
 
 
 def _select(env: Environment, ad: ClassAd | None, base: Any, key: str, depth: int) -> Any:
-    """Evaluate ``base.name``: look up from the ad ``base`` outwards, never in the other ad of the match."""
+    """Evaluate ``base.name``: look up the name in ``base`` and outwards, not in the other ad of the match."""
     kind = type(base)
     if kind is ClassAd:
         attribute = lookup(env, base, key)
-        return UNDEFINED if attribute is None else enter(env, attribute[0], attribute[1], key, depth)
+        return UNDEFINED if attribute is None else follow(env, attribute[0], attribute[1], key, depth)
     if kind is ListValue:
-        return _project(env, ad, base, key, depth)
+        return _select_each(env, ad, base, key, depth)
     return UNDEFINED if base is UNDEFINED else ERROR
 
 
 def _attribute(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
     key = node.key
     if node.base is None:
-        return _absolute(key, depth) if node.absolute else _unscoped(key, depth)
+        return _absolute_attribute(key, depth) if node.absolute else _unscoped_attribute(key, depth)
     (value_of_base,) = parts
     scope = scope_of(node)
     if scope in ("my", "target"):
-        return _scoped(scope, key, depth, value_of_base)
+        return _scoped_attribute(scope, key, depth, value_of_base)
     return lambda env, ad: _select(env, ad, value_of_base(env, ad), key, depth)
 
 
-def _unscoped(key: str, depth: int) -> Evaluator:
+def _unscoped_attribute(key: str, depth: int) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
         if ad is None:
             return UNDEFINED
         cell = ad._cells.get(key)
         if cell is not None:
-            thing = cell[1]
-            return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
+            node = cell[1]
+            return node.value if type(node) is Literal else follow(env, node, ad, key, depth)
         if ad._chain is not None:
             cell = ad._chain._cells.get(key)
             if cell is not None:
-                thing = cell[1]
-                return thing.value if type(thing) is Literal else enter(env, thing, ad, key, depth)
+                node = cell[1]
+                return node.value if type(node) is Literal else follow(env, node, ad, key, depth)
         attribute = lookup(env, ad, key)
         if attribute is None:
             other = env.other(ad)
@@ -254,45 +256,45 @@ def _unscoped(key: str, depth: int) -> Evaluator:
                 return UNDEFINED
             cell = other._cells.get(key)
             if cell is not None:
-                thing = cell[1]
-                return thing.value if type(thing) is Literal else enter(env, thing, other, key, depth)
+                node = cell[1]
+                return node.value if type(node) is Literal else follow(env, node, other, key, depth)
             attribute = lookup(env, other, key)
             if attribute is None:
                 return UNDEFINED
-        return enter(env, attribute[0], attribute[1], key, depth)
+        return follow(env, attribute[0], attribute[1], key, depth)
 
     return run
 
 
-def _absolute(key: str, depth: int) -> Evaluator:
+def _absolute_attribute(key: str, depth: int) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
         if env.root is None:
             if ad is None:
                 raise EvaluationFailed(f".{key} needs an ad to be evaluated in")
             return UNDEFINED
         attribute = lookup(env, env.root, key)
-        return UNDEFINED if attribute is None else enter(env, attribute[0], attribute[1], key, depth)
+        return UNDEFINED if attribute is None else follow(env, attribute[0], attribute[1], key, depth)
 
     return run
 
 
-def _scoped(name: str, key: str, depth: int, base: Evaluator) -> Evaluator:
-    """Look an attribute up in MY or TARGET, unless an attribute of that name hides the ad."""
-    mine = name == "my"
+def _scoped_attribute(name: str, key: str, depth: int, base: Evaluator) -> Evaluator:
+    """Look up an attribute in MY or TARGET, unless an attribute called MY or TARGET hides the ad."""
+    is_my = name == "my"
 
     def run(env: Environment, ad: ClassAd | None) -> Any:
         if ad is None:
             return UNDEFINED
-        place = ad if mine else env.other(ad)
-        if place is None or name in ad._cells or (ad._chain is not None and ad._chain._find(name) is not None):
+        scope_ad = ad if is_my else env.other(ad)
+        if scope_ad is None or name in ad._cells or (ad._chain is not None and ad._chain._find(name) is not None):
             return _select(env, ad, base(env, ad), key, depth)
-        cell = place._cells.get(key)
-        if cell is None and place._chain is not None:
-            cell = place._chain._find(key)
+        cell = scope_ad._cells.get(key)
+        if cell is None and scope_ad._chain is not None:
+            cell = scope_ad._chain._find(key)
         if cell is None:
-            return _select(env, ad, place, key, depth)
-        thing = cell[1]
-        return thing.value if type(thing) is Literal else enter(env, thing, place, key, depth)
+            return _select(env, ad, scope_ad, key, depth)
+        node = cell[1]
+        return node.value if type(node) is Literal else follow(env, node, scope_ad, key, depth)
 
     return run
 

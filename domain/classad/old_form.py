@@ -1,7 +1,7 @@
-"""Convert texts of expressions from a description's form to an ad's, and to HTCondor's printed form.
+"""Convert expressions from the syntax of submit descriptions to that of ads, and to HTCondor's printed form.
 
-A description follows the rules of old-form ClassAds, in which a backslash is an ordinary character. The two forms
-differ only in strings with backslashes or control characters.
+Submit descriptions use old-form ClassAds, in which a backslash is an ordinary character. The forms differ only in
+strings with backslashes or control characters.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from functools import lru_cache
 from . import ClassAdSyntaxError, Expression, parse
 from .syntax import parse_old_value
 from .tree import Literal
-from .unparse import quoted, unparse_exactly, unparse_old
+from .unparse import quote_text, unparse_exactly, unparse_old
 
-# Literals already as printed: most texts are, and need no parser. (Printable ASCII is named, not the rest: a set of all
+# Literals that are the same in all forms, so need no parser. (The pattern lists printable ASCII, because a set of all
 # other characters takes 5 ms to compile.)
-_AS_IT_IS = re.compile(r"-?(?:0|[1-9][0-9]{0,17})|true|false|undefined|\"[ !#-\[\]-~]*\"")
-_DIFFERS = re.compile(r"[^ -\[\]-~]")
+_SAME_IN_ALL_FORMS = re.compile(r"-?(?:0|[1-9][0-9]{0,17})|true|false|undefined|\"[ !#-\[\]-~]*\"")
+_DIFFERENT_CHARACTERS = re.compile(r"[^ -\[\]-~]")
 
 
 def read_expression(text: str) -> Expression:
-    """Parse a value of a description; raise ClassAdSyntaxError if it is not an expression."""
+    """Parse a value of a submit description; raise ClassAdSyntaxError if it is not an expression."""
     return parse_old_value(text, strict=True)
 
 
 @lru_cache(maxsize=1024)
 def expression_text(text: str) -> str:
-    """Convert a value's expression to an ad's text; raise ClassAdSyntaxError if it is not an expression."""
-    return text if _AS_IT_IS.fullmatch(text) else text_of(read_expression(text))
+    """Convert an expression of a submit description to an ad's text; raise ClassAdSyntaxError if it is invalid."""
+    return text if _SAME_IN_ALL_FORMS.fullmatch(text) else ad_text(read_expression(text))
 
 
-def text_of(expression: Expression) -> str:
-    printed = unparse_old(expression)
-    return unparse_exactly(expression) if _DIFFERS.search(printed) else printed
+def ad_text(expression: Expression) -> str:
+    printed_form = unparse_old(expression)
+    return unparse_exactly(expression) if _DIFFERENT_CHARACTERS.search(printed_form) else printed_form
 
 
-def string_text(value: str) -> str:
-    return quoted(value, '"')
+def quote_string(value: str) -> str:
+    return quote_text(value, '"')
 
 
-def printed(text: str) -> str:
-    """Return an ad's text as HTCondor's tools print it."""
-    return unparse_old(parse(text)) if _DIFFERS.search(text) else text
+def printed_form(text: str) -> str:
+    """Return the text of an expression as HTCondor's tools print it."""
+    return unparse_old(parse(text)) if _DIFFERENT_CHARACTERS.search(text) else text
 
 
-def literal(text: str | None) -> object:
-    """Return the value of an ad's text if it is a literal; else None."""
+def literal_value(text: str | None) -> object:
+    """Return the value of an expression's text if it is a literal, else None."""
     if text is None:
         return None
     try:
@@ -57,9 +57,9 @@ def literal(text: str | None) -> object:
 
 
 def literal_string(text: str | None) -> str | None:
-    value = literal(text)
+    value = literal_value(text)
     return value if isinstance(value, str) else None
 
 
 def is_true(text: str | None) -> bool:
-    return literal(text) is True
+    return literal_value(text) is True

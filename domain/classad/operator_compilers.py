@@ -1,4 +1,4 @@
-"""Compile binary operators: the rules of ``operators``, with fast paths for the common types."""
+"""Compile binary operators with the rules of ``operators`` and fast paths for common types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ARITHMETIC_OPS = frozenset({"+", "-", "*", "/", "%"})
 
 
 def constant_value(node: Any, levels: int = 20) -> Any:
-    """Return the value of a literal, or of arithmetic on literals (``15 * 60``); ``NOT_CONSTANT`` for the rest."""
+    """Return the value of a literal or of arithmetic on literals (``15 * 60``), else ``NOT_CONSTANT``."""
     kind = type(node)
     if kind is Literal:
         return node.value
@@ -34,11 +34,11 @@ def constant_value(node: Any, levels: int = 20) -> Any:
     return NOT_CONSTANT
 
 
-def operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
+def compile_operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
     """Return the evaluator of a binary operator other than the subscript.
 
-    :param parts: the evaluators of its operands (of ``a && b && c``: of all three)
-    :param constant: the value of the right operand, where it is known; else ``NOT_CONSTANT``
+    :param parts: the evaluators of the operands (``a && b && c`` has three)
+    :param constant: the value of the right operand if it is known, else ``NOT_CONSTANT``
     """
     if op == "&&" or op == "||":
         return _connective(tuple(parts), op == "||")
@@ -47,14 +47,14 @@ def operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluator:
         return _elvis(left, right)
     compute = BINARY[op]
     if constant is not NOT_CONSTANT:
-        return _with_constant(op, left, constant)
+        return _operation_on_constant(op, left, constant)
     if op in ARITHMETIC:
         return _arithmetic(op, left, right)
     return lambda env, ad: compute(left(env, ad), right(env, ad))
 
 
-def _with_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
-    """Compile an operator on a constant, as in most policy clauses. A value of the constant's type needs no rules."""
+def _operation_on_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
+    """Compile an operator on a constant, as in most policy clauses, with a fast path for values of the same type."""
     compute = BINARY[op]
     kind = type(constant)
     if op in ORDER and (kind is int or kind is float):
@@ -67,35 +67,35 @@ def _with_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
         return with_number
     if op in ("==", "!=") and isinstance(constant, str) and constant.isascii():
         text: str = constant
-        folded = lower(text)
-        equal = op == "=="
+        lowercase = lower(text)
+        expects_equal = op == "=="
 
         def with_string(env: Environment, ad: ClassAd | None) -> Any:
             value = left(env, ad)
             if type(value) is str:
-                return (value == text or lower(value) == folded) is equal
+                return (value == text or lower(value) == lowercase) is expects_equal
             return compute(value, constant)
 
         return with_string
     if kind is Exceptional and (op == "is" or op == "isnt"):
-        same = op == "is"
-        return lambda env, ad: (left(env, ad) is constant) is same
+        is_expected = op == "is"
+        return lambda env, ad: (left(env, ad) is constant) is is_expected
     return lambda env, ad: compute(left(env, ad), constant)
 
 
 def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
-    """Compute with two integers or two reals in Python, unless the result leaves their range."""
-    compute, direct = BINARY[op], ARITHMETIC[op]
+    """Compile arithmetic, with a fast path for two integers or two reals whose result stays in range."""
+    compute, compute_fast = BINARY[op], ARITHMETIC[op]
 
     def run(env: Environment, ad: ClassAd | None) -> Any:
         a, b = left(env, ad), right(env, ad)
         kind = type(a)
         if kind is type(b):
             if kind is int:
-                result = direct(a, b)
+                result = compute_fast(a, b)
                 return result if INT_MIN <= result <= INT_MAX else wrap64(result)
             if kind is float:
-                result = direct(a, b)
+                result = compute_fast(a, b)
                 return ERROR if result == math.inf else result
         return compute(a, b)
 
@@ -103,7 +103,7 @@ def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def _connective(parts: tuple[Evaluator, ...], decisive: bool) -> Evaluator:
-    """Evaluate ``a && b && ...`` (decided by a false one) or ``a || b || ...`` (by a true one), from left to right."""
+    """Compile ``a && b && ...`` (false is decisive) or ``a || b || ...`` (true is decisive), from left to right."""
     neutral = not decisive
 
     def run(env: Environment, ad: ClassAd | None) -> Any:

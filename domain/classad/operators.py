@@ -1,7 +1,7 @@
-"""Apply the operators to values: one function each, and tables to find them.
+"""Define the operators on values, one function each, and tables of them.
 
-The rules are HTCondor's (src/classad/operators.cpp as observed in 25.14), of which the manual tells a part. Operators
-are strict unless they say otherwise: an error on the left wins, then one on the right, then undefined.
+The rules are those of HTCondor (src/classad/operators.cpp as observed in 25.14); the manual describes only some. Unless
+noted, operators are strict: they return an error on the left, else one on the right, else undefined.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ ORDER: dict[str, Operator] = {
 
 
 def _comparison(op: str) -> Operator:
-    """Compare numbers (booleans are 0 and 1), strings without case, or times of one type; all else is an error."""
+    """Compare numbers (booleans are 0 and 1), strings without case, or times of one type; anything else is an error."""
     test = ORDER[op]
 
     def compare(a: Any, b: Any) -> Any:
-        ka, kb = type(a), type(b)
-        if ka is int or ka is float:
-            if kb is float and ka is int:
+        a_type, b_type = type(a), type(b)
+        if a_type is int or a_type is float:
+            if b_type is float and a_type is int:
                 return test(float(a), b)
-            if kb is int and ka is float:
+            if b_type is int and a_type is float:
                 return test(a, float(b))
-            if kb is ka:
+            if b_type is a_type:
                 return test(a, b)
-        if ka is str and kb is str:
+        if a_type is str and b_type is str:
             if a.isascii() and b.isascii():
                 return test(a.lower(), b.lower())
             return test(compare_text(lower(a), lower(b)), 0)
-        if ka is Exceptional or kb is Exceptional:
+        if a_type is Exceptional or b_type is Exceptional:
             return ERROR if a is ERROR or b is ERROR else UNDEFINED
-        if ka is bool:
-            a, ka = int(a), int
-        if kb is bool:
-            b, kb = int(b), int
-        if (ka is int or ka is float) and (kb is int or kb is float):
+        if a_type is bool:
+            a, a_type = int(a), int
+        if b_type is bool:
+            b, b_type = int(b), int
+        if (a_type is int or a_type is float) and (b_type is int or b_type is float):
             return compare(a, b)
-        if (ka is AbsTime and kb is AbsTime) or (ka is RelTime and kb is RelTime):
+        if (a_type is AbsTime and b_type is AbsTime) or (a_type is RelTime and b_type is RelTime):
             return test(a.seconds, b.seconds)
         return ERROR
 
@@ -70,26 +70,27 @@ def _comparison(op: str) -> Operator:
 
 
 def identical(a: Any, b: Any) -> Any:
-    """Evaluate ``is``, ``=?=``: same type and value, strings with case. Two lists or two ads are an error."""
-    ka, kb = type(a), type(b)
-    if ka is not kb:
+    """Evaluate ``is``, ``=?=``: same type and value, strings case-sensitively. Two lists or two ads are an error."""
+    a_type, b_type = type(a), type(b)
+    if a_type is not b_type:
         return False
-    if ka is Exceptional:
+    if a_type is Exceptional:
         return a is b
-    if ka is ListValue:
+    if a_type is ListValue:
         return ERROR if a.shared == b.shared else False
-    if ka in _PLAIN_KINDS:
+    if a_type in _PLAIN_TYPES:
         return a == b
     return ERROR
 
 
-_PLAIN_KINDS = frozenset({int, float, str, bool, AbsTime, RelTime})
+_NUMBER_TYPES = frozenset({int, float, bool})
+_PLAIN_TYPES = frozenset({int, float, str, bool, AbsTime, RelTime})
 
 
-def different(a: Any, b: Any) -> Any:
+def not_identical(a: Any, b: Any) -> Any:
     """Evaluate ``isnt``, ``=!=``: the opposite of ``is``."""
-    same = identical(a, b)
-    return same if same is ERROR else not same
+    result = identical(a, b)
+    return result if result is ERROR else not result
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------------------
@@ -98,8 +99,8 @@ def different(a: Any, b: Any) -> Any:
 ARITHMETIC: dict[str, Operator] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
-def _real(number: float) -> Any:
-    # HTCondor makes positive infinity an error, and negative infinity not.
+def _check_real(number: float) -> Any:
+    # In HTCondor, positive infinity is an error, but negative infinity is not.
     return ERROR if number == math.inf else number
 
 
@@ -113,7 +114,7 @@ def _divide_integers(a: int, b: int) -> Any:
 
 
 def divide_reals(a: float, b: float) -> float:
-    """Divide as IEEE 754 does, by zero too."""
+    """Divide as IEEE 754 does, also by zero."""
     if b != 0.0:
         return a / b
     if a == 0.0 or a != a:
@@ -124,54 +125,56 @@ def divide_reals(a: float, b: float) -> float:
 def _modulo_integers(a: int, b: int) -> Any:
     if b == 0:
         return ERROR
-    rest = abs(a) % abs(b)
-    return -rest if a < 0 else rest
+    remainder = abs(a) % abs(b)
+    return -remainder if a < 0 else remainder
 
 
-def _times_only(op: str, a: Any, b: Any) -> Any:
-    """Compute with times: point ± length, point - point, length ± length, length times or by a number."""
-    ka, kb = type(a), type(b)
+def _operate_on_times(op: str, a: Any, b: Any) -> Any:
+    """Compute with times: time ± duration, time - time, duration ± duration, duration * or / number."""
+    a_type, b_type = type(a), type(b)
     if op in "+-":
-        if ka is AbsTime and kb is RelTime:
+        if a_type is AbsTime and b_type is RelTime:
             step = truncate32(b.seconds)
             return AbsTime(a.seconds + (step if op == "+" else -step), a.offset)
-        if ka is RelTime and kb is AbsTime and op == "+":
+        if a_type is RelTime and b_type is AbsTime and op == "+":
             return AbsTime(b.seconds + truncate32(a.seconds), b.offset)
-        if ka is RelTime and kb is RelTime:
+        if a_type is RelTime and b_type is RelTime:
             return RelTime(a.seconds + b.seconds if op == "+" else a.seconds - b.seconds)
-        if ka is AbsTime and kb is AbsTime and op == "-":
+        if a_type is AbsTime and b_type is AbsTime and op == "-":
             return RelTime(a.seconds - b.seconds)
-    if op in "*/" and ka is RelTime and (kb is int or kb is float):
+    if op in "*/" and a_type is RelTime and (b_type is int or b_type is float):
         return RelTime(a.seconds * b if op == "*" else divide_reals(a.seconds, float(b)))
-    if op == "*" and (ka is int or ka is float) and kb is RelTime:
+    if op == "*" and (a_type is int or a_type is float) and b_type is RelTime:
         return RelTime(a * b.seconds)
     return ERROR
 
 
 def _arithmetic(op: str, integers: Operator, reals: Operator) -> Operator:
     def compute(a: Any, b: Any) -> Any:
-        ka, kb = type(a), type(b)
-        if ka is int and kb is int:
+        a_type, b_type = type(a), type(b)
+        if a_type is int and b_type is int:
             result = integers(a, b)
             if result is ERROR or INT_MIN <= result <= INT_MAX:
                 return result
             return wrap64(result)
-        if ka is float and kb is float:
-            return _real(reals(a, b))
-        if ka is Exceptional or kb is Exceptional:
+        if a_type is float and b_type is float:
+            return _check_real(reals(a, b))
+        if a_type is Exceptional or b_type is Exceptional:
             return ERROR if a is ERROR or b is ERROR else UNDEFINED
-        if (ka is int or ka is float or ka is bool) and (kb is int or kb is float or kb is bool):
-            if ka is float or kb is float:
+        if (a_type is int or a_type is float or a_type is bool) and (
+            b_type is int or b_type is float or b_type is bool
+        ):
+            if a_type is float or b_type is float:
                 return compute(float(a), float(b))
             return compute(int(a), int(b))
-        if ka is AbsTime or ka is RelTime or kb is AbsTime or kb is RelTime:
-            return _times_only(op, a, b)
+        if a_type is AbsTime or a_type is RelTime or b_type is AbsTime or b_type is RelTime:
+            return _operate_on_times(op, a, b)
         return ERROR
 
     return compute
 
 
-def negative(a: Any) -> Any:
+def unary_minus(a: Any) -> Any:
     kind = type(a)
     if kind is int:
         return wrap64(-a)
@@ -182,7 +185,7 @@ def negative(a: Any) -> Any:
     return a if kind is Exceptional else ERROR
 
 
-def positive(a: Any) -> Any:
+def unary_plus(a: Any) -> Any:
     return a if type(a) in (int, float, RelTime, Exceptional) else ERROR
 
 
@@ -190,7 +193,7 @@ def positive(a: Any) -> Any:
 
 
 def _bitwise(compute: Callable[[int, int], int]) -> Operator:
-    """Accept integers only; not even booleans."""
+    """Return an operator on integers that rejects all other values, also booleans."""
 
     def operate(a: Any, b: Any) -> Any:
         if type(a) is int and type(b) is int:
@@ -202,19 +205,19 @@ def _bitwise(compute: Callable[[int, int], int]) -> Operator:
     return operate
 
 
-def _shift_right(a: int, by: int) -> int:
+def _shift_right(a: int, count: int) -> int:
     if a >= 0:
-        return a >> (by & 63)
-    return a >> min(by, 64) if by > 0 else a
+        return a >> (count & 63)
+    return a >> min(count, 64) if count > 0 else a
 
 
-def _shift_right_unsigned(a: int, by: int) -> int:
+def _shift_right_unsigned(a: int, count: int) -> int:
     if a >= 0:
-        return a >> (by & 63)
-    return ((a >> 1) & INT_MAX) >> ((by - 1) & 63)
+        return a >> (count & 63)
+    return ((a >> 1) & INT_MAX) >> ((count - 1) & 63)
 
 
-def invert(a: Any) -> Any:
+def bitwise_not(a: Any) -> Any:
     if type(a) is int:
         return ~a
     return a if type(a) is Exceptional else ERROR
@@ -223,20 +226,20 @@ def invert(a: Any) -> Any:
 # -- logic -------------------------------------------------------------------------------------------------------------
 
 
-def negation(a: Any) -> Any:
+def logical_not(a: Any) -> Any:
     if type(a) is Exceptional:
         return a
     condition = truth(a)
     return ERROR if condition is None else not condition
 
 
-def both(a: Any, b: Any) -> Any:
-    """Evaluate ``&&`` of two values. Not symmetric: an error on the left always wins, one on the right does not."""
+def logical_and(a: Any, b: Any) -> Any:
+    """Evaluate ``&&`` of two values. False overrides an error on the right, but not one on the left."""
     return _connective(a, b, False)
 
 
-def either(a: Any, b: Any) -> Any:
-    """Evaluate ``||`` of two values; like ``&&``, with true and false exchanged."""
+def logical_or(a: Any, b: Any) -> Any:
+    """Evaluate ``||`` of two values, like ``&&`` with true and false exchanged."""
     return _connective(a, b, True)
 
 
@@ -259,7 +262,7 @@ def _connective(a: Any, b: Any, decisive: bool) -> Any:
 BINARY: dict[str, Operator] = {
     **{op: _comparison(op) for op in ORDER},
     "is": identical,
-    "isnt": different,
+    "isnt": not_identical,
     **{op: _arithmetic(op, compute, compute) for op, compute in ARITHMETIC.items()},
     "/": _arithmetic("/", _divide_integers, divide_reals),
     "%": _arithmetic("%", _modulo_integers, lambda a, b: ERROR),
@@ -269,7 +272,7 @@ BINARY: dict[str, Operator] = {
     "<<": _bitwise(lambda a, b: a << (b & 63)),
     ">>": _bitwise(_shift_right),
     ">>>": _bitwise(_shift_right_unsigned),
-    "&&": both,
-    "||": either,
+    "&&": logical_and,
+    "||": logical_or,
 }
-UNARY: dict[str, Callable[[Any], Any]] = {"+": positive, "-": negative, "!": negation, "~": invert}
+UNARY: dict[str, Callable[[Any], Any]] = {"+": unary_plus, "-": unary_minus, "!": logical_not, "~": bitwise_not}

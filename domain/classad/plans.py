@@ -1,7 +1,7 @@
 """Prepare the match of one job with a table of slots.
 
-A condition is split into clauses, each a mask over the slots. The table caches the masks that need no more of the job,
-for later jobs.
+A condition is split into clauses, and each clause evaluated to a mask over the slots. The table caches the masks that
+do not depend on the job.
 """
 
 from __future__ import annotations
@@ -16,70 +16,72 @@ from .analysis import clauses
 from .columnar import JOB, MAX_NESTING, SLOT, Active, Columnar
 from .columns import ABSENT, INTEGER, OTHER, REAL, AttributeColumn, Integers
 from .environment import MATCH_NAMES
-from .evidence import MAKES_NAMES, mentioned
-from .matching import accepts, symmetric_match
-from .simplify import Known, folding_budget, rewrite
-from .slot_columns import FORMS, SlotColumns
-from .survey import strays, survey
-from .tree import Attribute, Binary, Expression, Literal, Parentheses, scope_of, shape
+from .evidence import DYNAMIC_REFERENCES, names_in
+from .matching import is_satisfied, symmetric_match
+from .simplify import Simplifier, folding_budget, rewrite
+from .slot_columns import MAX_FORMS, SlotColumns
+from .survey import is_indivisible, survey
+from .tree import Attribute, Binary, Expression, Literal, Parentheses, equality_key, scope_of
 from .values import UNDEFINED, ContextError, EvaluationError, EvaluationFailed
-from .vectors import COMPARE, Mask, Unsupported, true_cells
+from .vectors import COMPARE, Mask, Unsupported, true_mask
 
-# What makes the columns give up, so that each slot is evaluated on its own: unsupported nodes, and failures. Columns
-# may evaluate what no slot would have asked for.
-GIVES_UP = (Unsupported, EvaluationError, RecursionError)
+# Exceptions after which each slot is evaluated on its own: unsupported nodes, and failures. (An evaluation in columns
+# may fail on operands that no slot would evaluate.)
+FALLBACK_ERRORS = (Unsupported, EvaluationError, RecursionError)
 
 
 class ClauseCount(NamedTuple):
-    """The number of slots that one clause of a job's Requirements leaves: alone, and after the clauses before it."""
+    """How many slots match one clause of a job's Requirements: alone, and together with all clauses before it."""
 
     clause: Expression
     matched: int
     left: int
 
 
-def _nests(expression: Expression, levels: int) -> bool:
+def _nests_deeper(expression: Expression, levels: int) -> bool:
     return survey(expression).nesting > levels
 
 
 class ColumnarClause:
-    """A condition of one ad on the other, simplified by what is known of the job, and ready for the columns."""
+    """A condition of one ad on the other, simplified with the job's attributes, for evaluation in columns."""
 
-    __slots__ = ("active", "comparison", "key", "names", "node", "side", "whole")
+    __slots__ = ("active", "comparison", "indivisible", "key", "names", "node", "side")
 
-    def __init__(self, node: Expression, side: str, active: Active, *, plain: bool, whole: bool = False) -> None:
-        """Prepare a clause; ``plain``: MY and TARGET mean the two ads, ``whole``: do not split it further."""
-        self.whole = whole
+    def __init__(self, node: Expression, side: str, active: Active, *, plain: bool, indivisible: bool = False) -> None:
+        """Prepare a clause; ``plain``: MY and TARGET mean the two ads, ``indivisible``: it cannot be split."""
+        self.indivisible = indivisible
         self.node = node
         self.side = side
         self.active = active
-        self.key = (side, shape(node), active, plain)
+        self.key = (side, equality_key(node), active, plain)
         self.comparison = _comparison(node, side) if plain else None
         self.names: frozenset[str] | None = None  #: the names that it mentions; None: not looked for yet
 
-    def mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
-        """Return where the clause is true. Masks that depend on columns alone are kept for other jobs.
+    def mask_of(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
+        """Return the slots for which the clause is true. Cache masks that depend only on columns.
 
-        :param among: the only slots that matter, where they are few and the clause is evaluated slot by slot
+        :param among: the slots that matter, if the clause is evaluated slot by slot
         """
-        kept = table.masks.get(self.key)
+        cached = table.masks.get(self.key)
         columns = table.columns
         if (
-            kept is not None
-            and len(kept[1]) == len(table)
-            and all((columns[name].version if name in columns else -1) == version for name, version in kept[0].items())
+            cached is not None
+            and len(cached[1]) == len(table)
+            and all(
+                (columns[name].version if name in columns else -1) == version for name, version in cached[0].items()
+            )
         ):
-            return kept[1]
-        if self.whole:
+            return cached[1]
+        if self.indivisible:
             return self._slot_by_slot(table, job, among)
         if self.comparison is not None:
-            mask = self._compared(table, *self.comparison)
+            mask = self._compare(table, *self.comparison)
             if mask is not None:
                 return mask
-        return self._evaluated(table, job, among)
+        return self._columnar_mask(table, job, among)
 
     def holds_after(self, table: SlotColumns, job: ClassAd, ad: ClassAd, changed: Set[str]) -> bool:
-        """Return whether a clause that was true of a slot is true of its changed ad: see `Plan.still_matches`."""
+        """Check whether a clause that was true for a slot is true for its changed ad (see ``Plan.still_matches``)."""
         if self.comparison is not None:
             name, test, number = self.comparison
             if name not in changed:
@@ -88,20 +90,20 @@ class ColumnarClause:
             if cell is not None and type(cell[1]) is Literal and type(cell[1].value) in (int, float):
                 return bool(test(cell[1].value, number))
         if self.names is None:
-            self.names = frozenset(name for _, name in mentioned(self.node))
-        if self.names.isdisjoint(changed | MAKES_NAMES):
+            self.names = frozenset(name for _, name in names_in(self.node))
+        if self.names.isdisjoint(changed | DYNAMIC_REFERENCES):
             cells = (ad._find(name) for name in self.names)
             if all(cell is None or type(cell[1]) is Literal for cell in cells):
                 return True
         run = Columnar(table, job, table.context, self.side == JOB)
         run.steps = len(self.active)
         try:
-            return accepts(run.evaluate_in_slot(self.node, self.side, ad, self.active))
+            return is_satisfied(run.evaluate_in_slot(self.node, self.side, ad, self.active))
         except EvaluationFailed:
             return False
 
-    def _compared(self, table: SlotColumns, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
-        """Compare a column of numbers with a number, as most clauses do. None for other columns."""
+    def _compare(self, table: SlotColumns, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
+        """Compare a column of numbers with a number, as most clauses do. Return None for other columns."""
         column = table.columns.get(name)
         if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
             return None
@@ -112,14 +114,14 @@ class ColumnarClause:
         table.keep_mask(self.key, {name: column.version}, mask)
         return mask
 
-    def _evaluated(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
+    def _columnar_mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         run = Columnar(table, job, table.context, self.side == JOB)
         run.allow_scalar = False
         try:
-            mask = true_cells(run.run(self.node, self.side, None, self.active), len(table))
+            mask = true_mask(run.run(self.node, self.side, None, self.active), len(table))
         except Unsupported:
             return self._scalar_mask(table, job, among)
-        except GIVES_UP:
+        except FALLBACK_ERRORS:
             return self._slot_by_slot(table, job, among)
         if run.columns_only:
             table.keep_mask(self.key, run.column_versions, mask)
@@ -132,8 +134,8 @@ class ColumnarClause:
             return mask
         run = Columnar(table, job, table.context, self.side == JOB)
         try:
-            mask[rows] = true_cells(run.run(self.node, self.side, rows, self.active), len(rows))
-        except GIVES_UP:
+            mask[rows] = true_mask(run.run(self.node, self.side, rows, self.active), len(rows))
+        except FALLBACK_ERRORS:
             return self._slot_by_slot(table, job, among)
         table.scalar_evaluations += run.scalar_calls
         return mask
@@ -144,27 +146,27 @@ class ColumnarClause:
         mask = np.zeros(len(table), bool)
         run = Columnar(table, job, table.context, self.side == JOB)
         run.steps = len(self.active)
-        for place in rows:
+        for row in rows:
             table.scalar_evaluations += 1
             try:
-                mask[place] = accepts(run.evaluate_in_slot(self.node, self.side, table.ad(place), self.active))
+                mask[row] = is_satisfied(run.evaluate_in_slot(self.node, self.side, table.ad(row), self.active))
             except EvaluationFailed:
                 continue
         return mask
 
 
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_MIRRORED_OPERATORS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], Any], Any] | None:
-    """Return column, test and number of ``column < number`` in any form; None for all else."""
+    """Return column, test and number of a comparison like ``column < number``; None for any other node."""
     while isinstance(node, Parentheses):
         node = node.inner
     if not isinstance(node, Binary) or node.op not in COMPARE:
         return None
     op, column, constant = node.op, node.left, node.right
     if isinstance(column, Literal):
-        op, column, constant = _TURNED[op], constant, column
+        op, column, constant = _MIRRORED_OPERATORS[op], constant, column
     if not isinstance(column, Attribute) or not isinstance(constant, Literal):
         return None
     if scope_of(column) != ("target" if side == JOB else "my") or column.key in MATCH_NAMES:
@@ -175,31 +177,31 @@ def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], 
     return None
 
 
-class _Prepared:
-    """A plan's clauses as of one form of the table: by groups of slots with the same Requirements, and those that are
-    told of (None: not asked yet). ``plain``: a scope in an expression means what it says."""
+class _PreparedClauses:
+    """A plan's clauses for one form of the table: by ``groups`` of slots with the same Requirements, and ``reported``
+    for ``count_by_clause`` (None: not computed yet). ``plain``: MY and TARGET mean the two ads."""
 
-    __slots__ = ("groups", "plain", "wanted")
+    __slots__ = ("groups", "plain", "reported")
 
     def __init__(self, groups: list[tuple[Mask | None, list[ColumnarClause]]], plain: bool) -> None:
         self.groups, self.plain = groups, plain
-        self.wanted: list[tuple[Expression, list[ColumnarClause]]] | None = None
+        self.reported: list[tuple[Expression, list[ColumnarClause]]] | None = None
 
 
 class Plan:
-    """The prepared match of one job with a table's slots, renewed when the attributes common to all slots change."""
+    """The prepared match of one job with a table's slots, prepared again when attributes common to all slots change."""
 
     def __init__(self, table: SlotColumns, job: ClassAd) -> None:
         self.table = table
         self.job = job
-        self._known = Known(job)
+        self._simplifier = Simplifier(job)
         self._form: tuple[int, int] = (-1, -1)
-        self._known_forms: dict[tuple[int, int], _Prepared] = {}
-        self._prepared = _Prepared([], False)
+        self._prepared_forms: dict[tuple[int, int], _PreparedClauses] = {}
+        self._prepared = _PreparedClauses([], False)
         self._inlined_names = 0
 
     def matches(self) -> Mask:
-        """Return for each slot whether it and the job match; raise ContextError where the context lacks something."""
+        """Return the mask of slots that match the job; raise ContextError if the context lacks something."""
         try:
             return self._matches()
         except (ContextError, RecursionError):
@@ -215,11 +217,11 @@ class Plan:
         if not self._prepared.groups:
             return np.zeros(count, bool)
         result: Mask | None = None
-        outside: Mask | None = None
-        for members, conditions in self._prepared.groups:
-            for clause in conditions:
+        in_groups: Mask | None = None
+        for members, group_clauses in self._prepared.groups:
+            for clause in group_clauses:
                 among = result if members is None else members if result is None else result & members
-                mask = clause.mask(table, self.job, among)
+                mask = clause.mask_of(table, self.job, among)
                 if members is not None:
                     mask = mask | ~members
                 if result is None:
@@ -227,58 +229,58 @@ class Plan:
                 else:
                     result &= mask
             if members is not None:
-                outside = members if outside is None else outside | members
+                in_groups = members if in_groups is None else in_groups | members
         if result is None:
             result = np.ones(count, bool)
-        if outside is not None:
-            result &= outside
+        if in_groups is not None:
+            result &= in_groups
         return result
 
-    def still_matches(self, place: int, ad: ClassAd, changed: Set[str]) -> bool:
-        """Return whether the job matches the changed ad of a slot that it matched before.
+    def still_matches(self, position: int, ad: ClassAd, changed: Set[str]) -> bool:
+        """Check whether the job matches the changed ad of a slot that it matched before.
 
-        :param changed: the changed attributes, in small letters
+        :param changed: the changed attributes, in lower case
         """
         table = self.table
         try:
             if self._form[0] == table.form:
                 return all(
                     clause.holds_after(table, self.job, ad, changed)
-                    for members, conditions in self._prepared.groups
-                    if members is None or members[place]
-                    for clause in conditions
+                    for members, group_clauses in self._prepared.groups
+                    if members is None or members[position]
+                    for clause in group_clauses
                 )
         except (ContextError, RecursionError):
             pass
         return symmetric_match(self.job, ad, table.context)
 
-    def by_clause(self, among: Mask | None = None) -> tuple[list[ClauseCount], Mask]:
-        """Count the slots (of ``among``) that each clause of the Requirements leaves; also return the mask of all."""
+    def count_by_clause(self, among: Mask | None = None) -> tuple[list[ClauseCount], Mask]:
+        """Count the slots (of ``among``) that match each clause of the Requirements; also return the mask for all."""
         table = self.table
-        left = np.ones(len(table), bool) if among is None else among.copy()
+        remaining = np.ones(len(table), bool) if among is None else among.copy()
         cell = self.job._find("requirements")
         if cell is None or not len(table):
-            wanted = [] if cell is None else list(clauses(cell[1]))
-            return [ClauseCount(clause, 0, 0) for clause in wanted], left
+            reported = [] if cell is None else list(clauses(cell[1]))
+            return [ClauseCount(clause, 0, 0) for clause in reported], remaining
         self._prepare()
-        if self._prepared.wanted is None:
-            self._prepared.wanted = [(clause, self._parts(clause)) for clause in clauses(cell[1])]
+        if self._prepared.reported is None:
+            self._prepared.reported = [(clause, self._divide(clause)) for clause in clauses(cell[1])]
         counts = []
-        for clause, parts in self._prepared.wanted:
+        for clause, parts in self._prepared.reported:
             mask = among
             for part in parts:
-                part_mask = part.mask(table, self.job, None)
+                part_mask = part.mask_of(table, self.job, None)
                 mask = part_mask if mask is None else mask & part_mask
             if mask is not None:
-                left &= mask
-            alone = len(table) if mask is None else int(np.count_nonzero(mask))
-            counts.append(ClauseCount(clause, alone, int(np.count_nonzero(left))))
-        return counts, left
+                remaining &= mask
+            matched = len(table) if mask is None else int(np.count_nonzero(mask))
+            counts.append(ClauseCount(clause, matched, int(np.count_nonzero(remaining))))
+        return counts, remaining
 
-    def _parts(self, clause: Expression) -> list[ColumnarClause]:
-        """Return a clause of the job's Requirements, ready for the columns."""
-        if strays(clause, self.job._find) or _nests(clause, MAX_NESTING):
-            return [ColumnarClause(clause, JOB, frozenset(), plain=self._prepared.plain, whole=True)]
+    def _divide(self, clause: Expression) -> list[ColumnarClause]:
+        """Return the parts of a clause of the job's Requirements, for evaluation in columns."""
+        if is_indivisible(clause, self.job._find) or _nests_deeper(clause, MAX_NESTING):
+            return [ColumnarClause(clause, JOB, frozenset(), plain=self._prepared.plain, indivisible=True)]
         return self._clauses(clause, JOB, frozenset())
 
     def _prepare(self) -> None:
@@ -287,25 +289,25 @@ class Plan:
         form = (table.form, -1 if column is None else column.version)
         if self._form == form:
             return
-        known = self._known_forms.pop(form, None)
-        if known is None:
-            self._form = (-1, -1)  # as long as it is not done: it may fail
-            self._prepared = known = _Prepared([], table.plain_scopes(self.job))
+        prepared = self._prepared_forms.pop(form, None)
+        if prepared is None:
+            self._form = (-1, -1)  # invalid until the preparation, which may fail, is complete
+            self._prepared = prepared = _PreparedClauses([], table.plain_scopes(self.job))
             self._prepare_groups(column)
         self._form = form
-        self._prepared = self._known_forms[form] = known
-        if len(self._known_forms) > FORMS:
-            del self._known_forms[next(iter(self._known_forms))]
+        self._prepared = self._prepared_forms[form] = prepared
+        if len(self._prepared_forms) > MAX_FORMS:
+            del self._prepared_forms[next(iter(self._prepared_forms))]
 
     def _prepare_groups(self, column: AttributeColumn | None) -> None:
         table, groups = self.table, self._prepared.groups
         self._inlined_names = 0
-        if table.prepared_for != table.form:
+        if table.prepared_form != table.form:
             table.prepared.clear()
-            table.prepared_for = table.form
+            table.prepared_form = table.form
         requirements = self.job._find("requirements")
         if requirements is None or column is None or not len(table):
-            return  # without Requirements on both sides nothing matches, so there is no group
+            return  # without Requirements on both sides nothing matches
         groups.append((None, self._clauses(requirements[1], JOB, frozenset())))
         kinds, payloads, inverse = table.distinct(column)
         for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
@@ -313,36 +315,38 @@ class Plan:
             # A slot without Requirements accepts nothing.
             expression = Literal(False) if kind == ABSENT else table.heap.decode(kind, payload)
             groups.append((members, self._clauses(expression, SLOT, frozenset())))
-        # A part without a mask covers all slots, one with a mask its own; every slot is in some part.
+        # A group without a mask has all slots. Every slot is in some group.
 
     def _clauses(self, expression: Expression, side: str, active: Active) -> list[ColumnarClause]:
-        """Return the clauses of a conjunction, simplified by what is known; leave out clauses that are always true."""
-        if strays(expression, self.job._find if side == JOB else self.table.has):
-            # Its parts depend on one another: do not split it.
-            return [ColumnarClause(expression, side, active, plain=self._prepared.plain, whole=True)]
-        memo = self._memo(expression, side, active)
-        kept: list[ColumnarClause] | None = None if memo is None else self.table.prepared.get(memo)
-        if kept is not None:
-            return kept
-        out: list[ColumnarClause] = []
-        # Substitution adds a level at most: where the whole is shallow, so are its clauses.
-        shallow = not _nests(expression, MAX_NESTING - 1)
-        for clause in clauses(rewrite(expression, self._in_job if side == JOB else self._in_slot, folding_budget())):
+        """Return the simplified clauses of a conjunction, without those that are always true."""
+        if is_indivisible(expression, self.job._find if side == JOB else self.table.has):
+            # Its parts depend on each other, so it cannot be split.
+            return [ColumnarClause(expression, side, active, plain=self._prepared.plain, indivisible=True)]
+        cache_key = self._cache_key(expression, side, active)
+        cached: list[ColumnarClause] | None = None if cache_key is None else self.table.prepared.get(cache_key)
+        if cached is not None:
+            return cached
+        result: list[ColumnarClause] = []
+        # Substitution adds at most one level, so the clauses of a shallow expression are shallow.
+        is_shallow = not _nests_deeper(expression, MAX_NESTING - 1)
+        for clause in clauses(
+            rewrite(expression, self._resolve_in_job if side == JOB else self._resolve_in_slot, folding_budget())
+        ):
             if isinstance(clause, Literal) and clause.value is True:
                 continue
-            inner = self._inlined(clause, side, active)
-            if inner is None:
-                unsplit = not shallow and _nests(clause, MAX_NESTING)
-                out.append(ColumnarClause(clause, side, active, plain=self._prepared.plain, whole=unsplit))
+            inlined = self._inline(clause, side, active)
+            if inlined is None:
+                is_too_deep = not is_shallow and _nests_deeper(clause, MAX_NESTING)
+                result.append(ColumnarClause(clause, side, active, plain=self._prepared.plain, indivisible=is_too_deep))
             else:
-                memo = None  # the substitution depends on more of the job than this expression mentions
-                out.extend(self._clauses(inner[0], SLOT, active | {inner[1]}))
-        if memo is not None:
-            self.table.prepared[memo] = out
-        return out
+                cache_key = None  # the substituted expression may read other attributes of the job
+                result.extend(self._clauses(inlined[0], SLOT, active | {inlined[1]}))
+        if cache_key is not None:
+            self.table.prepared[cache_key] = result
+        return result
 
-    def _memo(self, expression: Expression, side: str, active: Active) -> Any:
-        """Return the memo key: the job's values of the attributes that a clause reads; None where one is not plain."""
+    def _cache_key(self, expression: Expression, side: str, active: Active) -> Any:
+        """Return a cache key with the job's values of the attributes that a clause reads; None if one is not plain."""
         if side == JOB or isinstance(expression, Literal):
             return None
         names = self.table.names_in(expression)
@@ -351,40 +355,40 @@ class Plan:
             cell = self.job._find(name)
             if cell is not None and type(cell[1]) is not Literal:
                 return None
-            values.append(None if cell is None else shape(cell[1]))
+            values.append(None if cell is None else equality_key(cell[1]))
         return id(expression), active, tuple(values)
 
-    def _in_job(self, node: Attribute) -> Expression:
-        """Resolve a reference in an expression of the job, as far as it is known."""
-        whose = self._whose(node, JOB)
-        if whose == EITHER:
+    def _resolve_in_job(self, node: Attribute) -> Expression:
+        """Return the value of a reference in an expression of the job, if it is known, else a reference."""
+        owner = self._owner_of(node, JOB)
+        if owner == EITHER:
             if self.job._find(node.key) is not None:
-                return self._known.value(node.key) or node
-            # What the job lacks can only be the slot's. With an explicit TARGET it means the same for every job.
-            return self._of_all_slots(node.key) or Attribute(_TARGET, node.name)
-        if whose == SLOT:
-            return self._of_all_slots(node.key) or node
-        return self._known.resolve(node) if whose == JOB else node
+                return self._simplifier.value(node.key) or node
+            # The job lacks it, so it is the slot's. An explicit TARGET makes its meaning the same for every job.
+            return self._common_value(node.key) or Attribute(_TARGET, node.name)
+        if owner == SLOT:
+            return self._common_value(node.key) or node
+        return self._simplifier.resolve(node) if owner == JOB else node
 
-    def _in_slot(self, node: Attribute) -> Expression:
-        whose = self._whose(node, SLOT)
-        if whose == EITHER:
-            whose = JOB if self.table.lacks(node.key) else SLOT
-        if whose == SLOT:
-            return self._of_all_slots(node.key) or node
-        if whose != JOB:
+    def _resolve_in_slot(self, node: Attribute) -> Expression:
+        owner = self._owner_of(node, SLOT)
+        if owner == EITHER:
+            owner = JOB if self.table.lacks(node.key) else SLOT
+        if owner == SLOT:
+            return self._common_value(node.key) or node
+        if owner != JOB:
             return node
-        return Literal(UNDEFINED) if self.job._find(node.key) is None else self._known.value(node.key) or node
+        return Literal(UNDEFINED) if self.job._find(node.key) is None else self._simplifier.value(node.key) or node
 
-    def _whose(self, node: Attribute, side: str) -> str | None:
-        """Return whose attribute a reference means: the job's, the slot's, EITHER (its own ad first); None: unknown."""
+    def _owner_of(self, node: Attribute, side: str) -> str | None:
+        """Return whose attribute a reference reads: JOB, SLOT, EITHER (its own ad first); None: unknown."""
         if node.absolute or node.key in MATCH_NAMES or not self._prepared.plain:
             return None
         sides: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}
         return sides.get(scope_of(node))
 
-    def _of_all_slots(self, key: str) -> Literal | None:
-        """Return the value of an attribute that is the same plain value in all slots."""
+    def _common_value(self, key: str) -> Literal | None:
+        """Return the value of an attribute if it is the same plain value in all slots."""
         column = self.table.columns.get(key)
         if column is None:
             return Literal(UNDEFINED)
@@ -393,26 +397,26 @@ class Plan:
             return None
         return Literal(self.table.heap.value(kinds, payload))
 
-    def _inlined(self, node: Expression, side: str, active: Active) -> tuple[Expression, tuple[str, str]] | None:
-        """Return the expression behind an attribute that all slots share, and the attribute's mark."""
-        whose = self._whose(node, side) if isinstance(node, Attribute) else None
-        if whose is None or whose == JOB or not isinstance(node, Attribute):
+    def _inline(self, node: Expression, side: str, active: Active) -> tuple[Expression, tuple[str, str]] | None:
+        """Return the expression of an attribute that is the same in all slots, and the attribute's side and key."""
+        owner = self._owner_of(node, side) if isinstance(node, Attribute) else None
+        if owner is None or owner == JOB or not isinstance(node, Attribute):
             return None
-        if whose == EITHER and side == JOB and self.job._find(node.key) is not None:
+        if owner == EITHER and side == JOB and self.job._find(node.key) is not None:
             return None
         column = self.table.columns.get(node.key)
-        mark = (SLOT, node.key)
-        if column is None or mark in active or len(active) > 20 or self._inlined_names > _MAX_INLINED:
+        name = (SLOT, node.key)
+        if column is None or name in active or len(active) > 20 or self._inlined_names > _MAX_INLINED:
             return None
         if isinstance(column.kinds, np.ndarray) or isinstance(column.payload, np.ndarray):
             return None
         if column.kinds != OTHER:
             return None
         self._inlined_names += 1
-        return self.table.heap.expressions[column.payload], mark
+        return self.table.heap.expressions[column.payload], name
 
 
 _MAX_INLINED = 1000
-"""The names whose expressions a plan puts in their place; all further ones are left to the columns."""
+"""The most names that a plan replaces by their expressions; more are evaluated in columns."""
 _TARGET = Attribute(None, "TARGET")
 EITHER = "either"

@@ -1,10 +1,9 @@
-"""Compile a tree into one closure, evaluated in one ad against one other.
+"""Compile a tree into a closure that evaluates it for a pair of ads.
 
-A closure takes the environment of the whole evaluation and the ad in which the expression stands. Names are resolved at
-run time by HTCondor's scopes (``lookup``); all else is settled at compile time. HTCondor allows 400 nested steps, an
-operator or an attribute each. Only the step into an attribute counts at run time: the depth of a part within its
-expression is known. An expression taller than the remaining depth is compiled a second time, carefully: every operator
-checks.
+A closure takes the environment of the evaluation and the ad that has the expression. Names are resolved at run time by
+HTCondor's scopes (``lookup``); everything else is done at compile time. HTCondor allows 400 nested steps; each operator
+or attribute is one. The depth of a part within its expression is known, so only steps into attributes are counted at
+run time. An expression taller than the remaining depth is compiled again, carefully: every operator checks the depth.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any
 
 from .ad import ClassAd
 from .context import DEFAULT, Context
-from .environment import ENTERING, MAX_DEPTH, MOST_REMEMBERED, REMEMBERS_BELOW, Environment, Evaluator
-from .survey import LEAVERS, STEPS, chain
+from .environment import CACHES_BELOW, ENTERING, MAX_CACHED, MAX_DEPTH, Environment, Evaluator
+from .survey import SCOPE_LEAVERS, STEP_NODES, flatten_chain
 from .tree import (
     AdExpression,
     Attribute,
@@ -35,7 +34,7 @@ from .tree import (
 )
 from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed
 
-# One of HTCondor's 400 levels takes up to 15 calls here, more than Python allows by default.
+# One of HTCondor's 400 levels takes up to 15 Python calls, which exceeds Python's default limit.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 
 
@@ -44,10 +43,10 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
     env = Environment(my, target, DEFAULT if context is None else context)
     compiled = expression._compiled
     if compiled is None or compiled.evaluator is None:
-        compiled = prepare(expression)
+        compiled = compile_expression(expression)
     evaluator: Any = compiled.evaluator
     if compiled.height > MAX_DEPTH:
-        evaluator = careful(expression, compiled)
+        evaluator = careful_evaluator(expression, compiled)
     try:
         value = evaluator(env, my)
     except RecursionError:
@@ -57,7 +56,7 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
     kind = type(value)
     if kind is ListValue:
         return ListValue(value.expressions, value.scope, value.shared, context)
-    # A copy without the scopes of the match: the caller may change it.
+    # The caller may change the ad, so return a copy without the scopes of the match.
     return value.copy() if kind is ClassAd else value
 
 
@@ -67,7 +66,7 @@ operations.evaluate = evaluate
 def evaluator_of_several(
     my: ClassAd | None, target: ClassAd | None, context: Context | None
 ) -> Callable[[Expression], Any]:
-    """Return a function that evaluates expressions in one ad, with one budget for all; ``ERROR`` where one fails."""
+    """Return a function that evaluates expressions in one ad, with a common budget; ``ERROR`` if one fails."""
     env = Environment(my, target, DEFAULT if context is None else context)
 
     def value_of(expression: Expression) -> Any:
@@ -84,51 +83,51 @@ def evaluator_of_several(
 
 
 def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
-    """Evaluate one node of a running evaluation, in a given ad."""
+    """Evaluate a node in an ad, as part of a running evaluation."""
     compiled = node._compiled
     if compiled is None or compiled.evaluator is None:
-        compiled = prepare(node)
+        compiled = compile_expression(node)
     env.spend(compiled.size)
     evaluator: Any = compiled.evaluator
     if compiled.height > env.depth:
-        evaluator = careful(node, compiled)
-    if env.steps > REMEMBERS_BELOW or env.moved is not None:
+        evaluator = careful_evaluator(node, compiled)
+    if env.steps > CACHES_BELOW or env.moved is not None:
         return evaluator(env, ad)
-    return repeated(env, node, ad, env.depth, evaluator)
+    return cached_value(env, node, ad, env.depth, evaluator)
 
 
-def repeated(env: Environment, node: Expression, ad: ClassAd | None, depth: int, evaluator: Evaluator) -> Any:
-    """Evaluate an expression that has ``depth`` levels left, or return what it was in this ad before.
+def cached_value(env: Environment, node: Expression, ad: ClassAd | None, depth: int, evaluator: Evaluator) -> Any:
+    """Evaluate an expression that has ``depth`` levels left, or return its cached value in this ad.
 
-    It would be the same, if it needs no more depth than there is and nothing in it is ``unrepeatable``: without a
-    circular reference in it, no name on the way to it can be one that it reads; with one, the way must be the same.
+    The cached value is valid if the remaining depth suffices and nothing in the expression is ``unrepeatable``. If the
+    expression met a circular reference, the attributes under evaluation must also be the same.
     """
-    if env.remembered is None:
-        env.remembered = {}
+    if env.cached is None:
+        env.cached = {}
     key = (id(node), id(ad))
-    known = env.remembered.get(key)
-    if known is not None and known[1] <= depth and known[2] in (None, env.active):
-        env.lowest = min(env.lowest, depth - known[1])
-        env.circular += known[2] is not None
-        return known[0]
-    before, circular, lowest = env.unrepeatable, env.circular, env.lowest
+    cached = env.cached.get(key)
+    if cached is not None and cached[1] <= depth and cached[2] in (None, env.active):
+        env.lowest = min(env.lowest, depth - cached[1])
+        env.circular += cached[2] is not None
+        return cached[0]
+    unrepeatable, circular, outer_lowest = env.unrepeatable, env.circular, env.lowest
     env.lowest = max(0, depth - node._compiled.height)  # type: ignore[union-attr]
     value = evaluator(env, ad)
-    if env.unrepeatable == before and env.moved is None and len(env.remembered) < MOST_REMEMBERED:
+    if env.unrepeatable == unrepeatable and env.moved is None and len(env.cached) < MAX_CACHED:
         active = None if env.circular == circular else frozenset(env.active or ())
-        env.remembered[key] = value, depth - env.lowest, active, node, ad
-    if env.unrepeatable != before or env.circular != circular:
-        env.spend(10 * ENTERING)  # what must be evaluated each time is what can take long
-    env.lowest = min(env.lowest, lowest)
+        env.cached[key] = value, depth - env.lowest, active, node, ad
+    if env.unrepeatable != unrepeatable or env.circular != circular:
+        env.spend(10 * ENTERING)  # values that cannot be cached can make an evaluation slow
+    env.lowest = min(env.lowest, outer_lowest)
     return value
 
 
-def prepare(expression: Expression) -> Compiled:
+def compile_expression(expression: Expression) -> Compiled:
     """Compile an expression; cache the result on it."""
     compiled = expression._compiled
     if compiled is None:
         compiled = expression._compiled = Compiled()
-    first = _first_steps(expression)
+    first = _too_deep_at_start(expression)
     if first is not None:
         compiled.evaluator = first
     else:
@@ -136,8 +135,8 @@ def prepare(expression: Expression) -> Compiled:
     return compiled
 
 
-def _first_steps(expression: Expression) -> Evaluator | None:
-    """Return the evaluator of an expression whose first steps already nest too deep; None for all others."""
+def _too_deep_at_start(expression: Expression) -> Evaluator | None:
+    """Return the evaluator of an expression whose first steps nest too deeply; None for any other."""
     node: Any = expression
     selecting = True
     for _ in range(MAX_DEPTH + 1):
@@ -155,20 +154,20 @@ def _first_steps(expression: Expression) -> Evaluator | None:
             node = node.condition
         else:
             return None
-    return _error if selecting else _too_deep
+    return _return_error if selecting else _raise_too_deep
 
 
-def _error(env: Environment, ad: ClassAd | None) -> Any:
-    # HTCondor makes an error value of a chain of selections that is too long.
+def _return_error(env: Environment, ad: ClassAd | None) -> Any:
+    # In HTCondor, a chain of selections that is too long has the value error.
     return ERROR
 
 
-def _too_deep(env: Environment, ad: ClassAd | None) -> Any:
+def _raise_too_deep(env: Environment, ad: ClassAd | None) -> Any:
     raise EvaluationFailed(f"the expression nests more deeply than {MAX_DEPTH} levels")
 
 
-def careful(expression: Expression, compiled: Compiled) -> Evaluator:
-    """Return the evaluator that checks its depth at every operator."""
+def careful_evaluator(expression: Expression, compiled: Compiled) -> Evaluator:
+    """Return the evaluator that checks the depth at every operator."""
     if compiled.careful is None:
         compiled.careful = _compile(expression, True)[0]
     return compiled.careful
@@ -177,51 +176,53 @@ def careful(expression: Expression, compiled: Compiled) -> Evaluator:
 # -- scopes at run time ------------------------------------------------------------------------------------------------
 
 
-def enter(env: Environment, thing: Any, ad: ClassAd, key: str, depth: int) -> Any:
-    """Evaluate ``thing``, found under a name in ``ad``; a circular reference to the name is undefined."""
-    kind = type(thing)
+def follow(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int) -> Any:
+    """Evaluate ``expression``, the value of the attribute ``key`` of ``ad``; a circular reference is undefined."""
+    kind = type(expression)
     if kind is Literal:
-        return thing.value
+        return expression.value
     if kind is ClassAd:
-        return thing
+        return expression
     if kind is AdExpression:
-        nested = ClassAd._nested(thing.cells, ad)
-        if env.steps > REMEMBERS_BELOW:
+        nested = ClassAd._nested(expression.cells, ad)
+        if env.steps > CACHES_BELOW:
             return nested
-        if env.remembered is None:
-            env.remembered = {}
-        return env.remembered.setdefault((id(thing), id(ad)), (nested, 0, None, thing, ad))[0]
-    left = env.depth - depth
-    if left <= 0:
+        if env.cached is None:
+            env.cached = {}
+        return env.cached.setdefault((id(expression), id(ad)), (nested, 0, None, expression, ad))[0]
+    levels = env.depth - depth
+    if levels <= 0:
         raise EvaluationFailed(f"the evaluation of {key} nests more deeply than {MAX_DEPTH} levels")
     active = env.active
     if active is None:
         active = env.active = set()
-    mark = (id(ad._cells), key)
-    if mark in active:
+    name = (id(ad._cells), key)
+    if name in active:
         env.circular += 1
         return UNDEFINED
-    compiled = thing._compiled
+    compiled = expression._compiled
     if compiled is None or compiled.evaluator is None:
-        compiled = prepare(thing)
+        compiled = compile_expression(expression)
     env.steps -= compiled.size + ENTERING
     if env.steps < 0:
         env.spend(0)
     evaluator: Any = compiled.evaluator
-    if compiled.height >= left:
-        evaluator = careful(thing, compiled)
-    outer, moved = env.depth, env.moved
-    env.depth, env.moved = left - 1, None
-    active.add(mark)
+    if compiled.height >= levels:
+        evaluator = careful_evaluator(expression, compiled)
+    outer_depth, moved = env.depth, env.moved
+    env.depth, env.moved = levels - 1, None
+    active.add(name)
     try:
-        return evaluator(env, ad) if env.steps > REMEMBERS_BELOW else repeated(env, thing, ad, left - 1, evaluator)
+        return (
+            evaluator(env, ad) if env.steps > CACHES_BELOW else cached_value(env, expression, ad, levels - 1, evaluator)
+        )
     finally:
-        active.discard(mark)
-        env.depth, env.moved = outer, moved
+        active.discard(name)
+        env.depth, env.moved = outer_depth, moved
 
 
-def member(env: Environment, ad: ClassAd | None, members: ListValue, expression: Expression) -> Any:
-    """Evaluate a list's member as HTCondor does: in the ad at hand; only ads and lists keep the scope of the list."""
+def evaluate_member(env: Environment, ad: ClassAd | None, members: ListValue, expression: Expression) -> Any:
+    """Evaluate a member of a list, as HTCondor does, in the current ad; only ads and lists keep the list's scope."""
     kind = type(expression)
     if kind is Literal:
         return expression.value  # type: ignore[attr-defined]
@@ -232,16 +233,16 @@ def member(env: Environment, ad: ClassAd | None, members: ListValue, expression:
 
 # -- the compiler ------------------------------------------------------------------------------------------------------
 
-# Builders make a node's evaluator from its depth and its parts' evaluators. The builders' modules register them here.
+# A builder returns a node's evaluator, given its depth and the evaluators of its parts. Their modules register them.
 Builder = Callable[[Any, int, list[Evaluator]], Evaluator]
 BUILDERS: dict[type, Builder] = {}
-CAREFUL_BUILDERS: dict[type, Builder] = {}  # where every operator is to check its depth
+CAREFUL_BUILDERS: dict[type, Builder] = {}  # for evaluators that check the depth at every operator
 
 
-def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int, int]:
+def _compile(root: Expression, check_depth: bool) -> tuple[Evaluator, int, int]:
     """Return a tree's evaluator, its height in operators, and the number of its nodes.
 
-    It loops instead of recursing: chains may be long.
+    It does not recurse, because chains may be long.
     """
     order: list[tuple[Expression, int, tuple[Expression, ...]]] = []
     pending: list[tuple[Expression, int]] = [(root, 0)]
@@ -250,7 +251,7 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int, int]:
         node, depth = pending.pop()
         kind = type(node)
         if kind is Binary and node.op in ("&&", "||"):  # type: ignore[attr-defined]
-            parts, depths = chain(node, depth)  # type: ignore[arg-type]
+            parts, depths = flatten_chain(node, depth)  # type: ignore[arg-type]
             order.append((node, depth + 1, parts))
             pending.extend(zip(parts, depths, strict=True))
             height = max(height, max(depths))
@@ -260,37 +261,37 @@ def _compile(root: Expression, checking: bool) -> tuple[Evaluator, int, int]:
             height = max(height, depth)
         elif kind is Attribute:
             height = max(height, depth + 1)
-        # Members of lists and ads are evaluated on their own, on demand.
+        # Members of lists and ads are evaluated separately, on demand.
         parts = () if kind is ListExpression or kind is AdExpression else children(node)
         order.append((node, depth, parts))
-        below = depth + 1 if kind is Attribute else depth  # the scope of a name is a separate step
-        pending.extend((part, below) for part in parts)
-    moving = any(type(node) is Call and node.key in LEAVERS for node, _, _ in order)
-    builders = CAREFUL_BUILDERS if checking else BUILDERS
-    done: dict[int, Evaluator] = {}
+        part_depth = depth + 1 if kind is Attribute else depth  # the scope of a name is a separate step
+        pending.extend((part, part_depth) for part in parts)
+    leaves_scope = any(type(node) is Call and node.key in SCOPE_LEAVERS for node, _, _ in order)
+    builders = CAREFUL_BUILDERS if check_depth else BUILDERS
+    evaluators: dict[int, Evaluator] = {}
     for node, depth, parts in reversed(order):
-        evaluator = builders[type(node)](node, depth, [done[id(part)] for part in parts])
-        if moving and type(node) is Attribute:
-            evaluator = _moved(evaluator)
-        if checking and type(node) in STEPS:
-            evaluator = _checked(evaluator, _needed(node, depth))
-        done[id(node)] = evaluator
-    return done[id(root)], height, len(order)
+        evaluator = builders[type(node)](node, depth, [evaluators[id(part)] for part in parts])
+        if leaves_scope and type(node) is Attribute:
+            evaluator = _follow_moved_scope(evaluator)
+        if check_depth and type(node) in STEP_NODES:
+            evaluator = _check_depth(evaluator, _depth_needed(node, depth))
+        evaluators[id(node)] = evaluator
+    return evaluators[id(root)], height, len(order)
 
 
-def _moved(evaluator: Evaluator) -> Evaluator:
+def _follow_moved_scope(evaluator: Evaluator) -> Evaluator:
     return lambda env, ad: evaluator(env, ad if env.moved is None else env.moved)
 
 
-def _needed(node: Expression, depth: int) -> int:
-    """Return the depth that a node needs: an attribute one step; a chain as much as its innermost part."""
+def _depth_needed(node: Expression, depth: int) -> int:
+    """Return the depth that a node needs: for an attribute one step, for a chain that of its innermost part."""
     if isinstance(node, Attribute):
         return depth + (1 if node.base is None else 2)
-    chained = isinstance(node, Binary) and node.op in ("&&", "||")
-    return max(chain(node, depth - 1)[1]) if chained else depth  # type: ignore[arg-type]
+    is_chain = isinstance(node, Binary) and node.op in ("&&", "||")
+    return max(flatten_chain(node, depth - 1)[1]) if is_chain else depth  # type: ignore[arg-type]
 
 
-def _checked(evaluator: Evaluator, depth: int) -> Evaluator:
+def _check_depth(evaluator: Evaluator, depth: int) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
         if env.depth < depth:
             raise EvaluationFailed(f"the expression nests more deeply than {MAX_DEPTH} levels")

@@ -1,7 +1,7 @@
-"""Simplify an expression, given a part of what it reads (partial evaluation), from the leaves up.
+"""Simplify an expression for which some attributes are known (partial evaluation), from the leaves up.
 
-A caller's rule (``resolve``) replaces attributes; constants are folded, and connectives lose operands that no longer
-matter. Results never change: lists and ads keep their members, and an attribute of uncertain value stays a name.
+The caller's function ``resolve`` replaces attributes. Constants are folded, and operands that cannot matter are removed
+from connectives. The value never changes: lists and ads keep their members, and attributes of unknown value stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .environment import MATCH_NAMES, MAX_STEPS, Environment
 from .function_registry import FUNCTIONS, Needs
 from .operators import BINARY, UNARY
 from .scalar import evaluate_in
-from .survey import strays
+from .survey import is_indivisible
 from .tree import (
     AdExpression,
     Attribute,
@@ -40,27 +40,27 @@ Parts = list[Expression]
 
 def simplify(expression: Expression, my: ClassAd) -> Expression:
     """Simplify an expression; see ``Expression.simplify``."""
-    return Known(my).rewrite(expression)
+    return Simplifier(my).rewrite(expression)
 
 
 operations.simplify = simplify
 
 
-class Known:
+class Simplifier:
     """The known attributes of one ad, ``my``, for expressions in it."""
 
     def __init__(self, my: ClassAd) -> None:
         self.my = my
-        self.scoped = my._find("my") is None
+        self.my_is_this_ad = my._find("my") is None
         self.active: set[str] = set()
-        self.found: dict[str, Literal | None] = {}
+        self.values: dict[str, Literal | None] = {}
         self.rewritten = 0  # names, on the way to one value
-        self.circular = 0
+        self.circular_count = 0
         self.budget = folding_budget()
 
     def rewrite(self, expression: Expression) -> Expression:
         """Simplify an expression of the ad."""
-        if strays(expression, self.my._find):
+        if is_indivisible(expression, self.my._find):
             return expression
         if not self.active:
             self.budget = folding_budget()
@@ -72,15 +72,15 @@ class Known:
         if node.absolute or key in MATCH_NAMES:
             return node
         if node.base is not None:
-            if not self.scoped or scope_of(node) != "my":
+            if not self.my_is_this_ad or scope_of(node) != "my":
                 return node
             if self.my._find(key) is None:
                 return Literal(UNDEFINED)
-        # Without a scope, the other ad may have what this one lacks.
+        # Without a scope, the other ad may define a name that this one lacks.
         return self.value(key) or node
 
     def value(self, key: str) -> Literal | None:
-        """Return the attribute's value where no target can change it."""
+        """Return the attribute's value if no target can change it, else None."""
         cell = self.my._find(key)
         if cell is None:
             return None
@@ -88,34 +88,34 @@ class Known:
         if isinstance(expression, Literal):
             return expression
         if key in self.active:
-            self.circular += 1
+            self.circular_count += 1
             return Literal(UNDEFINED)
-        if key in self.found:
-            return self.found[key]
+        if key in self.values:
+            return self.values[key]
         if not self.active:
             self.rewritten = 0
         self.rewritten += 1
-        if len(self.active) >= 50 or self.rewritten > MOST_REWRITTEN:
+        if len(self.active) >= 50 or self.rewritten > MAX_REWRITTEN:
             return None
-        circular = self.circular
+        circular_count = self.circular_count
         self.active.add(key)
         try:
             result = self.rewrite(expression)
         finally:
             self.active.discard(key)
         value = result if isinstance(result, Literal) else None
-        if not self.active or self.circular == circular:
-            # Within another attribute's evaluation it may differ where some names are circular there.
-            self.found[key] = value
+        if not self.active or self.circular_count == circular_count:
+            # Inside another attribute's evaluation, the value may depend on names that are circular there.
+            self.values[key] = value
         return value
 
 
-MOST_REWRITTEN = 2000
-"""The names that one value may take to rewrite: without circular references, each is rewritten once."""
+MAX_REWRITTEN = 2000
+"""The most names that one value may rewrite. Without circular references, each name is rewritten once."""
 
 
 def folding_budget() -> Environment:
-    """Return the budget for folding constants, which only saves work: a fraction of an evaluation's."""
+    """Return the budget for folding constants: a fraction of an evaluation's, because folding only saves work."""
     budget = Environment(None, None, DEFAULT)
     budget.steps = MAX_STEPS // 20
     return budget
@@ -123,61 +123,61 @@ def folding_budget() -> Environment:
 
 def rewrite(root: Expression, resolve: Resolve, budget: Environment) -> Expression:
     """Return the tree with its attributes resolved and its constants folded."""
-    return _rewritten(root, resolve, budget, _DEEPEST)
+    return _rewrite(root, resolve, budget, _MAX_RECURSION)
 
 
-# Trees are rewritten by recursion up to this depth, deeper ones by a loop: chains of operators may be long.
-_DEEPEST = 60
+# Trees are rewritten recursively up to this depth, and in a loop beyond it, because chains of operators may be long.
+_MAX_RECURSION = 60
 
 
-def _rewritten(node: Expression, resolve: Resolve, budget: Environment, levels: int) -> Expression:
+def _rewrite(node: Expression, resolve: Resolve, budget: Environment, levels: int) -> Expression:
     kind = type(node)
     if kind is Literal:
         return node
     if kind is Attribute:
         return resolve(node)  # type: ignore[arg-type]
     rule = _RULES.get(kind)
-    if rule is None or (kind is Call and node.key in _SYNTACTIC):  # type: ignore[attr-defined]
+    if rule is None or (kind is Call and node.key in _NOT_REWRITTEN):  # type: ignore[attr-defined]
         return node
     if levels == 0:
-        return _in_a_loop(node, resolve, budget)
-    parts = [_rewritten(part, resolve, budget, levels - 1) for part in children(node)]
+        return _rewrite_in_loop(node, resolve, budget)
+    parts = [_rewrite(part, resolve, budget, levels - 1) for part in children(node)]
     if kind is Call and any(type(part) is ListExpression for part in parts):
-        parts = _with_members(node, parts, resolve, budget, levels)
+        parts = _rewrite_members(node, parts, resolve, budget, levels)
     return rule(node, parts, budget)
 
 
-def _with_members(node: Any, parts: Parts, resolve: Resolve, budget: Environment, levels: int) -> Parts:
-    """Return the arguments of a function that evaluates its list's members, rewritten member by member."""
+def _rewrite_members(node: Any, parts: Parts, resolve: Resolve, budget: Environment, levels: int) -> Parts:
+    """Rewrite the members of a list argument, if the function evaluates them; return the arguments."""
     function = FUNCTIONS.get(node.key)
-    at = None if function is None else function.members.get(len(parts))
-    written = None if at is None else parts[at]
-    if at is None or not isinstance(written, ListExpression):
+    position = None if function is None else function.members.get(len(parts))
+    list_literal = None if position is None else parts[position]
+    if position is None or not isinstance(list_literal, ListExpression):
         return parts
-    members = tuple(_rewritten(member, resolve, budget, levels - 1) for member in written.members)
-    return [*parts[:at], ListExpression(members), *parts[at + 1 :]]
+    members = tuple(_rewrite(member, resolve, budget, levels - 1) for member in list_literal.members)
+    return [*parts[:position], ListExpression(members), *parts[position + 1 :]]
 
 
-def _in_a_loop(root: Expression, resolve: Resolve, budget: Environment) -> Expression:
+def _rewrite_in_loop(root: Expression, resolve: Resolve, budget: Environment) -> Expression:
     order: list[tuple[Expression, tuple[Expression, ...]]] = []
     pending = [root]
     while pending:
         node = pending.pop()
-        inner = type(node) in _RULES and not (type(node) is Call and node.key in _SYNTACTIC)
-        parts = children(node) if inner else ()
+        has_parts = type(node) in _RULES and not (type(node) is Call and node.key in _NOT_REWRITTEN)
+        parts = children(node) if has_parts else ()
         order.append((node, parts))
         pending.extend(parts)
-    done: dict[int, Expression] = {}
+    rewritten: dict[int, Expression] = {}
     for node, parts in reversed(order):
         if parts:
-            done[id(node)] = _RULES[type(node)](node, [done[id(part)] for part in parts], budget)
+            rewritten[id(node)] = _RULES[type(node)](node, [rewritten[id(part)] for part in parts], budget)
         else:
-            done[id(node)] = _rewritten(node, resolve, budget, 1)
-    return done[id(root)]
+            rewritten[id(node)] = _rewrite(node, resolve, budget, 1)
+    return rewritten[id(root)]
 
 
-# Functions that read their arguments as written, or the outside world.
-_SYNTACTIC = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
+# Functions that use their arguments' expressions, or the outside world.
+_NOT_REWRITTEN = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
 
 
 def _parentheses(node: Any, parts: Parts, budget: Environment) -> Expression:
@@ -198,41 +198,41 @@ _ATOMS = frozenset({Literal, Attribute, Call, Parentheses, TimeLiteral, ListExpr
 
 
 def _literal_or(value: object, otherwise: Expression) -> Expression:
-    """Return a value as a literal, where it has one that evaluates to itself."""
+    """Return the literal of a value; return ``otherwise`` if the value has no literal."""
     kind = type(value)
-    if kind is str and len(value) > _LONGEST:  # type: ignore[arg-type]
-        return otherwise  # it would come again in each of the strings that are made of it
+    if kind is str and len(value) > _MAX_FOLDED_STRING:  # type: ignore[arg-type]
+        return otherwise  # every string built from it would repeat it
     if kind is bool or kind is int or kind is float or kind is str or value is UNDEFINED or value is ERROR:
         return Literal(value)
     return otherwise
 
 
-_LONGEST = 1000
-"""Characters of a computed string that becomes a part of the expression."""
+_MAX_FOLDED_STRING = 1000
+"""The most characters of a computed string that becomes a part of the expression."""
 
 
-def _constant(node: Expression, budget: Environment) -> bool:
-    """Return whether a node means the same everywhere: literals, lists of them, and computations on them."""
+def _is_constant(node: Expression, budget: Environment) -> bool:
+    """Check whether a node is constant: literals, lists of literals, and computations on them."""
     pending = [node]
     while pending:
-        here = pending.pop()
+        current = pending.pop()
         budget.spend(1)
-        if isinstance(here, TimeLiteral):
-            if here.zoneless:
+        if isinstance(current, TimeLiteral):
+            if current.zoneless:
                 return False
-        elif isinstance(here, Call):
-            function = FUNCTIONS.get(here.key)
+        elif isinstance(current, Call):
+            function = FUNCTIONS.get(current.key)
             if function is None or function.needs is not Needs.ARGUMENTS:
                 return False
-        elif not isinstance(here, Literal | ListExpression | Binary | Unary | Parentheses | Conditional):
+        elif not isinstance(current, Literal | ListExpression | Binary | Unary | Parentheses | Conditional):
             return False
-        pending.extend(children(here))
+        pending.extend(children(current))
     return True
 
 
-def _computed(node: Expression, budget: Environment) -> Expression:
+def _fold(node: Expression, budget: Environment) -> Expression:
     try:
-        return _literal_or(evaluate_in(node, budget, None), node) if _constant(node, budget) else node
+        return _literal_or(evaluate_in(node, budget, None), node) if _is_constant(node, budget) else node
     except (EvaluationFailed, RecursionError):
         return node
 
@@ -247,35 +247,35 @@ def _binary(node: Any, parts: Parts, budget: Environment) -> Expression:
             return right if left.value is UNDEFINED else left
         if type(right) is Literal and op != "[]":
             return _literal_or(BINARY[op](left.value, right.value), Binary(op, left, right))
-    new = node if left is node.left and right is node.right else Binary(op, left, right)
-    return _computed(new, budget) if op == "[]" else new
+    rebuilt = node if left is node.left and right is node.right else Binary(op, left, right)
+    return _fold(rebuilt, budget) if op == "[]" else rebuilt
 
 
 def _connective(node: Binary, left: Expression, right: Expression, decisive: bool) -> Expression:
-    """Simplify ``&&`` or ``||``, of which one operand may be known.
+    """Simplify ``&&`` or ``||`` if an operand is known.
 
-    Known on the left, it decides or leaves the right one (as a truth value). Known and neutral on the right, it only
-    turns the left one into a truth value, which a condition already is.
+    A known left operand is decisive, or leaves the right one (as a truth value). A neutral right operand only converts
+    the left one to a truth value, which is not needed for a condition.
     """
     if isinstance(left, Literal):
-        known = left.value
-        condition = truth(known)
+        value = left.value
+        condition = truth(value)
         if condition is decisive:
             return Literal(decisive)
         if isinstance(right, Literal):
-            return Literal(BINARY[node.op](known, right.value))
-        if known is ERROR or (condition is None and known is not UNDEFINED):
+            return Literal(BINARY[node.op](value, right.value))
+        if value is ERROR or (condition is None and value is not UNDEFINED):
             return Literal(ERROR)
         if condition is not None and _is_condition(right):
             return right
-    neutral = isinstance(right, Literal) and truth(right.value) is (not decisive) and _is_condition(left)
-    if neutral or (isinstance(left, Binary) and left.op == node.op and _ends(left.right, decisive)):
+    is_neutral = isinstance(right, Literal) and truth(right.value) is (not decisive) and _is_condition(left)
+    if is_neutral or (isinstance(left, Binary) and left.op == node.op and _is_final(left.right, decisive)):
         return left
     return node if left is node.left and right is node.right else Binary(node.op, left, right)
 
 
-def _ends(operand: Expression, decisive: bool) -> bool:
-    """Return whether nothing after this operand can matter, whatever precedes it: (x && false) && y is x && false."""
+def _is_final(operand: Expression, decisive: bool) -> bool:
+    """Check whether operands after this one cannot matter: ``(x && false) && y`` is ``x && false``."""
     return isinstance(operand, Literal) and (truth(operand.value) is decisive or operand.value is ERROR)
 
 
@@ -283,40 +283,41 @@ _CONDITIONS = frozenset({"&&", "||", "<", "<=", ">", ">=", "==", "!=", "is", "is
 
 
 def _is_condition(node: Expression) -> bool:
-    """Return whether a node's value can only be true, false, undefined or an error."""
+    """Check whether a node's value is always true, false, undefined or an error."""
     while isinstance(node, Parentheses):
         node = node.inner
     return (isinstance(node, Binary) and node.op in _CONDITIONS) or (isinstance(node, Unary) and node.op == "!")
 
 
 def _conditional(node: Any, parts: Parts, budget: Environment) -> Expression:
-    # No operator may stand beside it in its place: the chosen branch needs no parentheses.
+    # A conditional is never an operand without parentheses, so neither is the chosen branch.
     condition, then, otherwise = parts
     if type(condition) is Literal:
-        chosen = _chosen(condition.value, then, otherwise)
-        # With a condition that is no boolean, a string say, both branches are evaluated: keep them where they may fail.
-        none = condition.value is not UNDEFINED and condition.value is not ERROR and truth(condition.value) is None
-        if not none or (type(then) is Literal and type(otherwise) is Literal):
-            return chosen
-    same = condition is node.condition and then is node.then and otherwise is node.otherwise
-    return node if same else Conditional(condition, then, otherwise)
+        value = condition.value
+        branch = _choose(value, then, otherwise)
+        # If the condition is not a boolean (a string, for example), both branches are evaluated and may fail.
+        is_invalid = value is not UNDEFINED and value is not ERROR and truth(value) is None
+        if not is_invalid or (type(then) is Literal and type(otherwise) is Literal):
+            return branch
+    is_unchanged = condition is node.condition and then is node.then and otherwise is node.otherwise
+    return node if is_unchanged else Conditional(condition, then, otherwise)
 
 
-def _chosen(value: object, then: Expression, otherwise: Expression) -> Expression:
+def _choose(value: object, then: Expression, otherwise: Expression) -> Expression:
     if value is UNDEFINED:
         return Literal(UNDEFINED)
-    chosen = truth(value)
-    return Literal(ERROR) if chosen is None else then if chosen else otherwise
+    is_true = truth(value)
+    return Literal(ERROR) if is_true is None else then if is_true else otherwise
 
 
 def _call(node: Any, parts: Parts, budget: Environment) -> Expression:
     arguments = tuple(parts)
     if node.key == "ifthenelse" and len(arguments) == 3 and type(arguments[0]) is Literal:
-        # In the place of a call only an atom needs no parentheses.
-        chosen = _chosen(arguments[0].value, arguments[1], arguments[2])
-        return chosen if type(chosen) in _ATOMS else Parentheses(chosen)
-    same = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
-    return _computed(node if same else Call(node.name, arguments), budget)
+        # Only an atom can replace a call without parentheses.
+        branch = _choose(arguments[0].value, arguments[1], arguments[2])
+        return branch if type(branch) in _ATOMS else Parentheses(branch)
+    is_unchanged = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
+    return _fold(node if is_unchanged else Call(node.name, arguments), budget)
 
 
 _RULES: dict[type, Callable[[Any, Parts, Environment], Expression]] = {

@@ -1,4 +1,4 @@
-"""Hold a pool's slots by column: add, change and return ads, and cache what evaluations derive from the columns."""
+"""Store the ads of a pool's slots by column, and cache the results of evaluations over the columns."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, AttributeCol
 from .context import DEFAULT, Context
 from .tree import Attribute, Cell, Expression, Literal, children
 from .values import lower
-from .vectors import Mask, Rows, Vector, natural
+from .vectors import Mask, Rows, Vector, to_natural
 
-# How many ads are taken in at a time, so that their memory can be freed in between.
-_BATCH = 2000
-FORMS = 4
-"""Forms of a table that are known at a time (`SlotColumns.form`)."""
-_MOST_OF_MASKS = 48_000_000  # bytes
-_MOST_VECTORS = 200
+# How many ads are added at a time, so that their memory can be freed in between.
+_BATCH_SIZE = 2000
+MAX_FORMS = 4
+"""The most forms of a table that are cached (``SlotColumns.form``)."""
+_MAX_MASK_BYTES = 48_000_000  # bytes
+_MAX_VECTORS = 200
 
-Slot: TypeAlias = "SupportsIndex | str"  # a place, or a Name
+Slot: TypeAlias = "SupportsIndex | str"  # a position or a Name
 
 
 class SlotColumns:
-    """The columns of a pool's slots, and what evaluations over them cache."""
+    """The columns of a pool's slots, and the cached results of evaluations over them."""
 
     def __init__(self, ads: Iterable[ClassAd] = (), *, context: Context = DEFAULT) -> None:
         self.context = context
@@ -36,17 +36,17 @@ class SlotColumns:
         self.heap = Heap()
         self.columns: dict[str, AttributeColumn] = {}
         self._rows = 0
-        self._places: dict[str, int] | None = None
-        self._places_as_of = -1  # the version of the column Name
+        self._positions: dict[str, int] | None = None
+        self._positions_version = -1  # of the column Name
         self.vectors: dict[tuple[str, str, Any], tuple[int, Vector]] = {}
-        # The number of what is common to all slots, as of one version of the table; and its latest numbers.
+        # The current form, with the table's version; and the numbers of the latest forms.
         self._form = (-1, 0)
         self._forms: dict[Any, int] = {}
-        self._numbered = 0
-        # Clauses of the slots' conditions that plans cached for later jobs, as of one form of the table.
+        self._last_form = 0
+        # Clauses of the slots' conditions that plans cached for later jobs, valid for one form of the table.
         self.prepared: dict[Any, Any] = {}
-        self.prepared_for = -1
-        self._mentioned: dict[int, tuple[str, ...]] = {}
+        self.prepared_form = -1
+        self._names: dict[int, tuple[str, ...]] = {}
         self.masks: dict[Any, tuple[dict[str, int], Mask]] = {}
         self.add(ads)
 
@@ -56,40 +56,40 @@ class SlotColumns:
         return self._rows
 
     def __iter__(self) -> Iterator[ClassAd]:
-        return (self.ad(place) for place in range(self._rows))
+        return (self.ad(position) for position in range(self._rows))
 
     def __getitem__(self, slot: Slot) -> ClassAd:
         return self.ad(slot)
 
     def ad(self, slot: Slot) -> ClassAd:
-        place = self._place(slot)
+        position = self._position(slot)
         ad = ClassAd()
         decode = self.heap.decode
         for key, column in self.columns.items():
-            kind, payload = column.at(place)
+            kind, payload = column.at(position)
             if kind != ABSENT:
                 ad._cells[key] = (column.name, decode(kind, payload))
         return ad
 
     def add(self, ads: ClassAd | Iterable[ClassAd]) -> None:
-        """Add one or several slots at the end; several at once cost less."""
+        """Append one or several slots; adding several together is cheaper."""
         if isinstance(ads, ClassAd):
             ads = [ads]
-        batch = list(islice(iter_ads := iter(ads), _BATCH))
+        batch = list(islice(iter_ads := iter(ads), _BATCH_SIZE))
         while batch:
             self._append([ad._all() for ad in batch])
-            batch = list(islice(iter_ads, _BATCH))
+            batch = list(islice(iter_ads, _BATCH_SIZE))
         self.heap.strings.lowercase_codes()
-        self._places = None
+        self._positions = None
         self.version += 1
 
     def _append(self, ads: Sequence[Mapping[str, Cell]]) -> None:
         rows, columns, heap = self._rows, self.columns, self.heap
-        known: set[tuple[str, ...]] = set()
+        known_keys: set[tuple[str, ...]] = set()
         for ad in ads:
             keys = tuple(ad)
-            if keys not in known:
-                known.add(keys)
+            if keys not in known_keys:
+                known_keys.add(keys)
                 for key in keys:
                     if key not in columns:
                         columns[key] = AttributeColumn(ad[key][0])
@@ -99,7 +99,7 @@ class SlotColumns:
 
     def update(self, slot: Slot, changes: ClassAd | Mapping[str, Any], *, merge: bool = False) -> None:
         """Replace a slot's ad; with ``merge`` set only the attributes in ``changes``."""
-        place, columns, heap, rows = self._place(slot), self.columns, self.heap, self._rows
+        position, columns, heap, rows = self._position(slot), self.columns, self.heap, self._rows
         cells = (changes if isinstance(changes, ClassAd) else ClassAd(changes))._all()
         for key, cell in cells.items():
             column = columns.get(key)
@@ -107,57 +107,57 @@ class SlotColumns:
                 column = columns[key] = AttributeColumn(cell[0])
             elif column.cell is cell:
                 continue
-            kind, payload = heap.encode(cell[1])  # not `*`, which costs half as much as all the rest
-            column.set(rows, place, kind, payload)
+            kind, payload = heap.encode(cell[1])  # unpacked, because passing it with `*` would be slow
+            column.set(rows, position, kind, payload)
         if not merge and len(columns) > len(cells):
             for key in columns.keys() - cells.keys():
-                columns[key].set(rows, place, ABSENT, 0)
+                columns[key].set(rows, position, ABSENT, 0)
         self.version += 1
 
     def remove(self, slots: Slot | Iterable[Slot]) -> None:
-        """Remove one or several slots; those behind them move up."""
-        gone = [
-            self._place(slot)
+        """Remove one or several slots; the slots after them move up."""
+        removed = [
+            self._position(slot)
             for slot in (slots if isinstance(slots, Iterable) and not isinstance(slots, str) else [slots])
         ]
-        keep = np.ones(self._rows, bool)
-        keep[gone] = False
-        kept = np.flatnonzero(keep)
+        is_kept = np.ones(self._rows, bool)
+        is_kept[removed] = False
+        kept_rows = np.flatnonzero(is_kept)
         for column in self.columns.values():
-            column.keep_rows(kept)
-        self._rows = len(kept)
-        self._places = None
+            column.keep_rows(kept_rows)
+        self._rows = len(kept_rows)
+        self._positions = None
         self.version += 1
 
     @property
-    def waste(self) -> int:
-        """Return how many strings and expressions the table keeps, unused ones among them."""
+    def stored_values(self) -> int:
+        """Return how many strings and expressions the table has, including unused ones."""
         return len(self.heap.strings.texts) + len(self.heap.expressions)
 
     @property
     def form(self) -> int:
-        """Return a number that changes whenever the set of attributes, or a value common to all slots, does; and comes
-        again when they do: what all slots have in common while none is claimed, they have so time and again."""
+        """Return a number that identifies the set of attributes and the values common to all slots. A former number
+        returns if these do, for example whenever all slots are unclaimed."""
         if self._form[0] != self.version:
-            common = tuple(map(_common, self.columns.items()))
+            common = tuple(map(_common_part, self.columns.items()))
             number = self._forms.pop(common, -1)
             if number < 0:
-                self._numbered = number = self._numbered + 1
+                self._last_form = number = self._last_form + 1
             self._forms[common] = number  # the latest is the last
-            if len(self._forms) > FORMS:
+            if len(self._forms) > MAX_FORMS:
                 del self._forms[next(iter(self._forms))]
             self._form = (self.version, number)
         return self._form[1]
 
     def fill(self, name: str, expressions: Sequence[Expression | None]) -> None:
-        """Set an attribute of all slots; None: the slot has none of that name."""
-        column = self.columns[lower(name)] = self._renewed(name)
+        """Set an attribute of all slots; None removes it from a slot."""
+        column = self.columns[lower(name)] = self._new_column(name)
         column.append(self.heap, 0, [None if expression is None else (name, expression) for expression in expressions])
         self.heap.strings.lowercase_codes()
         self.version += 1
 
-    def put(self, place: int, attributes: Mapping[str, Expression | None]) -> None:
-        """Set some attributes of a slot; None removes one."""
+    def set_attributes(self, position: int, attributes: Mapping[str, Expression | None]) -> None:
+        """Set some attributes of a slot; None removes an attribute."""
         heap, rows = self.heap, self._rows
         for name, expression in attributes.items():
             key = lower(name)
@@ -167,19 +167,19 @@ class SlotColumns:
                     continue
                 column = self.columns[key] = AttributeColumn(name)
             kind, payload = (ABSENT, 0) if expression is None else heap.encode(expression)
-            column.set(rows, place, kind, payload)
+            column.set(rows, position, kind, payload)
         self.version += 1
 
     def extend(self, count: int) -> None:
-        """Add ``count`` slots without attributes at the end."""
+        """Append ``count`` slots without attributes."""
         for column in self.columns.values():
             column.append(self.heap, self._rows, [None] * count)
         self._rows += count
-        self._places = None
+        self._positions = None
         self.version += 1
 
-    def absent(self, name: str) -> Mask:
-        """Return a mask of the slots without an attribute of that name."""
+    def missing(self, name: str) -> Mask:
+        """Return a mask of the slots without an attribute."""
         column = self.columns.get(lower(name))
         if column is None or not isinstance(column.kinds, np.ndarray):
             return np.full(self._rows, column is None or column.kinds == ABSENT)
@@ -187,20 +187,23 @@ class SlotColumns:
         return mask
 
     def expressions(self, name: str) -> list[Expression]:
-        """Return the distinct expressions, without plain values, that slots have under a name."""
+        """Return the distinct expressions of an attribute, without plain values."""
         column = self.columns.get(lower(name))
         if column is None or not self._rows:
             return []
-        return [self.heap.expressions[number] for number in column.cached("expressions", lambda: _numbers(column))]
+        return [
+            self.heap.expressions[number]
+            for number in column.cached("expressions", lambda: _expression_numbers(column))
+        ]
 
-    def encoded(self, value: Any) -> tuple[int, int]:
+    def encode(self, value: Any) -> tuple[int, int]:
         """Return the kind of a plain value, and its 64-bit payload in this table."""
         return self.heap.encode(Literal(value))
 
     def assign(self, name: str, kinds: Kinds | int, values: Integers | int) -> None:
-        """Set an attribute of all slots to numbers; unchanged values cost nothing.
+        """Set an attribute of all slots to numbers; keep the column's version if they are unchanged.
 
-        :param kinds: a ``Kind`` for each slot, or one for all
+        :param kinds: a ``CellType`` for each slot, or one for all
         :param values: integers, or the bits of reals
         """
         column = self.columns.get(lower(name))
@@ -212,34 +215,34 @@ class SlotColumns:
         column.version += 1
         self.version += 1
 
-    def _renewed(self, name: str) -> AttributeColumn:
-        """Put an empty column in place of the one of that name, so that no cache of the old one is reused."""
+    def _new_column(self, name: str) -> AttributeColumn:
+        """Return an empty column that continues the old column's versions, which invalidates the caches."""
         column = AttributeColumn(name)
-        before = self.columns.get(lower(name))
-        column.version = 0 if before is None else before.version
+        old_column = self.columns.get(lower(name))
+        column.version = 0 if old_column is None else old_column.version
         return column
 
-    def _place(self, slot: Slot) -> int:
+    def _position(self, slot: Slot) -> int:
         if isinstance(slot, str):
             column = self.columns.get("name")
             version = -1 if column is None else column.version
-            if self._places is None or self._places_as_of != version:
-                self._places, self._places_as_of = self._by_name(), version
-            if slot not in self._places:
+            if self._positions is None or self._positions_version != version:
+                self._positions, self._positions_version = self._positions_by_name(), version
+            if slot not in self._positions:
                 raise KeyError(f"no slot of the table has the Name {slot!r}")
-            return self._places[slot]
-        place = index(slot)
-        if not -self._rows <= place < self._rows:
-            raise IndexError(f"there is no slot {place} in a table of {self._rows}")
-        return place % self._rows
+            return self._positions[slot]
+        position = index(slot)
+        if not -self._rows <= position < self._rows:
+            raise IndexError(f"slot {position} is not in the table of {self._rows} slots")
+        return position % self._rows
 
-    def _by_name(self) -> dict[str, int]:
+    def _positions_by_name(self) -> dict[str, int]:
         column = self.columns.get("name")
         if column is None:
             return {}
         texts = self.heap.strings.texts
-        cells = (column.at(place) for place in range(self._rows))
-        return {texts[payload]: place for place, (kind, payload) in enumerate(cells) if kind == STRING}
+        cells = (column.at(position) for position in range(self._rows))
+        return {texts[payload]: position for position, (kind, payload) in enumerate(cells) if kind == STRING}
 
     def vector(self, column: AttributeColumn, rows: Rows) -> Vector:
         """Return a column over some rows, in natural form."""
@@ -259,52 +262,52 @@ class SlotColumns:
         if kinds == BOOLEAN:
             data = column.cached("natural", lambda: payload[:count] != 0)
         else:
-            data = natural(kinds, payload[:count])
+            data = to_natural(kinds, payload[:count])
         if rows is None:
             return Vector(kinds, data, column)
         return Vector(kinds, data[rows])
 
-    # -- what evaluations ask ------------------------------------------------------------------------------------------
+    # -- for evaluations -----------------------------------------------------------------------------------------------
 
     def distinct(self, column: AttributeColumn) -> tuple[Kinds, Integers, Integers]:
         """Return kinds and payloads of a column's distinct cells, and for each row the index of its cell."""
 
-        def make() -> tuple[Kinds, Integers, Integers]:
+        def compute() -> tuple[Kinds, Integers, Integers]:
             count = self._rows
             payloads, kinds = column.payloads(count), column.all_kinds(count)
             inverse = factorize(factorize(payloads)[1] * 8 + kinds)[1]
-            example = np.zeros(int(inverse.max()) + 1, np.int64)
-            example[inverse] = np.arange(count)
-            return kinds[example], payloads[example], inverse
+            first_rows = np.zeros(int(inverse.max()) + 1, np.int64)
+            first_rows[inverse] = np.arange(count)
+            return kinds[first_rows], payloads[first_rows], inverse
 
-        return column.cached("distinct", make)  # type: ignore[no-any-return]
+        return column.cached("distinct", compute)  # type: ignore[no-any-return]
 
     def keep_vector(self, key: tuple[str, str, Any], version: int, vector: Vector) -> None:
-        if len(self.vectors) >= _MOST_VECTORS:
+        if len(self.vectors) >= _MAX_VECTORS:
             self.vectors.clear()
         self.vectors[key] = (version, vector)
 
     def names_in(self, expression: Expression) -> tuple[str, ...]:
-        """Return the names that a slot's expression mentions, in any scope."""
-        names = self._mentioned.get(id(expression))
+        """Return the names in a slot's expression, whatever their scope."""
+        names = self._names.get(id(expression))
         if names is None:
-            seen: dict[str, None] = {}
+            found_names: dict[str, None] = {}
             pending = [expression]
             while pending:
                 node = pending.pop()
                 if isinstance(node, Attribute):
-                    seen[node.key] = None
+                    found_names[node.key] = None
                 pending.extend(children(node))
-            names = self._mentioned[id(expression)] = tuple(seen)
+            names = self._names[id(expression)] = tuple(found_names)
         return names
 
     def lacks(self, key: str) -> bool:
-        """Return whether no slot has an attribute of that name."""
+        """Check whether no slot has an attribute."""
         column = self.columns.get(key)
         return column is None or (type(column.kinds) is int and column.kinds == ABSENT)
 
     def has(self, key: str) -> bool:
-        """Return whether every slot has an attribute of that name."""
+        """Check whether every slot has an attribute."""
         column = self.columns.get(key)
         if column is None:
             return False
@@ -312,29 +315,29 @@ class SlotColumns:
         return not (kinds == ABSENT).any() if isinstance(kinds, np.ndarray) else kinds != ABSENT
 
     def plain_scopes(self, job: ClassAd) -> bool:
-        """Return whether MY and TARGET mean the job and the slots: no ad has an attribute of that name."""
+        """Check whether MY and TARGET mean the job and the slots, because no ad has attributes of these names."""
         return not any(name in self.columns or job._find(name) is not None for name in ("my", "target"))
 
     def keep_mask(self, key: Any, column_versions: dict[str, int], mask: Mask) -> None:
-        if (len(self.masks) + 1) * max(1, self._rows) > _MOST_OF_MASKS:
+        if (len(self.masks) + 1) * max(1, self._rows) > _MAX_MASK_BYTES:
             self.masks.clear()
         self.masks[key] = (column_versions, mask)
 
 
-def _numbers(column: AttributeColumn) -> list[int]:
+def _expression_numbers(column: AttributeColumn) -> list[int]:
     """Return the distinct numbers of expressions in a column."""
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray) and kinds != OTHER:
         return []
     if not isinstance(payload, np.ndarray):
         return [payload]
-    there = payload if not isinstance(kinds, np.ndarray) else payload[: len(kinds)][kinds == OTHER]
-    numbers: list[int] = np.unique(there).tolist()
+    present = payload if not isinstance(kinds, np.ndarray) else payload[: len(kinds)][kinds == OTHER]
+    numbers: list[int] = np.unique(present).tolist()
     return numbers
 
 
-def _common(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:
-    """Return the part of a column that can be put into a condition, or that says how to split one."""
+def _common_part(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:
+    """Return the part of a column on which prepared clauses depend: its common value, or whether cells are absent."""
     key, column = item
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray):

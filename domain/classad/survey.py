@@ -1,4 +1,4 @@
-"""Survey an expression: its depth, and whether it can be split."""
+"""Determine the depth of an expression, and whether it can be split."""
 
 from __future__ import annotations
 
@@ -23,95 +23,95 @@ from .tree import (
 
 
 class Survey(NamedTuple):
-    """The height of an expression, and the parts that forbid splitting it."""
+    """The height of an expression, and the parts that prevent splitting it."""
 
-    leaving: tuple[Attribute, ...]  # attributes for which it searches without evaluating them
-    draws: bool  # whether it draws random numbers
+    scope_leaving: tuple[Attribute, ...]  # the first arguments of ``SCOPE_LEAVERS``
+    is_random: bool  # it uses random numbers
     height: int  # in HTCondor's steps
-    nesting: int  # how deep it nests, chains counting once
+    nesting: int  # the depth of nodes, where a chain counts as one level
 
 
-# HTCondor's evaluation stays in the ad where these functions found their first argument: later names of the same
-# expression are looked up there. (A fault of HTCondor on which results depend.)
-LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
+# After a call of these functions, HTCondor looks up the expression's later names in the ad where the call found its
+# first argument. (A bug of HTCondor on which results depend.)
+SCOPE_LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
 
 
-def strays(expression: Expression, has: Callable[[str], object]) -> bool:
-    """Return whether an expression cannot be split because its parts depend on what was evaluated before them.
+def is_indivisible(expression: Expression, has: Callable[[str], object]) -> bool:
+    """Check whether an expression cannot be split because its parts depend on the evaluation of earlier parts.
 
-    So it is where a call of ``LEAVERS`` may leave the ad of the expression, which has the attributes ``has``; with
-    random numbers; and where only the whole tells whether it is too tall.
+    The reason is a call of ``SCOPE_LEAVERS`` that may leave the expression's ad (with the attributes ``has``), a random
+    number, or a height close to the limit.
     """
-    facts = survey(expression)
-    if facts.draws or facts.height > MAX_DEPTH - 100:
+    properties = survey(expression)
+    if properties.is_random or properties.height > MAX_DEPTH - 100:
         return True
-    for reference in facts.leaving:
+    for reference in properties.scope_leaving:
         if scope_of(reference) not in ("", "my") or reference.absolute or not has(reference.key) or has("my"):
             return True
     return False
 
 
 def survey(expression: Expression) -> Survey:
-    """Survey an expression; cache the result on it."""
+    """Return the survey of an expression, which is cached on it."""
     compiled = expression._compiled
     if compiled is None:
         compiled = expression._compiled = Compiled()
-    facts: Survey | None = compiled.survey
-    if facts is None:
-        facts = compiled.survey = _survey(expression)
-    return facts
+    properties: Survey | None = compiled.survey
+    if properties is None:
+        properties = compiled.survey = _survey(expression)
+    return properties
 
 
 def _survey(expression: Expression) -> Survey:
-    leaving: list[Attribute] = []
-    draws = False
+    scope_leaving: list[Attribute] = []
+    is_random = False
     height = nesting = 0
     pending: list[tuple[Expression, int, int]] = [(expression, 0, 0)]
     while pending:
-        node, depth, nested = pending.pop()
+        node, depth, level = pending.pop()
         kind = type(node)
         if depth > height:
             height = depth
-        if nested > nesting:
-            nesting = nested
+        if level > nesting:
+            nesting = level
         if kind is Literal:
             continue
         if kind is Attribute:
             if node.base is not None:  # type: ignore[attr-defined]
-                pending.append((node.base, depth + 1, nested + 1))  # type: ignore[attr-defined]
+                pending.append((node.base, depth + 1, level + 1))  # type: ignore[attr-defined]
             continue
         if kind is Binary and node.op in ("&&", "||"):  # type: ignore[attr-defined]
-            parts, depths = chain(node, depth)  # type: ignore[arg-type]
-            pending.extend((part, below, nested + 1) for part, below in zip(parts, depths, strict=True))
+            parts, depths = flatten_chain(node, depth)  # type: ignore[arg-type]
+            pending.extend((part, part_depth, level + 1) for part, part_depth in zip(parts, depths, strict=True))
             continue
         if kind is Call:
             if node.key == "random":  # type: ignore[attr-defined]
-                draws = True
-            elif node.key in LEAVERS:  # type: ignore[attr-defined]
-                leaving += [part for part in children(node)[:1] if isinstance(part, Attribute)]
-        elif kind in STEPS:
+                is_random = True
+            elif node.key in SCOPE_LEAVERS:  # type: ignore[attr-defined]
+                scope_leaving += [part for part in children(node)[:1] if isinstance(part, Attribute)]
+        elif kind in STEP_NODES:
             depth += 1
         elif kind is AdExpression:
             continue
-        pending.extend((part, depth, nested + 1) for part in children(node))
-    return Survey(tuple(leaving), draws, height, nesting)
+        pending.extend((part, depth, level + 1) for part in children(node))
+    return Survey(tuple(scope_leaving), is_random, height, nesting)
 
 
-STEPS = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})  # each one level of HTCondor's depth
+STEP_NODES = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})  # each one level of HTCondor's depth
 
 
-def chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:
-    """Return the operands of ``a && b && c``, and how deep each lies."""
+def flatten_chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:
+    """Return the operands of ``a && b && c``, and the depth of each."""
     op = node.op
     operands: list[Expression] = []
     depths: list[int] = []
-    here: Expression = node
-    while type(here) is Binary and here.op == op:
+    current: Expression = node
+    while type(current) is Binary and current.op == op:
         depth += 1
-        operands.append(here.right)
+        operands.append(current.right)
         depths.append(depth)
-        here = here.left
-    operands.append(here)
+        current = current.left
+    operands.append(current)
     depths.append(depth)
     operands.reverse()
     depths.reverse()

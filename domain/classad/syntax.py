@@ -1,8 +1,8 @@
 """Parse text into a tree, in the dialect that HTCondor's daemons read ("old ClassAd" semantics).
 
-One regular expression cuts the text into tokens, then one loop builds the tree with an explicit stack of operators.
-HTCondor's recursive parser refuses text nested deeper than 500 of its calls; ``_nest`` counts alike, so that both
-refuse the same texts. Source: docs/classads of the HTCondor manual, and HTCondor's behaviour where that is silent.
+A regular expression splits the text into tokens, then a loop builds the tree with an explicit stack of operators.
+HTCondor's recursive parser rejects text that nests deeper than 500 of its calls; ``_nest`` counts the same levels.
+Source: docs/classads of the HTCondor manual, and HTCondor's behaviour where the manual is incomplete.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from itertools import islice
 from typing import TypeVar
 
 from ..errors import PoolbookError
-from .times import absolute_literal, relative_literal
+from .times import parse_abstime, parse_reltime
 from .tokens import (
     BINARY_SPELLINGS,
     KEYWORDS,
     MAX_TOKENS,
-    NEW,
-    OLD,
-    SMALL,
-    TOO_MUCH,
+    NEW_FORM,
+    OLD_FORM,
+    SMALL_INTEGERS,
+    TOO_LONG,
     UnreadableToken,
-    ends,
-    number_of,
-    short,
-    string_of,
+    is_closed,
+    parse_number,
+    parse_string,
+    shorten,
 )
 from .tree import (
     UNARY_SIGNS,
@@ -50,18 +50,18 @@ T = TypeVar("T")
 
 _DIGITS = frozenset("0123456789")
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-# Operators of other languages that people write.
+# Operators of other languages that users write by mistake.
 _HINTS = {"=": "==", "and": "&&", "or": "||", "<": "<, or !=", "isnot": "isnt"}
 _SELECTORS = frozenset({".", "..", "["})
-_CONTINUES = frozenset(".[?(")
-_WORD_LENGTHS = frozenset({2, 4, 5, 9})  # of is, isnt, true, false, error and undefined
+_POSTFIX_STARTS = frozenset(".[?(")
+_WORD_LENGTHS = frozenset({2, 4, 5, 9})  # the lengths of is, isnt, true, false, error and undefined
 
 
 class ClassAdSyntaxError(PoolbookError, ValueError):
-    """A text that is no ClassAd expression, or no ad. The message says what was wrong, and where.
+    """A text is not a valid ClassAd expression or ad. The message says what is wrong, and where.
 
-    :ivar text: the text as given
-    :ivar position: the offset of the offending character in it
+    :ivar text: the invalid text
+    :ivar position: the offset of the error in it
     """
 
     def __init__(self, message: str, text: str, position: int) -> None:
@@ -72,14 +72,14 @@ class ClassAdSyntaxError(PoolbookError, ValueError):
         end = text.find("\n", position)
         line = text[start : len(text) if end < 0 else end]
         column = position - start
-        shown_from = max(0, column - 60)
-        shown = line[shown_from : shown_from + 100].replace("\t", " ")
+        excerpt_start = max(0, column - 60)
+        excerpt = line[excerpt_start : excerpt_start + 100].replace("\t", " ")
         row = text.count("\n", 0, position) + 1
-        place = f"line {row}, column {column + 1}" if row > 1 else f"column {column + 1}"
-        super().__init__(f"{message} ({place})\n    {shown}\n    {' ' * (column - shown_from)}^")
+        location = f"line {row}, column {column + 1}" if row > 1 else f"column {column + 1}"
+        super().__init__(f"{message} ({location})\n    {excerpt}\n    {' ' * (column - excerpt_start)}^")
 
-    def within(self, text: str, line: str, number: int) -> ClassAdSyntaxError:
-        """Return the same error placed in a text, of which ``line`` is the line of that number (from 0)."""
+    def in_text(self, text: str, line: str, number: int) -> ClassAdSyntaxError:
+        """Return the same error in a text whose line ``number`` (from 0) is ``line``."""
         start = 0
         for _ in range(number):
             start = text.index("\n", start) + 1
@@ -89,8 +89,8 @@ class ClassAdSyntaxError(PoolbookError, ValueError):
         return ClassAdSyntaxError, (self.message, self.text, self.position)
 
 
-class _Refused(Exception):
-    """The parser's internal error: the fault and its token."""
+class _ParseFailure(Exception):
+    """The parser's internal exception: the message, and the index of the token."""
 
     def __init__(self, message: str, index: int) -> None:
         self.message = message
@@ -98,185 +98,185 @@ class _Refused(Exception):
 
 
 def parse(text: str) -> Expression:
-    """Read an expression, perhaps with semicolons behind it as in an ad; raise ClassAdSyntaxError where it is none."""
+    """Parse an expression, also with semicolons after it as in an ad; raise ClassAdSyntaxError."""
     parser = _ExpressionParser(text)
-    return parser.run(parser.expression_and_semicolons)
+    return parser.run(parser.expression_with_semicolons)
 
 
 operations.parse = parse
 
 
 def parse_evaluated(text: str) -> Expression:
-    """Read an expression as the language's ``eval()`` does: HTCondor ignores the rest after ``a ? b : c``."""
-    return _evaluated_often(text) if len(text) <= _SHORT else _evaluated(text)
+    """Parse an expression like the ClassAd function ``eval()``, which ignores text after ``a ? b : c``."""
+    return _parse_evaluated_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse_evaluated(text)
 
 
-def _evaluated(text: str) -> Expression:
+def _parse_evaluated(text: str) -> Expression:
     parser = _ExpressionParser(text)
-    return parser.run(parser.evaluated)
+    return parser.run(parser.expression_of_eval)
 
 
-_SHORT = 1000
-"""Characters of a text that is kept with its meaning: most are evaluated again and again, in one ad after the other."""
-_evaluated_often = lru_cache(maxsize=256)(_evaluated)
+_MAX_CACHED_LENGTH = 1000
+"""The longest text, in characters, whose tree is cached, because most texts are evaluated in many ads."""
+_parse_evaluated_cached = lru_cache(maxsize=256)(_parse_evaluated)
 
 
 def parse_old_value(text: str, *, strict: bool = False) -> Expression:
-    """Read the right side of an attribute in an old-form ad; ignore trailing text, or with ``strict`` refuse it."""
+    """Parse the right side of an attribute in an old-form ad; ignore trailing text, or with ``strict`` reject it."""
     parser = _ExpressionParser(text, old=True)
-    return parser.run(parser.expression_and_end if strict else parser.expression)
+    return parser.run(parser.expression_to_end if strict else parser.expression)
 
 
 def parse_new_ad(text: str) -> AdExpression:
-    """Read an ad in square brackets. Like HTCondor, ignore text after its last bracket."""
+    """Parse an ad in square brackets. Like HTCondor, ignore text after its last bracket."""
     parser = _ExpressionParser(text)
     return parser.run(parser.whole_ad)
 
 
 class _ExpressionParser:
-    __slots__ = ("constant_strings", "depth", "i", "old", "pattern", "text", "tokens")
+    __slots__ = ("depth", "index", "old", "pattern", "text", "tokens")
 
     def __init__(self, text: str, old: bool = False) -> None:
         if not isinstance(text, str):
-            raise TypeError(f"a text is wanted, not {short(repr(text))}")
+            raise TypeError(f"an expression must be a string, not {shorten(repr(text))}")
         self.text = text
         self.old = old
-        self.pattern = OLD if old else NEW
+        self.pattern = OLD_FORM if old else NEW_FORM
         self.tokens: list[str] = self.pattern.findall(text)
         if len(self.tokens) > MAX_TOKENS:
-            self.tokens[MAX_TOKENS:] = [TOO_MUCH, ""]
+            self.tokens[MAX_TOKENS:] = [TOO_LONG, ""]
         if not text.isascii():
             self._check_characters()
-        self.i = 0
+        self.index = 0
         self.depth = 0
 
     def run(self, rule: Callable[[], T]) -> T:
-        """Apply a rule of the grammar; raise ClassAdSyntaxError where the text does not follow it."""
+        """Apply a rule of the grammar; raise ClassAdSyntaxError if the text does not match it."""
         try:
             return rule()
-        except _Refused as refused:
-            raise self._error(refused) from None
-        except UnreadableToken as error:  # of the token that was read last
-            raise self._error(_Refused(str(error), self.i - 1)) from None
+        except _ParseFailure as failure:
+            raise self._error(failure) from None
+        except UnreadableToken as error:  # in the last token
+            raise self._error(_ParseFailure(str(error), self.index - 1)) from None
 
     def _check_characters(self) -> None:
         try:
             to_bytes(self.text)
         except UnicodeEncodeError as error:
-            message = "half of a surrogate pair is no character, and no bytes stand for it"
+            message = "half of a surrogate pair is not a character"
             raise ClassAdSyntaxError(message, self.text, error.start) from None
 
-    def _error(self, refused: _Refused) -> ClassAdSyntaxError:
-        match = next(islice(self.pattern.finditer(self.text), refused.index, None), None)
+    def _error(self, failure: _ParseFailure) -> ClassAdSyntaxError:
+        match = next(islice(self.pattern.finditer(self.text), failure.index, None), None)
         position = len(self.text) if match is None else match.start(1)
-        return ClassAdSyntaxError(refused.message, self.text, min(position, len(self.text)))
+        return ClassAdSyntaxError(failure.message, self.text, min(position, len(self.text)))
 
     # -- the whole text ------------------------------------------------------------------------------------------
 
-    def expression_and_semicolons(self) -> Expression:
+    def expression_with_semicolons(self) -> Expression:
         tree = self.expression()
-        while self.tokens[self.i] == ";":
-            self.i += 1
-        if self.tokens[self.i]:
+        while self.tokens[self.index] == ";":
+            self.index += 1
+        if self.tokens[self.index]:
             raise self._unexpected("the end of the expression")
         return tree
 
-    def expression_and_end(self) -> Expression:
+    def expression_to_end(self) -> Expression:
         tree = self.expression()
-        if self.tokens[self.i]:
+        if self.tokens[self.index]:
             raise self._unexpected("the end of the line")
         return tree
 
-    def evaluated(self) -> Expression:
+    def expression_of_eval(self) -> Expression:
         tree = self.expression()
-        if self.tokens[self.i] and not isinstance(tree, Conditional):
+        if self.tokens[self.index] and not isinstance(tree, Conditional):
             raise self._unexpected("the end of the expression")
         return tree
 
     def whole_ad(self) -> AdExpression:
         if self.tokens[0] != "[":
             raise self._unexpected("an ad in square brackets")
-        self.i = 1
+        self.index = 1
         return self._ad()
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
     def expression(self) -> Expression:
-        """Read operands and binary operators, then perhaps ``? :``."""
+        """Parse operands and binary operators, and an optional ``? :``."""
         self._nest(1)
         tokens = self.tokens
         tree = self._operand()
-        entry = BINARY_SPELLINGS.get(tokens[self.i])
+        entry = BINARY_SPELLINGS.get(tokens[self.index])
         if entry is None:
             entry = self._split_minus()
         if entry is not None:
-            tree = self._operators(tree, entry)
-        if tokens[self.i] == "?":
-            self.i += 1
+            tree = self._binary_operators(tree, entry)
+        if tokens[self.index] == "?":
+            self.index += 1
             then = self.expression()
-            if tokens[self.i] != ":":
-                raise self._unexpected("':' and what the condition chooses when it is false")
-            self.i += 1
+            if tokens[self.index] != ":":
+                raise self._unexpected("':' and the value for a false condition")
+            self.index += 1
             tree = Conditional(tree, then, self.expression())
         self.depth -= 1
         return tree
 
-    def _operators(self, left: Expression, entry: tuple[str, int]) -> Expression:
+    def _binary_operators(self, left: Expression, entry: tuple[str, int]) -> Expression:
         tokens = self.tokens
-        # Operators that wait for their right operand: tighter ones above looser ones.
-        waiting: list[tuple[Expression, str, int]] = []
-        following: tuple[str, int] | None = entry
-        while following is not None:
-            op, level = following
-            while waiting and waiting[-1][2] >= level:
-                operand, pending, _ = waiting.pop()
-                left = Binary(pending, operand, left)
-            waiting.append((left, op, level))
-            self.i += 1
+        # Operators that wait for their right operand, in rising order of precedence.
+        operators: list[tuple[Expression, str, int]] = []
+        next_operator: tuple[str, int] | None = entry
+        while next_operator is not None:
+            op, precedence = next_operator
+            while operators and operators[-1][2] >= precedence:
+                operand, operator, _ = operators.pop()
+                left = Binary(operator, operand, left)
+            operators.append((left, op, precedence))
+            self.index += 1
             left = self._operand()
-            following = BINARY_SPELLINGS.get(tokens[self.i])
-            if following is None:
-                following = self._split_minus()
-        while waiting:
-            operand, pending, _ = waiting.pop()
-            left = Binary(pending, operand, left)
+            next_operator = BINARY_SPELLINGS.get(tokens[self.index])
+            if next_operator is None:
+                next_operator = self._split_minus()
+        while operators:
+            operand, operator, _ = operators.pop()
+            left = Binary(operator, operand, left)
         return left
 
     def _split_minus(self) -> tuple[str, int] | None:
-        """Split ``-5`` in ``a -5``: the minus that the tokenizer left on the number is the operator."""
-        token = self.tokens[self.i]
+        """Split ``-5`` in ``a -5``: the minus that the tokenizer attached to the number is the operator."""
+        token = self.tokens[self.index]
         if len(token) > 1 and token[0] == "-":
-            # The operand stays at this index; stepping back lets the caller step over the operator as usual.
-            self.tokens[self.i] = token[1:]
-            self.i -= 1
+            # The operand stays at this index, so step back, because the caller will step over the operator.
+            self.tokens[self.index] = token[1:]
+            self.index -= 1
             return BINARY_SPELLINGS["-"]
         return None
 
     def _operand(self) -> Expression:
-        """Read a primary with its prefixes and postfixes: ``!a``, ``a.b``, ``a[b]``, ``a ?: b``."""
-        i = self.i
-        token = self.tokens[i]
-        if token and self.tokens[i + 1][:1] not in _CONTINUES and self.depth < MAX_NESTING - 1:
-            # Most operands are a name or a small number without a postfix.
+        """Parse a primary with its prefixes and postfixes: ``!a``, ``a.b``, ``a[b]``, ``a ?: b``."""
+        start = self.index
+        token = self.tokens[start]
+        if token and self.tokens[start + 1][:1] not in _POSTFIX_STARTS and self.depth < MAX_NESTING - 1:
+            # Most operands are names or small numbers without a postfix.
             if token[0] in _NAME_START:
                 if len(token) not in _WORD_LENGTHS:
-                    self.i = i + 1
+                    self.index = start + 1
                     return Attribute(None, token)
-            elif token in SMALL:
-                self.i = i + 1
-                return SMALL[token]
+            elif token in SMALL_INTEGERS:
+                self.index = start + 1
+                return SMALL_INTEGERS[token]
         prefixes: list[str] | None = None
         while token in UNARY_SIGNS:
             if prefixes is None:
                 prefixes = []
             prefixes.append(token)
             self._nest(1)
-            self.i += 1
-            token = self.tokens[self.i]
+            self.index += 1
+            token = self.tokens[self.index]
         self._nest(2)
         tree = self._primary(token)
-        following = self.tokens[self.i]
-        if following in _SELECTORS or (following[:1] == "?" and len(following) > 1):
+        next_token = self.tokens[self.index]
+        if next_token in _SELECTORS or (next_token[:1] == "?" and len(next_token) > 1):
             tree = self._postfix(tree)
         self.depth -= 2
         if prefixes is not None:
@@ -286,165 +286,165 @@ class _ExpressionParser:
         return tree
 
     def _postfix(self, tree: Expression) -> Expression:
-        # The right side of `?:` is an operand with its own postfixes, so chains of it group to the right.
-        defaulted: list[Expression] = []
+        # The right side of `?:` is an operand with its own postfixes, so `?:` groups to the right.
+        defaulted_operands: list[Expression] = []
         tokens = self.tokens
         while True:
-            token = tokens[self.i]
+            token = tokens[self.index]
             if token == "." or token == "..":
-                self.i += 1
+                self.index += 1
                 tree = Attribute(tree, self._name("the name of an attribute"))
             elif token == "[":
-                self.i += 1
-                index = self.expression()
-                if tokens[self.i] != "]":
+                self.index += 1
+                subscript = self.expression()
+                if tokens[self.index] != "]":
                     raise self._unexpected("']'")
-                self.i += 1
-                tree = Binary("[]", tree, index)
+                self.index += 1
+                tree = Binary("[]", tree, subscript)
             elif token[:1] == "?" and len(token) > 1:
-                self.i += 1
-                defaulted.append(tree)
+                self.index += 1
+                defaulted_operands.append(tree)
                 self._nest(1)
-                tree = self._primary(tokens[self.i])
+                tree = self._primary(tokens[self.index])
             else:
                 break
-        self.depth -= len(defaulted)
-        while defaulted:
-            tree = Binary("?:", defaulted.pop(), tree)
+        self.depth -= len(defaulted_operands)
+        while defaulted_operands:
+            tree = Binary("?:", defaulted_operands.pop(), tree)
         return tree
 
     def _primary(self, token: str) -> Expression:
         first = token[:1]
         if first in _NAME_START and first:
-            self.i += 1
-            if self.tokens[self.i] == "(" and token not in BINARY_SPELLINGS and lower(token) not in KEYWORDS:
+            self.index += 1
+            if self.tokens[self.index] == "(" and token not in BINARY_SPELLINGS and lower(token) not in KEYWORDS:
                 return self._call(token)
             if len(token) in (4, 5, 9) and lower(token) in KEYWORDS:
                 return KEYWORDS[lower(token)]
             if token in BINARY_SPELLINGS:
-                self.i -= 1
+                self.index -= 1
                 raise self._unexpected("an operand")
             return Attribute(None, token)
         if first == '"':
-            self.i += 1
-            return Literal(string_of(token, self.old))
+            self.index += 1
+            return Literal(parse_string(token, self.old))
         if first in _DIGITS or (len(token) > 1 and first in "-." and token != ".."):
-            self.i += 1
-            return number_of(token)
+            self.index += 1
+            return parse_number(token)
         if first == "(":
-            self.i += 1
+            self.index += 1
             inner = self.expression()
-            if self.tokens[self.i] != ")":
+            if self.tokens[self.index] != ")":
                 raise self._unexpected("')'")
-            self.i += 1
+            self.index += 1
             return Parentheses(inner)
         if first == "'":
             name = self._name("a name")
-            if self.tokens[self.i] == "(":
+            if self.tokens[self.index] == "(":
                 return self._call(name)
             return Attribute(None, name)
-        if first == ".":  # HTCondor takes two of them for one
-            self.i += 1
+        if first == ".":  # in HTCondor, two dots mean the same as one
+            self.index += 1
             return Attribute(None, self._name("the name of an attribute"), absolute=True)
         if first == "{":
             return self._list()
         if first == "[":
-            self.i += 1
+            self.index += 1
             return self._ad()
         raise self._unexpected("an operand")
 
     def _call(self, name: str) -> Expression:
-        self.i += 1
+        self.index += 1
         arguments: list[Expression] = []
         tokens = self.tokens
-        if tokens[self.i] != ")":
+        if tokens[self.index] != ")":
             while True:
                 arguments.append(self.expression())
-                if tokens[self.i] == ")":
+                if tokens[self.index] == ")":
                     break
-                if tokens[self.i] not in (",", ";"):
+                if tokens[self.index] not in (",", ";"):
                     raise self._unexpected("',' or ')' after an argument")
-                self.i += 1
-        self.i += 1
+                self.index += 1
+        self.index += 1
         if len(arguments) == 1 and isinstance(arguments[0], Literal):
             text = arguments[0].value
             if type(text) is str and lower(name) in _TIME_LITERALS:
                 literal = _TIME_LITERALS[lower(name)](text)
                 if literal is None:
-                    raise _Refused(f"{short(text)!r} is no time that {name} can read", self.i - 2)
+                    raise _ParseFailure(f"{shorten(text)!r} is not a time for {name}", self.index - 2)
                 return TimeLiteral(*literal)
         return Call(name, tuple(arguments))
 
     def _list(self) -> Expression:
-        self.i += 1
+        self.index += 1
         members: list[Expression] = []
         tokens = self.tokens
-        if tokens[self.i] != "}":
+        if tokens[self.index] != "}":
             while True:
                 members.append(self.expression())
-                if tokens[self.i] == "}":
+                if tokens[self.index] == "}":
                     break
-                if tokens[self.i] != ",":
+                if tokens[self.index] != ",":
                     raise self._unexpected("',' or '}' after a member of the list")
-                self.i += 1
-        self.i += 1
+                self.index += 1
+        self.index += 1
         return ListExpression(tuple(members))
 
     def _ad(self) -> AdExpression:
-        """Read the attributes and the closing bracket; the opening one has been read."""
+        """Parse the attributes and the closing bracket, after the opening one."""
         cells: dict[str, tuple[str, Expression]] = {}
         tokens = self.tokens
-        led = tokens[self.i] == ";"
-        while tokens[self.i] == ";":
-            self.i += 1
-        while led or tokens[self.i] != "]":
-            led = False
+        leading_semicolon = tokens[self.index] == ";"
+        while tokens[self.index] == ";":
+            self.index += 1
+        while leading_semicolon or tokens[self.index] != "]":
+            leading_semicolon = False
             name = self._name("the name of an attribute, or ']'")
             if not name:
-                raise _Refused("an attribute needs a name", self.i - 1)
-            if tokens[self.i] != "=":
+                raise _ParseFailure("an attribute's name cannot be empty", self.index - 1)
+            if tokens[self.index] != "=":
                 raise self._unexpected("'=' after the attribute's name")
-            self.i += 1
+            self.index += 1
             value = self.expression()
             cells[lower(name)] = (cells.get(lower(name), (name,))[0], value)
-            if tokens[self.i] not in (";", "]"):
+            if tokens[self.index] not in (";", "]"):
                 raise self._unexpected("';' or ']' after an attribute")
-            while tokens[self.i] == ";":
-                self.i += 1
-        self.i += 1
+            while tokens[self.index] == ";":
+                self.index += 1
+        self.index += 1
         return AdExpression(cells)
 
     # -- tokens --------------------------------------------------------------------------------------------------
 
     def _name(self, expected: str) -> str:
-        token = self.tokens[self.i]
+        token = self.tokens[self.index]
         first = token[:1]
         if first == "'":
-            self.i += 1
-            return string_of(token, self.old)
+            self.index += 1
+            return parse_string(token, self.old)
         if not first or first not in _NAME_START or token in BINARY_SPELLINGS or lower(token) in KEYWORDS:
             raise self._unexpected(expected)
-        self.i += 1
+        self.index += 1
         return token
 
     def _nest(self, levels: int) -> None:
         self.depth += levels
         if self.depth > MAX_NESTING:
-            raise _Refused(f"nested more deeply than ClassAds may be ({MAX_NESTING} levels)", self.i)
+            raise _ParseFailure(f"nested too deeply (more than {MAX_NESTING} levels)", self.index)
 
-    def _unexpected(self, expected: str) -> _Refused:
-        token = self.tokens[self.i]
-        if token == TOO_MUCH:
-            return _Refused(f"longer than an expression may be ({MAX_TOKENS:,} words and signs)", self.i)
+    def _unexpected(self, expected: str) -> _ParseFailure:
+        token = self.tokens[self.index]
+        if token == TOO_LONG:
+            return _ParseFailure(f"the expression is too long (more than {MAX_TOKENS:,} tokens)", self.index)
         if token == "":
-            return _Refused(f"expected {expected}, but the text ends here", self.i)
+            return _ParseFailure(f"expected {expected}, but the text ends here", self.index)
         if token.startswith("/*"):
-            return _Refused("this comment does not end", self.i)
-        if token[0] in "\"'" and not ends(token, self.old):
-            return _Refused(f"a string that starts with {token[0]} does not end", self.i)
+            return _ParseFailure("this comment is not closed", self.index)
+        if token[0] in "\"'" and not is_closed(token, self.old):
+            return _ParseFailure(f"the string that starts with {token[0]} is not closed", self.index)
         hint = _HINTS.get(token.lower())
-        meant = "" if hint is None else f" (did you mean {hint} ?)"
-        return _Refused(f"expected {expected}, but found {short(token)}{meant}", self.i)
+        suggestion = "" if hint is None else f" (did you mean {hint} ?)"
+        return _ParseFailure(f"expected {expected}, but found {shorten(token)}{suggestion}", self.index)
 
 
-_TIME_LITERALS = {"abstime": absolute_literal, "reltime": relative_literal}
+_TIME_LITERALS = {"abstime": parse_abstime, "reltime": parse_reltime}

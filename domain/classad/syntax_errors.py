@@ -1,8 +1,8 @@
-"""Find expressions that are an error for whatever ads, by the types of their values.
+"""Find expressions that evaluate to error for all ads, by the types of their values.
 
-Each part is given a few sample values, one per type: an attribute any of them, an operator those that it yields for its
-operands' samples. One that is an error for each is one for all. So is a call of a function that does not exist, or with
-more or fewer arguments than it takes. Any other call, a list or a subscript may be anything.
+A few sample values represent each type. An attribute may have any of them, an operator the results for its operands'
+samples. A part that is an error for all samples is an error for all ads. So is a call of an unknown function, or with
+too few or too many arguments. Any other call, list or subscript may have any value.
 """
 
 from __future__ import annotations
@@ -14,82 +14,82 @@ from math import copysign
 from typing import Any, Final
 
 from ..suggestions import did_you_mean
-from .function_registry import FUNCTIONS, MANY
+from .function_registry import FUNCTIONS, UNLIMITED
 from .tree import Binary, Call, Conditional, Expression, Literal, Parentheses, Unary
 from .values import ERROR, UNDEFINED, AbsTime, Exceptional, RelTime
 
 Values = frozenset[int]
-"""The sample values that a part may have, by their indexes in ``_VALUES``."""
+"""The sample values that a part may have, as indexes of ``_SAMPLES``."""
 
-_VALUES: Final[tuple[Any, ...]] = (
+_SAMPLES: Final[tuple[Any, ...]] = (
     UNDEFINED, ERROR, True, False, 0, 1, -1, 0.0, -0.0, 1.0, -1.0, "", "a", AbsTime(1), RelTime(1.0),
 )  # fmt: skip
-_ANYTHING: Final[Values] = frozenset(range(len(_VALUES)))
-_FAULT: Final[Values] = frozenset({_VALUES.index(ERROR)})
-_WORDS: Final[dict[type, str]] = {
+_ALL_SAMPLES: Final[Values] = frozenset(range(len(_SAMPLES)))
+_ONLY_ERROR: Final[Values] = frozenset({_SAMPLES.index(ERROR)})
+_TYPE_DESCRIPTIONS: Final[dict[type, str]] = {
     bool: "a boolean", int: "a number", float: "a number", str: "a string", AbsTime: "a time", RelTime: "a time",
 }  # fmt: skip
 
 
-def fault(expression: Expression) -> Expression | None:
-    """Return the innermost part that makes an expression an error for all attributes; None if it may have a value."""
+def find_error(expression: Expression) -> Expression | None:
+    """Return the innermost part that makes an expression an error for all ads; None if it may have a value."""
     try:
-        if _values(expression) != _FAULT:
+        if _possible_values(expression) != _ONLY_ERROR:
             return None
     except RecursionError:  # too deep to be written by hand
         return None
-    at_fault = (fault(part) for part in _operands(expression))
-    return next((part for part in at_fault if part is not None), _bare(expression))
+    erroneous = (find_error(part) for part in _operands(expression))
+    return next((part for part in erroneous if part is not None), _without_parentheses(expression))
 
 
-def kinds(expression: Expression) -> str:
-    """Describe the type of an expression: "a string", "a number", "0"; "anything" if it is not known."""
-    inner = _bare(expression)
-    if isinstance(inner, Literal) and inner.value == 0 and not isinstance(inner.value, bool):
+def describe_type(expression: Expression) -> str:
+    """Describe the type of an expression: "a string", "a number", "0"; "anything" if it is unknown."""
+    bare = _without_parentheses(expression)
+    if isinstance(bare, Literal) and bare.value == 0 and not isinstance(bare.value, bool):
         return "0"
-    types = {type(_VALUES[place]) for place in _values(inner)} - {Exceptional}
-    descriptions = {_WORDS[kind] for kind in types}
+    types = {type(_SAMPLES[index]) for index in _possible_values(bare)} - {Exceptional}
+    descriptions = {_TYPE_DESCRIPTIONS[kind] for kind in types}
     return descriptions.pop() if len(descriptions) == 1 else "anything"
 
 
-def cause(culprit: Expression) -> str:
-    """Return why a part that ``fault`` returned is an error, and what to write instead; "" if that is not known."""
-    match culprit:
+def explain_error(part: Expression) -> str:
+    """Explain why a part that ``find_error`` returned is an error, and what to write instead."""
+    match part:
         case Binary(op=op, left=left, right=right):
-            return f"{culprit} is one ({kinds(left)} {op} {kinds(right)})"
+            return f"{part} is an error ({describe_type(left)} {op} {describe_type(right)})"
         case Unary(op=op, operand=operand):
-            return f"{culprit} is one ({op} {kinds(operand)})"
-        case Call() if (wrong := _wrong_call(culprit)) is not None:
-            return wrong
-    return f"{culprit} is one"
+            return f"{part} is an error ({op} {describe_type(operand)})"
+        case Call() if (explanation := _explain_wrong_call(part)) is not None:
+            return explanation
+    return f"{part} is an error"
 
 
-def _wrong_call(call: Call) -> str | None:
-    """Return why a call is an error whatever its arguments are; None if it may have a value."""
-    function, given = FUNCTIONS.get(call.key), len(call.arguments)
+def _explain_wrong_call(call: Call) -> str | None:
+    """Explain why a call is an error for all arguments; return None if it may have a value."""
+    function, count = FUNCTIONS.get(call.key), len(call.arguments)
     if function is None:
         if call.key == "isdefined":
-            instead = f"; write {call.arguments[0] if given else 'X'} isnt undefined"
+            advice = f"; write {call.arguments[0] if count else 'X'} isnt undefined"
         else:
             hint = did_you_mean(call.key, FUNCTIONS, most=1)
-            instead = f"; {hint}" if hint else ""
-        return f"there is no function {call.name}{instead}"
-    if function.least <= given <= function.most:
+            advice = f"; {hint}" if hint else ""
+        return f"there is no function {call.name}{advice}"
+    if function.least <= count <= function.most:
         return None
     least, most = function.least, function.most
-    takes = f"{least}" if least == most else f"{least} or more" if most == MANY else f"{least} to {most}"
-    return f"{call.name} takes {takes} argument{'' if takes == '1' else 's'}, and {call} has {given}"
+    takes = f"{least}" if least == most else f"{least} or more" if most == UNLIMITED else f"{least} to {most}"
+    return f"{call.name} takes {takes} argument{'' if takes == '1' else 's'}, but {call} has {count}"
 
 
-def _bare(expression: Expression) -> Expression:
+def _without_parentheses(expression: Expression) -> Expression:
     while isinstance(expression, Parentheses):
         expression = expression.inner
     return expression
 
 
 def _operands(expression: Expression) -> tuple[Expression, ...]:
-    """Return the parts whose values make that of the whole."""
-    match _bare(expression):
+    """Return the parts whose values determine the value of an expression."""
+    match _without_parentheses(expression):
         case Unary(operand=operand):
             return (operand,)
         case Binary(op=op, left=left, right=right) if op != "[]":
@@ -101,66 +101,66 @@ def _operands(expression: Expression) -> tuple[Expression, ...]:
     return ()
 
 
-def _values(expression: Expression) -> Values:
-    inner = _bare(expression)
-    if isinstance(inner, Literal):
-        return frozenset({_standing_for(inner.value)})
-    if isinstance(inner, Call) and _wrong_call(inner) is not None:
-        return _FAULT
-    operands = [_values(part) for part in _operands(inner)]
-    match inner:
+def _possible_values(expression: Expression) -> Values:
+    bare = _without_parentheses(expression)
+    if isinstance(bare, Literal):
+        return frozenset({_sample_index(bare.value)})
+    if isinstance(bare, Call) and _explain_wrong_call(bare) is not None:
+        return _ONLY_ERROR
+    operands = [_possible_values(part) for part in _operands(bare)]
+    match bare:
         case Unary(op=op):
-            return _all(_yield(op, value) for value in operands[0])
+            return _union(_operator_results(op, value) for value in operands[0])
         case Binary(op=op) if operands:
-            return _all(_yield(op, *pair) for pair in product(*operands))
+            return _union(_operator_results(op, *pair) for pair in product(*operands))
         case Conditional() | Call() if operands:
             condition, then, otherwise = operands
-            return _all(_chosen(isinstance(inner, Call), value, then, otherwise) for value in condition)
-    return _ANYTHING
+            return _union(_branch_values(isinstance(bare, Call), value, then, otherwise) for value in condition)
+    return _ALL_SAMPLES
 
 
-def _all(values: Iterable[Values]) -> Values:
+def _union(values: Iterable[Values]) -> Values:
     return frozenset().union(*values)
 
 
-def _standing_for(value: Any) -> int:
-    """Return the index of the sample value that stands for a constant."""
-    if isinstance(value, float):  # the sign of a zero tells an error from negative infinity: 1 / 0.0, 1 / -0.0
+def _sample_index(value: Any) -> int:
+    """Return the index of the sample value that represents a constant."""
+    if isinstance(value, float):  # the sign of a zero matters: 1 / 0.0 is an error, 1 / -0.0 is not
         value = copysign(bool(value), value)
     elif isinstance(value, int) and not isinstance(value, bool):
         value = (value > 0) - (value < 0)
     elif isinstance(value, str):
         value = value and "a"
     return next(
-        place
-        for place, candidate in enumerate(_VALUES)
+        index
+        for index, candidate in enumerate(_SAMPLES)
         if type(candidate) is type(value) and repr(candidate) == repr(value)
     )
 
 
-def _of_its_kind(value: Any) -> Values:
+def _samples_of_type(value: Any) -> Values:
     if isinstance(value, Exceptional):
-        return frozenset({_standing_for(value)})
-    return frozenset(place for place, candidate in enumerate(_VALUES) if type(candidate) is type(value))
+        return frozenset({_sample_index(value)})
+    return frozenset(index for index, candidate in enumerate(_SAMPLES) if type(candidate) is type(value))
 
 
 @cache
-def _yield(op: str, *places: int) -> Values:
+def _operator_results(op: str, *indexes: int) -> Values:
     """Return an operator's results for sample values."""
-    parts = [Literal(_VALUES[place]) for place in places]
-    made = Unary(op, *parts) if len(parts) == 1 else Binary(op, *parts)
-    return _of_its_kind(made.evaluate())
+    parts = [Literal(_SAMPLES[index]) for index in indexes]
+    operation = Unary(op, *parts) if len(parts) == 1 else Binary(op, *parts)
+    return _samples_of_type(operation.evaluate())
 
 
 @cache
-def _branch(call: bool, place: int) -> Any:
-    """Return the branch that a condition chooses, 1 or 2; or the value that it makes of the whole."""
-    parts = (Literal(_VALUES[place]), Literal(1), Literal(2))
+def _branch_of(call: bool, index: int) -> Any:
+    """Return the branch that a condition chooses, 1 or 2; or the value of the expression without a branch."""
+    parts = (Literal(_SAMPLES[index]), Literal(1), Literal(2))
     return (Call("ifThenElse", parts) if call else Conditional(*parts)).evaluate()
 
 
-def _chosen(call: bool, condition: int, then: Values, otherwise: Values) -> Values:
-    chosen = _branch(call, condition)
-    if isinstance(chosen, Exceptional):
-        return _of_its_kind(chosen)
-    return then if chosen == 1 else otherwise
+def _branch_values(call: bool, condition: int, then: Values, otherwise: Values) -> Values:
+    branch = _branch_of(call, condition)
+    if isinstance(branch, Exceptional):
+        return _samples_of_type(branch)
+    return then if branch == 1 else otherwise

@@ -1,4 +1,4 @@
-"""Hold a pool of slots as a table: evaluate conditions and ranks of one job over all slots at once."""
+"""Store a pool's slots as a table, to evaluate conditions and ranks of a job over all slots together."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from . import columnar_operators  # noqa: F401 (it registers its handlers)
 from .ad import ClassAd
 from .columnar import JOB, SLOT, Columnar
 from .columns import BOOLEAN, INTEGER, OTHER, REAL, STRING, CellType, Integers
-from .plans import GIVES_UP, ClauseCount, Plan
-from .simplify import Known
+from .plans import FALLBACK_ERRORS, ClauseCount, Plan
+from .simplify import Simplifier
 from .slot_columns import SlotColumns
 from .tree import Expression
 from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed
-from .vectors import Mask, Vector, natural
+from .vectors import Mask, Vector, to_natural
 
 Numbers = npt.NDArray[np.float64]
 
 
 class Cells(NamedTuple):
-    """An expression's values in each slot.
+    """The values of an expression for each slot.
 
-    ``values`` is a typed array where all are of one plain type, else an array of Python values. ``kinds`` has a
-    ``CellType`` for each: UNDEFINED, ERROR, BOOLEAN, INTEGER, REAL, STRING or OTHER.
+    ``values`` is a typed array if all values have the same plain type, else an array of Python values. ``kinds`` has
+    the ``CellType`` of each: UNDEFINED, ERROR, BOOLEAN, INTEGER, REAL, STRING or OTHER.
     """
 
     values: npt.NDArray[Any]
@@ -35,38 +35,38 @@ class Cells(NamedTuple):
 
 
 class SlotTable(SlotColumns):
-    """The ads of a pool's slots, held by column.
+    """The ads of a pool's slots, stored by column.
 
-    A slot is known by its place (0, 1 ...), as in a list, or by its Name. All results are arrays with one element per
-    slot, in this order. Ads are copied in; ``table.ad(place)`` makes a new one.
+    A slot is identified by its position (0, 1 ...), as in a list, or by its Name. All results are arrays with one
+    element per slot, in this order. The table copies ads; ``table.ad(position)`` builds a new one.
 
-    :ivar context: the surroundings of all evaluations; set it again as time passes
-    :ivar scalar_evaluations: how many slots were evaluated one by one so far, for want of an array operation
+    :ivar context: the context of all evaluations; replace it as time passes
+    :ivar scalar_evaluations: how many slots were evaluated separately so far, without an array operation
     """
 
     def matches(self, job: ClassAd) -> Mask:
-        """Return for each slot whether it and the job accept each other: HTCondor's symmetricMatch."""
+        """Return the mask of slots that match the job in both directions, like HTCondor's symmetricMatch."""
         return self.plan(job).matches()
 
     def rank(self, job: ClassAd, among: Integers | None = None) -> Numbers:
-        """Return the job's Rank of each slot (of ``among``, by their places); 0.0 if it is not a number."""
+        """Return the job's Rank of each slot (or those at positions ``among``); 0.0 if it is not a number."""
         cell, ranks = job._find("rank"), np.zeros(self._rows if among is None else len(among))
         if cell is None or not len(ranks):
             return ranks
         run = Columnar(self, job, self.context)
         try:
-            vector = run.evaluate(Known(job).rewrite(cell[1]), JOB, among)
+            vector = run.evaluate(Simplifier(job).rewrite(cell[1]), JOB, among)
             self.scalar_evaluations += run.scalar_calls
-        except GIVES_UP:
+        except FALLBACK_ERRORS:
             expression = cell[1]
             rank = partial(expression.evaluate, job, context=self.context)
-            return self._one_by_one(rank, EvaluationFailed, among, ranks)
+            return self._evaluate_separately(rank, EvaluationFailed, among, ranks)
         return _as_numbers(vector, ranks)
 
     def of_slots(self, expression: Expression, job: ClassAd, among: Integers | None = None) -> Numbers:
-        """Evaluate an expression of each slot (or of those at places ``among``), with a job as TARGET.
+        """Evaluate an expression of each slot (or those at positions ``among``), with a job as TARGET.
 
-        Return NaN if it is not a number, 1 and 0 for true and false.
+        A value that is not a number is NaN; true and false are 1 and 0.
         """
         count = self._rows if among is None else len(among)
         numbers = np.full(count, np.nan)
@@ -76,37 +76,39 @@ class SlotTable(SlotColumns):
         try:
             vector = run.evaluate(expression, SLOT, among)
             self.scalar_evaluations += run.scalar_calls
-        except GIVES_UP:
-            value_in = partial(expression.evaluate, target=job, context=self.context)
-            return self._one_by_one(value_in, EvaluationError, among, numbers)
+        except FALLBACK_ERRORS:
+            evaluate_slot = partial(expression.evaluate, target=job, context=self.context)
+            return self._evaluate_separately(evaluate_slot, EvaluationError, among, numbers)
         return _as_numbers(vector, numbers)
 
-    def _one_by_one(
-        self, value_of: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, numbers: Numbers
+    def _evaluate_separately(
+        self, evaluate_ad: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, numbers: Numbers
     ) -> Numbers:
-        """Return ``found`` with the numbers that slots' ads yield; one that fails keeps its old value."""
+        """Fill ``numbers`` with the values for the slots' ads; a slot that fails keeps its old number."""
         places = range(self._rows) if among is None else among.tolist()
         self.scalar_evaluations += len(places)
-        for number, place in enumerate(places):
+        for index, position in enumerate(places):
             try:
-                value = value_of(self.ad(place))
+                value = evaluate_ad(self.ad(position))
             except failure:
                 continue
             if isinstance(value, int | float):
-                numbers[number] = value
+                numbers[index] = value
         return numbers
 
     def evaluate(self, expression: Expression, my: ClassAd | None = None) -> Cells:
-        """Evaluate an expression of ``my`` with each slot as TARGET; raise EvaluationError where one fails."""
+        """Evaluate an expression of ``my`` with each slot as TARGET; raise EvaluationError if any fails."""
         job = ClassAd() if my is None else my
         run = Columnar(self, job, self.context)
         try:
-            vector = run.evaluate(Known(job).rewrite(expression)) if self._rows else Vector(int(CellType.UNDEFINED), 0)
+            vector = (
+                run.evaluate(Simplifier(job).rewrite(expression)) if self._rows else Vector(int(CellType.UNDEFINED), 0)
+            )
             values = None
             if vector.mixed or vector.kind == OTHER or vector.constant:
                 values = run.arena.values(vector, self._rows)
             self.scalar_evaluations += run.scalar_calls
-        except GIVES_UP:
+        except FALLBACK_ERRORS:
             return self._evaluate_each(expression, job)
         kinds = vector.kind if vector.mixed else np.full(self._rows, vector.kind, np.uint8)
         if values is None:
@@ -123,11 +125,11 @@ class SlotTable(SlotColumns):
         return Cells(_array(values, kinds), kinds)
 
     def count_by_clause(self, job: ClassAd) -> list[ClauseCount]:
-        """Count the slots that each clause of the job's Requirements leaves, as ``condor_q -better-analyze`` does."""
-        return self.plan(job).by_clause()[0]
+        """Count the slots that match each clause of the job's Requirements, like ``condor_q -better-analyze``."""
+        return self.plan(job).count_by_clause()[0]
 
     def plan(self, job: ClassAd) -> Plan:
-        """Prepare ``matches(job)`` for a job that is matched again and again."""
+        """Prepare ``matches(job)`` for a job that is matched repeatedly."""
         return Plan(self, job)
 
 
@@ -144,25 +146,25 @@ def _kind_of(value: Any) -> int:
 
 
 def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-    """Return values as a typed array where they are of one plain type."""
+    """Return values as a typed array if all have the same plain type, else as an array of objects."""
     dtype: Any = object
     if len(kinds) and (kinds == kinds[0]).all():
         dtype = {int(CellType.BOOLEAN): bool, int(CellType.INTEGER): np.int64, int(CellType.REAL): float}.get(
             int(kinds[0]), object
         )
-    out = np.empty(len(values), dtype)
-    for place, value in enumerate(values):
-        out[place] = value
-    return out
+    array = np.empty(len(values), dtype)
+    for position, value in enumerate(values):
+        array[position] = value
+    return array
 
 
 def _as_numbers(vector: Vector, numbers: Numbers) -> Numbers:
-    """Return ``found`` with the vector's numbers and booleans filled in."""
+    """Fill ``numbers`` with the vector's numbers and booleans."""
     if not vector.mixed:
         if vector.kind in (BOOLEAN, INTEGER, REAL):
             numbers[:] = vector.data
         return numbers
     for kind in (BOOLEAN, INTEGER, REAL):
-        here = vector.kind == kind
-        numbers[here] = natural(kind, vector.data)[here]
+        mask = vector.kind == kind
+        numbers[mask] = to_natural(kind, vector.data)[mask]
     return numbers

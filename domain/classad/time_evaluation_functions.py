@@ -8,161 +8,170 @@ from .ad import ClassAd
 from .context import Context
 from .environment import Environment, Evaluator
 from .function_registry import FUNCTIONS, ClassAdFunction, Needs
-from .node_compilers import bind
+from .node_compilers import bind_call
 from .operator_compilers import constant_value
 from .syntax import ClassAdSyntaxError, parse_evaluated
-from .time_evaluation import MAX_FOLLOWED, OF_NOW, RULES, Unknown, choice, compile_over_time, opaque, time_evaluator_of
+from .time_evaluation import (
+    CLOCK_FUNCTIONS,
+    MAX_FOLLOWED,
+    RULES,
+    UnknownFuture,
+    compile_choice,
+    compile_opaque,
+    compile_over_time,
+    time_evaluator_of,
+)
 from .time_functions import (
     END,
     TIME_FUNCTIONS,
     ConstantUntil,
     MonotoneFunction,
     StepFunction,
-    constant_now,
-    limited,
-    mapped,
-    monotone,
+    apply_monotone,
+    as_monotone,
+    hold_until_change,
+    limit,
     value_at,
 )
 from .tree import AdExpression, Call, ListExpression, ListValue, Literal
 from .unparse import to_string
 from .values import ERROR
 
-# Functions of one number that never fall.
-_NEVER_FALL = frozenset({"int", "real", "floor", "ceil", "ceiling", "round"})
+# Functions of one number that never decrease.
+_NONDECREASING = frozenset({"int", "real", "floor", "ceil", "ceiling", "round"})
 
 
 def _call(node: Call) -> Evaluator:
     key, count = node.key, len(node.arguments)
-    if key in OF_NOW and count == 0:
-        return _clock if key == "time" else _of_now(node)
+    if key in CLOCK_FUNCTIONS and count == 0:
+        return _clock if key == "time" else _clock_function(node)
     function = FUNCTIONS.get(key)
     if function is None or key == "random":
-        return _unknown
+        return _raise_unknown
     if not function.least <= count <= function.most:
         return lambda env, ad: ERROR
     if key == "eval":
-        return _evaluated(compile_over_time(node.arguments[0]))
+        return _eval_call(compile_over_time(node.arguments[0]))
     if key == "debug":
         return compile_over_time(node.arguments[0])
     if key == "ifthenelse":
-        return choice(*(compile_over_time(argument) for argument in node.arguments))
+        return compile_choice(*(compile_over_time(argument) for argument in node.arguments))
     if function.needs is Needs.PLACE:
-        return opaque(node)
-    if key in _NEVER_FALL:
-        return _never_falling(node, [])
+        return compile_opaque(node)
+    if key in _NONDECREASING:
+        return _nondecreasing(node, [])
     if key == "quantize" and type(unit := constant_value(node.arguments[1])) in (int, float) and unit > 0:
-        return _never_falling(node, [unit])
+        return _nondecreasing(node, [unit])
     if key in ("min", "max") and type(node.arguments[0]) is ListExpression:
         return _extreme(node, function, node.arguments[0])
-    return _stepwise(node, function)
+    return _constant_between_changes(node, function)
 
 
 def _clock(env: Any, ad: ClassAd | None) -> Any:
     return env.clock
 
 
-def _unknown(env: Any, ad: ClassAd | None) -> Any:
-    raise Unknown
+def _raise_unknown(env: Any, ad: ClassAd | None) -> Any:
+    raise UnknownFuture
 
 
-def _evaluated(argument: Evaluator) -> Evaluator:
-    """Evaluate ``eval(text)`` over time, for as long as the text stays the same."""
+def _eval_call(argument: Evaluator) -> Evaluator:
+    """Compile ``eval(text)`` over time, while the text stays the same."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
-        f = constant_now(argument(env, ad), env.now)
-        text = to_string(value_at(f, env.now))
+        value = hold_until_change(argument(env, ad), env.now)
+        text = to_string(value_at(value, env.now))
         try:
             expression = parse_evaluated(text) if type(text) is str else None
         except ClassAdSyntaxError:
             expression = None
         result = ERROR
         if expression is not None:
-            env.entered += 1
-            if env.entered > MAX_FOLLOWED:
-                raise Unknown
+            env.depth_entered += 1
+            if env.depth_entered > MAX_FOLLOWED:
+                raise UnknownFuture
             result = time_evaluator_of(expression)(env, ad)
-            env.entered -= 1
-        return limited(result, f.until) if type(f) is ConstantUntil else result
+            env.depth_entered -= 1
+        return limit(result, value.until) if type(value) is ConstantUntil else result
 
     return run
 
 
-def _of_now(node: Call) -> Evaluator:
-    compute = bind(node, [])
+def _clock_function(node: Call) -> Evaluator:
+    compute = bind_call(node, [])
 
     def run(env: Any, ad: ClassAd | None) -> Any:
-        return ConstantUntil(compute(env.of_now(), ad), env.now + 1)
+        return ConstantUntil(compute(env.at_first_instant(), ad), env.now + 1)
 
     return run
 
 
 def _now(argument: Evaluator) -> Evaluator:
-    """Return the value of now, for a function that takes values. The evaluation notes until when it holds."""
+    """Compile an argument of a function of values: its value of now. ``until`` records how long it is valid."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
-        f = constant_now(argument(env, ad), env.now)
-        if type(f) is not ConstantUntil:
-            return f
-        env.until = min(env.until, f.until)
-        return f.value
+        value = hold_until_change(argument(env, ad), env.now)
+        if type(value) is not ConstantUntil:
+            return value
+        env.until = min(env.until, value.until)
+        return value.value
 
     return run
 
 
-def _stepwise(node: Call, function: ClassAdFunction) -> Evaluator:
-    """Evaluate a function of values: its result of now, until one of them changes."""
+def _constant_between_changes(node: Call, function: ClassAdFunction) -> Evaluator:
+    """Compile a function of values: its result of now, until one of the values changes."""
     members = function.members.get(len(node.arguments))
     arguments = [
         _members(argument)
-        if place == members and type(argument) is ListExpression
+        if index == members and type(argument) is ListExpression
         else _now(compile_over_time(argument))
-        for place, argument in enumerate(node.arguments)
+        for index, argument in enumerate(node.arguments)
     ]
-    compute = bind(node, arguments)
+    compute = bind_call(node, arguments)
 
     def run(env: Any, ad: ClassAd | None) -> Any:
-        before, env.until = env.until, END
+        outer_until, env.until = env.until, END
         try:
             value = compute(env, ad)
             return value if env.until >= END else ConstantUntil(value, env.until)
         finally:
-            env.until = before
+            env.until = outer_until
 
     return run
 
 
 def _members(node: ListExpression) -> Evaluator:
-    """Return the members of now of a list whose members the function evaluates."""
+    """Compile a list argument whose members the function evaluates: the members of now."""
     if any(type(part) in (ListExpression, AdExpression) for part in node.members):
-        return _now(opaque(node))
+        return _now(compile_opaque(node))
     parts = [_now(compile_over_time(part)) for part in node.members]
     return lambda env, ad: ListValue(tuple(Literal(part(env, ad)) for part in parts), ad)
 
 
-def _never_falling(node: Call, others: list[Any]) -> Evaluator:
-    """Evaluate a function of one number that never falls, its other arguments being known."""
+def _nondecreasing(node: Call, other_arguments: list[Any]) -> Evaluator:
+    """Compile a function of one number that never decreases; its other arguments are known."""
     operand = compile_over_time(node.arguments[0])
     function = FUNCTIONS[node.key].eager
     assert function is not None
-    nowhere = Environment(None, None, Context())
+    empty_environment = Environment(None, None, Context())
     keeps_integers = node.key not in ("real", "quantize")
 
     def compute(value: Any) -> Any:
-        return function(nowhere, None, [value, *others])
+        return function(empty_environment, None, [value, *other_arguments])
 
     def run(env: Any, ad: ClassAd | None) -> Any:
-        f = operand(env, ad)
-        if type(f) not in TIME_FUNCTIONS:
-            return compute(f)
-        return f if keeps_integers and type(f) is StepFunction else mapped(compute, f, env.now)
+        value = operand(env, ad)
+        if type(value) not in TIME_FUNCTIONS:
+            return compute(value)
+        return value if keeps_integers and type(value) is StepFunction else apply_monotone(compute, value, env.now)
 
     return run
 
 
 def _extreme(node: Call, function: ClassAdFunction, members: ListExpression) -> Evaluator:
-    """Evaluate ``min({a, b})``, ``max({a, b})``: where all moving numbers go the same way, so does the result."""
-    stepwise = _stepwise(node, function)
+    """Compile ``min({a, b})``, ``max({a, b})``: if all moving numbers have the same direction, so has the result."""
+    stepwise = _constant_between_changes(node, function)
     if any(type(part) in (ListExpression, AdExpression) for part in members.members):
         return stepwise
     parts = [compile_over_time(part) for part in members.members]
@@ -170,19 +179,19 @@ def _extreme(node: Call, function: ClassAdFunction, members: ListExpression) -> 
     assert compute is not None
 
     def run(env: Any, ad: ClassAd | None) -> Any:
-        fs = [part(env, ad) for part in parts]
-        moving = [f for f in fs if type(f) in (StepFunction, MonotoneFunction)]
-        if not moving or len({f.rising for f in moving}) > 1:
+        results = [part(env, ad) for part in parts]
+        moving = [value for value in results if type(value) in (StepFunction, MonotoneFunction)]
+        if not moving or len({value.rising for value in moving}) > 1:
             return stepwise(env, ad)
-        until = min(f.until for f in fs if type(f) in TIME_FUNCTIONS)
-        still = [f.value if type(f) is ConstantUntil else f for f in fs]
+        until = min(value.until for value in results if type(value) in TIME_FUNCTIONS)
+        operands = [value.value if type(value) is ConstantUntil else value for value in results]
 
         def at(t: int) -> Any:
-            values = tuple(Literal(value_at(f, t)) for f in still)
-            return compute(env, ad, [ListValue(values, ad)])
+            results = tuple(Literal(value_at(value, t)) for value in operands)
+            return compute(env, ad, [ListValue(results, ad)])
 
-        f = monotone(at, moving[0].rising, env.now, until)
-        return stepwise(env, ad) if f is None else f
+        value = as_monotone(at, moving[0].rising, env.now, until)
+        return stepwise(env, ad) if value is None else value
 
     return run
 

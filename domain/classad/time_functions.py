@@ -1,17 +1,17 @@
 """Describe how the value of an expression changes from an instant ``now`` on.
 
-A value that the time does not touch is a plain value. Everything else is one of three functions, each good for ``now <=
-t < until``, in whole seconds; later values are not known yet:
+A value that does not depend on the time is a plain value. Any other value is one of three functions, valid for ``now <=
+t < until``, in whole seconds; later values are unknown:
 
 ================  ======================================================================================================
 ConstantUntil     one value
-StepFunction      ``scale * ((t - origin) // unit) + offset``, an integer: the clock, plus or minus something
-MonotoneFunction  a number ``at(t)`` that never falls, or never rises; its type stays the same
+StepFunction      ``scale * ((t - origin) // unit) + offset``, an integer: the clock, plus or minus a number
+MonotoneFunction  a number ``at(t)`` that never decreases, or never increases; its type stays the same
 ================  ======================================================================================================
 
-The result of an operation (``time_operators``) is exact at *every* instant for which it is good. Where none of the
-three fits, it is the value of now until one of the operands changes. When a comparison turns is computed for steps, and
-found by bisection for a monotone function, with the language's own operators, so that reals round alike.
+The result of an operation (``time_operators``) is exact at *every* instant for which it is valid. If it is none of the
+three, use the value of now until an operand changes. The instant at which a comparison changes is computed for steps.
+For a monotone function it is found by bisection, with the ClassAd operators, so that reals are rounded the same.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from typing import Any
 
 from .values import Exceptional, wrap64
 
-# The year 10000: instants from here on are all alike, and all before it are small enough to compute with.
+# The year 10000, the end of all predictions. Earlier instants are small enough to compute with.
 END = 253_402_300_800
-# Steps within these bounds stay far from where 64 bits wrap, until END.
-_MOST_OFFSET = 1 << 60
-_MOST_SCALE = 1 << 18
+# Steps within these bounds do not overflow 64 bits before END.
+_MAX_OFFSET = 1 << 60
+_MAX_SCALE = 1 << 18
 _MAX_STEPS = 1 << 43
-MOST_VALUE = 1 << 62
-# Integers up to here are real numbers too.
-EXACT = 1 << 53
+MAX_VALUE = 1 << 62
+# Reals represent all integers up to this one exactly.
+MAX_EXACT_INTEGER = 1 << 53
 
 
 class ConstantUntil:
-    """A value that stays until an instant."""
+    """A value that stays the same until an instant."""
 
     __slots__ = ("until", "value")
 
@@ -45,7 +45,7 @@ class ConstantUntil:
 
 
 class StepFunction:
-    """An integer that takes equal steps (``scale``, not 0) at equal distances (``unit`` seconds)."""
+    """An integer that changes by equal steps (``scale``, not 0) at equal intervals (``unit`` seconds)."""
 
     __slots__ = ("offset", "origin", "scale", "unit", "until")
 
@@ -64,18 +64,18 @@ class StepFunction:
         return self.scale * ((t - self.origin) // self.unit) + self.offset
 
     def reaches(self, value: int) -> int:
-        """Return the first instant, perhaps past, at which a value is reached or passed."""
+        """Return the first instant, possibly in the past, at which a value is reached or passed."""
         distance = value - self.offset if self.scale > 0 else self.offset - value
         return self.origin - (-distance // abs(self.scale)) * self.unit
 
 
 class MonotoneFunction:
-    """A number that only rises, or only falls."""
+    """A number that never decreases, or never increases."""
 
     __slots__ = ("at", "rising", "until")
 
     def __init__(self, at: Callable[[int], Any], rising: bool, until: int) -> None:
-        # Sums of sums ask the same function for one instant again and again.
+        # Nested sums evaluate the same function repeatedly for one instant.
         self.at = lru_cache(maxsize=1)(at)
         self.rising = rising
         self.until = until
@@ -86,22 +86,22 @@ NUMBERS = frozenset({int, float, bool})
 
 
 class Moving:
-    """An attribute that moves by the clock alone: ``(t - origin) // unit``, modulo ``modulus`` if given.
+    """An attribute that depends only on the clock: ``(t - origin) // unit``, modulo ``modulus`` if given.
 
-    So ClockMin is ``Moving(origin=<the last midnight>, unit=60, until=<the next midnight>)``.
+    For example, ClockMin is ``Moving(origin=<the last midnight>, unit=60, until=<the next midnight>)``.
 
-    :param origin: where the count is zero, in seconds since the epoch
+    :param origin: the instant at which the value is zero, in seconds since the epoch
     :param unit: the seconds from one step to the next
-    :param until: the instant from which on the value is not known; None: it continues like this
+    :param until: the instant from which the value is unknown; None: never
     """
 
-    # Not an attrs class: a command that only asks for ads need not import attrs.
+    # Not an attrs class, so that commands that only read ads need not import attrs.
     __slots__ = ("modulus", "origin", "unit", "until")
 
     def __init__(self, origin: int, unit: int = 1, until: int | None = None, modulus: int | None = None) -> None:
         for name, number in (("unit", unit), ("modulus", modulus)):
             if number is not None and number < 1:
-                raise ValueError(f"the {name} of a moving attribute is 1 or more, not {number}")
+                raise ValueError(f"the {name} of a moving attribute must be 1 or more, not {number}")
         self.origin, self.unit, self.until, self.modulus = origin, unit, until, modulus
 
     def at(self, t: int) -> int:
@@ -109,16 +109,16 @@ class Moving:
         return count if self.modulus is None else count % self.modulus
 
     def from_instant(self, now: int) -> Any:
-        """Return its function of time from an instant on; None where it is not known then."""
+        """Return its function of time from an instant on; None if it is unknown then."""
         until = END if self.until is None else min(self.until, END)
-        return counting(self.origin, self.unit, self.modulus, now, until) if now < until else None
+        return clock_count(self.origin, self.unit, self.modulus, now, until) if now < until else None
 
 
 # -- one function of time ----------------------------------------------------------------------------------------------
 
 
 def value_at(f: Any, now: int) -> Any:
-    """Return the value at an instant for which the function is good."""
+    """Return the value at an instant for which the function is valid."""
     kind = type(f)
     if kind is ConstantUntil:
         return f.value
@@ -126,7 +126,7 @@ def value_at(f: Any, now: int) -> Any:
 
 
 def is_identical(a: Any, b: Any) -> bool:
-    """Return whether two values are the same to any expression: by type, a real zero by its sign too."""
+    """Check whether two values are indistinguishable to expressions: the same type, and the same sign of a zero."""
     if type(a) is not type(b) or type(a) is Exceptional:
         return a is b
     if type(a) is float and a == 0.0 == b:
@@ -135,7 +135,7 @@ def is_identical(a: Any, b: Any) -> bool:
 
 
 def next_step(f: Any, now: int) -> int:
-    """Return the first instant after now at which the value may change; ``END`` where there is none."""
+    """Return the first instant after now at which the value may change; ``END`` if it never changes."""
     kind = type(f)
     if kind is ConstantUntil:
         return f.until  # type: ignore[no-any-return]
@@ -149,33 +149,33 @@ def next_step(f: Any, now: int) -> int:
 
 
 def first_instant(holds: Callable[[int], bool], now: int, until: int) -> int:
-    """Return the first instant after now at which a condition holds, then stays true; ``until`` if none before."""
-    before, step = now, 1
+    """Return the first instant after now at which a condition becomes true for good; ``until`` if none before."""
+    latest_false, step = now, 1
     while True:
-        after = before + step
-        if after >= until:
-            after = until
+        earliest_true = latest_false + step
+        if earliest_true >= until:
+            earliest_true = until
             break
-        if holds(after):
+        if holds(earliest_true):
             break
-        before, step = after, 2 * step
-    while after - before > 1:
-        middle = (before + after) // 2
+        latest_false, step = earliest_true, 2 * step
+    while earliest_true - latest_false > 1:
+        middle = (latest_false + earliest_true) // 2
         if holds(middle):
-            after = middle
+            earliest_true = middle
         else:
-            before = middle
-    return after
+            latest_false = middle
+    return earliest_true
 
 
-def constant_now(f: Any, now: int) -> Any:
-    """Hold the value of now until the function takes another one."""
+def hold_until_change(f: Any, now: int) -> Any:
+    """Return the value of now, until the function changes."""
     kind = type(f)
     return ConstantUntil(f.at(now), next_step(f, now)) if kind is StepFunction or kind is MonotoneFunction else f
 
 
-def limited(f: Any, until: int) -> Any:
-    """Return the function, good for no longer than until an instant."""
+def limit(f: Any, until: int) -> Any:
+    """Return the function, valid only until an instant."""
     kind = type(f)
     if kind not in TIME_FUNCTIONS:
         return ConstantUntil(f, until)
@@ -187,8 +187,8 @@ def limited(f: Any, until: int) -> Any:
     return MonotoneFunction(f.at, f.rising, until)
 
 
-def counting(origin: int, unit: int, modulus: int | None, now: int, until: int) -> Any:
-    """Return ``(t - origin) // unit``, modulo ``modulus`` if given, known until an instant later than now."""
+def clock_count(origin: int, unit: int, modulus: int | None, now: int, until: int) -> Any:
+    """Return the function ``(t - origin) // unit``, modulo ``modulus`` if given, valid until ``until``."""
     count = (now - origin) // unit
     offset = 0
     if modulus is not None:
@@ -199,30 +199,32 @@ def counting(origin: int, unit: int, modulus: int | None, now: int, until: int) 
     return StepFunction(origin, unit, 1, offset, until)
 
 
-def steps(origin: int, unit: int, scale: int, offset: int, until: int) -> StepFunction | None:
-    """Return a line, if it stays far from where 64 bits wrap."""
-    if -_MOST_SCALE < scale < _MOST_SCALE and -_MOST_OFFSET < offset < _MOST_OFFSET:
+def checked_steps(origin: int, unit: int, scale: int, offset: int, until: int) -> StepFunction | None:
+    """Return a step function, or None if it may overflow 64 bits."""
+    if -_MAX_SCALE < scale < _MAX_SCALE and -_MAX_OFFSET < offset < _MAX_OFFSET:
         return StepFunction(origin, unit, scale, offset, until)
     return None
 
 
-def monotone(at: Callable[[int], Any], rising: bool, now: int, until: int) -> MonotoneFunction | ConstantUntil | None:
-    """Return an operation's result as a function; None where it leaves the numbers or may wrap on the way."""
+def as_monotone(
+    at: Callable[[int], Any], rising: bool, now: int, until: int
+) -> ConstantUntil | MonotoneFunction | None:
+    """Return the result of an operation as a function; None if it is not always a number or may overflow."""
     if until - now <= 1:
         return ConstantUntil(at(now), until)
     start, end = at(now), at(until - 1)
     if type(start) is not type(end) or type(start) not in (int, float):
         return None
-    if not (abs(start) < MOST_VALUE and abs(end) < MOST_VALUE):
+    if not (abs(start) < MAX_VALUE and abs(end) < MAX_VALUE):
         return None
     if (start > end) if rising else (start < end):
         return None
     return MonotoneFunction(at, rising, until)
 
 
-def mapped(compute: Callable[[Any], Any], f: Any, now: int, *, falling: bool = False) -> Any:
-    """Apply a function of one number that never falls (or, ``falling``, never rises)."""
+def apply_monotone(compute: Callable[[Any], Any], f: Any, now: int, *, falling: bool = False) -> Any:
+    """Apply a function of one number that never decreases (``falling``: never increases)."""
     if type(f) is ConstantUntil:
         return ConstantUntil(compute(f.value), f.until)
-    result = monotone(lambda t: compute(f.at(t)), f.rising is not falling, now, f.until)
+    result = as_monotone(lambda t: compute(f.at(t)), f.rising is not falling, now, f.until)
     return ConstantUntil(compute(f.at(now)), next_step(f, now)) if result is None else result

@@ -1,4 +1,4 @@
-"""Apply the language's operators to functions of time: when a comparison changes, how a sum continues."""
+"""Apply the ClassAd operators to functions of time: when a comparison changes, how a sum develops."""
 
 from __future__ import annotations
 
@@ -8,75 +8,77 @@ from typing import Any
 from .operators import BINARY, UNARY
 from .time_functions import (
     END,
-    EXACT,
-    MOST_VALUE,
+    MAX_EXACT_INTEGER,
+    MAX_VALUE,
     NUMBERS,
     TIME_FUNCTIONS,
     ConstantUntil,
     MonotoneFunction,
     StepFunction,
-    constant_now,
+    apply_monotone,
+    as_monotone,
+    checked_steps,
     first_instant,
-    limited,
-    mapped,
-    monotone,
+    hold_until_change,
+    limit,
     next_step,
-    steps,
     value_at,
 )
 from .values import ERROR, Exceptional
 
 
-def condition(f: Any, now: int) -> Any:
-    """Return a number as the truth value that it is in a condition; return all else unchanged."""
-    kind = type(f)
-    return compared("!=", f, 0, now) if kind is StepFunction or kind is MonotoneFunction else f
+def to_condition(function: Any, now: int) -> Any:
+    """Convert a number to the truth value that it has as a condition; return any other value unchanged."""
+    kind = type(function)
+    return compare("!=", function, 0, now) if kind is StepFunction or kind is MonotoneFunction else function
 
 
-def negated(op: str, f: Any, now: int) -> Any:
+def apply_unary(op: str, function: Any, now: int) -> Any:
     if op == "!":
-        f = condition(f, now)
+        function = to_condition(function, now)
     if op == "+":
-        return f
-    if op == "-" and type(f) is StepFunction:
-        return StepFunction(f.origin, f.unit, -f.scale, -f.offset, f.until)
-    if op == "-" and type(f) is MonotoneFunction:
-        return mapped(UNARY[op], f, now, falling=True)
-    f = constant_now(f, now)
-    return ConstantUntil(UNARY[op](f.value), f.until) if type(f) is ConstantUntil else UNARY[op](f)
+        return function
+    if op == "-" and type(function) is StepFunction:
+        return StepFunction(function.origin, function.unit, -function.scale, -function.offset, function.until)
+    if op == "-" and type(function) is MonotoneFunction:
+        return apply_monotone(UNARY[op], function, now, falling=True)
+    function = hold_until_change(function, now)
+    value = function.value if type(function) is ConstantUntil else function
+    result = UNARY[op](value)
+    return ConstantUntil(result, function.until) if type(function) is ConstantUntil else result
 
 
 # -- two operands -----------------------------------------------------------------------------------------------------
 
 
-def combined(op: str, a: Any, b: Any, now: int) -> Any:
-    """Apply a binary operator that takes values; at least one operand is a function of time."""
+def combine(op: str, a: Any, b: Any, now: int) -> Any:
+    """Apply a binary operator to two operands, of which at least one is a function of time."""
     until = END
     if type(a) is ConstantUntil:
         a, until = a.value, a.until
     if type(b) is ConstantUntil:
         b, until = b.value, min(until, b.until)
-    moves = type(a) in TIME_FUNCTIONS, type(b) in TIME_FUNCTIONS
-    if not any(moves):
+    is_moving = type(a) in TIME_FUNCTIONS, type(b) in TIME_FUNCTIONS
+    if not any(is_moving):
         return ConstantUntil(BINARY[op](a, b), until)
-    if op in _MIRRORED:
-        f = compared(op, a, b, now)
+    if op in _MIRRORED_OPERATORS:
+        function = compare(op, a, b, now)
     elif op in _ARITHMETIC:
-        f = _arithmetic(op, a, b, now)
+        function = _arithmetic(op, a, b, now)
     else:
-        f = _frozen(op, a, b, now)
+        function = _hold_value(op, a, b, now)
     if until < END:
-        f = limited(f, until)
-    return f
+        function = limit(function, until)
+    return function
 
 
-def _frozen(op: str, a: Any, b: Any, now: int) -> ConstantUntil:
-    """Return the value of now, until one of the operands moves."""
+def _hold_value(op: str, a: Any, b: Any, now: int) -> ConstantUntil:
+    """Return the value of now, until an operand changes."""
     return ConstantUntil(BINARY[op](value_at(a, now), value_at(b, now)), min(next_step(a, now), next_step(b, now)))
 
 
 def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
-    """Return ``a - b`` as a scale and an offset on the steps of ``a``; None where the two do not step together."""
+    """Return ``a - b`` as a scale and an offset on the steps of ``a``; None if they do not step together."""
     if a.unit != b.unit or (a.origin - b.origin) % a.unit:
         return None
     return a.scale - b.scale, a.offset - b.offset - b.scale * ((a.origin - b.origin) // a.unit)
@@ -84,75 +86,75 @@ def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
 
 # -- comparisons -------------------------------------------------------------------------------------------------------
 
-_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt"}
+_MIRRORED_OPERATORS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt"}
 _EQUALITIES = frozenset({"==", "!=", "is", "isnt"})
-# The values that a rising and a falling line must reach for an order against c to turn.
-_TURNS: dict[str, tuple[int, int]] = {"<": (0, -1), ">=": (0, -1), "<=": (1, 0), ">": (1, 0)}
+# What a rising and a falling line must reach, relative to c, for a comparison with c to change.
+_CHANGE_POINTS: dict[str, tuple[int, int]] = {"<": (0, -1), ">=": (0, -1), "<=": (1, 0), ">": (1, 0)}
 
 
-def compared(op: str, a: Any, b: Any, now: int) -> Any:
-    """Compare two operands, of which at least one moves (is neither a value nor constant)."""
+def compare(op: str, a: Any, b: Any, now: int) -> Any:
+    """Compare two operands, of which at least one moves."""
     if type(a) not in TIME_FUNCTIONS:
-        op, a, b = _MIRRORED[op], b, a
+        op, a, b = _MIRRORED_OPERATORS[op], b, a
     kind = type(b)
     if kind in TIME_FUNCTIONS:
-        return _compared_functions(op, a, b, now)
+        return _compare_functions(op, a, b, now)
     value = BINARY[op](a.at(now), b)
     if kind not in NUMBERS or type(value) is not bool:
-        return ConstantUntil(value, a.until)  # decided by the types alone
+        return ConstantUntil(value, a.until)  # it depends only on the types
     if type(a) is StepFunction:
         if kind is int:
-            return ConstantUntil(value, _turn_of_steps(op, a, b, now, value))
-        if kind is float and op not in _EQUALITIES and abs(b) < EXACT and _exact(a, now):
-            # Between two integers an order turns as it does at the one above, or below.
+            return ConstantUntil(value, _change_of_steps(op, a, b, now, value))
+        if kind is float and op not in _EQUALITIES and abs(b) < MAX_EXACT_INTEGER and _is_exact(a, now):
+            # A comparison with a real changes like one with the next integer above or below.
             bound = math.ceil(b) if op in ("<", ">=") else math.floor(b)
-            return ConstantUntil(value, _turn_of_steps(op, a, bound, now, value))
+            return ConstantUntil(value, _change_of_steps(op, a, bound, now, value))
     if op in ("is", "isnt") and kind is not type(a.at(now)):
         return ConstantUntil(value, a.until)
-    return ConstantUntil(value, _turn(op, a, b, now, value))
+    return ConstantUntil(value, _change_of_monotone(op, a, b, now, value))
 
 
-def _exact(line: StepFunction, now: int) -> bool:
-    return abs(line.at(now)) < EXACT and abs(line.at(line.until - 1)) < EXACT
+def _is_exact(line: StepFunction, now: int) -> bool:
+    return abs(line.at(now)) < MAX_EXACT_INTEGER and abs(line.at(line.until - 1)) < MAX_EXACT_INTEGER
 
 
-def _turn_of_steps(op: str, line: StepFunction, number: int, now: int, value: bool) -> int:
-    """Return the instant until which a line's comparison with an integer stays the same."""
+def _change_of_steps(op: str, line: StepFunction, number: int, now: int, value: bool) -> int:
+    """Return the instant until which the comparison of a line with an integer stays the same."""
     if op in _EQUALITIES:
         if value is (op == "==" or op == "is"):
             return next_step(line, now)
-        turn = line.reaches(number)
-        if turn <= now or turn >= line.until or line.at(turn) != number:
+        change = line.reaches(number)
+        if change <= now or change >= line.until or line.at(change) != number:
             return line.until
-        return turn
-    turn = line.reaches(number + _TURNS[op][0 if line.scale > 0 else 1])
-    return turn if now < turn < line.until else line.until
+        return change
+    change = line.reaches(number + _CHANGE_POINTS[op][0 if line.scale > 0 else 1])
+    return change if now < change < line.until else line.until
 
 
-def _turn(op: str, f: Any, number: Any, now: int, value: bool) -> int:
-    """Return the same for any monotone function, and any number."""
-    compute, at = BINARY[op], f.at
+def _change_of_monotone(op: str, function: Any, number: Any, now: int, value: bool) -> int:
+    """Return the instant until which the comparison of a monotone function with a number stays the same."""
+    compute, at = BINARY[op], function.at
     if op not in _EQUALITIES or value is (op == "==" or op == "is"):
-        return first_instant(lambda t: compute(at(t), number) is not value, now, f.until)
-    there = BINARY[">=" if f.rising else "<="]
-    turn = first_instant(lambda t: there(at(t), number), now, f.until)
-    return turn if turn < f.until and compute(at(turn), number) is not value else f.until
+        return first_instant(lambda t: compute(at(t), number) is not value, now, function.until)
+    reaches = BINARY[">=" if function.rising else "<="]
+    change = first_instant(lambda t: reaches(at(t), number), now, function.until)
+    return change if change < function.until and compute(at(change), number) is not value else function.until
 
 
-def _compared_functions(op: str, a: Any, b: Any, now: int) -> Any:
+def _compare_functions(op: str, a: Any, b: Any, now: int) -> Any:
     until = min(a.until, b.until)
     if type(a) is StepFunction and type(b) is StepFunction:
-        between = _difference(a, b)
-        if between is not None:
-            scale, offset = between
+        difference = _difference(a, b)
+        if difference is not None:
+            scale, offset = difference
             if scale == 0:
                 return ConstantUntil(BINARY[op](offset, 0), until)
-            return compared(op, StepFunction(a.origin, a.unit, scale, offset, until), 0, now)
+            return compare(op, StepFunction(a.origin, a.unit, scale, offset, until), 0, now)
     if a.rising is not b.rising and op not in _EQUALITIES:
         compute = BINARY[op]
         value = compute(a.at(now), b.at(now))
         return ConstantUntil(value, first_instant(lambda t: compute(a.at(t), b.at(t)) is not value, now, until))
-    return _frozen(op, a, b, now)
+    return _hold_value(op, a, b, now)
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------------------
@@ -162,31 +164,31 @@ _ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 
 def _arithmetic(op: str, a: Any, b: Any, now: int) -> Any:
     """Compute with two operands, of which at least one moves."""
-    f = _steps(op, a, b, now)
-    if f is not None:
-        return f
-    moves = type(a) in TIME_FUNCTIONS, type(b) in TIME_FUNCTIONS
-    if not all(moves):
-        constant = b if moves[0] else a
+    function = _step_result(op, a, b, now)
+    if function is not None:
+        return function
+    is_moving = type(a) in TIME_FUNCTIONS, type(b) in TIME_FUNCTIONS
+    if not all(is_moving):
+        constant = b if is_moving[0] else a
         if type(constant) in (Exceptional, str):
-            return ConstantUntil(BINARY[op](value_at(a, now), value_at(b, now)), (a if moves[0] else b).until)
+            return ConstantUntil(BINARY[op](value_at(a, now), value_at(b, now)), (a if is_moving[0] else b).until)
         if type(constant) not in NUMBERS:
-            return _frozen(op, a, b, now)
-    rising = _direction(op, a, b)
-    if rising is None or (op == "*" and not _small_product(a, b, now)):
-        return _frozen(op, a, b, now)
+            return _hold_value(op, a, b, now)
+    rising = _is_rising(op, a, b)
+    if rising is None or (op == "*" and not _cannot_overflow(a, b, now)):
+        return _hold_value(op, a, b, now)
     compute = BINARY[op]
-    if all(moves):
-        f = monotone(lambda t: compute(a.at(t), b.at(t)), rising, now, min(a.until, b.until))
-    elif moves[0]:
-        f = monotone(lambda t: compute(a.at(t), b), rising, now, a.until)
+    if all(is_moving):
+        function = as_monotone(lambda t: compute(a.at(t), b.at(t)), rising, now, min(a.until, b.until))
+    elif is_moving[0]:
+        function = as_monotone(lambda t: compute(a.at(t), b), rising, now, a.until)
     else:
-        f = monotone(lambda t: compute(a, b.at(t)), rising, now, b.until)
-    return _frozen(op, a, b, now) if f is None else f
+        function = as_monotone(lambda t: compute(a, b.at(t)), rising, now, b.until)
+    return _hold_value(op, a, b, now) if function is None else function
 
 
-def _steps(op: str, a: Any, b: Any, now: int) -> Any:
-    """Compute with integers where the result is steps, or a constant of two that step side by side; else None."""
+def _step_result(op: str, a: Any, b: Any, now: int) -> Any:
+    """Compute with integers if the result is a step function or a constant; else return None."""
     if type(a) is bool:
         a = int(a)
     if type(b) is bool:
@@ -197,55 +199,55 @@ def _steps(op: str, a: Any, b: Any, now: int) -> Any:
         if op != "-":
             a, b = b, a
         else:
-            return steps(b.origin, b.unit, -b.scale, a - b.offset, b.until)
+            return checked_steps(b.origin, b.unit, -b.scale, a - b.offset, b.until)
     if type(b) is int:
         if op == "+":
-            return steps(a.origin, a.unit, a.scale, a.offset + b, a.until)
+            return checked_steps(a.origin, a.unit, a.scale, a.offset + b, a.until)
         if op == "-":
-            return steps(a.origin, a.unit, a.scale, a.offset - b, a.until)
+            return checked_steps(a.origin, a.unit, a.scale, a.offset - b, a.until)
         if b == 0:
             return ConstantUntil(0 if op == "*" else ERROR, a.until)
         if op == "*":
-            return steps(a.origin, a.unit, a.scale * b, a.offset * b, a.until)
+            return checked_steps(a.origin, a.unit, a.scale * b, a.offset * b, a.until)
         return _remainder(a, b, now) if op == "%" and b > 0 else None
     if type(b) is StepFunction and op in ("+", "-"):
         if op == "+":
             b = StepFunction(b.origin, b.unit, -b.scale, -b.offset, b.until)
-        between = _difference(a, b)
-        if between is not None:
-            scale, offset = between
+        difference = _difference(a, b)
+        if difference is not None:
+            scale, offset = difference
             until = min(a.until, b.until)
-            return steps(a.origin, a.unit, scale, offset, until) if scale else ConstantUntil(offset, until)
+            return checked_steps(a.origin, a.unit, scale, offset, until) if scale else ConstantUntil(offset, until)
     return None
 
 
 def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | None:
-    """Return ``line % divisor`` until the quotient changes; None below zero, where C's remainder is negative."""
+    """Return ``line % divisor`` until the quotient changes; None below zero, because C's remainder is negative."""
     value = line.at(now)
     if value < 0:
         return None
     lowest = value - value % divisor
-    turn = line.reaches(lowest + divisor if line.scale > 0 else lowest - 1)
-    return StepFunction(line.origin, line.unit, line.scale, line.offset - lowest, min(turn, line.until))
+    change = line.reaches(lowest + divisor if line.scale > 0 else lowest - 1)
+    return StepFunction(line.origin, line.unit, line.scale, line.offset - lowest, min(change, line.until))
 
 
-def _direction(op: str, a: Any, b: Any) -> bool | None:
-    """Return whether the result of an operation rises; None where it may go both ways."""
-    ways = [f.rising if type(f) in TIME_FUNCTIONS else None for f in (a, b)]
+def _is_rising(op: str, a: Any, b: Any) -> bool | None:
+    """Check whether the result of an operation rises; return None if it may rise and fall."""
+    directions = [function.rising if type(function) in TIME_FUNCTIONS else None for function in (a, b)]
     if op in ("+", "-"):
-        if op == "-" and ways[1] is not None:
-            ways[1] = not ways[1]
-        known = {direction for direction in ways if direction is not None}
-        return known.pop() if len(known) == 1 else None
+        if op == "-" and directions[1] is not None:
+            directions[1] = not directions[1]
+        distinct = {direction for direction in directions if direction is not None}
+        return distinct.pop() if len(distinct) == 1 else None
     if op in ("*", "/"):
-        direction, factor = (ways[0], b) if ways[0] is not None else (ways[1], a)
-        if (op == "/" and ways[0] is None) or type(factor) in TIME_FUNCTIONS or not (factor < 0 or factor > 0):
+        direction, factor = (directions[0], b) if directions[0] is not None else (directions[1], a)
+        if (op == "/" and directions[0] is None) or type(factor) in TIME_FUNCTIONS or not (factor < 0 or factor > 0):
             return None
         return direction is (factor > 0)
     return None
 
 
-def _small_product(a: Any, b: Any, now: int) -> bool:
-    """Return whether a function times a constant stays far from where 64 bits wrap."""
-    f, factor = (a, b) if type(a) in TIME_FUNCTIONS else (b, a)
-    return all(abs(float(f.at(t)) * factor) < MOST_VALUE for t in (now, f.until - 1))
+def _cannot_overflow(a: Any, b: Any, now: int) -> bool:
+    """Check whether a function times a constant cannot overflow 64 bits."""
+    function, factor = (a, b) if type(a) in TIME_FUNCTIONS else (b, a)
+    return all(abs(float(function.at(t)) * factor) < MAX_VALUE for t in (now, function.until - 1))

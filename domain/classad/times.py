@@ -1,7 +1,7 @@
-"""Read and write times: literals, texts, the calendar, and formatting.
+"""Parse and format times, and convert them to the calendar.
 
-The calendar is the proleptic Gregorian one over the whole range of 64-bit seconds, as in the C library's gmtime; the
-zone of local times comes from the ``Context``. Formatting is strftime in the C locale, the same everywhere.
+The calendar is the proleptic Gregorian one over the whole range of 64-bit seconds, as in the C library's gmtime. The
+zone of local times comes from the ``Context``. Times are formatted like strftime in the C locale.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Calendar(NamedTuple):
 
 
 def days_before(year: int, month: int, day: int) -> int:
-    """Return the days from 1970-01-01 to a date; months and days beyond their range carry over."""
+    """Return the days from 1970-01-01 to a date; months and days out of range carry over."""
     year += (month - 1) // 12
     month = (month - 1) % 12 + 1
     shifted = year - (month <= 2)
@@ -44,7 +44,7 @@ def days_before(year: int, month: int, day: int) -> int:
 
 def calendar(seconds: int) -> Calendar:
     """Return the date and time of day of a number of seconds since the epoch."""
-    days, rest = divmod(seconds, DAY)
+    days, second_of_day = divmod(seconds, DAY)
     shifted = days + 719468
     era = shifted // 146097
     of_era = shifted - era * 146097
@@ -57,9 +57,9 @@ def calendar(seconds: int) -> Calendar:
         year,
         month,
         of_year - (153 * shifted_month + 2) // 5 + 1,
-        rest // 3600,
-        rest // 60 % 60,
-        rest % 60,
+        second_of_day // 3600,
+        second_of_day // 60 % 60,
+        second_of_day % 60,
         (days + 4) % 7,
         days - days_before(year, 1, 1),
     )
@@ -68,7 +68,7 @@ def calendar(seconds: int) -> Calendar:
 # -- texts ---------------------------------------------------------------------------------------------------------
 
 
-def abstime_text(time: AbsTime) -> str:
+def format_abstime(time: AbsTime) -> str:
     """Return ``2003-01-25T09:00:00-06:00``. An offset of zero is ``-00:00``, as in HTCondor."""
     fields = calendar(time.seconds + time.offset)
     sign = "+" if time.offset > 0 else "-"
@@ -79,11 +79,11 @@ def abstime_text(time: AbsTime) -> str:
     )
 
 
-def reltime_text(seconds: float) -> str:
+def format_reltime(seconds: float) -> str:
     """Return ``[-][days+][hh:][mm:]ss[.fff]``, without leading zero parts."""
     sign = "-" if seconds < 0 else ""
-    days, hours, minutes, rest, fraction = length_parts(abs(seconds))
-    last = f"{rest:02}" if fraction == 0 else f"{f'{rest + fraction:g}':>02}"
+    days, hours, minutes, remaining, fraction = split_duration(abs(seconds))
+    last = f"{remaining:02}" if fraction == 0 else f"{f'{remaining + fraction:g}':>02}"
     if days:
         return f"{sign}{days}+{hours:02}:{minutes:02}:{last}"
     if hours:
@@ -93,30 +93,30 @@ def reltime_text(seconds: float) -> str:
     return f"{sign}{last}"
 
 
-def length_parts(seconds: float) -> tuple[int, int, int, int, float]:
-    """Return the days, hours, minutes and whole seconds of a length of time, and its fraction of a second."""
+def split_duration(seconds: float) -> tuple[int, int, int, int, float]:
+    """Return the days, hours, minutes, whole seconds and fraction of a second of a duration."""
     fraction = seconds - math.floor(seconds) if math.isfinite(seconds) else math.nan
     days, of_day = _divide(truncate32(seconds), DAY)
     hours, of_hour = _divide(of_day, 3600)
     return days, hours, *_divide(of_hour, 60), fraction
 
 
-def _divide(number: int, by: int) -> tuple[int, int]:
+def _divide(number: int, divisor: int) -> tuple[int, int]:
     """Return quotient and remainder, truncated towards zero as in C."""
-    quotient = abs(number) // by
+    quotient = abs(number) // divisor
     if number < 0:
         quotient = -quotient
-    return quotient, number - quotient * by
+    return quotient, number - quotient * divisor
 
 
 # -- literals ------------------------------------------------------------------------------------------------------
 
 
-def absolute_literal(text: str) -> tuple[AbsTime, bool] | None:
-    """Return the time of ``absTime("...")``, and whether it names no zone; None where it is no time.
+def parse_abstime(text: str) -> tuple[AbsTime, bool] | None:
+    """Return the time of ``absTime("...")``, and whether it lacks a zone; None if it is not a time.
 
-    The form is loose: a year of four digits, then pairs of digits as far as they go, anything in between; then a zone,
-    ``z`` or ``+hh:mm``. As in HTCondor, a date without a day is the last day of the month before.
+    The format is loose: a year of four digits, then pairs of digits with anything in between, then a zone, ``z`` or
+    ``+hh:mm``. As in HTCondor, a date without a day is the last day of the previous month.
     """
     text = to_bytes(text).decode("latin-1")
     offset: int | None = None
@@ -125,21 +125,21 @@ def absolute_literal(text: str) -> tuple[AbsTime, bool] | None:
         offset = 0
         text = text[:end] + text[end + 1 :]
     elif len(text) > 5 and text[-5] in "+-":
-        text, offset = _take_zone(text)
+        text, offset = _split_zone(text)
     elif len(text) > 6 and text[-6] in "+-" and text[-3] == ":":
-        text, offset = _take_zone(text[:-3] + text[-2:])
+        text, offset = _split_zone(text[:-3] + text[-2:])
 
-    at = _next_digit(text, 0)
-    if at > len(text) - 4:
+    position = _next_digit(text, 0)
+    if position > len(text) - 4:
         return None
-    fields = [_leading_integer(text[at : at + 4])]
-    at = _next_digit(text, at + 4)
+    fields = [_leading_integer(text[position : position + 4])]
+    position = _next_digit(text, position + 4)
     for _ in range(5):
-        if at <= len(text) - 2:
-            fields.append(_leading_integer(text[at : at + 2]))
-            at += 2
-        at = _next_digit(text, at)
-    if at < len(text):
+        if position <= len(text) - 2:
+            fields.append(_leading_integer(text[position : position + 2]))
+            position += 2
+        position = _next_digit(text, position)
+    if position < len(text):
         return None
     year, month, day, hour, minute, second = fields + [1, 0, 0, 0, 0][len(fields) - 1 :]
     seconds = days_before(year, month, day) * DAY + hour * 3600 + minute * 60 + second
@@ -148,7 +148,7 @@ def absolute_literal(text: str) -> tuple[AbsTime, bool] | None:
     return AbsTime(seconds - (offset or 0), offset or 0), offset is None
 
 
-def _take_zone(text: str) -> tuple[str, int | None]:
+def _split_zone(text: str) -> tuple[str, int | None]:
     zone = text[-5:]
     if zone[0] not in "+-" or any(c not in _DIGITS for c in zone[1:]):
         return text, None
@@ -156,10 +156,10 @@ def _take_zone(text: str) -> tuple[str, int | None]:
     return text[:-5], offset if zone[0] == "+" else -offset
 
 
-def _next_digit(text: str, at: int) -> int:
-    while at < len(text) and text[at] not in _DIGITS:
-        at += 1
-    return at
+def _next_digit(text: str, position: int) -> int:
+    while position < len(text) and text[position] not in _DIGITS:
+        position += 1
+    return position
 
 
 def _leading_integer(text: str) -> int:
@@ -167,44 +167,44 @@ def _leading_integer(text: str) -> int:
     return int(match[1]) if match else 0
 
 
-def relative_literal(text: str) -> tuple[RelTime, bool] | None:
-    """Return the length of time of ``relTime("[-][days+][hh:][mm:]ss")``; None where it is none.
+def parse_reltime(text: str) -> tuple[RelTime, bool] | None:
+    """Return the duration of ``relTime("[-][days+][hh:][mm:]ss")``; None if it is not a duration.
 
-    Read from the right: seconds, minutes before ``:`` or ``m``, hours before ``:`` or ``h``, days before ``+`` or
-    ``d``, each optional.
+    It is parsed from the right: seconds, minutes before ``:`` or ``m``, hours before ``:`` or ``h``, days before ``+``
+    or ``d``, each optional.
     """
-    rest = to_bytes(text).decode("latin-1").rstrip(_BLANKS)
+    remaining = to_bytes(text).decode("latin-1").rstrip(_BLANKS)
     seconds = ""
-    if rest and rest[-1] in "sS0123456789":
-        if rest[-1] in "sS":
-            rest = rest[:-1].rstrip(_BLANKS)
-        rest, seconds = _trailing_digits(rest)
-        if rest.endswith("."):
-            rest, whole_seconds = _trailing_digits(rest[:-1])
-            seconds = whole_seconds + "." + seconds
-    whole = 0
+    if remaining and remaining[-1] in "sS0123456789":
+        if remaining[-1] in "sS":
+            remaining = remaining[:-1].rstrip(_BLANKS)
+        remaining, seconds = _trailing_digits(remaining)
+        if remaining.endswith("."):
+            remaining, integer_part = _trailing_digits(remaining[:-1])
+            seconds = integer_part + "." + seconds
+    whole_seconds = 0
     for markers, unit in (("mM:", 60), ("hH:", 3600), ("dD+", DAY)):
-        rest = rest.rstrip(_BLANKS)
-        if rest and rest[-1] in markers:
-            rest = rest[:-1].rstrip(_BLANKS)
-            rest, digits = _trailing_digits(rest)
-            whole += _small(digits) * unit
-    rest = rest.rstrip(_BLANKS)
-    negative = rest.endswith("-")
-    if rest[: -1 if negative else None].rstrip(_BLANKS):
+        remaining = remaining.rstrip(_BLANKS)
+        if remaining and remaining[-1] in markers:
+            remaining = remaining[:-1].rstrip(_BLANKS)
+            remaining, digits = _trailing_digits(remaining)
+            whole_seconds += _integer32(digits) * unit
+    remaining = remaining.rstrip(_BLANKS)
+    negative = remaining.endswith("-")
+    if remaining[: -1 if negative else None].rstrip(_BLANKS):
         return None
-    total = low32(whole) + (float(seconds) if seconds.strip(".") else 0.0)
+    total = low32(whole_seconds) + (float(seconds) if seconds.strip(".") else 0.0)
     return RelTime(-total if negative else total), False
 
 
 def _trailing_digits(text: str) -> tuple[str, str]:
-    """Split the digits off the end of a text."""
-    rest = text.rstrip(_DIGITS)
-    return rest, text[len(rest) :]
+    """Split a text before its trailing digits."""
+    remaining = text.rstrip(_DIGITS)
+    return remaining, text[len(remaining) :]
 
 
-def _small(digits: str) -> int:
-    """Return a number of 32 bits; a larger one counts as 0, as in HTCondor."""
+def _integer32(digits: str) -> int:
+    """Return a number of up to 32 bits; as in HTCondor, a larger one counts as 0."""
     number = int(digits) if digits and len(digits) < 1000 else 0
     return number if number < 1 << 31 else 0
 
@@ -216,7 +216,7 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
-_COMPOSED = {
+_COMPOSED_DIRECTIVES = {
     "c": "%a %b %e %H:%M:%S %Y",
     "D": "%m/%d/%y",
     "F": "%Y-%m-%d",
@@ -230,8 +230,8 @@ _COMPOSED = {
 _DIRECTIVE = re.compile(r"%([_\-0^#+]*)([0-9]*)([EO]?)(.)", re.DOTALL)
 
 
-def format_time(form: str, t: Calendar, epoch: int, zone: str) -> str:
-    """Format a time as strftime in the C locale, with glibc's flags and widths.
+def format_time(pattern: str, fields: Calendar, epoch: int, zone: str) -> str:
+    """Format a time like strftime in the C locale, with glibc's flags and widths.
 
     :param epoch: the seconds that ``%s`` shows
     :param zone: the name that ``%Z`` shows
@@ -239,93 +239,93 @@ def format_time(form: str, t: Calendar, epoch: int, zone: str) -> str:
 
     def directive(match: re.Match[str]) -> str:
         flags, width, _, code = match.groups()
-        if code in _COMPOSED and code != "+":
-            text, pad, least = format_time(_COMPOSED[code], t, epoch, zone), " ", 0
+        if code in _COMPOSED_DIRECTIVES and code != "+":
+            text, pad, min_width = format_time(_COMPOSED_DIRECTIVES[code], fields, epoch, zone), " ", 0
         else:
-            field = _field(code, t, epoch, zone)
+            field = _field(code, fields, epoch, zone)
             if field is None:
                 return match[0]
-            text, pad, least = field
+            text, pad, min_width = field
         for flag in flags:
             if flag == "_":
                 pad = " "
             elif flag == "-":
-                pad, least = "", 0
+                pad, min_width = "", 0
             elif flag in "0+":
                 pad = "0"
             elif flag == "^":
                 text = text.upper()
             elif flag == "#":
                 text = text.lower() if code == "p" else text.upper()
-        least = int(width) if width else least
-        if pad and len(text) < least:
+        min_width = int(width) if width else min_width
+        if pad and len(text) < min_width:
             negative = text.startswith("-") and pad == "0"
-            text = "-" + text[1:].rjust(least - 1, "0") if negative else text.rjust(least, pad)
+            text = "-" + text[1:].rjust(min_width - 1, "0") if negative else text.rjust(min_width, pad)
         return text
 
-    return from_bytes(to_bytes(_DIRECTIVE.sub(directive, form)))
+    return from_bytes(to_bytes(_DIRECTIVE.sub(directive, pattern)))
 
 
-def _field(code: str, t: Calendar, epoch: int, zone: str) -> tuple[str, str, int] | None:
+def _field(code: str, fields: Calendar, epoch: int, zone: str) -> tuple[str, str, int] | None:
     """Return the text of one directive, its padding character and its width."""
-    named: dict[str, Callable[[], str]] = {
-        "a": lambda: _named(_WEEKDAYS, t.weekday)[:3],
-        "A": lambda: _named(_WEEKDAYS, t.weekday),
-        "b": lambda: _named(_MONTHS, t.month - 1)[:3],
-        "h": lambda: _named(_MONTHS, t.month - 1)[:3],
-        "B": lambda: _named(_MONTHS, t.month - 1),
-        "p": lambda: "PM" if t.hour > 11 else "AM",
-        "P": lambda: "pm" if t.hour > 11 else "am",
+    texts: dict[str, Callable[[], str]] = {
+        "a": lambda: _name_at(_WEEKDAYS, fields.weekday)[:3],
+        "A": lambda: _name_at(_WEEKDAYS, fields.weekday),
+        "b": lambda: _name_at(_MONTHS, fields.month - 1)[:3],
+        "h": lambda: _name_at(_MONTHS, fields.month - 1)[:3],
+        "B": lambda: _name_at(_MONTHS, fields.month - 1),
+        "p": lambda: "PM" if fields.hour > 11 else "AM",
+        "P": lambda: "pm" if fields.hour > 11 else "am",
         "n": lambda: "\n",
         "t": lambda: "\t",
         "%": lambda: "%",
         "z": lambda: "+0000",
         "Z": lambda: zone,
     }
-    if code in named:
-        return named[code](), " ", 0
-    hour12 = t.hour % 12 or 12
+    if code in texts:
+        return texts[code](), " ", 0
+    hour12 = fields.hour % 12 or 12
     numbers = {
-        "C": (t.year // 100, "0", 2),
-        "d": (t.day, "0", 2),
-        "e": (t.day, " ", 2),
-        "g": (_iso_week(t)[0] % 100, "0", 2),
-        "G": (_iso_week(t)[0], "0", 1),
-        "H": (t.hour, "0", 2),
+        "C": (fields.year // 100, "0", 2),
+        "d": (fields.day, "0", 2),
+        "e": (fields.day, " ", 2),
+        "g": (_iso_week(fields)[0] % 100, "0", 2),
+        "G": (_iso_week(fields)[0], "0", 1),
+        "H": (fields.hour, "0", 2),
         "I": (hour12, "0", 2),
-        "j": (t.yearday + 1, "0", 3),
-        "k": (t.hour, " ", 2),
+        "j": (fields.yearday + 1, "0", 3),
+        "k": (fields.hour, " ", 2),
         "l": (hour12, " ", 2),
-        "m": (t.month, "0", 2),
-        "M": (t.minute, "0", 2),
+        "m": (fields.month, "0", 2),
+        "M": (fields.minute, "0", 2),
         "s": (epoch, "0", 1),
-        "S": (t.second, "0", 2),
-        "u": ((t.weekday - 1) % 7 + 1, "0", 1),
-        "U": ((t.yearday - t.weekday + 7) // 7, "0", 2),
-        "V": (_iso_week(t)[1], "0", 2),
-        "w": (t.weekday, "0", 1),
-        "W": ((t.yearday - (t.weekday - 1) % 7 + 7) // 7, "0", 2),
-        "y": (t.year % 100, "0", 2),
-        "Y": (t.year, "0", 1),
+        "S": (fields.second, "0", 2),
+        "u": ((fields.weekday - 1) % 7 + 1, "0", 1),
+        "U": ((fields.yearday - fields.weekday + 7) // 7, "0", 2),
+        "V": (_iso_week(fields)[1], "0", 2),
+        "w": (fields.weekday, "0", 1),
+        "W": ((fields.yearday - (fields.weekday - 1) % 7 + 7) // 7, "0", 2),
+        "y": (fields.year % 100, "0", 2),
+        "Y": (fields.year, "0", 1),
     }
     if code not in numbers:
         return None
-    number, pad, least = numbers[code]
-    return str(number), pad, least
+    number, pad, min_width = numbers[code]
+    return str(number), pad, min_width
 
 
-def _named(names: tuple[str, ...], index: int) -> str:
+def _name_at(names: tuple[str, ...], index: int) -> str:
     return names[index] if 0 <= index < len(names) else "?"
 
 
-def _iso_week(t: Calendar) -> tuple[int, int]:
-    monday_based = (t.weekday - 1) % 7
-    week = (t.yearday - monday_based + 10) // 7
+def _iso_week(fields: Calendar) -> tuple[int, int]:
+    monday_based = (fields.weekday - 1) % 7
+    week = (fields.yearday - monday_based + 10) // 7
     if week < 1:
-        return t.year - 1, _weeks_in(t.year - 1)
-    if week > _weeks_in(t.year):
-        return t.year + 1, 1
-    return t.year, week
+        return fields.year - 1, _weeks_in(fields.year - 1)
+    if week > _weeks_in(fields.year):
+        return fields.year + 1, 1
+    return fields.year, week
 
 
 def _weeks_in(year: int) -> int:

@@ -1,4 +1,4 @@
-"""Cut a text into tokens, and read its numbers and strings."""
+"""Split text into tokens, and parse numbers and strings."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import re
 from .tree import PRECEDENCE, Literal
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, strtod, to_bytes
 
-# HTCondor has no such limit. It is some ten times the largest policy anybody would write, and keeps parsing below a
-# second.
+# HTCondor has no such limit. It is about ten times the largest realistic policy, and keeps parsing below a second.
 MAX_TOKENS = 250_000
-TOO_MUCH = "\0too much"  # marks where the text is cut off; no rule of the grammar takes it
+TOO_LONG = "\0too much"  # replaces the tokens beyond the limit; no rule of the grammar accepts it
 
 _SPACE = " \t\n\r\f\v"
-_SKIP = rf"(?:[{_SPACE}]+|//[^\n]*|/\*.*?\*/)*+"
-_REST = (
+_SKIPPED = rf"(?:[{_SPACE}]+|//[^\n]*|/\*.*?\*/)*+"
+_OTHER_TOKENS = (
     r"[A-Za-z_][A-Za-z0-9_]*"
     r"|(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.{1,2}[0-9]+(?:[eE][+-]?[0-9]*)?)"
-    # A minus sticks to the number right behind it; where an operator is due the parser splits it off again.
+    # A minus directly before a number is part of its token; if an operator is expected, the parser splits the token.
     r"|-(?:0[xX][0-9a-fA-F]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?|[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]*)?|\.[0-9]+(?:[eE][+-]?[0-9]*)?)"
     r"|&&|\|\||==|!=|=\?=|=!=|<=|<<|<|>>>|>>|>="
     rf"|\?[{_SPACE}]*:"
@@ -26,29 +25,29 @@ _REST = (
 )
 
 
-def _tokens(*strings: str) -> re.Pattern[str]:
-    return re.compile(f"{_SKIP}({'|'.join(strings)}|{_REST})", re.DOTALL)
+def _token_pattern(*strings: str) -> re.Pattern[str]:
+    return re.compile(f"{_SKIPPED}({'|'.join(strings)}|{_OTHER_TOKENS})", re.DOTALL)
 
 
-# An unterminated string or comment takes the rest, so that no text is scanned twice; the parser refuses it. A backslash
-# escapes any character, and adjacent strings are one ...
-NEW = _tokens(
+# An unterminated string or comment extends to the end, so that no text is scanned twice; the parser rejects it. A
+# backslash escapes any character, and adjacent strings are concatenated ...
+NEW_FORM = _token_pattern(
     rf'"(?:[^"\\]|\\.)*+(?:"(?:[{_SPACE}]*"(?:[^"\\]|\\.)*+")*+|\\?\Z)',
     rf"'(?:[^'\\]|\\.)*+(?:'(?:[{_SPACE}]*'(?:[^'\\]|\\.)*+')*+|\\?\Z)",
 )
-# ... but in old-form ads it is an ordinary character, save before a quote that does not end the line.
-OLD = _tokens(
+# ... but in old-form ads a backslash is an ordinary character, except before a quote that does not end the line.
+OLD_FORM = _token_pattern(
     r'"(?:[^"\\]|\\"(?=[^\n])|\\(?!")|\\(?="(?:\n|\Z)))*+(?:"|\Z)',
     r"'(?:[^'\\]|\\'(?=[^\n])|\\(?!')|\\(?='(?:\n|\Z)))*+(?:'|\Z)",
 )
 
-# Every spelling of a binary operator: its name in the tree and how tightly it binds.
+# Every spelling of a binary operator: its name in the tree and its precedence.
 BINARY_SPELLINGS: dict[str, tuple[str, int]] = {op: (op, level) for op, level in PRECEDENCE.items()}
 BINARY_SPELLINGS |= {"=?=": BINARY_SPELLINGS["is"], "=!=": BINARY_SPELLINGS["isnt"]}
-_CASES = {"is": 2, "isnt": 4}
-for _word, _length in _CASES.items():
-    for _bits in range(1 << _length):
-        _spelling = "".join(c.upper() if _bits >> i & 1 else c for i, c in enumerate(_word))
+_WORD_OPERATORS = {"is": 2, "isnt": 4}
+for _word, _length in _WORD_OPERATORS.items():
+    for _uppercase_bits in range(1 << _length):
+        _spelling = "".join(c.upper() if _uppercase_bits >> i & 1 else c for i, c in enumerate(_word))
         BINARY_SPELLINGS[_spelling] = BINARY_SPELLINGS[_word]
 
 KEYWORDS = {
@@ -58,8 +57,8 @@ KEYWORDS = {
     "error": Literal(ERROR),
 }
 
-# Nodes are immutable: all expressions share one node per small number.
-SMALL = {str(number): Literal(number) for number in range(1025)}
+# Nodes are immutable, so all expressions share one node per small number.
+SMALL_INTEGERS = {str(number): Literal(number) for number in range(1025)}
 _PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
 _HEXADECIMAL_REAL = re.compile(r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
@@ -67,27 +66,27 @@ _REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class UnreadableToken(ValueError):
-    """HTCondor's ClassAds have no such number, or no such string."""
+    """HTCondor's ClassAds do not allow this number or string."""
 
 
-def short(text: str) -> str:
-    """Return a text, cut down for a message."""
+def shorten(text: str) -> str:
+    """Shorten a text for a message."""
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-def number_of(token: str) -> Literal:
-    """Return the literal of a number; raise `UnreadableToken` if HTCondor has no such one."""
-    if token in SMALL:
-        return SMALL[token]
+def parse_number(token: str) -> Literal:
+    """Return the literal of a number; raise UnreadableToken if HTCondor does not allow it."""
+    if token in SMALL_INTEGERS:
+        return SMALL_INTEGERS[token]
     if _PLAIN_INTEGER.fullmatch(token):
         return Literal(int(token))
     negative = token[0] == "-"
     digits = token[1:] if negative else token
     if digits[:2] in ("0x", "0X"):
-        # Old ClassAds refuse it; but with a point it is a real, and after a minus HTCondor reads only the zero.
+        # Old ClassAds reject it. But with a point it is a real, and after a minus HTCondor parses only the zero.
         if _HEXADECIMAL_REAL.fullmatch(digits):
             number = strtod(token)
             return Literal(0.0 if number is None else number)
@@ -98,12 +97,12 @@ def number_of(token: str) -> Literal:
         if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
             raise UnreadableToken("a number must not begin with 0")
         number = int(token) if len(token) < 4000 else INT_MAX + 1
-        # HTCondor reads an integer that is too large as 0.
+        # In HTCondor, an integer that is too large is 0.
         return Literal(number if INT_MIN <= number <= INT_MAX else 0)
     if digits.startswith(".."):
         return Literal(0.0)
     if _REAL.fullmatch(digits) is None:
-        raise UnreadableToken(f"{short(token)} is no number")
+        raise UnreadableToken(f"{shorten(token)} is not a number")
     return Literal(float(token))
 
 
@@ -113,31 +112,31 @@ def _is_octal(digits: str) -> bool:
 
 # -- strings -----------------------------------------------------------------------------------------------------------
 
-_SEAM = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
+_ESCAPE_OR_JOINT = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
 
 
-def string_of(token: str, old: bool) -> str:
-    """Return a string's characters (``old``: of an old-form ad); raise `UnreadableToken` for none."""
+def parse_string(token: str, old: bool) -> str:
+    """Return the characters of a string token (``old``: of an old-form ad); raise UnreadableToken if it is invalid."""
     quote = token[0]
-    if not ends(token, old):
-        raise UnreadableToken(f"a string that starts with {quote} does not end")
+    if not is_closed(token, old):
+        raise UnreadableToken(f"the string that starts with {quote} is not closed")
     if old:
         return token[1:-1].replace("\\" + quote, quote) if "\\" in token else token[1:-1]
-    inside = token[1:-1]
-    if quote in inside:
-        inside = _SEAM[quote].sub(lambda found: found[0] if found[0][0] == "\\" else "", inside)
-    if "\\" not in inside:
-        return inside
-    return unescape(inside)
+    content = token[1:-1]
+    if quote in content:
+        content = _ESCAPE_OR_JOINT[quote].sub(lambda match: match[0] if match[0][0] == "\\" else "", content)
+    if "\\" not in content:
+        return content
+    return resolve_escapes(content)
 
 
-def ends(token: str, old: bool) -> bool:
-    """Return whether a string has its closing quote."""
+def is_closed(token: str, old: bool) -> bool:
+    """Check whether a string has its closing quote."""
     if len(token) < 2 or token[-1] != token[0]:
         return False
-    inside = token[1:-1]
-    # A quote behind an odd number of backslashes is a character.
-    return old or (len(inside) - len(inside.rstrip("\\"))) % 2 == 0
+    content = token[1:-1]
+    # A quote after an odd number of backslashes is an ordinary character.
+    return old or (len(content) - len(content.rstrip("\\"))) % 2 == 0
 
 
 _ESCAPES = {
@@ -146,23 +145,23 @@ _ESCAPES = {
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 
-def unescape(text: str) -> str:
-    """Resolve a string's escapes, octal ones to bytes; raise `UnreadableToken` for a zero byte."""
+def resolve_escapes(text: str) -> str:
+    """Resolve a string's escapes, octal ones to bytes; raise UnreadableToken for a zero byte."""
     if _ESCAPE.search(text) is None:
         return text
-    octal = False
+    has_high_bytes = False
 
-    def replaced(match: re.Match[str]) -> str:
-        nonlocal octal
+    def replace_escape(match: re.Match[str]) -> str:
+        nonlocal has_high_bytes
         code = match[1]
         if code[0] in "01234567":
             byte = int(code, 8)
             if byte == 0:
-                raise UnreadableToken("a string cannot hold a byte of zero")
-            octal = octal or byte > 127
+                raise UnreadableToken("a string cannot contain a zero byte")
+            has_high_bytes = has_high_bytes or byte > 127
             return chr(byte) if byte < 128 else chr(0xDC00 + byte)
         return _ESCAPES.get(code, code)
 
-    result = _ESCAPE.sub(replaced, text)
-    # Octal escapes may spell out the bytes of one UTF-8 character.
-    return from_bytes(to_bytes(result)) if octal else result
+    result = _ESCAPE.sub(replace_escape, text)
+    # Octal escapes may be the bytes of one UTF-8 character.
+    return from_bytes(to_bytes(result)) if has_high_bytes else result

@@ -1,7 +1,7 @@
-"""Define the expression tree, which the parser makes and the compilers, the unparser and the analysis read.
+"""Define the expression tree, which the parser builds, and the compilers, the unparser and the analysis read.
 
-Nodes are immutable and do not know the ad that they are in: one parsed text serves any number of ads.
-``Expression`` is the face of an expression and the base of all nodes, so a part of an expression is one.
+Nodes are immutable and do not refer to an ad, so many ads can share a tree. ``Expression`` is the public interface of
+expressions and the base class of all nodes, so each part of an expression is an expression.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 from .context import Context
 from .values import AbsTime, Exceptional, RelTime, lower
 
-# Operators, loosest first. The parser, the unparser and the evaluators all key on these texts.
+# Operators in rising order of precedence. The parser, the unparser and the evaluators use these texts as keys.
 BINARY_LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",),
     ("&&",),
@@ -25,7 +25,7 @@ BINARY_LEVELS: tuple[tuple[str, ...], ...] = (
     ("+", "-"),
     ("*", "/", "%"),
 )
-PRECEDENCE: dict[str, int] = {op: n for n, level in enumerate(BINARY_LEVELS, 1) for op in level}
+PRECEDENCE: dict[str, int] = {op: precedence for precedence, level in enumerate(BINARY_LEVELS, 1) for op in level}
 UNARY_SIGNS = frozenset("+-!~")
 
 
@@ -36,15 +36,15 @@ class Compiled:
 
     def __init__(self) -> None:
         self.evaluator: Callable[..., Any] | None = None
-        self.careful: Callable[..., Any] | None = None  # the evaluator that checks its depth at every operator
+        self.careful: Callable[..., Any] | None = None  # the evaluator that checks the depth at every operator
         self.time_evaluator: Callable[..., Any] | None = None
         self.height = 0
-        self.size = 1  # in nodes, but for members of lists and ads, which are separate expressions
+        self.size = 1  # in nodes, without members of lists and ads, which are separate expressions
         self.survey: Any = None
 
 
 class _Operations:
-    """The operations on a whole expression. The modules above this one register them here."""
+    """The operations on expressions. The modules that implement them register them here."""
 
     evaluate: Callable[..., Any]
     references: Callable[..., References]
@@ -58,7 +58,7 @@ operations = _Operations()
 
 
 class Scope:
-    """The scope of an expression: names mapped to expressions, over those of a chained parent. ``ClassAd`` is one."""
+    """The scope of an expression: names mapped to expressions, with a chained parent. ``ClassAd`` is a scope."""
 
     __slots__ = ("_cells", "_chain", "_outer")
 
@@ -68,7 +68,7 @@ class Scope:
 
 
 class Expression:
-    """An expression of the ClassAd language; made by ``parse``."""
+    """An expression of the ClassAd language. ``parse`` returns one."""
 
     __slots__ = ("_compiled",)
 
@@ -83,20 +83,20 @@ class Expression:
     ) -> Value:
         """Return the expression's value in the ad ``my``, matched with ``target``.
 
-        A name without scope is looked up in ``my``, then in ``target``; an attribute found in ``target`` is evaluated
-        there, MY and TARGET swapped. As in HTCondor, a ``target`` without a ``my`` is not looked at.
+        A name without scope is looked up in ``my``, then in ``target``. An attribute found in ``target`` is evaluated
+        there, with MY and TARGET swapped. As in HTCondor, a ``target`` without a ``my`` is ignored.
 
-        :param context: the outside world (now, time zone, functions ...); ``DEFAULT`` knows none of it.
-        :raises EvaluationError: where the evaluation fails rather than yield ``ERROR``.
+        :param context: the outside world (now, time zone, functions ...); by default there is none
+        :raises EvaluationError: if the evaluation fails instead of returning ``ERROR``
         """
         return operations.evaluate(self, my, target, context)  # type: ignore[no-any-return]
 
     def references(self, ad: Scope | None = None) -> References:
-        """Return the attributes that the expression reads: ``internal`` to ``ad``, and ``external`` to it."""
+        """Return the attributes that the expression reads: those ``internal`` to ``ad`` and the ``external`` ones."""
         return operations.references(self, ad)
 
     def simplify(self, my: Scope) -> Expression:
-        """Return the expression simplified by ``my``: equal to it against every target."""
+        """Return the expression simplified with the attributes of ``my``; it has the same value for every target."""
         return operations.simplify(self, my)
 
     def __str__(self) -> str:
@@ -131,10 +131,10 @@ class Literal(Expression):
 
 
 class TimeLiteral(Expression):
-    """``absTime("...")`` or ``relTime("...")``, read by the parser.
+    """``absTime("...")`` or ``relTime("...")`` with a literal string.
 
-    As in HTCondor, a relTime literal evaluates to a real number of seconds. An absTime literal without a zone means the
-    zone of the context in which it is evaluated; ``zoneless`` then holds its seconds as if in UTC.
+    As in HTCondor, a relTime literal evaluates to a real number of seconds. An absTime literal without a zone
+    (``zoneless``) is in the time zone of the evaluation's context; ``time`` has its seconds as if in UTC.
     """
 
     __slots__ = ("time", "zoneless")
@@ -216,7 +216,7 @@ class ListExpression(Expression):
 
 
 class AdExpression(Expression):
-    """``[a = 1; b = a + 1]``: ``cells`` maps a name in lower case to the name as written and its expression."""
+    """``[a = 1; b = a + 1]``: ``cells`` maps lower-case names to the original name and the expression."""
 
     __slots__ = ("cells",)
 
@@ -226,7 +226,7 @@ class AdExpression(Expression):
 
 
 class Constant(Expression):
-    """A list or an ad already bound to its scope, where an expression is wanted (members of computed lists)."""
+    """A list or an ad with its scope, as an expression (a member of a computed list)."""
 
     __slots__ = ("value",)
 
@@ -236,10 +236,10 @@ class Constant(Expression):
 
 
 class ListValue(Sequence[Any]):
-    """A list whose members are not yet evaluated.
+    """A list with unevaluated members.
 
-    ``expressions`` are the members as written. Indexing and iteration evaluate a member, again each time, in the ad
-    where the list stood. As in HTCondor, a list taken out of a match no longer sees ``TARGET``.
+    ``expressions`` are the members. Indexing and iteration evaluate a member, each time, in the ad of the list. As in
+    HTCondor, a list taken out of a match no longer sees ``TARGET``.
     """
 
     __slots__ = ("context", "expressions", "scope", "shared")
@@ -253,7 +253,7 @@ class ListValue(Sequence[Any]):
     ) -> None:
         self.expressions = expressions
         self.scope: Any = scope
-        # HTCondor's `is` tells a list made by a function from a written one: they are different types to it.
+        # For HTCondor's `is`, the list of a function and a written list have different types.
         self.shared = shared
         self.context = context
 
@@ -266,7 +266,7 @@ class ListValue(Sequence[Any]):
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return [self._member(e) for e in self.expressions[index]]
+            return [self._member(expression) for expression in self.expressions[index]]
         return self._member(self.expressions[index])
 
     def _member(self, expression: Expression) -> Any:
@@ -283,15 +283,15 @@ class ListValue(Sequence[Any]):
         return f"ListValue({operations.unparse(self)})"
 
 
-Cell: TypeAlias = tuple[str, Expression]  # the name as written, and its expression
+Cell: TypeAlias = tuple[str, Expression]  # the original name, and its expression
 Value: TypeAlias = int | float | str | bool | Exceptional | AbsTime | RelTime | ListValue | Scope
 
 
 class References(NamedTuple):
     """The attributes that an expression reads, in alphabetical order.
 
-    References of an attribute's own expression in the ad count too. Names with a scope that the ad does not know keep
-    it (``TARGET.Memory``).
+    They include the references of these attributes' expressions. A name with a scope that the ad cannot resolve keeps
+    the scope (``TARGET.Memory``).
     """
 
     internal: tuple[str, ...]  # names that the ad has
@@ -299,7 +299,7 @@ class References(NamedTuple):
 
 
 def scope_of(node: Attribute) -> str | None:
-    """Return the name before an attribute's dot, in lower case: ``my`` of ``MY.Cpus``; "" for none, None for more."""
+    """Return the scope of an attribute in lower case: ``my`` for ``MY.Cpus``; "" for none; None if it is not a name."""
     base = node.base
     if base is None:
         return ""
@@ -308,11 +308,11 @@ def scope_of(node: Attribute) -> str | None:
 
 def children(node: Expression) -> tuple[Expression, ...]:
     """Return the direct parts of a node, from left to right."""
-    parts = _PARTS.get(type(node))
+    parts = _CHILDREN.get(type(node))
     return () if parts is None else parts(node)
 
 
-_PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
+_CHILDREN: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
     Binary: lambda node: (node.left, node.right),
     Attribute: lambda node: () if node.base is None else (node.base,),
     Parentheses: lambda node: (node.inner,),
@@ -324,22 +324,22 @@ _PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
 }
 
 
-def shape(node: Any, depth: int = 0) -> Any:
-    """Return a hashable, equal for expressions that mean the same wherever they stand; cheaper to make than a text."""
+def equality_key(node: Any, depth: int = 0) -> Any:
+    """Return a key that is equal for expressions with the same meaning in every ad; it is faster than their text."""
     kind = type(node)
     if kind is Literal:
         value = node.value
         # 1, 1.0 and true are equal in Python, and so are 0.0 and -0.0.
         return (type(value), str(value) if type(value) is float else value)
     if kind is Parentheses:
-        return shape(node.inner, depth)
+        return equality_key(node.inner, depth)
     if depth > 50:
         return node._exact_text()
     depth += 1
     if kind is Attribute:
-        return (node.absolute, node.key, None if node.base is None else shape(node.base, depth))
+        return (node.absolute, node.key, None if node.base is None else equality_key(node.base, depth))
     if kind is Binary:
-        return (node.op, shape(node.left, depth), shape(node.right, depth))
+        return (node.op, equality_key(node.left, depth), equality_key(node.right, depth))
     if kind is Call:
-        return (node.key, *(shape(argument, depth) for argument in node.arguments))
+        return (node.key, *(equality_key(argument, depth) for argument in node.arguments))
     return node._exact_text()

@@ -1,7 +1,7 @@
-"""Write expressions and values as text: in one line, in lines for people, and in the old form of ads.
+"""Format expressions and values as text: in one line, pretty-printed in several, and in the old form of ads.
 
-The texts are exactly HTCondor's, odd as they are: ``=?=`` becomes ``is``, a unary operator has a blank before it, reals
-have 16 digits and an exponent, an ad's attributes are ordered by the length of their names.
+The text is exactly that of HTCondor: ``=?=`` becomes ``is``, a unary operator has a blank before it, reals have 16
+digits and an exponent, and an ad's attributes are sorted by the length of their names.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from .times import abstime_text, reltime_text
+from .times import format_abstime, format_reltime
 from .tree import (
     AdExpression,
     Attribute,
@@ -30,77 +30,77 @@ from .tree import (
 )
 from .values import AbsTime, Exceptional, RelTime, lower, to_bytes, truncate32
 
-__all__ = ["abstime_text", "pretty", "reltime_text", "unparse", "unparse_exactly", "unparse_old", "unparse_whole"]
+__all__ = ["unparse", "unparse_exactly", "unparse_old", "unparse_pretty", "unparse_with_blank"]
 
-# Pieces wait on a stack in reverse: a str is output as it is, anything else is first taken apart.
+# An element of the output stack: a ``_Text`` is output unchanged, anything else is first split into pieces.
 _Piece = Any
 
 
 def unparse(value: Any) -> str:
-    """Return HTCondor's text, in one line, of an expression or value; a blank that it puts before it is left out."""
+    """Return HTCondor's text of an expression or value, in one line, without a leading blank."""
     return _write(value, old=False).lstrip(" ")
 
 
-def unparse_whole(value: Any) -> str:
-    """Return the text with the blank before a unary operator, for use inside another."""
+def unparse_with_blank(value: Any) -> str:
+    """Return the text with a leading blank, if it has one, for use inside another text."""
     return _write(value, old=False)
 
 
 def unparse_old(value: Any) -> str:
-    """Return the text as ``condor_status -l`` prints it: ``=?=``, short reals, only quotes escaped in strings."""
+    """Return the text as ``condor_status -l`` prints it: ``=?=``, short reals, and only quotes escaped in strings."""
     return _write(value, old=True)
 
 
 def unparse_exactly(value: Any) -> str:
-    """Return a text that reads back as the same expression, to the last bit of its reals."""
+    """Return a text that parses to exactly the same expression, to the last bit of its reals."""
     return _write(value, old=False, exact=True)
 
 
 def _write(value: Any, old: bool, exact: bool = False) -> str:
-    out: list[str] = []
+    output: list[str] = []
     stack: list[_Piece] = [value]
     while stack:
         piece = stack.pop()
         if type(piece) is _Text:
-            out.append(piece)
+            output.append(piece)
         elif exact and (isinstance(piece, float) or type(piece) is TimeLiteral):
-            out.append(_exact(piece))
+            output.append(_exact_text(piece))
         elif exact and type(piece) is Literal and isinstance(piece.value, float):
-            out.append(_exact(piece.value))
-        elif exact and type(piece) in _AMBIGUOUS:
+            output.append(_exact_text(piece.value))
+        elif exact and type(piece) in _EXACT_TYPES:
             stack.extend(reversed(_exact_pieces(piece)))
         elif isinstance(piece, Expression):
             stack.extend(reversed(_pieces(piece, old)))
         else:
             stack.extend(reversed(_value_pieces(piece, old)))
-    return "".join(out)
+    return "".join(output)
 
 
-def _exact(piece: Any) -> str:
+def _exact_text(piece: Any) -> str:
     if isinstance(piece, float):
-        return repr(piece) if math.isfinite(piece) else real_text(piece)
+        return repr(piece) if math.isfinite(piece) else format_real(piece)
     if isinstance(piece.time, RelTime):
         return f'relTime("{piece.time.seconds!r}")'
-    text = abstime_text(piece.time)
+    text = format_abstime(piece.time)
     return f'absTime("{text[:-6] if piece.zoneless else text}")'
 
 
-_AMBIGUOUS = frozenset({Attribute, Unary, Call})
+_EXACT_TYPES = frozenset({Attribute, Unary, Call})
 
 
 def _exact_pieces(node: Expression) -> list[_Piece]:
-    """Write what would read back differently from HTCondor's text: names that need quotes, and ``- 5``."""
+    """Return pieces that parse to the same node, unlike HTCondor's text: names that need quotes, and ``- 5``."""
     if isinstance(node, Attribute) and node.base is not None:
-        return [node.base, _Text(" ." + identifier(node.name))]
+        return [node.base, _Text(" ." + quote_name(node.name))]
     if isinstance(node, Unary):
         return [_Text(f" {node.op} "), node.operand]
     if isinstance(node, Call):
-        return [_Text(f"{identifier(node.name)}("), *_separated(node.arguments, ","), _Text(")")]
+        return [_Text(f"{quote_name(node.name)}("), *_join_pieces(node.arguments, ","), _Text(")")]
     return _pieces(node, False)
 
 
 class _Text(str):
-    """A finished piece of output; a bare ``str`` is a value yet to be quoted."""
+    """A finished piece of output, while a plain ``str`` is a value to be quoted."""
 
     __slots__ = ()
 
@@ -112,16 +112,16 @@ def _value_pieces(value: Any, old: bool) -> list[_Piece]:
     if kind is int:
         return [_Text(str(value))]
     if kind is float:
-        return [_Text(real_text(value, old))]
+        return [_Text(format_real(value, old))]
     if kind is str:
-        return [_Text(quoted(value, '"', old))]
+        return [_Text(quote_text(value, '"', old))]
     if kind is Exceptional:
         return [_Text(str(value))]
     if kind is AbsTime:
-        return [_Text(f'absTime("{abstime_text(value)}")')]
+        return [_Text(f'absTime("{format_abstime(value)}")')]
     if kind is RelTime:
-        # HTCondor shows whole seconds of a computed length of time; a literal keeps its fraction.
-        return [_Text(f'relTime("{reltime_text(float(truncate32(value.seconds)))}")')]
+        # HTCondor prints a computed duration in whole seconds; a literal keeps its fraction.
+        return [_Text(f'relTime("{format_reltime(float(truncate32(value.seconds)))}")')]
     if kind is ListValue:
         return _list_pieces(value.expressions)
     return _ad_pieces(value._all().values(), old)
@@ -132,10 +132,10 @@ def _pieces(node: Expression, old: bool) -> list[_Piece]:
         return _value_pieces(node.value, old)
     if isinstance(node, Attribute):
         if node.base is not None:
-            # HTCondor writes 5.a, which no parser reads back: 5. begins a number.
+            # HTCondor prints 5.a, which no parser accepts, because 5. begins a number.
             is_integer = isinstance(node.base, Literal) and type(node.base.value) is int
             return [node.base, _Text((" ." if is_integer else ".") + node.name)]
-        return [_Text(("." if node.absolute else "") + identifier(node.name))]
+        return [_Text(("." if node.absolute else "") + quote_name(node.name))]
     if isinstance(node, Binary):
         if node.op == "[]":
             return [node.left, _Text("["), node.right, _Text("]")]
@@ -146,7 +146,7 @@ def _pieces(node: Expression, old: bool) -> list[_Piece]:
     if isinstance(node, Unary):
         return [_Text(f" {node.op}"), node.operand]
     if isinstance(node, Call):
-        return [_Text(f"{node.name}("), *_separated(node.arguments, ","), _Text(")")]
+        return [_Text(f"{node.name}("), *_join_pieces(node.arguments, ","), _Text(")")]
     if isinstance(node, Conditional):
         return [node.condition, _Text(" ? "), node.then, _Text(" : "), node.otherwise]
     if isinstance(node, ListExpression):
@@ -155,14 +155,14 @@ def _pieces(node: Expression, old: bool) -> list[_Piece]:
         return _ad_pieces(node.cells.values(), old)
     assert isinstance(node, TimeLiteral)
     if isinstance(node.time, RelTime):
-        return [_Text(f'relTime("{reltime_text(node.time.seconds)}")')]
+        return [_Text(f'relTime("{format_reltime(node.time.seconds)}")')]
     return _value_pieces(node.time, old)
 
 
 _OLD_OPERATORS = {"is": "=?=", "isnt": "=!="}
 
 
-def _separated(parts: Iterable[_Piece], separator: str) -> list[_Piece]:
+def _join_pieces(parts: Iterable[_Piece], separator: str) -> list[_Piece]:
     pieces: list[_Piece] = []
     for part in parts:
         if pieces:
@@ -172,10 +172,10 @@ def _separated(parts: Iterable[_Piece], separator: str) -> list[_Piece]:
 
 
 def _list_pieces(members: Iterable[Expression]) -> list[_Piece]:
-    return [_Text("{ "), *_separated(members, ","), _Text(" }")]
+    return [_Text("{ "), *_join_pieces(members, ","), _Text(" }")]
 
 
-def in_order(attributes: Iterable[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
+def sort_attributes(attributes: Iterable[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
     """Sort attributes by the length of their names, then by name, as HTCondor does."""
 
     def key(attribute: tuple[str, Expression]) -> tuple[int, bytes]:
@@ -187,41 +187,41 @@ def in_order(attributes: Iterable[tuple[str, Expression]]) -> list[tuple[str, Ex
 
 def _ad_pieces(attributes: Iterable[tuple[str, Expression]], old: bool) -> list[_Piece]:
     pieces: list[_Piece] = []
-    for name, expression in in_order(attributes):
-        pieces += [_Text(("; " if pieces else "") + identifier(name, old) + " = "), expression]
+    for name, expression in sort_attributes(attributes):
+        pieces += [_Text(("; " if pieces else "") + quote_name(name, old) + " = "), expression]
     return [_Text("[ "), *pieces, _Text(" ]")]
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------
 
-_PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
+_NO_ESCAPES = re.compile(r"[ !#-&(-\[\]-~]*")
 _ESCAPES = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\"}
 _ESCAPES |= {b: f"\\{b:03o}" for b in (*range(32), *range(127, 256)) if b not in _ESCAPES}
-_TABLES = {q: {**_ESCAPES, ord(q): "\\" + q} for q in "\"'"}
+_ESCAPE_TABLES = {q: {**_ESCAPES, ord(q): "\\" + q} for q in "\"'"}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = frozenset({"error", "false", "is", "isnt", "parent", "true", "undefined"})
 
 
-def quoted(text: str, quote: str, old: bool = False) -> str:
-    """Return a string in quotes. In the old form only the quote itself is escaped."""
-    if _PLAIN.fullmatch(text):
+def quote_text(text: str, quote: str, old: bool = False) -> str:
+    """Return a string in quotes. In the old form, only quotes are escaped."""
+    if _NO_ESCAPES.fullmatch(text):
         return f"{quote}{text}{quote}"
     if old:
         return f"{quote}{text.replace(quote, chr(92) + quote)}{quote}"
-    return f"{quote}{to_bytes(text).decode('latin-1').translate(_TABLES[quote])}{quote}"
+    return f"{quote}{to_bytes(text).decode('latin-1').translate(_ESCAPE_TABLES[quote])}{quote}"
 
 
-def identifier(name: str, old: bool = False) -> str:
-    """Return a name, in single quotes where it needs them."""
+def quote_name(name: str, old: bool = False) -> str:
+    """Return a name, in single quotes if it needs them."""
     if _NAME.fullmatch(name) and lower(name) not in _RESERVED:
         return name
-    inside = quoted(name, "'", old)[1:-1]
-    if _NAME.fullmatch(inside) and lower(inside) not in _RESERVED:
-        return inside
-    return f"'{inside}'"
+    escaped = quote_text(name, "'", old)[1:-1]
+    if _NAME.fullmatch(escaped) and lower(escaped) not in _RESERVED:
+        return escaped
+    return f"'{escaped}'"
 
 
-def real_text(real: float, old: bool = False) -> str:
+def format_real(real: float, old: bool = False) -> str:
     if real == 0.0:
         return f"{real:.1f}"
     if math.isnan(real):
@@ -234,12 +234,12 @@ def real_text(real: float, old: bool = False) -> str:
     return text if "." in text or "E" in text else text + ".0"
 
 
-# -- for people --------------------------------------------------------------------------------------------------------
+# -- pretty-printing ---------------------------------------------------------------------------------------------------
 
 
-def pretty(value: Any) -> str:
-    """Return the text in lines, lists and ads indented, as the language's ``unparse()`` does."""
-    out: list[str] = []
+def unparse_pretty(value: Any) -> str:
+    """Return the text with lists and ads indented over several lines, like the ClassAd function ``unparse()``."""
+    output: list[str] = []
     stack: list[_Piece] = [value]
     indent = 0
     while stack:
@@ -247,29 +247,29 @@ def pretty(value: Any) -> str:
         if type(piece) is int and not isinstance(piece, bool):
             indent += piece
         elif type(piece) is _Text:
-            out.append(piece.replace("\0", "\n" + " " * indent))
+            output.append(piece.replace("\0", "\n" + " " * indent))
         elif isinstance(piece, Literal) and type(piece.value) is int:
-            out.append(str(piece.value))
+            output.append(str(piece.value))
         else:
-            attributes, members = _compound(piece)
+            attributes, members = _attributes_and_members(piece)
             if attributes is not None:
-                inner: list[_Piece] = []
-                for name, expression in in_order(attributes):
-                    inner += [_Text(("; \0" if inner else "\0") + identifier(name) + " = "), expression]
-                stack.extend(reversed([4, _Text("\0["), 4, *inner, -4, _Text("\0]"), -4]))
+                pieces: list[_Piece] = []
+                for name, expression in sort_attributes(attributes):
+                    pieces += [_Text(("; \0" if pieces else "\0") + quote_name(name) + " = "), expression]
+                stack.extend(reversed([4, _Text("\0["), 4, *pieces, -4, _Text("\0]"), -4]))
             elif members is not None:
-                inner = []
+                pieces = []
                 for member in members:
-                    inner += [_Text(",\0" if inner else "\0"), member]
-                stack.extend(reversed([3, _Text("\0{"), 3, *inner, -3, _Text("\0}"), -3]))
+                    pieces += [_Text(",\0" if pieces else "\0"), member]
+                stack.extend(reversed([3, _Text("\0{"), 3, *pieces, -3, _Text("\0}"), -3]))
             else:
                 parts = _pieces(piece, False) if isinstance(piece, Expression) else _value_pieces(piece, False)
                 stack.extend(reversed(parts))
-    return "".join(out)
+    return "".join(output)
 
 
-def _compound(piece: Any) -> tuple[Any, Any]:
-    """Return the attributes of an ad, or the members of a list, or neither."""
+def _attributes_and_members(piece: Any) -> tuple[Any, Any]:
+    """Return the attributes of an ad, and the members of a list; at least one of them is None."""
     if isinstance(piece, Literal | Constant):
         piece = piece.value
     if isinstance(piece, AdExpression):
@@ -284,13 +284,13 @@ def _compound(piece: Any) -> tuple[Any, Any]:
 
 
 def to_string(value: Any) -> str | Exceptional:
-    """Convert the value as ``string()`` does; ``UNDEFINED`` and ``ERROR`` stay as they are."""
+    """Convert a value like ``string()``; return ``UNDEFINED`` and ``ERROR`` unchanged."""
     if type(value) is str or type(value) is Exceptional:
         return value
     if type(value) is AbsTime:
-        return abstime_text(value)
+        return format_abstime(value)
     if type(value) is RelTime:
-        return reltime_text(float(truncate32(value.seconds)))
+        return format_reltime(float(truncate32(value.seconds)))
     return unparse(value)
 
 

@@ -2,8 +2,8 @@
 
 A value is a Python ``int`` (64 bits, wrapping), ``float``, ``str``, ``bool``, ``UNDEFINED``, ``ERROR``, ``AbsTime``,
 ``RelTime``, ``ListValue`` or ``ClassAd``. The engine always tests for the exact type, because ``bool`` is a subclass of
-``int`` in Python and not in ClassAds. Strings of the language are bytes. Here they are ``str``, with
-``surrogateescape`` for bytes that are not UTF-8; code that counts or cuts works on the bytes (``to_bytes``).
+``int`` in Python, but not in ClassAds. ClassAd strings are bytes, represented as ``str`` with ``surrogateescape`` for
+bytes that are not UTF-8. Code that counts or slices uses the bytes (``to_bytes``).
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _WRAP: Final = 1 << 64
 
 
 class EvaluationError(PoolbookError):
-    """The evaluation itself failed, with no value, not even ``ERROR``.
+    """An evaluation failed without a value, not even ``ERROR``.
 
-    Causes are ``random(0)``, nesting deeper than HTCondor allows (400 levels), and functions that need something the
-    ``Context`` does not have (``time()`` without a ``now``).
+    Causes are ``random(0)``, nesting deeper than HTCondor allows (400 levels), and functions that need something that
+    the ``Context`` does not have (``time()`` without a ``now``).
     """
 
 
 class EvaluationFailed(EvaluationError):
-    """HTCondor's evaluation fails here too. A failed match is not a match."""
+    """An evaluation failed as it does in HTCondor. A match that fails is not a match."""
 
 
 class ContextError(EvaluationError):
-    """An expression asked for something that the ``Context`` does not have. It always reaches the caller."""
+    """An expression needs something that the ``Context`` does not have. The exception always reaches the caller."""
 
 
 class Exceptional:
-    """``UNDEFINED`` or ``ERROR``. Neither has a truth value: compare by identity."""
+    """``UNDEFINED`` or ``ERROR``. Neither has a truth value, so compare by identity."""
 
     __slots__ = ("_text",)
 
@@ -64,7 +64,7 @@ ERROR: Final = Exceptional("error")
 
 
 class AbsTime:
-    """A point in time: ``seconds`` since the epoch (UTC), and the ``offset`` of its zone in seconds east of UTC."""
+    """An instant: ``seconds`` since the epoch (UTC), and the ``offset`` of its time zone in seconds east of UTC."""
 
     __slots__ = ("offset", "seconds")
 
@@ -85,7 +85,7 @@ class AbsTime:
 
 
 class RelTime:
-    """A length of time in ``seconds``, a float."""
+    """A duration in ``seconds``, a float."""
 
     __slots__ = ("seconds",)
 
@@ -104,7 +104,7 @@ class RelTime:
         return f"RelTime({self.seconds})"
 
 
-# -- numbers as C has them ---------------------------------------------------------------------------------------
+# -- numbers as in C ---------------------------------------------------------------------------------------------
 
 
 def wrap64(number: int) -> int:
@@ -115,21 +115,21 @@ def wrap64(number: int) -> int:
 
 
 def truncate64(real: float) -> int:
-    """Compute ``(long long) real`` as x86-64 does: the smallest integer where it does not fit."""
+    """Return ``(long long) real`` as on x86-64: the smallest integer if it is out of range."""
     if real != real or real >= 9223372036854775808.0 or real < -9223372036854775808.0:
         return INT_MIN
     return int(real)
 
 
 def truncate32(real: float) -> int:
-    """Compute ``(int) real`` as x86-64 does: the smallest integer where it does not fit."""
+    """Return ``(int) real`` as on x86-64: the smallest integer if it is out of range."""
     if real != real or real >= 2147483648.0 or real <= -2147483649.0:
         return -(1 << 31)
     return int(real)
 
 
 def low32(number: int) -> int:
-    """Compute ``(int) number``: the low 32 bits, signed."""
+    """Return ``(int) number``: the low 32 bits, signed."""
     return ((number + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
@@ -142,7 +142,7 @@ _STRTOD = re.compile(
 
 
 def strtod(text: str) -> float | None:
-    """Return the number with which a string begins, as C's strtod reads it; None where there is none."""
+    """Return the number at the beginning of a string, like C's strtod; None if there is none."""
     match = _STRTOD.match(text)
     if match is None:
         return None
@@ -173,7 +173,7 @@ def from_bytes(data: bytes) -> str:
 
 
 def concatenate(parts: Iterable[str]) -> str:
-    """Concatenate strings. Bytes that were no character by themselves may become one."""
+    """Concatenate strings. Bytes that were not characters may become characters."""
     text = "".join(parts)
     return text if text.isascii() else from_bytes(to_bytes(text))
 
@@ -183,17 +183,17 @@ _UPPER = {c: c - 32 for c in range(ord("a"), ord("z") + 1)}
 
 
 def lower(text: str) -> str:
-    """Return a text with its ASCII letters in lower case, and no others."""
+    """Return a text with its ASCII letters in lower case."""
     return text.lower() if text.isascii() else text.translate(_LOWER)
 
 
 def upper(text: str) -> str:
-    """Return a text with its ASCII letters in upper case, and no others."""
+    """Return a text with its ASCII letters in upper case."""
     return text.upper() if text.isascii() else text.translate(_UPPER)
 
 
 def compare_text(a: str, b: str) -> int:
-    """Compare byte by byte, as strcmp: negative, zero or positive."""
+    """Compare byte by byte, like strcmp; return a negative number, zero or a positive number."""
     if a == b:
         return 0
     if a.isascii() and b.isascii():
@@ -205,7 +205,7 @@ def compare_text(a: str, b: str) -> int:
 
 
 def truth(value: Any) -> bool | None:
-    """Return a value as a boolean in a condition: numbers convert, strings do not; else None."""
+    """Return the truth value of a boolean or a number; None for any other value."""
     kind = type(value)
     if kind is bool:
         return value  # type: ignore[no-any-return]
@@ -215,13 +215,13 @@ def truth(value: Any) -> bool | None:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is an integer, a real or a boolean."""
+    """Check whether a value is an integer, a real or a boolean."""
     kind = type(value)
     return kind is int or kind is float or kind is bool
 
 
 def to_real(value: Any) -> float | Exceptional:
-    """Convert a value as ``real()`` does; a result that is not a float means no conversion."""
+    """Convert a value like ``real()``; the result is a float, ``UNDEFINED`` or ``ERROR``."""
     kind = type(value)
     if kind is float:
         return value  # type: ignore[no-any-return]
@@ -238,7 +238,7 @@ def to_real(value: Any) -> float | Exceptional:
 
 
 def to_integer(value: Any) -> int | Exceptional:
-    """Convert a value as ``int()`` does, truncating; a result that is not an int means no conversion."""
+    """Convert a value like ``int()``, truncating; the result is an int, ``UNDEFINED`` or ``ERROR``."""
     kind = type(value)
     if kind is int:
         return value  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""Hold the values of one expression over many slots, and apply operators to them.
+"""Store the values of one expression for many slots, and apply operators to them.
 
-A vector has one kind for all cells, with data in its natural form, or a kind for each, with 64 bits of payload. Either
-may be a single value for all cells. Binary operators work on one pair of kinds at a time, as one array operation.
+A vector has either one kind for all cells, with data in natural form, or a kind for each cell, with 64 bits of payload.
+The data may be a single value for all cells. A binary operator is one array operation for each pair of kinds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .operators import BINARY
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED
 
 Mask = npt.NDArray[np.bool_]
-Rows = Integers | None  # None: all of them
+Rows = Integers | None  # None: all rows
 
 
 class Unsupported(Exception):
-    """No array operation does this: evaluate slot by slot."""
+    """There is no array operation for this, so the caller must evaluate slot by slot."""
 
 
 class Vector:
@@ -32,17 +32,17 @@ class Vector:
     def __init__(self, kind: Any, data: Any, column: AttributeColumn | None = None) -> None:
         self.kind = kind
         self.data = data
-        # The column, where the vector is a whole one: some of its derived arrays are cached there.
+        # The column, if the vector is a complete column, which caches arrays computed from it.
         self.column = column
 
     @property
     def constant(self) -> bool:
-        """Return whether all cells are the same value."""
+        """Check whether all cells are the same value."""
         return not isinstance(self.kind, np.ndarray) and not isinstance(self.data, np.ndarray)
 
     @property
     def mixed(self) -> bool:
-        """Return whether each cell has its own kind."""
+        """Check whether each cell has its own kind."""
         return isinstance(self.kind, np.ndarray)
 
 
@@ -51,7 +51,7 @@ ALL_ERROR = Vector(ERR, 0)
 
 
 class Arena:
-    """The values of one evaluation: the table's heap, and the lists and times made on the way."""
+    """The values of one evaluation: the table's heap, and the lists and times that it computes."""
 
     def __init__(self, heap: Heap) -> None:
         self.heap = heap
@@ -80,7 +80,7 @@ class Arena:
         cells = [self.constant(value) for value in values]
         kinds = np.array([cell.kind for cell in cells], np.uint8)
         payload = np.array([payload_of(cell.kind, cell.data) for cell in cells], np.int64)
-        return settled(kinds, payload)
+        return simplify_kinds(kinds, payload)
 
     def value(self, kind: int, datum: Any) -> Any:
         """Return the Python value of a cell of a given kind, from its data in natural form."""
@@ -109,8 +109,8 @@ class Arena:
             return [self.value(kind, datum) for datum in vector.data.tolist()]
         reals = vector.data.view(np.float64)
         return [
-            self.value(kind, reals[place] if kind == REAL else vector.data[place])
-            for place, kind in enumerate(vector.kind.tolist())
+            self.value(kind, reals[position] if kind == REAL else vector.data[position])
+            for position, kind in enumerate(vector.kind.tolist())
         ]
 
 
@@ -119,7 +119,7 @@ def payload_of(kind: int, datum: Any) -> int:
     return real_bits(datum) if kind == REAL else int(datum)
 
 
-def natural(kind: int, payload: Integers) -> Any:
+def to_natural(kind: int, payload: Integers) -> Any:
     """Convert payloads of one kind to natural form."""
     if kind == REAL:
         return payload.view(np.float64)
@@ -135,43 +135,43 @@ def payloads(kind: int, data: Any, count: int) -> Integers:
     return data.astype(np.int64, copy=False)
 
 
-def settled(kinds: Any, payload: Integers) -> Vector:
-    """Return a vector of cells with their own kinds; of one kind where they agree."""
+def simplify_kinds(kinds: Any, payload: Integers) -> Vector:
+    """Return a vector of cells with their kinds, simplified if all have the same kind."""
     first = int(kinds[0]) if len(kinds) else UNDEF
     if (kinds == first).all():
-        return Vector(first, 0) if first in (UNDEF, ERR) else Vector(first, natural(first, payload))
+        return Vector(first, 0) if first in (UNDEF, ERR) else Vector(first, to_natural(first, payload))
     return Vector(kinds, payload)
 
 
-def take(vector: Vector, places: Integers | Mask) -> Vector:
+def take(vector: Vector, positions: Integers | Mask) -> Vector:
     if vector.constant:
         return vector
     if vector.mixed:
-        return settled(vector.kind[places], vector.data[places])
-    return Vector(vector.kind, vector.data[places])
+        return simplify_kinds(vector.kind[positions], vector.data[positions])
+    return Vector(vector.kind, vector.data[positions])
 
 
 def merge(count: int, parts: Sequence[tuple[Any, Vector]]) -> Vector:
-    """Merge parts into one vector, each with the places (indices or a mask) that it fills; together they fill all."""
+    """Merge parts, each with the positions (indexes or a mask) that it fills, into a vector of ``count`` cells."""
     kinds = {part.kind for _, part in parts if not part.mixed}
     if len(kinds) == 1 and not any(part.mixed for _, part in parts):
         kind = kinds.pop()
         if kind in (UNDEF, ERR):
             return Vector(kind, 0)
         data = np.empty(count, _DTYPES.get(kind, np.int64))
-        for places, part in parts:
-            data[places] = part.data
+        for positions, part in parts:
+            data[positions] = part.data
         return Vector(kind, data)
     all_kinds = np.empty(count, np.uint8)
     payload = np.zeros(count, np.int64)
-    for places, part in parts:
-        all_kinds[places] = part.kind
+    for positions, part in parts:
+        all_kinds[positions] = part.kind
         if part.mixed:
-            payload[places] = part.data
+            payload[positions] = part.data
         elif part.kind not in (UNDEF, ERR):
             is_array = isinstance(part.data, np.ndarray)
-            payload[places] = payloads(part.kind, part.data, 0) if is_array else payload_of(part.kind, part.data)
-    return settled(all_kinds, payload) if count else ALL_UNDEFINED
+            payload[positions] = payloads(part.kind, part.data, 0) if is_array else payload_of(part.kind, part.data)
+    return simplify_kinds(all_kinds, payload) if count else ALL_UNDEFINED
 
 
 _DTYPES: dict[int, Any] = {BOOLEAN: np.bool_, REAL: np.float64}
@@ -179,10 +179,10 @@ _DTYPES: dict[int, Any] = {BOOLEAN: np.bool_, REAL: np.float64}
 
 # -- truth -------------------------------------------------------------------------------------------------------------
 
-FALSE, TRUE, UNKNOWN, WRONG = 0, 1, 2, 3
+FALSE, TRUE, UNKNOWN, NOT_BOOLEAN = 0, 1, 2, 3
 
 
-def truths(vector: Vector) -> Any:
+def truth_values(vector: Vector) -> Any:
     """Return the cells as one bool or a boolean array, else as codes (false, true, undefined, error)."""
     kind, data = vector.kind, vector.data
     if not vector.mixed:
@@ -190,43 +190,43 @@ def truths(vector: Vector) -> Any:
             return data
         if kind in (INTEGER, REAL):
             return data != 0
-        return UNKNOWN if kind == UNDEF else WRONG
-    codes = np.full(len(kind), WRONG, np.uint8)
+        return UNKNOWN if kind == UNDEF else NOT_BOOLEAN
+    codes = np.full(len(kind), NOT_BOOLEAN, np.uint8)
     codes[kind == UNDEF] = UNKNOWN
     for number in (BOOLEAN, INTEGER):
-        here = kind == number
-        codes[here] = data[here] != 0
-    here = kind == REAL
-    codes[here] = data.view(np.float64)[here] != 0
+        of_kind = kind == number
+        codes[of_kind] = data[of_kind] != 0
+    of_kind = kind == REAL
+    codes[of_kind] = data.view(np.float64)[of_kind] != 0
     return codes
 
 
-def true_cells(vector: Vector, count: int) -> Mask:
-    """Return where a vector is true, or a number other than 0."""
-    condition = truths(vector)
+def true_mask(vector: Vector, count: int) -> Mask:
+    """Return the mask of cells that are true or a number other than 0."""
+    condition = truth_values(vector)
     if not isinstance(condition, np.ndarray):
         return np.full(count, condition is True or condition is np.True_ or (condition == TRUE), bool)
     return condition if condition.dtype == np.bool_ else condition == TRUE
 
 
-def negated(vector: Vector) -> Vector:
+def logical_not(vector: Vector) -> Vector:
     """Apply ``!``."""
-    condition = truths(vector)
+    condition = truth_values(vector)
     if not isinstance(condition, np.ndarray):
         if isinstance(condition, bool | np.bool_):
             return Vector(BOOLEAN, not condition)
         return ALL_UNDEFINED if condition == UNKNOWN else ALL_ERROR
     if condition.dtype == np.bool_:
         return Vector(BOOLEAN, ~condition)
-    return from_codes(_NEGATION[condition])
+    return from_truth_codes(_NEGATION[condition])
 
 
-_NEGATION = np.array([TRUE, FALSE, UNKNOWN, WRONG], np.uint8)
+_NEGATION = np.array([TRUE, FALSE, UNKNOWN, NOT_BOOLEAN], np.uint8)
 _CODE_KINDS = np.array([BOOLEAN, BOOLEAN, UNDEF, ERR], np.uint8)
 
 
-def from_codes(codes: Any) -> Vector:
-    return settled(_CODE_KINDS[codes], (codes == TRUE).astype(np.int64))
+def from_truth_codes(codes: Any) -> Vector:
+    return simplify_kinds(_CODE_KINDS[codes], (codes == TRUE).astype(np.int64))
 
 
 # -- operators ---------------------------------------------------------------------------------------------------------
@@ -245,50 +245,50 @@ _EXAMPLES: dict[int, Any] = {UNDEF: UNDEFINED, ERR: ERROR, BOOLEAN: True, INTEGE
 _NUMBERS = frozenset({BOOLEAN, INTEGER, REAL})
 
 
-def binary(arena: Arena, op: str, a: Vector, b: Vector, count: int) -> Vector:
-    """Apply a strict operator (any but && || ?: []) to two vectors; raise Unsupported if no array operation does it."""
+def apply_binary(arena: Arena, op: str, a: Vector, b: Vector, count: int) -> Vector:
+    """Apply a strict operator (not && || ?: []) to two vectors; raise Unsupported without an array operation."""
     if a.constant and b.constant:
         return arena.constant(BINARY[op](arena.value(a.kind, a.data), arena.value(b.kind, b.data)))
     if not a.mixed and not b.mixed:
-        return _uniform(arena, op, a, b)
+        return _apply_to_kinds(arena, op, a, b)
     kinds_a = a.kind if a.mixed else np.full(count, a.kind, np.uint8)
     kinds_b = b.kind if b.mixed else np.full(count, b.kind, np.uint8)
-    pairs = kinds_a.astype(np.int64) * 8 + kinds_b
+    kind_pairs = kinds_a.astype(np.int64) * 8 + kinds_b
     parts = []
-    for pair in np.flatnonzero(np.bincount(pairs, minlength=64)).tolist():
-        places = np.flatnonzero(pairs == pair)
-        parts.append((places, _uniform(arena, op, take(a, places), take(b, places))))
+    for pair in np.flatnonzero(np.bincount(kind_pairs, minlength=64)).tolist():
+        positions = np.flatnonzero(kind_pairs == pair)
+        parts.append((positions, _apply_to_kinds(arena, op, take(a, positions), take(b, positions))))
     return merge(count, parts)
 
 
-def _uniform(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
-    """Apply the operator to one pair of kinds."""
-    ka, kb = a.kind, b.kind
-    if ka == OTHER or kb == OTHER:
+def _apply_to_kinds(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
+    """Apply an operator to two vectors, each of one kind."""
+    a_kind, b_kind = a.kind, b.kind
+    if a_kind == OTHER or b_kind == OTHER:
         raise Unsupported
     if a.constant and b.constant:
-        return arena.constant(BINARY[op](arena.value(ka, a.data), arena.value(kb, b.data)))
-    if ka not in _NUMBERS or kb not in _NUMBERS:
-        if ka == STRING and kb == STRING:
+        return arena.constant(BINARY[op](arena.value(a_kind, a.data), arena.value(b_kind, b.data)))
+    if a_kind not in _NUMBERS or b_kind not in _NUMBERS:
+        if a_kind == STRING and b_kind == STRING:
             return _strings(arena, op, a, b)
-        # For all other pairs the kinds alone decide.
-        return arena.constant(BINARY[op](_EXAMPLES[ka], _EXAMPLES[kb]))
+        # For all other pairs, the result depends only on the kinds.
+        return arena.constant(BINARY[op](_EXAMPLES[a_kind], _EXAMPLES[b_kind]))
     if op == "is" or op == "isnt":
-        if ka != kb:
+        if a_kind != b_kind:
             return Vector(BOOLEAN, op == "isnt")
         return Vector(BOOLEAN, COMPARE["==" if op == "is" else "!="](a.data, b.data))
     if op in _BITS or op in ("<<", ">>", ">>>"):
         return _bitwise(op, a, b)
-    x, y = _numbers(a, kb), _numbers(b, ka)
+    x, y = _numbers(a, b_kind), _numbers(b, a_kind)
     if op in COMPARE:
         return Vector(BOOLEAN, COMPARE[op](x, y))
-    if ka == REAL or kb == REAL:
+    if a_kind == REAL or b_kind == REAL:
         return _reals(op, x, y)
     return _integers(op, x, y)
 
 
 def _numbers(vector: Vector, other: int) -> Any:
-    """Return data for arithmetic with another kind: reals where either is, else integers."""
+    """Return data for arithmetic with another kind: reals if either is a real, else integers."""
     data = vector.data
     if vector.kind == REAL or other == REAL:
         return data.astype(np.float64, copy=False) if isinstance(data, np.ndarray) else float(data)
@@ -302,10 +302,10 @@ def _reals(op: str, x: Any, y: Any) -> Vector:
         return ALL_ERROR
     with np.errstate(all="ignore"):
         result = np.divide(x, y) if op == "/" else _COMPUTE[op](x, y)
-    infinite = result == np.inf
-    if infinite.any():
-        kinds = np.where(infinite, ERR, REAL).astype(np.uint8)
-        return settled(kinds, result.view(np.int64))
+    is_infinite = result == np.inf
+    if is_infinite.any():
+        kinds = np.where(is_infinite, ERR, REAL).astype(np.uint8)
+        return simplify_kinds(kinds, result.view(np.int64))
     return Vector(REAL, result)
 
 
@@ -314,20 +314,20 @@ def _integers(op: str, x: Any, y: Any) -> Vector:
         with np.errstate(over="ignore"):
             return Vector(INTEGER, _COMPUTE[op](x, y))
     x, y = np.broadcast_arrays(np.asarray(x, np.int64), np.asarray(y, np.int64))
-    zero = y == 0
-    safe = np.where(zero | ((x == INT_MIN) & (y == -1)), 1, y)
-    # numpy rounds a quotient down, C towards zero.
-    quotient = x // safe
-    rest = x - quotient * safe
-    inexact = (rest != 0) & ((rest < 0) != (x < 0))
+    is_zero = y == 0
+    divisor = np.where(is_zero | ((x == INT_MIN) & (y == -1)), 1, y)
+    # numpy rounds quotients down, C rounds them towards zero.
+    quotient = x // divisor
+    remainder = x - quotient * divisor
+    is_adjusted = (remainder != 0) & ((remainder < 0) != (x < 0))
     if op == "/":
-        result = quotient + inexact
+        result = quotient + is_adjusted
         result = np.where((x == INT_MIN) & (y == -1), INT_MAX, result)
     else:
-        result = np.where(inexact, rest - safe, rest)
+        result = np.where(is_adjusted, remainder - divisor, remainder)
         result = np.where((x == INT_MIN) & (y == -1), 0, result)
-    if zero.any():
-        return settled(np.where(zero, ERR, INTEGER).astype(np.uint8), result)
+    if is_zero.any():
+        return simplify_kinds(np.where(is_zero, ERR, INTEGER).astype(np.uint8), result)
     return Vector(INTEGER, result)
 
 
@@ -345,12 +345,12 @@ def _strings(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
     if op == "isnt":
         return Vector(BOOLEAN, np.not_equal(a.data, b.data))
     if op == "==" or op == "!=":
-        return Vector(BOOLEAN, COMPARE[op](folded(arena, a), folded(arena, b)))
+        return Vector(BOOLEAN, COMPARE[op](lowercase_codes(arena, a), lowercase_codes(arena, b)))
     raise Unsupported
 
 
-def folded(arena: Arena, vector: Vector) -> Any:
-    """Return string codes without regard to case."""
+def lowercase_codes(arena: Arena, vector: Vector) -> Any:
+    """Return the codes of the strings in lower case."""
     table = arena.heap.strings.lowercase_codes()
     if not isinstance(vector.data, np.ndarray):
         return int(table[vector.data])

@@ -1,8 +1,7 @@
-"""Read HTCondor's configuration language: from the text of condor_config files to settings in force.
+"""Parse HTCondor's configuration language: from the text of condor_config files to settings.
 
-``sources`` has the way in (``read``), and the order in which files, the environment and detected names are read.
-Nothing here reads a pool's files, runs a command, asks the time or draws random numbers: ``ConfigFiles`` answers for
-the disk, a mapping of detected names for the machine, a seed for chance.
+``sources.read`` reads files, the environment and detected names in HTCondor's order. The package reads no files, runs
+no commands, and uses no clock or random numbers: it gets a ``ConfigFiles``, a mapping of detected names, and a seed.
 """
 
 from .checks import similar_setting

@@ -1,4 +1,4 @@
-"""Define a configuration's error and warning, and the source of a setting."""
+"""Define the error and the warning of configurations, and the source of a setting."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ..errors import PoolbookError
 
 
 class ConfigError(PoolbookError, ValueError):
-    """A configuration is refused: the fault, the rule that it breaks and the way out.
+    """A configuration is invalid. The message says what is wrong, the rule and the fix.
 
-    :ivar file: the file at fault; empty where none is
-    :ivar line: the number of its line, from 1; 0 where no one line is
+    :ivar file: the file at fault, or empty
+    :ivar line: the number of its line, from 1, or 0
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0) -> None:
@@ -23,21 +23,21 @@ class ConfigError(PoolbookError, ValueError):
 
 
 class ConfigWarning(UserWarning):
-    """Part of a configuration has no effect, or perhaps an unintended one; the configuration is taken."""
+    """Part of an accepted configuration has no effect, or possibly an unintended one."""
 
 
 @frozen
 class SettingSource:
-    """The place where the value of a setting was written."""
+    """Where the value of a setting is defined."""
 
-    file: str  #: the file's name as it was given; ``<Default>``, ``<Detected>`` or ``<Environment>`` elsewhere
-    line: int = 0  #: the number of the line, from 1, on which the value ends; 0 outside of files
+    file: str  #: the name of the file, or ``<Default>``, ``<Detected>`` or ``<Environment>``
+    line: int = 0  #: the number of the value's last line, from 1; 0 if it is not in a file
     kind: str = "file"  #: ``file``, ``template``, ``environment``, ``detected`` or ``default``
-    template: str = ""  #: within one its name and the number of its line from 0, as in ``POLICY:DESKTOP+10``
-    used: str = ""  #: within a template the name of the one that the file's line uses, which may use others
+    template: str = ""  #: in a template its name and the number of the line from 0, as in ``POLICY:DESKTOP+10``
+    used: str = ""  #: in a template the name of the template that the file uses, which may use others
 
     def __str__(self) -> str:
-        """Return the source as condor_config_val names it."""
+        """Return the source as condor_config_val prints it."""
         if self.kind not in ("file", "template"):
             return self.file
         return f"{self.file}, line {self.line}" + (f", use {self.template}" if self.template else "")

@@ -1,8 +1,8 @@
-"""Read the lines of files and templates into settings.
+"""Parse the lines of files and templates into settings.
 
 A line is a condition (see ``macros.conditions``), ``include``, ``use``, ``warning`` or ``error``, a heading in square
 brackets, which is ignored, or a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``.
-Source: the manual's page "Introduction to Configuration"; HTCondor decides the order in which they are tried.
+They are tried in HTCondor's order. Source: the manual's page "Introduction to Configuration".
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from ..macros.conditions import Conditions
-from ..macros.lines import IncludedFiles, Lines, included
+from ..macros.lines import IncludedFiles, Lines, read_included
 from ..macros.macro_errors import MacroError
-from ..macros.macro_templates import expanded, templates_used
+from ..macros.macro_templates import insert_arguments, templates_used
 from ..macros.macros import VALID_NAME
 from ..suggestions import did_you_mean
 from .config_errors import ConfigError, SettingSource
-from .setting_values import Values
+from .setting_values import SettingValues
 from .tables import Template, defaults, templates
 
 MAX_DEPTH = 20
@@ -29,139 +29,139 @@ _DIRECTIVES = ("include", "use", "error", "warning")
 
 
 class ConfigFiles(IncludedFiles, Protocol):
-    """The view of the disk, and of what commands print, that a configuration needs."""
+    """The access to files and commands that a configuration needs."""
 
     def listing(self, path: str) -> list[str]:
-        """Return the paths of a directory's files, sorted; empty where it cannot be listed."""
+        """Return the sorted paths of a directory's files; empty if it cannot be listed."""
 
 
 class ConfigConditions(Conditions):
-    """The ``if`` blocks around the present line, extended by ``if defined use CATEGORY:NAME``."""
+    """The ``if`` blocks around the current line, with ``if defined use CATEGORY:NAME``."""
 
-    def _defined(self, name: str) -> bool | None:
+    def _is_defined(self, name: str) -> bool | None:
         use = re.fullmatch(r"use\s+([^:\s]+)(?::(\S*))?", name, re.IGNORECASE)
         if use is None:
-            return super()._defined(name)
+            return super()._is_defined(name)
         category, template = use[1].lower(), (use[2] or "").lower()
-        return any(kind == category and template in ("", one) for kind, one in templates())
+        return any(group == category and template in ("", name) for group, name in templates())
 
 
 class ConfigReader:
-    """Reads texts into values; ``warn`` is called with each warning."""
+    """A parser that stores settings in ``values`` and calls ``warn`` for each warning."""
 
-    def __init__(self, values: Values, files: ConfigFiles, warn: Callable[[str], None]) -> None:
+    def __init__(self, values: SettingValues, files: ConfigFiles, warn: Callable[[str], None]) -> None:
         self.values = values
         self._files = files
         self._warn = warn
         self._version = defaults()["condor_version"].value
 
-    def file(self, name: str, text: str, depth: int = 0) -> None:
-        """Read a text that is named ``name``; raise ConfigError for its first error, with file and line."""
+    def read_file(self, name: str, text: str, depth: int = 0) -> None:
+        """Read the text of a file; raise ConfigError for the first error, with file and line."""
         try:
             lines = Lines(text, name)
-        except MacroError as problem:
-            raise ConfigError(problem.message, name, problem.line or 0) from None
+        except MacroError as error:
+            raise ConfigError(error.message, name, error.line or 0) from None
         conditions = ConfigConditions(self.values, self._version)
-        while (found := lines.logical()) is not None:
-            line = found[1]
-            if line.startswith(":") and (conditions.inside or re.match(r":if(?:\s|$)", line)):
+        while (numbered_line := lines.next_logical()) is not None:
+            line = numbered_line[1]
+            if line.startswith(":") and (conditions.inside_if or re.match(r":if(?:\s|$)", line)):
                 line = line[1:].lstrip()
             try:
-                if not conditions.take(line, lines.number) and conditions.live:
-                    self._statement(line, _InFile(lines), depth)
-            except MacroError as problem:
-                raise ConfigError(problem.message, name, lines.number) from None
-            except ConfigError as problem:
-                raise problem if problem.file else ConfigError(problem.message, name, lines.number) from None
+                if not conditions.process(line, lines.number) and conditions.selected:
+                    self._statement(line, _FilePosition(lines), depth)
+            except MacroError as error:
+                raise ConfigError(error.message, name, lines.number) from None
+            except ConfigError as error:
+                raise error if error.file else ConfigError(error.message, name, lines.number) from None
         try:
-            conditions.end()
-        except MacroError as problem:
-            raise ConfigError(problem.message, name, problem.line or 0) from None
+            conditions.check_closed()
+        except MacroError as error:
+            raise ConfigError(error.message, name, error.line or 0) from None
 
-    def template(self, template: Template, arguments: str, source: SettingSource, depth: int) -> None:
-        """Read a template on behalf of the line ``source``."""
+    def read_template(self, template: Template, arguments: str, source: SettingSource, depth: int) -> None:
+        """Read a template that is used at ``source``."""
         if depth >= MAX_DEPTH:
-            raise ConfigError(f"templates use each other more than {MAX_DEPTH} deep")
-        place = _InTemplate(template, expanded_lines(template, arguments), source)
+            raise ConfigError(f"templates use each other more than {MAX_DEPTH} levels deep")
+        place = _TemplatePosition(template, template_lines(template, arguments), source)
         conditions = ConfigConditions(self.values, self._version)
         while (line := place.next()) is not None:
-            if not conditions.take(line, source.line) and conditions.live:
+            if not conditions.process(line, source.line) and conditions.selected:
                 self._statement(line, place, depth)
 
     # -- one statement -----------------------------------------------------------------------------------------------
 
     def _statement(self, line: str, place: _Place, depth: int) -> None:
-        name, between, operator, value = _parts(line)
+        name, options, operator, value = _split_statement(line)
         directive = name.lower().removeprefix("@")
         if not operator:
             if name == line and line.startswith("["):
                 return
-            shown = line if len(line) <= 60 else f"{line[:57]}..."
-            raise ConfigError(f"'{shown}' is no setting; write NAME = value")
+            excerpt = line if len(line) <= 60 else f"{line[:57]}..."
+            raise ConfigError(f"'{excerpt}' is not a setting; write NAME = value")
         if operator != ":" or directive not in _DIRECTIVES:
             if operator == ":" and directive != "runbenchmarks":
-                self._warned(place, f"obsolete use of ':' at {name} : {value}; write {name} = {value}")
-            self._set(name, operator, value, place)
+                self._warn_at(place, f"obsolete use of ':' at {name} : {value}; write {name} = {value}")
+            self._define(name, operator, value, place)
         elif directive == "use":
-            for template, arguments in used_templates(between if place.literal else self.values.expand(between), value):
-                self.template(template, arguments, place.source(), depth + 1)
+            for template, arguments in find_templates(options if place.literal else self.values.expand(options), value):
+                self.read_template(template, arguments, place.source(), depth + 1)
         elif directive == "warning":
-            self._warned(place, self.values.expand(value))
+            self._warn_at(place, self.values.expand(value))
         elif directive == "error":
             raise ConfigError(f"error : {self.values.expand(value)}")
         elif place.literal:
             raise ConfigError("a template cannot include a file")
         else:
-            self._include(between, self.values.expand(value), depth)
+            self._include(options, self.values.expand(value), depth)
 
-    def _warned(self, place: _Place, warning: str) -> None:
+    def _warn_at(self, place: _Place, warning: str) -> None:
         source = place.source()
         self._warn(f"{source.file}:{source.line}: {warning}")
 
-    def _set(self, name: str, operator: str, value: str, place: _Place) -> None:
+    def _define(self, name: str, operator: str, value: str, place: _Place) -> None:
         name = name if place.literal else self.values.expand(name)
         if not VALID_NAME.fullmatch(name):
-            raise ConfigError(f"'{name}' cannot be a name; names have letters, digits, '_', '.' and '/' only")
+            raise ConfigError(f"'{name}' is not a valid name; use only letters, digits, '_', '.' and '/'")
         if operator == "@=":
-            value = _until(value, place)
+            value = _read_multiline(value, place)
         elif operator.startswith("+"):
-            value = self.values.appended(name, operator[1:-1], value)
-        self.values.put(name, value, place.source())
+            value = self.values.append_value(name, operator[1:-1], value)
+        self.values.set_value(name, value, place.source())
 
     # -- include -----------------------------------------------------------------------------------------------------
 
-    def _include(self, between: str, name: str, depth: int) -> None:
+    def _include(self, options: str, name: str, depth: int) -> None:
         if depth + 1 >= MAX_DEPTH:
-            raise ConfigError(f"include : {name}: files include each other more than {MAX_DEPTH} deep")
-        text = included(self._files, between, name, self.values.expand)
+            raise ConfigError(f"include : {name}: files include each other more than {MAX_DEPTH} levels deep")
+        text = read_included(self._files, options, name, self.values.expand)
         if text is not None:
-            self.file(*text, depth + 1)
+            self.read_file(*text, depth + 1)
 
 
-def _parts(line: str) -> tuple[str, str, str, str]:
-    """Return a statement's name, the text between it and its operator, the operator (or nothing), the value."""
+def _split_statement(line: str) -> tuple[str, str, str, str]:
+    """Return a statement's name, the text between name and operator, the operator (or nothing), and the value."""
     name = _NAME.match(line)[0]  # type: ignore[index]
-    rest = line[len(name) :]
-    if rest[:1] in ("=", ":"):
-        return name, "", rest[0], rest[1:].lstrip()
-    match = _OPERATOR.match(rest)
-    if not rest or match is None:
+    remaining = line[len(name) :]
+    if remaining[:1] in ("=", ":"):
+        return name, "", remaining[0], remaining[1:].lstrip()
+    match = _OPERATOR.match(remaining)
+    if not remaining or match is None:
         return name, "", "", ""
-    return name, match[1].strip(), match[2], rest[match.end() :].lstrip()
+    return name, match[1].strip(), match[2], remaining[match.end() :].lstrip()
 
 
-def _until(tag: str, place: _Place) -> str:
-    begun = place.source()
+def _read_multiline(tag: str, place: _Place) -> str:
+    start = place.source()
     body: list[str] = []
     while (line := place.next()) is not None:
         if line == f"@{tag}":
             return "\n".join(body)
         body.append(line)
-    raise ConfigError(f"the lines that '@={tag}' begins have no '@{tag}' at their end", begun.file, begun.line)
+    raise ConfigError(f"the lines that begin with '@={tag}' must end with '@{tag}'", start.file, start.line)
 
 
-class _InFile:
-    """The place of a statement: ``next`` is the next line that is not a comment, ``source`` the current one."""
+class _FilePosition:
+    """The position in a file: ``next`` returns the next line that is not a comment, ``source`` the current line."""
 
     literal = False
 
@@ -169,61 +169,62 @@ class _InFile:
         self._lines = lines
 
     def next(self) -> str | None:
-        line = self._lines.logical()
+        line = self._lines.next_logical()
         return None if line is None else line[1]
 
     def source(self) -> SettingSource:
         return SettingSource(self._lines.name, self._lines.number)
 
 
-class _InTemplate:
-    """The same in a template, where names are taken as they stand, macros and all."""
+class _TemplatePosition:
+    """The position in a template, where the names of settings are not expanded."""
 
     literal = True
 
     def __init__(self, template: Template, lines: list[str], source: SettingSource) -> None:
         self._name = f"{template.category}:{template.name}"
         self._lines = lines
-        self._at = -1
+        self._index = -1
         self._source = source
 
     def next(self) -> str | None:
-        while self._at + 1 < len(self._lines):
-            self._at += 1
-            line = self._lines[self._at].strip()
+        while self._index + 1 < len(self._lines):
+            self._index += 1
+            line = self._lines[self._index].strip()
             if line and not line.startswith("#"):
                 return line
         return None
 
     def source(self) -> SettingSource:
         used = self._source.used or self._name
-        return SettingSource(self._source.file, self._source.line, "template", f"{self._name}+{self._at}", used)
+        return SettingSource(self._source.file, self._source.line, "template", f"{self._name}+{self._index}", used)
 
 
-_Place = _InFile | _InTemplate
+_Place = _FilePosition | _TemplatePosition
 
 
-# Find the templates that ``use CATEGORY : NAME, NAME(argument, ...)`` names, and put their arguments in
-# (``macros.templates``).
+# Find the templates of ``use CATEGORY : NAME, NAME(argument, ...)``, and insert their arguments (``macro_templates``)
 
 
-def used_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
-    """Yield the named templates with their arguments; raise ConfigError for an unknown one, with the near ones."""
+def find_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
+    """Yield the named templates with their arguments; raise ConfigError for an unknown one, with suggestions."""
     if not category:
-        raise ConfigError(f"use : {text}: a category is wanted before the colon, as in use POLICY : Desktop")
-    known = templates()
-    mine = {name: template for (kind, name), template in known.items() if kind == category.lower()}
-    if not mine:
-        kinds = ", ".join(sorted({kind.upper() for kind, _ in known}))
-        raise ConfigError(f"use {category} : {text}: there is no such category of templates; there are {kinds}")
+        raise ConfigError(f"use : {text}: write a category before the colon, as in use POLICY : Desktop")
+    all_templates = templates()
+    category_templates = {
+        name: template for (group, name), template in all_templates.items() if group == category.lower()
+    }
+    if not category_templates:
+        kinds = ", ".join(sorted({group.upper() for group, _ in all_templates}))
+        raise ConfigError(f"use {category} : {text}: unknown category of templates; use {kinds}")
     for name, arguments in templates_used(category, text):
-        template = mine.get(name.lower())
+        template = category_templates.get(name.lower())
         if template is None:
-            listed = f"`poolbook config use {category}` lists them"
-            hint = did_you_mean(name, (one.name for one in mine.values()), listed, likeness=0.5)
-            raise ConfigError(f"use {category} : {name}: there is no such template; {hint}")
+            listing_hint = f"`poolbook config use {category}` lists them"
+            hint = did_you_mean(name, (each.name for each in category_templates.values()), listing_hint, likeness=0.5)
+            raise ConfigError(f"use {category} : {name}: unknown template; {hint}")
         yield template, arguments
 
 
-def expanded_lines(template: Template, arguments: str) -> list[str]:
-    return expanded(f"use {template.category} : {template.name}", "\n".join(template.lines), arguments)
+def template_lines(template: Template, arguments: str) -> list[str]:
+    return insert_arguments(f"use {template.category} : {template.name}", "\n".join(template.lines), arguments)

@@ -1,4 +1,4 @@
-"""Tell what the table of defaults does not: which settings are expressions, have a range, or are predefined.
+"""Supplement the table of defaults: list the settings that are expressions, have a range, or are predefined.
 
 Source: the manual's pages "Policy Configuration for Execution Points" and "Configuration Macros".
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# Policy expressions: each must parse, whatever it evaluates to.
+# Policy expressions: their values must parse as expressions.
 EXPRESSIONS = frozenset({
     "start", "suspend", "continue", "preempt", "kill", "want_suspend", "want_vacate", "want_hold", "want_hold_reason",
     "want_hold_subcode", "is_owner", "isowner", "cpubusy", "cpu_busy", "claim_worklife", "default_draining_start_expr",
@@ -19,15 +19,15 @@ EXPRESSIONS = frozenset({
     "defrag_requirements", "defrag_draining_start_expr", "defrag_rank", "defrag_whole_machine_expr",
     "defrag_cancel_requirements",
 })  # fmt: skip
-_EXPRESSIONS_OF_EACH_RESOURCE = ("consumption_", "modify_request_expr_")
+_RESOURCE_EXPRESSION_PREFIXES = ("consumption_", "modify_request_expr_")
 
-# Detection overrides the configuration of these.
+# Detected values override the configured values of these settings.
 PREDEFINED = frozenset({
     "TILDE", "HOSTNAME", "FULL_HOSTNAME", "SUBSYSTEM", "LOCALNAME", "USERNAME", "REAL_UID", "REAL_GID", "PID", "PPID",
     "IP_ADDRESS", "IP_ADDRESS_IS_IPV6", "IPV4_ADDRESS", "IPV6_ADDRESS", "DETECTED_CPUS",
 })  # fmt: skip
 
-# Least and greatest value, by upper-case name; a setting outside of them is refused.
+# The least and greatest value, by upper-case name; a setting out of range is rejected.
 RANGES: Mapping[str, tuple[float | None, float | None]] = MappingProxyType(
     {
         "DEFRAG_DRAINING_MACHINES_PER_HOUR": (0, None),
@@ -61,6 +61,6 @@ def without_prefix(name: str) -> str:
 
 
 def is_expression(name: str) -> bool:
-    """Return whether a setting is a policy expression, also of one slot, a type of slots, or the vanilla universe."""
+    """Check whether a setting is a policy expression, also for a slot, a slot type, or the vanilla universe."""
     bare = without_prefix(name).lower()
-    return bare.removesuffix("_vanilla") in EXPRESSIONS or bare.startswith(_EXPRESSIONS_OF_EACH_RESOURCE)
+    return bare.removesuffix("_vanilla") in EXPRESSIONS or bare.startswith(_RESOURCE_EXPRESSION_PREFIXES)

@@ -1,8 +1,8 @@
-"""Hold the definitions of a configuration, and find the value of a name: by the rules of ``macros.macros``, and beyond.
+"""Store the definitions of a configuration, and look up values by the rules of ``macros.macros`` and the following.
 
-A daemon's own settings go before the others: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else ``X``;
-at each step a set value goes before a default. In its own definition a name stands for its value so far; within
-``STARTD.X`` so does ``X``. A value that equals the default is not kept, unless the name was set before. Source: the
+A daemon's settings override the others: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else ``X``. At
+each step a defined value overrides a default. In its own definition, a name means its current value; in ``STARTD.X``,
+``X`` does so too. A value that equals the default is not stored, unless the name was defined before. Source: the
 manual's page "Introduction to Configuration"; HTCondor's behaviour for the last rule.
 """
 
@@ -11,20 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ..macros.functions import FUNCTIONS, by_text, drawing
+from ..macros.functions import FUNCTIONS, draw_by_text, random_functions
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition, Macro, Macros, macros_in
 from .config_errors import DEFAULT, SettingSource
 from .tables import defaults
 
-# Beyond this a value is a mistake or an attack.
+# Only mistakes and attacks exceed this limit.
 MAX_LENGTH = 4_000_000
 
 _SLOT_PREFIX = re.compile(r"(?:[^.]*\.)?(slot(?:_type_)?[0-9]+_)")
 
 
-class Values(Macros):
-    """The values that files, templates, the environment and detection set so far, over the defaults.
+class SettingValues(Macros):
+    """The values set by files, templates, the environment and detection, and the defaults.
 
     :param environment: for ``$ENV()``
     :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
@@ -32,42 +32,42 @@ class Values(Macros):
 
     def __init__(self, environment: Mapping[str, str], subsystem: str, local_name: str, seed: int) -> None:
         self.defaults = defaults()
-        functions = {**FUNCTIONS, **drawing(by_text(seed))}
+        functions = {**FUNCTIONS, **random_functions(draw_by_text(seed))}
         super().__init__({key: default.value for key, default in self.defaults.items()}, functions, environment)
         self.sources: dict[str, SettingSource] = {}
         self._slot_prefixes: frozenset[str] | None = None
         self._prefixes = tuple(f"{name.lower()}." for name in (local_name, subsystem) if name)
 
-    def put(self, name: str, value: str, source: SettingSource) -> None:
-        """Set a name; raise MacroError for a value that is too long."""
+    def set_value(self, name: str, value: str, source: SettingSource) -> None:
+        """Define a name; raise MacroError if its value is too long."""
         key = name.lower()
         if "$" in value:
-            value = self._without(value, key)
+            value = self._replace_own_names(value, key)
         if len(value) > MAX_LENGTH:
             raise MacroError(f"{name} grows beyond {MAX_LENGTH // 1_000_000} million characters")
         default = self.defaults.get(key)
-        if key in self.definitions or default is None or not _same(default.value, value):
+        if key in self.definitions or default is None or not _equals_default(default.value, value):
             self.sources[key] = source
             self._slot_prefixes = None
             self.define(Definition(self.definitions[key].name if key in self.definitions else name, value))
 
-    def _without(self, value: str, key: str) -> str:
-        """Replace a value's references to its own name by the value so far."""
-        own = {key} | {key.removeprefix(prefix) for prefix in self._prefixes}
-        out, at = [], 0
+    def _replace_own_names(self, value: str, key: str) -> str:
+        """Replace references to the name being defined by its current value."""
+        own_names = {key} | {key.removeprefix(prefix) for prefix in self._prefixes}
+        parts, position = [], 0
         for macro in macros_in(value, self._function_names):
-            if macro.body.lower() in own and (not macro.function or macro.function[0] == "F"):
-                out += [value[at : macro.start], self._so_far(macro)]
-                at = macro.end
-        return "".join([*out, value[at:]])
+            if macro.body.lower() in own_names and (not macro.function or macro.function[0] == "F"):
+                parts += [value[position : macro.start], self._current_value(macro)]
+                position = macro.end
+        return "".join([*parts, value[position:]])
 
-    def _so_far(self, macro: Macro) -> str:
+    def _current_value(self, macro: Macro) -> str:
         if macro.function:
             return FUNCTIONS["F"](self, macro.function, macro.body)
         return self.lookup(macro.body) or macro.default or ""
 
-    def resolved(self, name: str) -> str | None:
-        """Return the key of a name's value, by the order of look-ups; None if there is no value."""
+    def key_of(self, name: str) -> str | None:
+        """Return the first key with a value for a name, in the order of look-ups; None if there is none."""
         key = name.lower()
         for candidate in (*(prefix + key for prefix in self._prefixes), key):
             if candidate in self.definitions or candidate in self.defaults:
@@ -75,7 +75,7 @@ class Values(Macros):
         return None
 
     def slot_prefixes(self) -> frozenset[str]:
-        """Return the lower-case prefixes of slots and slot types under which anything is set."""
+        """Return the lower-case prefixes of slots and slot types that have settings."""
         if self._slot_prefixes is None:
             matches = map(_SLOT_PREFIX.match, self.definitions)
             self._slot_prefixes = frozenset(match[1] for match in matches if match is not None)
@@ -84,17 +84,17 @@ class Values(Macros):
     def source(self, key: str) -> SettingSource:
         return self.sources.get(key, DEFAULT)
 
-    def spelled(self, key: str) -> str:
-        """Return the name under a key, as it was written first."""
+    def original_name(self, key: str) -> str:
+        """Return the original spelling of the name of a key."""
         return self.definitions[key].name if key in self.definitions else self.defaults[key].name
 
     def _lookup(self, key: str) -> str | None:
-        definition = self.resolved(key)
+        definition = self.key_of(key)
         return None if definition is None else super()._lookup(definition)
 
 
-def _same(default: str, value: str) -> bool:
-    """Return whether a value is the default's; an empty default equals nothing."""
+def _equals_default(default: str, value: str) -> bool:
+    """Check whether a value equals the default; no value equals an empty default."""
     if not default:
         return False
     return default == value or (default.lower() in ("true", "false") and default.lower() == value.lower())

@@ -1,7 +1,7 @@
 """Read the sources of a configuration, in HTCondor's order.
 
-Detected names come first; then the files, their local files, the environment (``_CONDOR_NAME``), names that nobody may
-override (HOSTNAME ...), and ``AUTO_USE_CATEGORY_NAME``. Source: as ``config_reader``'s; for the order, HTCondor.
+Detected names come first; then the files, their local files, the environment (``_CONDOR_NAME``), predefined names that
+cannot be overridden (HOSTNAME ...), and ``AUTO_USE_CATEGORY_NAME``.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..macros.macro_errors import MacroError
-from ..macros.macros import CircleError
-from .checks import misspelled, policy_errors
+from ..macros.macros import CircularMacroError
+from .checks import misspelling_warnings, policy_error_warnings
 from .config_errors import DETECTED, ENVIRONMENT, ConfigError, SettingSource
 from .config_reader import ConfigConditions, ConfigFiles, ConfigReader
 from .configuration import Configuration
 from .param_info import PREDEFINED, is_expression
-from .setting_values import Values
+from .setting_values import SettingValues
 from .tables import defaults, templates
-from .unsupported_settings import warning
+from .unsupported_settings import unsupported_warning
 
 
 class NoConfigFiles:
@@ -49,126 +49,130 @@ def read(
 ) -> Configuration:
     """Read a configuration.
 
-    :param text_or_sources: a text, or several as (name, text), each later one overriding those before
+    :param text_or_sources: a text, or several as (name, text); later ones override earlier ones
     :param files: for ``include`` and LOCAL_CONFIG_FILE; without it there are none
     :param environment: for ``$ENV()`` and ``_CONDOR_NAME``
-    :param detected: detected names: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ... If
-        DETECTED_CPUS_LIMIT is among them, the environment does not limit the cores
-    :param subsystem: whose ``SUBSYSTEM.NAME`` counts
+    :param detected: detected names: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ... With
+        DETECTED_CPUS_LIMIT, the environment does not limit the cores
+    :param subsystem: the daemon for which ``SUBSYSTEM.NAME`` overrides ``NAME``
     :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
     :raises ConfigError: for unreadable text, circular macros, or an invalid policy expression; with file and line
     """
-    given = dict(environment or {})
+    variables = dict(environment or {})
     settings = {**(detected or {}), "SUBSYSTEM": subsystem, "LOCALNAME": local_name or subsystem}
-    values = Values(given, subsystem, local_name, seed)
+    values = SettingValues(variables, subsystem, local_name, seed)
     warnings: list[str] = []
     reader = ConfigReader(values, files or NoConfigFiles(), warnings.append)
     for name, value in settings.items():
-        values.put(name, value, DETECTED)
-    physical = settings.get("DETECTED_PHYSICAL_CPUS", "")
-    grants = {} if "DETECTED_CPUS_LIMIT" in settings else given
-    _limit_cores(values, physical, grants)
+        values.set_value(name, value, DETECTED)
+    physical_cores = settings.get("DETECTED_PHYSICAL_CPUS", "")
+    limits = {} if "DETECTED_CPUS_LIMIT" in settings else variables
+    _limit_cores(values, physical_cores, limits)
     sources = [("<text>", text_or_sources)] if isinstance(text_or_sources, str) else text_or_sources
     for name, text in sources:
-        reader.file(name, text)
+        reader.read_file(name, text)
     _read_local(reader, files or NoConfigFiles())
-    _read_environment(values, given)
+    _read_environment(values, variables)
     for name, value in settings.items():
         if name.upper() in PREDEFINED:
-            values.put(name, value, DETECTED)
+            values.set_value(name, value, DETECTED)
     if Configuration(values, ()).boolean("COUNT_HYPERTHREAD_CPUS", True):
-        _limit_cores(values, settings.get("DETECTED_CPUS", ""), grants)
-    elif physical:
-        values.put("DETECTED_CPUS", physical, DETECTED)
+        _limit_cores(values, settings.get("DETECTED_CPUS", ""), limits)
+    elif physical_cores:
+        values.set_value("DETECTED_CPUS", physical_cores, DETECTED)
     _read_automatic(reader)
     _check(values)
-    warnings += [*misspelled(values), *policy_errors(values), *filter(None, [warning(values)])]
+    warnings += [
+        *misspelling_warnings(values),
+        *policy_error_warnings(values),
+        *filter(None, [unsupported_warning(values)]),
+    ]
     return Configuration(values, warnings, read_file=(files or NoConfigFiles()).read)
 
 
-_LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
-"""Environment variables that limit the cores this process may use."""
+_CORE_LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
+"""Environment variables that limit the cores of this process."""
 
 
-def _limit_cores(values: Values, cores: str, environment: Mapping[str, str]) -> None:
-    """Set DETECTED_CPUS_LIMIT, from which NUM_CPUS comes, where the environment grants fewer cores than there are."""
-    given = [match for name in _LIMITS if (match := re.match(r"\s*([0-9]{1,9})", environment.get(name, "")))]
-    least = min((int(match[1]) for match in given if int(match[1])), default=0)
-    if least and cores.isdigit() and least < int(cores):
-        values.put("DETECTED_CPUS_LIMIT", str(least), DETECTED)
+def _limit_cores(values: SettingValues, cores: str, environment: Mapping[str, str]) -> None:
+    """Set DETECTED_CPUS_LIMIT, the default of NUM_CPUS, if the environment grants fewer cores than the machine has."""
+    variables = [match for name in _CORE_LIMITS if (match := re.match(r"\s*([0-9]{1,9})", environment.get(name, "")))]
+    lowest = min((int(match[1]) for match in variables if int(match[1])), default=0)
+    if lowest and cores.isdigit() and lowest < int(cores):
+        values.set_value("DETECTED_CPUS_LIMIT", str(lowest), DETECTED)
 
 
-def _read_environment(values: Values, environment: Mapping[str, str]) -> None:
+def _read_environment(values: SettingValues, environment: Mapping[str, str]) -> None:
     for name, value in environment.items():
         if name[:8].lower() == "_condor_" and len(name) > 8:
             try:
-                values.put(name[8:].rstrip(), value.lstrip(), ENVIRONMENT)
-            except MacroError as problem:
-                raise ConfigError(f"{name}: {problem.message}", ENVIRONMENT.file) from None
+                values.set_value(name[8:].rstrip(), value.lstrip(), ENVIRONMENT)
+            except MacroError as error:
+                raise ConfigError(f"{name}: {error.message}", ENVIRONMENT.file) from None
 
 
-def _value(values: Values, name: str) -> str:
-    """Return a setting that is needed while others are read."""
+def _current_value(values: SettingValues, name: str) -> str:
+    """Return the current value of a setting, while the configuration is being read."""
     try:
         return values.value(name) or ""
-    except MacroError as problem:
-        raise _placed(values, name.lower(), problem) from None
+    except MacroError as error:
+        raise _error_at(values, name.lower(), error) from None
 
 
-def _placed(values: Values, key: str, problem: MacroError) -> ConfigError:
+def _error_at(values: SettingValues, key: str, error: MacroError) -> ConfigError:
     source = values.source(key)
-    return ConfigError(f"{values.spelled(key)}: {problem.message}", source.file, source.line)
+    return ConfigError(f"{values.original_name(key)}: {error.message}", source.file, source.line)
 
 
 def _read_local(reader: ConfigReader, files: ConfigFiles) -> None:
-    """Read the files that the configuration itself names; the lists may change meanwhile."""
-    required = _value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
-    excluded = _value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
-    before = ""
+    """Read the local files that the configuration names; they may change the lists of files."""
+    required = _current_value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
+    exclude_pattern = _current_value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
+    previous_directories = ""
     for directories in (True, False, True):
-        listed = _value(reader.values, "LOCAL_CONFIG_DIR" if directories else "LOCAL_CONFIG_FILE")
-        if directories and listed != before:
-            before = listed
-            for folder in re.split(r"[,\s]+", listed.strip()):
+        file_list = _current_value(reader.values, "LOCAL_CONFIG_DIR" if directories else "LOCAL_CONFIG_FILE")
+        if directories and file_list != previous_directories:
+            previous_directories = file_list
+            for folder in re.split(r"[,\s]+", file_list.strip()):
                 paths = files.listing(folder) if folder else []
-                included_paths = [path for path in paths if not (excluded and _matches(excluded, path))]
+                included_paths = [path for path in paths if not (exclude_pattern and _matches(exclude_pattern, path))]
                 _read_all(reader, files, included_paths, required)
         elif not directories:
-            _read_listed(reader, files, listed, required)
+            _read_listed(reader, files, file_list, required)
 
 
 def _matches(pattern: str, path: str) -> bool:
     try:
         return re.search(pattern, path.rsplit("/", 1)[-1]) is not None
-    except re.error as problem:
-        raise ConfigError(f"LOCAL_CONFIG_DIR_EXCLUDE_REGEXP: {pattern} is no pattern: {problem}") from None
+    except re.error as error:
+        raise ConfigError(f"LOCAL_CONFIG_DIR_EXCLUDE_REGEXP: {pattern} is not a pattern: {error}") from None
 
 
-def _read_listed(reader: ConfigReader, files: ConfigFiles, listed: str, required: bool) -> None:
-    done: list[str] = []
-    while waiting := [path for path in _list(listed) if path not in done]:
-        done.append(waiting[0])
-        _read_all(reader, files, waiting[:1], required)
-        listed = _value(reader.values, "LOCAL_CONFIG_FILE")
+def _read_listed(reader: ConfigReader, files: ConfigFiles, file_list: str, required: bool) -> None:
+    paths_read: list[str] = []
+    while paths_left := [path for path in _split_list(file_list) if path not in paths_read]:
+        paths_read.append(paths_left[0])
+        _read_all(reader, files, paths_left[:1], required)
+        file_list = _current_value(reader.values, "LOCAL_CONFIG_FILE")
 
 
-def _list(listed: str) -> list[str]:
-    return [listed] if "|" in listed else [path for path in re.split(r"[,\s]+", listed.strip()) if path]
+def _split_list(file_list: str) -> list[str]:
+    return [file_list] if "|" in file_list else [path for path in re.split(r"[,\s]+", file_list.strip()) if path]
 
 
 def _read_all(reader: ConfigReader, files: ConfigFiles, paths: Sequence[str], required: bool) -> None:
     for path in paths:
         try:
             text = files.run(path.rstrip("| ")) if path.endswith("|") else files.read(path)
-        except OSError as problem:
+        except OSError as error:
             if not required:
                 continue
-            problem_text = f"{problem.strerror or problem}; REQUIRE_LOCAL_CONFIG_FILE = false does without it"
-            raise ConfigError(f"LOCAL_CONFIG_FILE: {path}: {problem_text}") from None
-        reader.file(path, text, 1)
+            reason = f"{error.strerror or error}; REQUIRE_LOCAL_CONFIG_FILE = false makes it optional"
+            raise ConfigError(f"LOCAL_CONFIG_FILE: {path}: {reason}") from None
+        reader.read_file(path, text, 1)
 
 
-def _automatic(values: Values) -> Iterator[tuple[str, str, str]]:
+def _automatic_templates(values: SettingValues) -> Iterator[tuple[str, str, str]]:
     for key in (*values.definitions, *values.defaults):
         match = re.fullmatch(r"auto_use_([a-z]+)_(.+)", key)
         if match is not None:
@@ -177,29 +181,29 @@ def _automatic(values: Values) -> Iterator[tuple[str, str, str]]:
 
 def _read_automatic(reader: ConfigReader) -> None:
     values = reader.values
-    for key, category, name in list(_automatic(values)):
+    for key, category, name in list(_automatic_templates(values)):
         conditions = ConfigConditions(values, defaults()["condor_version"].value)
-        trigger = _value(values, key)
+        trigger = _current_value(values, key)
         try:
-            if trigger and conditions.take(f"if {trigger}", 0) and conditions.live:
+            if trigger and conditions.process(f"if {trigger}", 0) and conditions.selected:
                 template = templates().get((category, name))
                 if template is None:
-                    raise MacroError(f"there is no template {category.upper()}:{name}")
-                reader.template(template, "", SettingSource(values.spelled(key), 0, "template"), 1)
-        except MacroError as problem:
-            raise _placed(values, key, problem) from None
+                    raise MacroError(f"unknown template {category.upper()}:{name}")
+                reader.read_template(template, "", SettingSource(values.original_name(key), 0, "template"), 1)
+        except MacroError as error:
+            raise _error_at(values, key, error) from None
 
 
-def _check(values: Values) -> None:
-    """Refuse circular macros and invalid policy expressions."""
+def _check(values: SettingValues) -> None:
+    """Raise ConfigError for circular macros and invalid policy expressions."""
     configuration = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)
         try:
             values.value(key)
-        except CircleError as problem:
-            way_out = "give one of them a value that does not use the others"
-            message = f"{definition.name}: {problem.message}; {way_out}"
+        except CircularMacroError as error:
+            advice = "give one of them a value that does not use the others"
+            message = f"{definition.name}: {error.message}; {advice}"
             raise ConfigError(message, source.file, source.line) from None
         except MacroError:
             continue  # an error when this name is looked up

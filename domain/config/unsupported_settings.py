@@ -1,7 +1,7 @@
-"""Warn of settings of a person that HTCondor knows and Poolbook does not follow.
+"""Warn of HTCondor settings of the user that Poolbook does not implement.
 
-A file, a template that it uses, or the environment gives them a value other than the default, and no setting that
-Poolbook follows refers to them by ``$(NAME)`` or lists them as attributes of slots.
+A file, a template that it uses, or the environment gives them a value other than the default, and no implemented
+setting refers to them by ``$(NAME)`` or lists them as attributes of slots.
 """
 
 from __future__ import annotations
@@ -12,65 +12,74 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from ..coverage.attributes import ability, unadvertised
-from ..coverage.settings import DAEMON_LIST, LIMIT_SUFFIX, Names, follower, is_followed, macros, subject, unenforced
+from ..coverage.attributes import absent_attribute, is_missing_capability
+from ..coverage.settings import (
+    DAEMON_LIST,
+    LIMIT_SUFFIX,
+    NameTable,
+    describe_effect,
+    implemented_by,
+    is_possible,
+    macros,
+    restriction,
+)
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition
 from .config_errors import SettingSource
 from .param_info import PREDEFINED, is_expression, without_prefix
-from .setting_values import Values
-from .tables import defaults, without_default
+from .setting_values import SettingValues
+from .tables import defaults, names_without_default
 
 
 class UnsupportedSetting(Struct, frozen=True):
-    """A setting that is not followed."""
+    """A setting that Poolbook does not implement."""
 
-    name: str  #: as it was written
+    name: str  #: in its original spelling
     source: SettingSource
-    about: str  #: what HTCondor does by it; of one that is ``unenforced``, what it is part of
-    unenforced: bool  #: whether it keeps something out of a pool that is let in here
+    about: str  #: what the setting controls in HTCondor
+    unenforced: bool  #: HTCondor rejects or limits something by this setting that Poolbook allows
 
 
-def unsupported_settings(values: Values) -> list[UnsupportedSetting]:
-    """Return the settings that a person set and nothing follows, in the order in which they were written."""
+def unsupported_settings(values: SettingValues) -> list[UnsupportedSetting]:
+    """Return the settings of the user that have no effect, in the order of their definitions."""
     unsupported = []
-    used = _used(values)
-    for key, definition in _by_a_person(values):
+    referenced = _referenced_names(values)
+    for key, definition in _user_definitions(values):
         source = values.source(key)
-        if not definition.value.strip() or key in used or without_prefix(key).lower() in used:
+        if not definition.value.strip() or key in referenced or without_prefix(key).lower() in referenced:
             continue
-        about = _unenforced(key, values)
+        about = _describe_restriction(key, values)
         if about:
             unsupported.append(UnsupportedSetting(definition.name, source, about, True))
         elif (not is_supported(key) and is_known(key)) or _lists_other_daemons(key, values):
-            unsupported.append(UnsupportedSetting(definition.name, source, subject(without_prefix(key)), False))
+            unsupported.append(UnsupportedSetting(definition.name, source, describe_effect(without_prefix(key)), False))
     return unsupported
 
 
-def _lists_other_daemons(key: str, values: Values) -> bool:
-    """Return whether this is a DAEMON_LIST that asks for other daemons than a pool here has."""
-    return without_prefix(key).upper() == DAEMON_LIST and not is_followed(_expanded(values, key))
+def _lists_other_daemons(key: str, values: SettingValues) -> bool:
+    """Check whether this is a DAEMON_LIST with daemons that Poolbook does not have."""
+    return without_prefix(key).upper() == DAEMON_LIST and not is_possible(_expand(values, key))
 
 
-def warning(values: Values) -> str:
-    """Return one message that names all that a person set without effect; empty: there is nothing."""
+def unsupported_warning(values: SettingValues) -> str:
+    """Return a message about all settings of the user without effect; empty if there are none."""
     unsupported = unsupported_settings(values)
     idle = [setting for setting in unsupported if not setting.unenforced]
     unenforced = [setting for setting in unsupported if setting.unenforced]
     parts = []
     if idle:
-        what = "is a setting" if len(idle) == 1 else "are settings"
-        parts.append(f"{_names(idle)} {what} of HTCondor's that Poolbook does not follow yet (docs/coverage.md)")
+        verb = "has" if len(idle) == 1 else "have"
+        parts.append(f"{_list_names(idle)} {verb} no effect: Poolbook does not implement this yet (docs/coverage.md)")
     if unenforced:
-        parts.append(f"{not_enforced(unenforced)}, so that `poolbook serve` asks for -ignore-unenforced")
-    if promised := _promised(values):
-        parts.append(f"{', '.join(promised)}: slots would advertise what Poolbook cannot do yet")
-    parts += [f"{name} reads {', '.join(read)}, which no slot here has" for name, read in _read_in_vain(values)]
+        parts.append(f"{describe_unenforced(unenforced)}. `poolbook serve` needs -ignore-unenforced")
+    if capabilities := _advertised_capabilities(values):
+        parts.append(f"{', '.join(capabilities)}: slots would advertise what Poolbook cannot do yet")
+    parts += [f"{name} reads {', '.join(missing)}, which no slot has" for name, missing in _missing_reads(values)]
     return "; ".join(parts)
 
 
-def _by_a_person(values: Values) -> list[tuple[str, Definition]]:
-    """Return the definitions in files, in templates that these use, and in the environment."""
+def _user_definitions(values: SettingValues) -> list[tuple[str, Definition]]:
+    """Return the definitions in files, in templates that they use, and in the environment."""
     definitions = ((key, definition, values.source(key)) for key, definition in values.definitions.items())
     return [
         (key, definition)
@@ -79,69 +88,75 @@ def _by_a_person(values: Values) -> list[tuple[str, Definition]]:
     ]
 
 
-def _promised(values: Values) -> list[str]:
-    """Return the abilities that a person lists among the slot attributes, and that slots here lack."""
+def _advertised_capabilities(values: SettingValues) -> list[str]:
+    """Return the capabilities that the user lists as slot attributes, but Poolbook's slots do not have."""
     listed = {
         name.lower(): name
-        for key, definition in _by_a_person(values)
-        if without_prefix(key).lower() in _LISTS
+        for key, definition in _user_definitions(values)
+        if without_prefix(key).lower() in _ATTRIBUTE_LISTS
         for name in _WORD.findall(definition.value)
     }
     defined = {without_prefix(key).lower() for key in values.definitions}
-    return [name for key, name in listed.items() if ability(name) and key in defined]
+    return [name for key, name in listed.items() if is_missing_capability(name) and key in defined]
 
 
-def _read_in_vain(values: Values) -> Iterator[tuple[str, list[str]]]:
-    """Yield the policy expressions that read attributes which no slot here has, with their names."""
-    own = {without_prefix(key).lower() for key in values.definitions}
-    for key, definition in _by_a_person(values):
+def _missing_reads(values: SettingValues) -> Iterator[tuple[str, list[str]]]:
+    """Yield each policy expression that reads attributes that no slot has, with these attributes."""
+    defined = {without_prefix(key).lower() for key in values.definitions}
+    for key, definition in _user_definitions(values):
         if is_expression(key) and is_supported(key):
-            names = _WORD.findall(_TEXT.sub("", _expanded(values, key)))
-            read = [name for word in dict.fromkeys(names) if (name := unadvertised(word)) and word.lower() not in own]
-            if read:
-                yield definition.name, read
+            names = _WORD.findall(_STRING.sub("", _expand(values, key)))
+            missing = [
+                name
+                for word in dict.fromkeys(names)
+                if (name := absent_attribute(word)) and word.lower() not in defined
+            ]
+            if missing:
+                yield definition.name, missing
 
 
-def _expanded(values: Values, key: str) -> str:
+def _expand(values: SettingValues, key: str) -> str:
     try:
         return values.value(key) or ""
     except MacroError:
-        return values.lookup(key) or ""  # the one who asks for it gets the error
+        return values.lookup(key) or ""  # the error is raised where the setting is used
 
 
-def not_enforced(unenforced: list[UnsupportedSetting]) -> str:
-    """Describe settings all of which are ``unenforced``."""
-    *first, last = dict.fromkeys(setting.about for setting in unenforced)
+def describe_unenforced(settings: list[UnsupportedSetting]) -> str:
+    """Describe settings that are all ``unenforced``."""
+    *first, last = dict.fromkeys(setting.about for setting in settings)
     about = f"{', '.join(first)} and {last}" if first else last
-    return f"{_names(unenforced)}: Poolbook does not enforce {about} yet, and would let in what they keep out"
+    return f"{_list_names(settings)}: Poolbook does not enforce {about} yet, and would allow what HTCondor rejects"
 
 
-_OF_A_TEMPLATE = 2
-"""The most settings named of one template."""
+_MAX_TEMPLATE_NAMES = 2
+"""The most settings of one template in a message."""
 
 
-def _names(settings: list[UnsupportedSetting]) -> str:
-    """Return the names, each once; a used template replaces the names that it defines."""
+def _list_names(settings: list[UnsupportedSetting]) -> str:
+    """List the names for a message; a template stands for the names that it defines."""
     by_template: dict[str, list[str]] = {}
     for setting in settings:
         by_template.setdefault(setting.source.used, []).append(setting.name)
-    own = by_template.pop("", [])
-    return ", ".join([*own, *(f"use {template} ({_shortened(names)})" for template, names in by_template.items())])
+    names_outside = by_template.pop("", [])
+    return ", ".join(
+        [*names_outside, *(f"use {template} ({_shorten(names)})" for template, names in by_template.items())]
+    )
 
 
-def _shortened(names: list[str]) -> str:
-    more = len(names) - _OF_A_TEMPLATE
-    return ", ".join(names[:_OF_A_TEMPLATE]) + (f" and {more} more" if more > 0 else "")
+def _shorten(names: list[str]) -> str:
+    hidden = len(names) - _MAX_TEMPLATE_NAMES
+    return ", ".join(names[:_MAX_TEMPLATE_NAMES]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 @lru_cache(maxsize=4096)
 def is_supported(name: str) -> bool:
-    """Return whether a setting has HTCondor's effect here, whatever daemon or slot its prefix names."""
-    return is_limit(name) or any(follower(spelling) is not None for spelling in _spellings(name))
+    """Check whether Poolbook implements a setting, whatever daemon or slot its prefix names."""
+    return is_limit(name) or any(implemented_by(spelling) is not None for spelling in _spellings(name))
 
 
 def is_limit(name: str) -> bool:
-    """Return whether a setting is the concurrency limit of a resource that a site names."""
+    """Check whether a setting is the concurrency limit of a custom resource."""
     return name.lower().endswith(LIMIT_SUFFIX) and not is_known(name)
 
 
@@ -151,51 +166,51 @@ def is_known(name: str) -> bool:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name as it stands, without its daemon, and without its slot."""
+    """Yield a name, the name without its daemon, and the name without its slot."""
     yield name
     yield name.rpartition(".")[2]
     yield without_prefix(name)
 
 
-def _unenforced(key: str, values: Values) -> str:
-    bare = key.rpartition(".")[2]
-    about = unenforced(key) or unenforced(bare)  # a group's name may have a dot, and so has a daemon's own setting
-    default = values.defaults.get(bare)
-    same = default is not None and default.value == values.definitions[key].value
-    return "" if about is None or same else about
+def _describe_restriction(key: str, values: SettingValues) -> str:
+    base_name = key.rpartition(".")[2]
+    about = restriction(key) or restriction(base_name)  # a dot may be part of a group name
+    default = values.defaults.get(base_name)
+    is_default = default is not None and default.value == values.definitions[key].value
+    return "" if about is None or is_default else about
 
 
 @lru_cache(maxsize=1)
 def _plain_names() -> frozenset[str]:
     names = {key.rpartition(".")[2] for key in defaults()} | {name.lower() for name in (*PREDEFINED, *macros())}
-    return frozenset(names | {name.lower() for name in without_default()})
+    return frozenset(names | {name.lower() for name in names_without_default()})
 
 
 @lru_cache(maxsize=1)
-def _patterns() -> Names[str]:
-    return Names({name: name for name in without_default() if "<" in name})
+def _patterns() -> NameTable[str]:
+    return NameTable({name: name for name in names_without_default() if "<" in name})
 
 
 _REFERENCE = re.compile(r"\$\w*\(\s*([\w.]+)")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
-def _used(values: Values) -> set[str]:
-    """Return the names, in lower case, to which followed settings refer, directly or through others."""
-    used: set[str] = set()
-    waiting = [key for key in values.definitions if is_supported(key)]
-    while waiting:
-        key = waiting.pop()
+def _referenced_names(values: SettingValues) -> set[str]:
+    """Return the lower-case names to which implemented settings refer, directly or through others."""
+    referenced: set[str] = set()
+    pending = [key for key in values.definitions if is_supported(key)]
+    while pending:
+        key = pending.pop()
         text = values.lookup(key) or ""
-        named = _REFERENCE.findall(text)
-        if without_prefix(key).lower() in _LISTS:
-            named += _WORD.findall(text)
-        fresh = {name.lower() for name in named} - used
-        used |= fresh
-        waiting += fresh
-    return used
+        mentioned = _REFERENCE.findall(text)
+        if without_prefix(key).lower() in _ATTRIBUTE_LISTS:
+            mentioned += _WORD.findall(text)
+        new_names = {name.lower() for name in mentioned} - referenced
+        referenced |= new_names
+        pending += new_names
+    return referenced
 
 
-_LISTS = frozenset({"startd_attrs", "startd_latch_exprs", "startd_slot_attrs"})
-"""Settings that list attributes, each of which is a setting of that name."""
+_ATTRIBUTE_LISTS = frozenset({"startd_attrs", "startd_latch_exprs", "startd_slot_attrs"})
+"""Settings that list attributes, each of which is also the name of a setting."""

@@ -1,5 +1,5 @@
-"""Tell which of HTCondor's settings, submit commands and slot attributes Poolbook follows.
+"""List which of HTCondor's settings, submit commands and attributes Poolbook implements.
 
-The tables are data files, each beside the module that reads it. ``config`` and ``submit`` warn by them,
-docs/coverage.md is generated from them, and ``tests/coverage/`` checks them against the code that reads these names.
+The tables are data files. ``config`` and ``submit`` use them for warnings, docs/coverage.md is generated from them, and
+``tests/coverage/`` compares them with the code that reads these names.
 """

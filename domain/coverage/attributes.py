@@ -1,6 +1,6 @@
-"""Tell which attributes of jobs and slots nothing here writes or acts on, by two data files.
+"""List the attributes of jobs and slots that Poolbook does not write or use, from two data files.
 
-A submit command is reported where it gives such an attribute a value that asks for something.
+A submit command is reported if it gives such an attribute a value other than the neutral ones.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from pkgutil import get_data
 from typing import Literal
 
 from ..package_data import DataSection, names_of, sections
-from .settings import Names
+from .settings import NameTable
 
 
 @cache
-def _of_jobs() -> list[DataSection]:
+def _job_sections() -> list[DataSection]:
     return sections(get_data(__package__, "job_attributes.txt"))
 
 
 @cache
-def _of_slots() -> list[DataSection]:
+def _slot_sections() -> list[DataSection]:
     return sections(get_data(__package__, "machine_attributes.txt"))
 
 
@@ -29,49 +29,49 @@ def _of_slots() -> list[DataSection]:
 
 @cache
 def attributes(kind: Literal["not acted on", "no effect"]) -> Mapping[str, frozenset[str]]:
-    """Return the attributes of a kind, each with its texts that ask for nothing; an empty text: not in the ad."""
+    """Return the attributes of a kind, each with its neutral texts; an empty text means not in the ad."""
     table = {}
-    for line in (line for section in _of_jobs() if section.kind == kind for line in section.lines):
+    for line in (line for section in _job_sections() if section.kind == kind for line in section.lines):
         name, _, usual = line.partition(" = ")
         table[name] = frozenset({"", "undefined", *usual.split(), *(["0"] if usual == "false" else [])})
     return table
 
 
 @cache
-def unwritten() -> tuple[str, ...]:
-    """Return the attributes of jobs that HTCondor's access point writes and no ad here has."""
-    return tuple(names_of(_of_jobs(), "in no ad"))
+def unwritten_attributes() -> tuple[str, ...]:
+    """Return the job attributes that HTCondor's access point writes and Poolbook does not."""
+    return tuple(names_of(_job_sections(), "in no ad"))
 
 
 @cache
 def commands(of: Literal["the parser", "condor_submit", "what is not here"]) -> tuple[str, ...]:
-    """Return commands that make no attribute here, some with parts in angle brackets."""
-    return tuple(names_of(_of_jobs(), f"commands of {of}"))
+    """Return commands that set no attribute in Poolbook, some with placeholders in angle brackets."""
+    return tuple(names_of(_job_sections(), f"commands of {of}"))
 
 
 # -- slots -----------------------------------------------------------------------------------------------------------
 
 
-def listed(kind: Literal["abilities", "facts"]) -> list[str]:
-    """Return attributes that advertise an ability of the slot (``abilities``), or all others (``facts``)."""
-    return names_of(_of_slots(), kind)
+def slot_attributes(kind: Literal["abilities", "facts"]) -> list[str]:
+    """Return the missing attributes for capabilities of a slot (``abilities``), or all others (``facts``)."""
+    return names_of(_slot_sections(), kind)
 
 
 @cache
-def _abilities() -> frozenset[str]:
-    return frozenset(name.lower() for name in listed("abilities"))
+def _capabilities() -> frozenset[str]:
+    return frozenset(name.lower() for name in slot_attributes("abilities"))
 
 
 @cache
-def _unadvertised() -> Names[str]:
-    return Names({name: name for name in (*listed("abilities"), *listed("facts"))})
+def _absent_attributes() -> NameTable[str]:
+    return NameTable({name: name for name in (*slot_attributes("abilities"), *slot_attributes("facts"))})
 
 
-def unadvertised(name: str) -> str | None:
-    """Return the attribute of this name that no slot here has, in HTCondor's spelling; None for all others."""
-    return _unadvertised().get(name)
+def absent_attribute(name: str) -> str | None:
+    """Return HTCondor's spelling of an attribute that no slot has; None for any other attribute."""
+    return _absent_attributes().get(name)
 
 
-def ability(name: str) -> bool:
-    """Tell whether an attribute advertises an ability that no slot here has."""
-    return name.lower() in _abilities()
+def is_missing_capability(name: str) -> bool:
+    """Check whether an attribute advertises a capability that no slot has."""
+    return name.lower() in _capabilities()

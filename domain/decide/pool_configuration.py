@@ -27,7 +27,7 @@ from ..state.pool_settings import (
     invalid_value,
 )
 from ..state.state import State
-from ..submit.submit_context import NAMES as TEMPLATE_NAMES
+from ..submit.submit_context import TEMPLATE_NAMES
 
 # A setting has its value from the configuration, or else from the beginning of the log, or else its default. The log
 # always has the effective values, so that a cycle can be repeated.
@@ -130,7 +130,7 @@ def _expand(configuration: Configuration, text: str) -> str:
     """Expand the macros that the configuration defines, and keep the others."""
     parts, end = [], 0
     for macro in macros_in(text, frozenset()):
-        if configuration.defined(macro.body):
+        if configuration.is_defined(macro.body):
             parts += [text[end : macro.start], configuration.get(macro.body)]
             end = macro.end
     return "".join([*parts, text[end:]])

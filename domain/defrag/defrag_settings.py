@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
 
-from ..coverage.settings import DAEMON_LIST, daemons
+from ..coverage.settings import DAEMON_LIST, parse_daemon_list
 from ..coverage.settings import DEFRAG as DAEMON
 from ..events import Ad
 from ..settings_classes import setting, values
@@ -62,7 +62,7 @@ def followed(configuration: Configuration) -> Ad:
 
     :raises ConfigError: an invalid value, with its place
     """
-    if DAEMON not in daemons(configuration.get(DAEMON_LIST)):
+    if DAEMON not in parse_daemon_list(configuration.get(DAEMON_LIST)):
         return {}
     settings = {"DEFRAG_NAME": _daemon_name(configuration)}
     for name, known in DEFRAG.items():

@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
-from ..classad.evidence import MAKES_NAMES, truth, unparsed, values_read
+from ..classad.evidence import DYNAMIC_REFERENCES, truth_of, value_text, values_read
 from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.slot_ads import SlotAds
@@ -50,9 +50,11 @@ class Asked(Struct, frozen=True):
         return parse_cached(self.text)
 
     def true_of(self, slots: Iterable[CandidateSlot], context: Context) -> list[CandidateSlot]:
-        """Return the slots for which it is true."""
+        """Return the slots for which the condition is true."""
         condition = self.expression
-        return [] if condition is None else [slot for slot in slots if truth(condition, slot.ad, None, context) is True]
+        if condition is None:
+            return []
+        return [slot for slot in slots if truth_of(condition, slot.ad, None, context) is True]
 
     def evidence(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
         """Return the fields of an ``EvaluationRecorded`` for this condition and a slot."""
@@ -112,7 +114,7 @@ def rank_of(slot: CandidateSlot, rank: Expression | None, context: Context) -> f
 
 def rank_evidence(slot: CandidateSlot, rank: Expression, context: Context) -> tuple[str, str, str, Ad]:
     """Return the fields of an ``EvaluationRecorded`` for a slot's rank: the slot is the target of the expression."""
-    value = unparsed(_rank_value(slot, rank, context))
+    value = value_text(_rank_value(slot, rank, context))
     return "DEFRAG_RANK", unparse(rank), value, values_read(rank, ClassAd(), slot.ad, context)
 
 
@@ -141,7 +143,7 @@ def published(state: Manager, slots: SlotAds, expressions: Questions, everything
     earliest, then by their births. (HTCondor draws lots there.)
     """
     names = _names(expressions.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
-    whole = bool(names & MAKES_NAMES)
+    whole = bool(names & DYNAMIC_REFERENCES)
     candidates = []
     for slot in state.slots.values():
         if slot.kind == "partitionable" or everything:
@@ -163,7 +165,7 @@ def _partial(slots: SlotAds, slot: Slot, names: set[str]) -> ClassAd:
         ad[key] = value
         if not isinstance(value, Literal):
             more = _names([value])
-            if more & MAKES_NAMES:
+            if more & DYNAMIC_REFERENCES:
                 return slots.ad(slot)
             pending += more - seen
             seen |= more

@@ -1,1 +1,1 @@
-"""Read the language common to submit descriptions and configurations: lines, macros, functions, conditions."""
+"""Parse the common syntax of submit descriptions and configurations: lines, macros, functions, conditions."""

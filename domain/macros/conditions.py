@@ -1,7 +1,7 @@
-"""Evaluate ``if``, ``elif``, ``else`` and ``endif``, which select the lines that count.
+"""Evaluate ``if``, ``elif``, ``else`` and ``endif``, which select lines.
 
 Source: the manual's page "Submitting a Job", section "Using Conditionals in the Submit Description File". A condition
-is a boolean, a number, ``defined NAME``, ``version >= x.y.z``, or one of them after ``!``; nothing compound.
+is a boolean, a number, ``defined NAME`` or ``version >= x.y.z``, each also after ``!``; conditions cannot be combined.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _VERSION = re.compile(
     r"version\s*(==|!=|>=|<=|=|>|<)\s*[vV]?([0-9]{1,6})\.([0-9]{1,6})(?:\.([0-9]{1,6}))?", re.IGNORECASE
 )
-_OWN_VERSION = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})")
-_WORDS = {"true": True, "yes": True, "t": True, "false": False, "no": False, "f": False}
+_VERSION_NUMBERS = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})")
+_BOOLEANS = {"true": True, "yes": True, "t": True, "false": False, "no": False, "f": False}
 _COMPARE = {
     "=": operator.eq,
     "==": operator.eq,
@@ -32,90 +32,90 @@ MAX_NESTING = 62
 
 
 class _Block:
-    """One ``if``: whether its present branch counts, whether one did already, whether ``else`` was seen, its line."""
+    """An open ``if``: whether the current branch is selected, whether any was, whether it is ``else``; its line."""
 
-    def __init__(self, live: bool, line: int) -> None:
-        self.live = live
-        self.done = live
-        self.otherwise = False
+    def __init__(self, selected: bool, line: int) -> None:
+        self.selected = selected
+        self.any_selected = selected
+        self.is_else = False
         self.line = line
 
 
 class Conditions:
-    """The ``if`` blocks around the present line; ``version`` is the text of CondorVersion."""
+    """The ``if`` blocks around the current line; ``version`` is the text of CondorVersion."""
 
     def __init__(self, macros: Macros, version: str) -> None:
         self._macros = macros
-        self._version = _OWN_VERSION.search(version)
+        self._version = _VERSION_NUMBERS.search(version)
         self._blocks: list[_Block] = []
 
     @property
-    def live(self) -> bool:
-        return all(block.live for block in self._blocks)
+    def selected(self) -> bool:
+        return all(block.selected for block in self._blocks)
 
     @property
-    def inside(self) -> bool:
+    def inside_if(self) -> bool:
         return bool(self._blocks)
 
-    def take(self, text: str, line: int) -> bool:
-        """Process a line with one of the four keywords, else return False; raise MacroError for an error in it."""
+    def process(self, text: str, line: int) -> bool:
+        """Process a line that begins with a keyword, else return False; raise MacroError for an error in it."""
         match = _KEYWORD.fullmatch(text)
         if match is None:
             return False
-        word, condition = match[1].lower(), (match[2] or "").strip()
-        if word == "if":
+        keyword, condition = match[1].lower(), (match[2] or "").strip()
+        if keyword == "if":
             if len(self._blocks) == MAX_NESTING:
-                raise MacroError(f"if blocks nest more than {MAX_NESTING} deep", line)
-            self._blocks.append(_Block(self.live and self._holds(condition, line), line))
+                raise MacroError(f"if blocks nest more than {MAX_NESTING} levels deep", line)
+            self._blocks.append(_Block(self.selected and self._evaluate(condition, line), line))
         elif not self._blocks:
-            raise MacroError(f"{word} without an if before it", line)
-        elif word == "endif":
+            raise MacroError(f"{keyword} without an if before it", line)
+        elif keyword == "endif":
             self._blocks.pop()
         else:
-            self._branch(word, condition, line)
+            self._branch(keyword, condition, line)
         return True
 
-    def _branch(self, word: str, condition: str, line: int) -> None:
+    def _branch(self, keyword: str, condition: str, line: int) -> None:
         block = self._blocks[-1]
-        if block.otherwise:
-            raise MacroError(f"{word} after else; else is the last branch of an if", line)
-        around = all(outer.live for outer in self._blocks[:-1])
-        block.otherwise = word == "else"
-        block.live = around and not block.done and (block.otherwise or self._holds(condition, line))
-        block.done |= block.live
+        if block.is_else:
+            raise MacroError(f"{keyword} after else; else is the last branch of an if", line)
+        reachable = all(outer.selected for outer in self._blocks[:-1])
+        block.is_else = keyword == "else"
+        block.selected = reachable and not block.any_selected and (block.is_else or self._evaluate(condition, line))
+        block.any_selected |= block.selected
 
-    def end(self) -> None:
-        """Check at the end of the text that no ``if`` is open; raise MacroError where one is."""
+    def check_closed(self) -> None:
+        """Raise MacroError if an ``if`` is still open at the end of the text."""
         if self._blocks:
             raise MacroError("this if has no endif", self._blocks[-1].line)
 
-    def _holds(self, condition: str, line: int) -> bool:
+    def _evaluate(self, condition: str, line: int) -> bool:
         expanded = self._macros.expand(condition).strip()
         negated = expanded.startswith("!")
         text = expanded[1:].strip() if negated else expanded
         if not text and "$" in condition:
             return negated
-        value = self._simple(text)
+        value = self._evaluate_simple(text)
         if value is None:
             allowed = "true, false, a number, 'defined NAME' or 'version >= x.y.z', each also after '!'"
-            raise MacroError(f"'{condition}' is no condition; it must be {allowed}", line)
+            raise MacroError(f"'{condition}' is not a condition; use {allowed}", line)
         return value != negated
 
-    def _simple(self, text: str) -> bool | None:
+    def _evaluate_simple(self, text: str) -> bool | None:
         if _NUMBER.fullmatch(text):
             return float(text) != 0
-        if text.lower() in _WORDS:
-            return _WORDS[text.lower()]
+        if text.lower() in _BOOLEANS:
+            return _BOOLEANS[text.lower()]
         if re.match(r"defined(?!\S)", text, re.IGNORECASE):
-            return self._defined(text[len("defined") :].strip())
+            return self._is_defined(text[len("defined") :].strip())
         version = _VERSION.fullmatch(text)
         if version is not None and self._version is not None:
-            mine = [int(part) for part in self._version.groups()]
-            theirs = [int(part) if part else own for part, own in zip(version.groups()[1:], mine, strict=True)]
-            return bool(_COMPARE[version[1]](mine, theirs))
+            own = [int(part) for part in self._version.groups()]
+            compared = [int(part or default) for part, default in zip(version.groups()[1:], own, strict=True)]
+            return bool(_COMPARE[version[1]](own, compared))
         return None
 
-    def _defined(self, name: str) -> bool | None:
+    def _is_defined(self, name: str) -> bool | None:
         if not name:
             return False
         if _NUMBER.fullmatch(name) or name.lower() in ("true", "false"):

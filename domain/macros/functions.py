@@ -1,7 +1,7 @@
 """Evaluate function macros: ``$INT(...)`` and the like (the manual's page "Submitting a Job").
 
-An argument is the name of a macro if there is one of that name, else the text itself. Those that draw stand in
-`drawing`.
+An argument that is the name of a macro means its value; any other argument is a literal text. ``random_functions``
+returns the functions that draw random numbers.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from types import MappingProxyType
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, unparse
 from ..classad.syntax import parse_old_value
 from .macro_errors import MacroError
-from .macros import OPEN, Function, Macros, Open
+from .macros import OPEN_MARK, Function, Macros, TemplateImpossible
 
 _DIGITS = re.compile(r"\s*([+-]?)0*([0-9]+)\s*")
-_GREATEST = (1 << 63) - 1
+_MAX_INTEGER = (1 << 63) - 1
 _INTEGER_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?(?:l|ll)?[dixXou][^%]*")
 _REAL_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?[aAeEfFgG][^%]*")
 _STRING_FORMAT = re.compile(r"[^%]*%(-?)([0-9]{0,3})(?:\.([0-9]{1,3}))?s[^%]*")
@@ -28,17 +28,16 @@ def _arguments(body: str) -> list[str]:
     return [argument.strip() for argument in body.split(",")]
 
 
-def _resolved(macros: Macros, argument: str) -> str:
+def _resolve(macros: Macros, argument: str) -> str:
     value = macros.value(argument)
     text = macros.expand(argument) if value is None else value
-    if OPEN in text:
-        raise Open
+    if OPEN_MARK in text:
+        raise TemplateImpossible
     return text
 
 
-def evaluated(text: str, macros: Macros | None = None) -> object:
-    """Return the value of a text, in the ad of these macros if they have one; None where it is no expression or has no
-    value."""
+def evaluate_text(text: str, macros: Macros | None = None) -> object:
+    """Evaluate a text as an expression, in the ad of the macros if they have one; return None if that fails."""
     try:
         expression = parse_old_value(text, strict=True)
         return expression.evaluate(None if macros is None else macros.ad, context=Context())
@@ -46,91 +45,91 @@ def evaluated(text: str, macros: Macros | None = None) -> object:
         return None
 
 
-def whole_number(text: str, macros: Macros | None = None) -> int | None:
-    """Return the integer that a text evaluates to; reals are cut, booleans count as 0 and 1, and digits beyond 64 bits
-    as the greatest or least."""
+def evaluate_integer(text: str, macros: Macros | None = None) -> int | None:
+    """Return the integer that a text evaluates to; truncate reals, convert booleans to 0 and 1, and clamp digits to 64
+    bits."""
     if (digits := _DIGITS.fullmatch(text)) is not None:
-        size = min(int(digits[2][:20]), _GREATEST)
+        size = min(int(digits[2][:20]), _MAX_INTEGER)
         return -size if digits[1] == "-" else size
-    value = evaluated(text, macros)
+    value = evaluate_text(text, macros)
     return int(value) if isinstance(value, (bool, int, float)) and value == value and abs(value) < 1 << 63 else None
 
 
-def _wrong(function: str, body: str, why: str) -> MacroError:
-    return MacroError(f"${function}({body if len(body) <= 60 else body[:57] + '...'}): {why}")
+def _error(function: str, body: str, reason: str) -> MacroError:
+    return MacroError(f"${function}({body if len(body) <= 60 else body[:57] + '...'}): {reason}")
 
 
 def _int(macros: Macros, function: str, body: str) -> str:
-    argument, comma, form = body.partition(",")
-    number = whole_number(_resolved(macros, argument), macros)
+    argument, comma, pattern = body.partition(",")
+    number = evaluate_integer(_resolve(macros, argument), macros)
     if number is None:
-        raise _wrong(function, body, "the first argument must be an integer, or an expression that gives one")
-    if comma and not _INTEGER_FORMAT.fullmatch(form):
-        raise _wrong(function, body, "the format must be one for integers, such as %03d")
-    return re.sub("l+(?=[dixXou])", "", form) % number if form else str(number)
+        raise _error(function, body, "the first argument must be an integer or an integer expression")
+    if comma and not _INTEGER_FORMAT.fullmatch(pattern):
+        raise _error(function, body, "the format must be one for integers, such as %03d")
+    return re.sub("l+(?=[dixXou])", "", pattern) % number if pattern else str(number)
 
 
 def _real(macros: Macros, function: str, body: str) -> str:
-    argument, comma, form = body.partition(",")
-    value = evaluated(_resolved(macros, argument), macros)
+    argument, comma, pattern = body.partition(",")
+    value = evaluate_text(_resolve(macros, argument), macros)
     if not isinstance(value, (bool, int, float)):
-        raise _wrong(function, body, "the first argument must be a number, or an expression that gives one")
-    if comma and not _REAL_FORMAT.fullmatch(form):
-        raise _wrong(function, body, "the format must be one for reals, such as %.2f")
-    if not form:
+        raise _error(function, body, "the first argument must be a number or a numeric expression")
+    if comma and not _REAL_FORMAT.fullmatch(pattern):
+        raise _error(function, body, "the format must be one for reals, such as %.2f")
+    if not pattern:
         return f"{float(value):.16G}"
-    text = (form.replace("a", "g").replace("A", "G") if form[-1] in "aA" else form) % float(value)
+    text = (pattern.replace("a", "g").replace("A", "G") if pattern[-1] in "aA" else pattern) % float(value)
     return text if "." in text else text + ".0"
 
 
 def _string(macros: Macros, function: str, body: str) -> str:
-    argument, comma, form = body.partition(",")
-    text = _resolved(macros, argument)
-    value = evaluated(text, macros)
-    if comma and not _STRING_FORMAT.fullmatch(form):
-        raise _wrong(function, body, "the format must be one for strings, such as %-10s")
+    argument, comma, pattern = body.partition(",")
+    text = _resolve(macros, argument)
+    value = evaluate_text(text, macros)
+    if comma and not _STRING_FORMAT.fullmatch(pattern):
+        raise _error(function, body, "the format must be one for strings, such as %-10s")
     text = value if isinstance(value, str) else text
-    return form % text if form else text
+    return pattern % text if pattern else text
 
 
 def _eval(macros: Macros, function: str, body: str) -> str:
-    known = macros.lookup(body)
-    text = _resolved(macros, body)
-    value = evaluated(text, macros)
-    if value is None:  # as in HTCondor, only a text that contained macros is its own value
-        return text if "$" in (body if known is None else known) else ""
+    macro_value = macros.lookup(body)
+    text = _resolve(macros, body)
+    value = evaluate_text(text, macros)
+    if value is None:  # as in HTCondor, an invalid expression is returned only if the text contains macros
+        return text if "$" in (body if macro_value is None else macro_value) else ""
     return value if isinstance(value, str) else unparse(value)
 
 
 def _choice(macros: Macros, function: str, body: str) -> str:
     index_text, *items = _arguments(body)
     if not items:
-        raise _wrong(function, body, "write $CHOICE(index, list) or $CHOICE(index, item, item, ...)")
-    index = whole_number(_resolved(macros, index_text), macros)
+        raise _error(function, body, "write $CHOICE(index, list) or $CHOICE(index, item, item, ...)")
+    index = evaluate_integer(_resolve(macros, index_text), macros)
     if index is None or index < 0:
-        raise _wrong(function, body, "the index must be an integer from 0")
+        raise _error(function, body, "the index must be an integer, 0 or more")
     if len(items) == 1:
         if macros.lookup(items[0]) is None:
-            raise _wrong(function, body, f"there is no list named {items[0]}")
-        items = _arguments(_resolved(macros, items[0]))
+            raise _error(function, body, f"there is no list named {items[0]}")
+        items = _arguments(_resolve(macros, items[0]))
     if index >= len(items):
-        raise _wrong(function, body, f"index {index} is beyond the list's {len(items)} items, which count from 0")
+        raise _error(function, body, f"index {index} is out of range; the list has {len(items)} items")
     return items[index]
 
 
 def _substr(macros: Macros, function: str, body: str) -> str:
     name, *numbers = body.split(",", 2)
-    values = [whole_number(_resolved(macros, number), macros) for number in numbers]
+    values = [evaluate_integer(_resolve(macros, number), macros) for number in numbers]
     if not values or None in values:
         rule = "start and length must be integers: $SUBSTR(name, start) or $SUBSTR(name, start, length)"
-        raise _wrong(function, body, rule)
-    if macros.lookup(name) is None:  # unlike the other functions, it takes no text for an argument
+        raise _error(function, body, rule)
+    if macros.lookup(name) is None:  # unlike other functions, it does not accept a literal text
         return ""
-    text = _resolved(macros, name)
+    text = _resolve(macros, name)
     start, length = values[0] or 0, values[1] if len(values) == 2 else len(text)
     assert length is not None
-    rest = text[max(start + len(text), 0) if start < 0 else start :]
-    return rest[: max(length + len(rest), 0) if length < 0 else length]
+    tail = text[max(start + len(text), 0) if start < 0 else start :]
+    return tail[: max(length + len(tail), 0) if length < 0 else length]
 
 
 _FILE_PARTS = MappingProxyType({"BASENAME": "nx", "DIRNAME": "p"})
@@ -140,46 +139,47 @@ def _file(macros: Macros, function: str, body: str) -> str:
     name, suffix = body, ""
     if function == "BASENAME" and "," in body:
         name, _, suffix = body.rpartition(",")
-    part = _part_of_path(_resolved(macros, name), function, macros)
+    part = _select_path_parts(_resolve(macros, name), function, macros)
     suffix = suffix.lstrip()
     return part[: -len(suffix)] if suffix and part.lower().endswith(suffix.lower()) else part
 
 
-def _part_of_path(path: str, function: str, macros: Macros) -> str:
+def _select_path_parts(path: str, function: str, macros: Macros) -> str:
     """Return the parts of a path that ``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)`` selects."""
     letters = _FILE_PARTS.get(function, function[1:].lower())
     quote = ("'" if "a" in letters else '"') if "q" in letters else ""
     if len(path) > 1 and path[0] == path[-1] and path[0] in "\"'":
         path = path[1:-1]
-    opening = path[:1]
-    if opening and opening in ('"', quote):
-        path = path[1:].removesuffix(opening)
+    first_character = path[:1]
+    if first_character and first_character in ('"', quote):
+        path = path[1:].removesuffix(first_character)
     if "f" in letters and not path.startswith("/"):
-        folder = macros.lookup("FACTORY.Iwd") or macros.environment.get("PWD", "")
-        path = f"{folder}/{path}"
+        directory = macros.lookup("FACTORY.Iwd") or macros.environment.get("PWD", "")
+        path = f"{directory}/{path}"
     if "w" in letters or "u" in letters:
         path = path.replace("\\", "/") if letters.rfind("u") > letters.rfind("w") else path.replace("/", "\\")
-    return f"{quote}{_parts(path, letters)}{quote}"
+    return f"{quote}{_path_parts(path, letters)}{quote}"
 
 
-def _parts(path: str, letters: str) -> str:
-    name_at = path.rfind("/") + 1
-    dot = path.rfind(".", name_at + 1)
+def _path_parts(path: str, letters: str) -> str:
+    name_start = path.rfind("/") + 1
+    dot = path.rfind(".", name_start + 1)
     stem_end = len(path) if dot < 0 else dot
-    depth, keep_all, name, extension, bare = (letters.count("d"), *(letter in letters for letter in "pnxb"))
-    if not name_at and (name or extension):
-        depth, keep_all = 0, False
-    if not (depth or keep_all or name or extension):
+    depth = letters.count("d")
+    whole_path, name, extension, trim = (letter in letters for letter in "pnxb")
+    if not name_start and (name or extension):
+        depth, whole_path = 0, False
+    if not (depth or whole_path or name or extension):
         return path
     if depth:
-        folders = [match.end() for match in re.finditer(r"[/\\]", path)] if name_at else [0]
-        begin = folders[-1 - depth] if len(folders) > depth else 0
-    elif keep_all or name:
-        begin = 0 if keep_all else name_at
+        folder_ends = [match.end() for match in re.finditer(r"[/\\]", path)] if name_start else [0]
+        start = folder_ends[-1 - depth] if len(folder_ends) > depth else 0
+    elif whole_path or name:
+        start = 0 if whole_path else name_start
     else:
-        begin = stem_end + (bare and dot >= 0)
-    end = len(path) if extension else stem_end if name else max(name_at - bare, 0)
-    return path[begin:end]
+        start = stem_end + (trim and dot >= 0)
+    end = len(path) if extension else stem_end if name else max(name_start - trim, 0)
+    return path[start:end]
 
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
@@ -199,62 +199,62 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 
 # Evaluate ``$RANDOM_INTEGER(...)`` and ``$RANDOM_CHOICE(...)``.
 #
-# Nothing here is random: a ``Draw`` says which of so many it is. Source: the manual's page "Introduction to
-# Configuration", which submit descriptions follow; HTCondor's ``config.cpp`` for ``RANDOM_CHOICE`` of one word, which
-# is the name of a list if there is a macro of that name.
+# These functions are deterministic: a ``Draw`` chooses the number. Source: the manual's page "Introduction to
+# Configuration", and HTCondor's ``config.cpp`` for ``RANDOM_CHOICE`` of one word, which is the name of a list if there
+# is a macro of that name.
 
 Draw = Callable[[str, int], int]
-"""Returns a number from 0 and less than the second argument, for the macro's text."""
+"""Takes the macro's text and a limit; returns a number of at least 0 and below the limit."""
 
 
-def drawing(draw: Draw) -> dict[str, Function]:
-    """Return the functions that draw, by their names."""
+def random_functions(draw: Draw) -> dict[str, Function]:
+    """Return the functions that draw random numbers, by name."""
     return {"RANDOM_CHOICE": partial(_random_choice, draw), "RANDOM_INTEGER": partial(_random_integer, draw)}
 
 
-def by_text(seed: int) -> Draw:
-    """Return what draws the same for the same text: a configuration is a value."""
-    return lambda text, among: _drawn(f"{seed}:{text}", among)
+def draw_by_text(seed: int) -> Draw:
+    """Return a function that draws the same number for the same text, so that a configuration is reproducible."""
+    return lambda text, limit: _hash_draw(f"{seed}:{text}", limit)
 
 
-def in_turn(seed: int) -> Draw:
-    """Return a function that draws again at each call, by the seed alone."""
-    turn = 0
+def draw_in_sequence(seed: int) -> Draw:
+    """Return a function that draws a new number at each call, determined by the seed."""
+    draw_count = 0
 
-    def draw(text: str, among: int) -> int:
-        nonlocal turn
-        turn += 1
-        return _drawn(f"{seed}:{turn}", among)
+    def draw(text: str, limit: int) -> int:
+        nonlocal draw_count
+        draw_count += 1
+        return _hash_draw(f"{seed}:{draw_count}", limit)
 
     return draw
 
 
-def _drawn(text: str, among: int) -> int:
-    return int.from_bytes(blake2b(text.encode(errors="surrogateescape"), digest_size=8).digest()) % among
+def _hash_draw(text: str, limit: int) -> int:
+    return int.from_bytes(blake2b(text.encode(errors="surrogateescape"), digest_size=8).digest()) % limit
 
 
 def _random_integer(draw: Draw, macros: Macros, function: str, body: str) -> str:
-    macros.draws()
-    numbers = [int(match[0]) if (match := re.match(r"[+-]?[0-9]{1,18}", part)) else None for part in _items(body, ",")]
-    least, most, step = [*numbers, 1][:3] if len(numbers) >= 2 else (None, None, None)
-    if least is None or most is None or step is None or step < 1 or least > most:
+    macros.record_draw()
+    numbers = [int(match[0]) if (match := re.match(r"[+-]?[0-9]{1,18}", part)) else None for part in _split(body, ",")]
+    lowest, highest, step = [*numbers, 1][:3] if len(numbers) >= 2 else (None, None, None)
+    if lowest is None or highest is None or step is None or step < 1 or lowest > highest:
         rule = "write $RANDOM_INTEGER(least, most) or $RANDOM_INTEGER(least, most, step) with whole numbers"
-        raise MacroError(f"${function}({body}): {rule}, least no greater than most, step above 0")
-    return str(least + draw(body, (most - least + step) // step) * step)
+        raise MacroError(f"${function}({body}): {rule}, where least <= most and step > 0")
+    return str(lowest + draw(body, (highest - lowest + step) // step) * step)
 
 
 def _random_choice(draw: Draw, macros: Macros, function: str, body: str) -> str:
-    macros.draws()
-    items = _items(body, ",")
+    macros.record_draw()
+    items = _split(body, ",")
     value = macros.value(items[0]) if len(items) == 1 else None
     if value is not None:
-        if OPEN in value:
-            raise Open
-        items = _items(value, r"[,\s]")
+        if OPEN_MARK in value:
+            raise TemplateImpossible
+        items = _split(value, r"[,\s]")
     if not items:
-        raise MacroError(f"${function}({body}): there is nothing to choose from; name a list, or write it here")
+        raise MacroError(f"${function}({body}): there is nothing to choose from; name a list or write its items")
     return items[draw(body, len(items))]
 
 
-def _items(text: str, separator: str) -> list[str]:
+def _split(text: str, separator: str) -> list[str]:
     return [item for item in (part.strip() for part in re.split(separator, text)) if item]

@@ -1,7 +1,7 @@
-"""Cut a text into logical lines: trimmed, without comments, continuations joined.
+"""Split a text into logical lines: trimmed, without comments, and with continued lines joined.
 
-Source: the manual's pages "Submit Description File Commands" and "Introduction to Configuration"; HTCondor's reader
-where these are silent: a comment never continues, and one amid a continued line is left out of it.
+Source: the manual's pages "Submit Description File Commands" and "Introduction to Configuration"; HTCondor's parser: a
+comment cannot be continued, and a comment inside a continued line is skipped.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _BLANKS = " \t\r\n\v\f"
 
 
 class Lines:
-    """The lines of one text; ``name`` is its file's, empty for the description itself.
+    """The lines of a text; ``name`` is the name of its file, empty for a submit description.
 
-    :raises MacroError: where a line holds a NUL, which no ad, path or command line can carry
+    :raises MacroError: if the text contains a NUL character, which ads, paths and command lines cannot contain
     """
 
     def __init__(self, text: str, name: str = "") -> None:
@@ -26,102 +26,103 @@ class Lines:
         self._lines = text.split("\n")
         if "\0" in text:
             number = text.count("\n", 0, text.index("\0")) + 1
-            raise MacroError(f"{name or 'the description'} holds a NUL character; it must be plain text", number)
+            raise MacroError(f"{name or 'the description'} contains a NUL character; it must be plain text", number)
 
-    def physical(self) -> str | None:
-        """Return the next line as it stands, blanks trimmed; None at the end."""
+    def next_physical(self) -> str | None:
+        """Return the next physical line, trimmed; None at the end."""
         if self.number == len(self._lines):
             return None
         self.number += 1
         return self._lines[self.number - 1].strip(_BLANKS)
 
-    def logical(self) -> tuple[int, str] | None:
-        """Return the next line that is neither blank nor a comment, with the number of its first physical line."""
-        while (line := self.physical()) is not None:
+    def next_logical(self) -> tuple[int, str] | None:
+        """Return the next logical line and the number of its first physical line; None at the end."""
+        while (line := self.next_physical()) is not None:
             if line and not line.startswith("#"):
-                return self.number, self._continued(line)
+                return self.number, self._join_continued(line)
         return None
 
-    def _continued(self, line: str) -> str:
+    def _join_continued(self, line: str) -> str:
         parts = [line]
         while parts[-1].endswith("\\"):
             parts[-1] = parts[-1][:-1]
-            following = self.physical()
-            if following is None:
+            next_line = self.next_physical()
+            if next_line is None:
                 break
-            if following.startswith("#"):
-                following = "\\" if following.endswith("\\") else ""
-            parts.append(following)
+            if next_line.startswith("#"):
+                next_line = "\\" if next_line.endswith("\\") else ""
+            parts.append(next_line)
         return "".join(parts)
 
 
 # Find the text of ``include : FILE``, ``include : PROGRAM |`` and ``include command into FILE : PROGRAM``.
 #
-# Source: the manual's page "Introduction to Configuration"; HTCondor's ``config.cpp`` for the order of the words, and
-# for what a configuration and a submit description have in common.
+# Source: the manual's page "Introduction to Configuration", and HTCondor's ``config.cpp`` for the order of the options.
 
 
 class IncludedFiles(Protocol):
-    """The view of the disk, and of what commands print, that an include needs."""
+    """The access to files and commands that an include needs."""
 
     def read(self, path: str) -> str:
-        """Return a file's text; raise OSError where it cannot be read."""
+        """Return the text of a file; raise OSError if it cannot be read."""
 
     def run(self, command: str) -> str:
-        """Return what a command prints; raise OSError where it cannot be run, or fails."""
+        """Return the output of a command; raise OSError if it cannot be run or fails."""
 
     def write(self, path: str, text: str) -> None:
-        """Keep a text, for ``include command into PATH``; raise OSError where it cannot be written."""
+        """Write a command's output, for ``include command into PATH``; raise OSError if that fails."""
 
 
-def included(files: IncludedFiles, between: str, name: str, expand: Callable[[str], str]) -> tuple[str, str] | None:
-    """Return the name and the text of what is included; None where it is missing, and may be (``ifexist``).
+def read_included(
+    files: IncludedFiles, options: str, name: str, expand: Callable[[str], str]
+) -> tuple[str, str] | None:
+    """Return the name and text of an included file or command; None if it is missing and optional (``ifexist``).
 
-    :param between: the words between ``include`` and the colon
-    :param expand: replaces the macros in the name of the file that keeps a command's output
-    :raises MacroError: where it cannot be read or run, or the words are no options of include
+    :param options: the options between ``include`` and the colon
+    :param expand: expands the macros in the name of the file for a command's output
+    :raises MacroError: if it cannot be read or run, or an option is invalid
     """
-    optional, command, into = _options(between)
-    if command and "|" not in name:
+    is_optional, is_command, output_file = _parse_options(options)
+    if is_command and "|" not in name:
         name += " |"
     if "|" in name and not name.endswith("|"):
-        raise MacroError(f"include : {name}: a command has its | at the end, and no other")
+        raise MacroError(f"include : {name}: a command has a single |, at its end")
     try:
-        if into:
-            return _kept(files, expand(into), name)
+        if output_file:
+            return _read_or_run(files, expand(output_file), name)
         return name, files.run(name.rstrip("| ")) if name.endswith("|") else files.read(name)
-    except (OSError, ValueError) as problem:
-        if optional:
+    except (OSError, ValueError) as error:
+        if is_optional:
             return None
-        problem_text = getattr(problem, "strerror", None) or str(problem)
-        raise MacroError(f"include : {name}: {problem_text}; 'include ifexist' does without it") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise MacroError(f"include : {name}: {reason}; 'include ifexist' ignores this") from None
 
 
-def _kept(files: IncludedFiles, into: str, name: str) -> tuple[str, str]:
-    """Return the name and text of an earlier run's output; without one, run the command and keep its output."""
-    if not into or into.endswith("|"):
-        raise MacroError(f"include command into {into} : {name}: 'into' wants the name of a file")
+def _read_or_run(files: IncludedFiles, output_file: str, name: str) -> tuple[str, str]:
+    """Return the name and text of the file with the command's output; if it does not exist, run the command first."""
+    if not output_file or output_file.endswith("|"):
+        raise MacroError(f"include command into {output_file} : {name}: 'into' needs the name of a file")
     try:
-        return into, files.read(into)
+        return output_file, files.read(output_file)
     except OSError:
         text = files.run(name.rstrip("| "))
-        files.write(into, text)
+        files.write(output_file, text)
         return name, text
 
 
-def _options(between: str) -> tuple[bool, bool, str]:
-    """Return the options behind ``include``: the file may be missing, it is a command, which file keeps its output."""
-    options = between.split()
-    optional = options[:1] in (["ifexist"], ["ifexists"])
-    rest = options[1:] if optional else options
-    command = rest[:1] in (["command"], ["output"])
-    rest = rest[1:] if command else rest
-    into = ""
-    if command and rest[:1] == ["into"]:
-        if len(rest) < 2:
-            raise MacroError(f"include {between} : wants a file's name after 'into'")
-        into, rest = rest[1], rest[2:]
-    if rest and not command:
-        expected = "'ifexist', 'command', and 'into FILE' behind 'command'"
-        raise MacroError(f"include {between} : '{rest[0]}' is no word for include; there are {expected}")
-    return optional, command, into
+def _parse_options(options: str) -> tuple[bool, bool, str]:
+    """Return the options of an include: whether it is optional, whether it is a command, the file for its output."""
+    words = options.split()
+    is_optional = words[:1] in (["ifexist"], ["ifexists"])
+    remaining = words[1:] if is_optional else words
+    is_command = remaining[:1] in (["command"], ["output"])
+    remaining = remaining[1:] if is_command else remaining
+    output_file = ""
+    if is_command and remaining[:1] == ["into"]:
+        if len(remaining) < 2:
+            raise MacroError(f"include {options} : 'into' needs the name of a file")
+        output_file, remaining = remaining[1], remaining[2:]
+    if remaining and not is_command:
+        expected = "'ifexist', 'command', and 'into FILE' after 'command'"
+        raise MacroError(f"include {options} : unknown option '{remaining[0]}'; use {expected}")
+    return is_optional, is_command, output_file

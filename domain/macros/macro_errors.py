@@ -1,4 +1,4 @@
-"""Define the error of both languages."""
+"""Define the error in a submit description or configuration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..errors import PoolbookError
 
 
 class MacroError(PoolbookError):
-    """A text is refused at ``line`` (from 1; None where no one line is at fault): the fault, the rule, what to do."""
+    """A text is invalid at ``line`` (from 1; None if no single line is at fault). The message gives rule and fix."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")

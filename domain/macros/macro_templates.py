@@ -1,9 +1,9 @@
-"""Put the arguments of ``use CATEGORY : NAME(argument, ...)`` into a template's lines.
+"""Insert the arguments of ``use CATEGORY : NAME(argument, ...)`` into the lines of a template.
 
-In a template ``$(1)`` is the first argument, ``$(0)`` all of them, ``$(0#)`` their number, ``$(2+)`` all from the
-second on, ``$(2?)`` 1 or 0 for whether there is a second; ``$(1:x)`` is x where there is none. Source: the manual's
-page "Introduction to Configuration". As in HTCondor, an empty argument is skipped, and a template named without
-arguments gets those of the one before it in the line.
+In a template, ``$(1)`` is the first argument, ``$(0)`` all arguments, ``$(0#)`` their number, ``$(2+)`` all from the
+second on, ``$(2?)`` 1 if there is a second and else 0, and ``$(1:x)`` the first or else x. As in HTCondor, empty
+arguments are skipped, and a template without arguments gets those of the previous template in the line. Source: the
+manual's page "Introduction to Configuration".
 """
 
 from __future__ import annotations
@@ -24,88 +24,88 @@ MAX_REPLACED = 1_000
 def templates_used(category: str, text: str) -> Iterator[tuple[str, str]]:
     """Yield the names in ``use CATEGORY : NAME, NAME(arguments)``, each with its arguments.
 
-    :raises MacroError: where a bracket has no end
+    :raises MacroError: if a bracket is not closed
     """
-    at, arguments = 0, ""
-    while (match := _NAME.match(text, at)) is not None:
-        at = match.end()
-        if text[at : at + 1] == "(":
-            end = closing(text, at)
+    position, arguments = 0, ""
+    while (match := _NAME.match(text, position)) is not None:
+        position = match.end()
+        if text[position : position + 1] == "(":
+            end = find_closing(text, position)
             if end is None:
-                raise MacroError(f"use {category} : {text}: the bracket after {match[1]} has no end; write NAME(a, b)")
-            arguments = text[at + 1 : end]
-            at = end + 1
+                raise MacroError(f"use {category} : {text}: close the bracket after {match[1]}, as in NAME(a, b)")
+            arguments = text[position + 1 : end]
+            position = end + 1
         yield match[1], arguments
 
 
-def closing(text: str, at: int, depth: int = MAX_BRACKETS) -> int | None:
-    """Return where the bracket that opens at ``at`` closes; brackets within it must close, too."""
-    ends = {"(": ")", "[": "]"}
-    open_now: list[str] = []
-    for place in range(at, len(text)):
-        character = text[place]
-        if open_now and character == open_now[-1]:
-            open_now.pop()
-            if not open_now:
-                return place
-        elif character in ends:
-            open_now.append(ends[character])
-            if len(open_now) > depth:
+def find_closing(text: str, position: int, depth: int = MAX_BRACKETS) -> int | None:
+    """Return the position of the bracket that closes the one at ``position``; brackets inside must be closed, too."""
+    closers = {"(": ")", "[": "]"}
+    open_brackets: list[str] = []
+    for index in range(position, len(text)):
+        character = text[index]
+        if open_brackets and character == open_brackets[-1]:
+            open_brackets.pop()
+            if not open_brackets:
+                return index
+        elif character in closers:
+            open_brackets.append(closers[character])
+            if len(open_brackets) > depth:
                 return None
     return None
 
 
-def expanded(title: str, text: str, arguments: str) -> list[str]:
-    """Return the lines of a template with its arguments put in.
+def insert_arguments(title: str, text: str, arguments: str) -> list[str]:
+    """Return the lines of a template with its arguments inserted.
 
-    :param title: the template, as an error names it
-    :raises MacroError: where the arguments lead to ever more
+    :param title: the name of the template for errors
+    :raises MacroError: if the insertion does not end
     """
-    given = [argument for argument in (part.strip() for part in arguments.split(",")) if argument]
-    at = 0
+    parts = [argument for argument in (part.strip() for part in arguments.split(",")) if argument]
+    position = 0
     for _ in range(MAX_REPLACED):
         if len(text) > MAX_LENGTH:
             break
-        match = _ARGUMENT.search(text, at)
+        match = _ARGUMENT.search(text, position)
         if match is None:
             return text.split("\n")
         end = match.end() - 1 if match[3] == ")" else _default_end(text, match.end())
-        at = match.end()
+        position = match.end()
         if end is not None:
             default = text[match.end() : end]
-            at = match.start()
-            text = text[:at] + _argument(int(match[1]), match[2], default, arguments, given) + text[end + 1 :]
-    raise MacroError(f"{title}: its arguments lead to ever more; they cannot hold $(1) and its like")
+            position = match.start()
+            text = text[:position] + _argument(int(match[1]), match[2], default, arguments, parts) + text[end + 1 :]
+    raise MacroError(f"{title}: inserting its arguments does not end; they must not contain $(1), $(2) ...")
 
 
-def _default_end(text: str, at: int) -> int | None:
-    """Return where the bracket that ends a default stands; skip one pair of brackets at a time."""
-    while (match := _BRACKET.search(text, at)) is not None:
+def _default_end(text: str, position: int) -> int | None:
+    """Return the position of the bracket that ends a default value, skipping pairs of brackets."""
+    while (match := _BRACKET.search(text, position)) is not None:
         if match[0] == ")":
             return match.start()
-        close = text.find(")", match.end())
-        at = match.end() if close < 0 else close + 1
+        closing_bracket = text.find(")", match.end())
+        position = match.end() if closing_bracket < 0 else closing_bracket + 1
     return None
 
 
-def _argument(index: int, suffix: str, default: str, arguments: str, given: list[str]) -> str:
-    counts = suffix in ("#", "+")
+def _argument(index: int, suffix: str, default: str, arguments: str, parts: list[str]) -> str:
+    is_count = suffix in ("#", "+")
     if index == 0:
-        value = str(len(given)) if counts else arguments
-    elif counts:
-        value = _from(arguments, index) or default
+        value = str(len(parts)) if is_count else arguments
+    elif is_count:
+        value = _arguments_from(arguments, index) or default
     else:
-        value = given[index - 1] if index <= len(given) else default
+        value = parts[index - 1] if index <= len(parts) else default
     return ("1" if value.strip() else "0") if suffix == "?" else value.strip()
 
 
-def _from(arguments: str, index: int) -> str:
-    """Return all arguments from one on, as they are written."""
-    rest = arguments
+def _arguments_from(arguments: str, index: int) -> str:
+    """Return the text of all arguments from one on."""
+    remaining = arguments
     for _ in range(index - 1):
-        rest = rest.lstrip(", \t")
-        comma = rest.find(",")
+        remaining = remaining.lstrip(", \t")
+        comma = remaining.find(",")
         if comma < 0:
             return ""
-        rest = rest[comma:]
-    return rest.removeprefix(",")
+        remaining = remaining[comma:]
+    return remaining.removeprefix(",")

@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
 from ..classad.columnar import JOB, SLOT
-from ..classad.evidence import CALL, EITHER, Read, mentioned
+from ..classad.evidence import CALL, UNSCOPED, Read, names_in
 from ..classad.tree import Literal
 from ..events import Denied
 from ..state.accounting_groups import NO_GROUP
@@ -116,8 +116,8 @@ class ResourceRequest(Struct):
 
 
 _SIDES: Final = {
-    ("my", JOB): (JOB,), ("target", JOB): (SLOT,), (EITHER, JOB): (JOB, SLOT), (CALL, JOB): (CALL,),
-    ("my", SLOT): (SLOT,), ("target", SLOT): (JOB,), (EITHER, SLOT): (SLOT, JOB), (CALL, SLOT): (CALL,),
+    ("my", JOB): (JOB,), ("target", JOB): (SLOT,), (UNSCOPED, JOB): (JOB, SLOT), (CALL, JOB): (CALL,),
+    ("my", SLOT): (SLOT,), ("target", SLOT): (JOB,), (UNSCOPED, SLOT): (SLOT, JOB), (CALL, SLOT): (CALL,),
 }  # fmt: skip
 """The ads that a name is looked up in, by its scope and by the ad whose expression mentions it."""
 
@@ -192,7 +192,7 @@ class Ranks(Struct):
     def _mentioned(self, expression: Expression) -> set[Read]:
         known = self._names.get(id(expression))
         if known is None or known[0] is not expression:
-            known = self._names[id(expression)] = expression, mentioned(expression)
+            known = self._names[id(expression)] = expression, names_in(expression)
         return known[1]
 
     def of(self, name: str, kind: ClassAd, among: Places | None = None) -> Floats | None:
@@ -327,7 +327,7 @@ _OF_SLOT: Final = re.compile(r"slot([0-9]+)_(remote[a-z]+)", re.ASCII)
 
 
 def is_published(name: str) -> bool:
-    """Return whether the cycle itself writes an attribute (in small letters) of the slots' users."""
+    """Check whether the cycle itself writes an attribute (in small letters) of the slots' users."""
     match = _OF_SLOT.fullmatch(name)
     return (name if match is None else match[2]) in _REMOTE
 
@@ -362,7 +362,7 @@ def _said(who: str, accounts: CycleSubmitters) -> dict[str, object]:
 
 def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> None:
     """Set an attribute of each slot to its user's value, by the user's number; undefined without a user."""
-    cells = [(0, 0), *[(0, 0) if value is None else pool.table.encoded(value) for value in values]]
+    cells = [(0, 0), *[(0, 0) if value is None else pool.table.encode(value) for value in values]]
     kinds, payloads = (np.array(column) for column in zip(*cells, strict=True))
     pool.table.assign(name, kinds.astype(np.uint8)[users + 1], payloads.astype(np.int64)[users + 1])
 

@@ -44,11 +44,11 @@ class CycleLimits(Struct):
 
     @property
     def named(self) -> bool:
-        """Return whether any of the jobs seen so far names limits."""
+        """Check whether any of the jobs seen so far names limits."""
         return any(limits is not None for limits in self._jobs.values())
 
     def names_any(self, number: int) -> bool:
-        """Return whether the jobs of an autocluster that was seen name limits."""
+        """Check whether the jobs of an autocluster that was seen name limits."""
         return self._jobs.get(number) is not None
 
     def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:

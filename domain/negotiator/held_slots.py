@@ -10,7 +10,7 @@ from attrs import define, field
 
 from ..classad import ClassAd, Expression, parse
 from ..classad.columns import OTHER
-from ..classad.matching import accepts
+from ..classad.matching import is_satisfied
 from ..classad.tree import Literal
 from ..events import Denied
 from ..state.state import Manager
@@ -68,12 +68,12 @@ class HeldSlots:
 
     @property
     def _may_change_hands(self) -> bool:
-        """Return whether any claimed slot may be preempted: by default only for its RANK."""
+        """Check whether any claimed slot may be preempted: by default only for its RANK."""
         requirements = self.rules.preemption_requirements
-        return self.prefers or not isinstance(requirements, Literal) or accepts(requirements.value)
+        return self.prefers or not isinstance(requirements, Literal) or is_satisfied(requirements.value)
 
     def _may_be_preferred(self) -> bool:
-        """Return whether any claimed slot could rank another job above its own: not if its RANK is the same for all
+        """Check whether any claimed slot could rank another job above its own: not if its RANK is the same for all
         jobs, and not greater than the rank of its current job."""
         column = self.pool.table.columns.get("rank")
         if column is None:
@@ -86,7 +86,7 @@ class HeldSlots:
         return bool((values > self.pool.ranks[held]).any())
 
     def swaps(self, account: CycleSubmitter, place: int) -> bool:
-        """Return whether a submitter of the same group has a slot."""
+        """Check whether a submitter of the same group has a slot."""
         claim = self.state.slots[self.pool.names[place]].claim
         return claim is not None and self.accounts.of(claim.submitter).group == account.group
 
@@ -152,7 +152,7 @@ class HeldSlots:
         return self._ordered(kind, job, places[taken], prefers[taken], denied, given)
 
     def behind(self, account: CycleSubmitter, places: Places) -> Mask:
-        """Return whether the slots' users have a worse priority than the submitter. HTCondor leaves that to
+        """Check whether the slots' users have a worse priority than the submitter. HTCondor leaves that to
         PREEMPTION_REQUIREMENTS."""
         if not self.state.dialect.preempts_only_worse_priorities:
             return np.ones(len(places), bool)
@@ -168,7 +168,7 @@ class HeldSlots:
         if requirements is None:
             return np.ones(len(places), bool)
         if isinstance(requirements, Literal) or not candidates.any():
-            return np.full(len(places), isinstance(requirements, Literal) and accepts(requirements.value))
+            return np.full(len(places), isinstance(requirements, Literal) and is_satisfied(requirements.value))
         return is_true(self.pool.table.of_slots(requirements, job, places))
 
     def _ordered(

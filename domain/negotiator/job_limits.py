@@ -52,7 +52,7 @@ class ConcurrencyUse(Struct):
     owed: int = 0  #: for how many jobs it is not subtracted yet
 
     def fits(self) -> bool:
-        """Return whether enough of each limit is left."""
+        """Check whether enough of each limit is left."""
         if self.latest.wanted is not self and not self.gone:
             self.latest.settle()
             self.latest.wanted = self
@@ -82,11 +82,11 @@ class JobLimits(Struct):
     refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: the uses refused for some slot, by text
 
     def fits(self) -> bool:
-        """Return whether the limits that are the same for all slots permit the jobs any slot."""
+        """Check whether the limits that are the same for all slots permit the jobs any slot."""
         return self.always is None or self.always.fits()
 
     def allows(self, place: int) -> bool:
-        """Return whether the limits permit the jobs the slot at a place. A refusal holds for the whole cycle."""
+        """Check whether the limits permit the jobs the slot at a place. A refusal holds for the whole cycle."""
         if self.always is not None:
             return True
         kind = self.kinds[place]

@@ -95,7 +95,7 @@ class Matchmaker:
 
     @property
     def prefers(self) -> bool:
-        """Return whether a slot might be preempted because it prefers another job."""
+        """Check whether a slot might be preempted because it prefers another job."""
         return self.held.prefers
 
     def weigh(self) -> tuple[float, float]:
@@ -141,7 +141,7 @@ class Matchmaker:
         publish_remote(self.pool, self.accounts, self.pool.read())
 
     def any_left(self) -> bool:
-        """Return whether any slot is still available."""
+        """Check whether any slot is still available."""
         return bool(self.free.any()) or bool(self.held.left)
 
     def candidates(self) -> int:
@@ -149,7 +149,7 @@ class Matchmaker:
         return int((self.pool.free | self.held.mask).sum())
 
     def leaves_any(self, kind: ResourceRequest) -> bool:
-        """Return whether any slot that such jobs match is still available."""
+        """Check whether any slot that such jobs match is still available."""
         mine = bool((kind.match & (self.free | self.held.mask)).any())
         return mine or (self.pslots is not None and self.pslots.leaves_any(self.free))
 
@@ -180,7 +180,7 @@ class Matchmaker:
     # Unclaimed slots
 
     def _forbids_free(self, kind: ResourceRequest, limits: SpinLimits) -> bool:
-        """Return whether a group's quota permits no unclaimed slot at all."""
+        """Check whether a group's quota permits no unclaimed slot at all."""
         if limits.capped != QUOTA and limits.quota == inf:
             return False
         share = limits.fresh + self.lightest <= limits.unclaimed + EASING or limits.fresh <= 0 < limits.unclaimed

@@ -73,7 +73,7 @@ class Negotiator:
 
     @property
     def stable(self) -> bool:
-        """Return whether the usage of slots' users and submitters is fixed during the cycle. If not,
+        """Check whether the usage of slots' users and submitters is fixed during the cycle. If not,
         PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are evaluated again after each change of it."""
         return self.preemption_requirements_stable and self.preemption_rank_stable
 

@@ -96,7 +96,7 @@ class PslotPreemption:
 
     @property
     def prefers(self) -> bool:
-        """Return whether a partitionable slot might rank another job above that of one of its dynamic slots."""
+        """Check whether a partitionable slot might rank another job above that of one of its dynamic slots."""
         column = self.pool.table.columns.get("rank")
         if column is None or not self.parts:
             return False
@@ -108,7 +108,7 @@ class PslotPreemption:
         return bool((self.pool.table.of_slots(_RANK_OF, _NOBODY, parents) > least).any())
 
     def leaves_any(self, free: Mask) -> bool:
-        """Return whether any partitionable slot is still available together with its dynamic slots."""
+        """Check whether any partitionable slot is still available together with its dynamic slots."""
         return any(free[parent] and not self.shares.version(parent) for parent in self.parts)
 
     def best(
@@ -259,7 +259,7 @@ class Remainders:
         return 0 if remainder is None else remainder.version
 
     def goes_on(self, rest: Remainder) -> bool:
-        """Return whether a slot that was cut may be matched again in this cycle."""
+        """Check whether a slot that was cut may be matched again in this cycle."""
         return rest.carver.has_consumption_policy or not self.once
 
     def cores(self, rest: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:

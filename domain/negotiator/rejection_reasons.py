@@ -47,7 +47,7 @@ def _facts(one: Unmatched) -> tuple[object, ...]:
 
 
 def is_logged(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
-    """Return whether the log has this reason for a job of the submitter. Another number of jobs or another share does
+    """Check whether the log has this reason for a job of the submitter. Another number of jobs or another share does
     not make it a new reason."""
     if before is None or before.submitter != submitter or before.taken != reason.taken:
         return False  # if all kinds have new reasons, this is the most frequent cause
@@ -223,7 +223,7 @@ class Reasons:
         """Count the slots for a kind of jobs, claimed or not."""
         pool = self.chooser.pool
         counted = None if pool.counted.all() else pool.counted
-        counts, left = kind.planned.plan.by_clause(counted)
+        counts, left = kind.planned.plan.count_by_clause(counted)
         fits = int(np.count_nonzero(kind.match if counted is None else kind.match & counted))
         clauses = tuple([Clause(pool.text(each.clause), each.matched, each.left) for each in counts])
         slots = len(pool.names) if counted is None else int(np.count_nonzero(counted))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
-from ..classad.matching import accepts
+from ..classad.matching import is_satisfied
 from ..requests.autoclusters import SignificantAttributes
 from ..requests.idle_jobs import IdleJobGroup, IdleJobs, IdleQueues, Prios, idle_procs, idle_queues, procs_of
 from ..state.caches import Caches, ad_of
@@ -123,7 +123,7 @@ class Requests:
         return np.flatnonzero(waits)
 
     def has_slots(self, line: IdleJobGroup) -> bool:
-        """Return whether some of its idle jobs have a slot, or had one when the cycle began."""
+        """Check whether some of its idle jobs have a slot, or had one when the cycle began."""
         return line in self._taken
 
     def tally(self, queue: IdleJobs, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
@@ -182,6 +182,6 @@ class Requests:
 
 def _meets(constraint: Expression, job: ClassAd, context: Context) -> bool:
     try:
-        return accepts(constraint.evaluate(job, None, context))
+        return is_satisfied(constraint.evaluate(job, None, context))
     except EvaluationError:
         return False

@@ -59,7 +59,7 @@ class _Schedule(Struct):
     asleep: int
 
     def due(self, now: int) -> bool:
-        """Return whether a cycle is to be held now."""
+        """Check whether a cycle is to be held now."""
         if paused(self.state, now) and not self.memory.rescheduled:
             return False
         if self._heard(now):
@@ -80,7 +80,7 @@ class _Schedule(Struct):
         return min(instants, default=None)
 
     def waits(self) -> bool:
-        """Return whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
+        """Check whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
         one, or when things have settled."""
         return self._may_help() and self._awake()
 
@@ -91,7 +91,7 @@ class _Schedule(Struct):
         self.memory.rests_until = max(ended + took, self._earliest(began, ended))
 
     def paced(self) -> bool:
-        """Return whether a pace of cycles is configured. If not, a cycle is held whenever it may help."""
+        """Check whether a pace of cycles is configured. If not, a cycle is held whenever it may help."""
         return "NEGOTIATOR_CYCLE_DELAY" in self.settings
 
     def _earliest(self, began: int, ended: int) -> int:
@@ -115,7 +115,7 @@ class _Schedule(Struct):
         return max(self.state.cycles.preempted.get(self.name, 0), self.state.claims_revoked) + SETTLES
 
     def _may_help(self) -> bool:
-        """Return whether a cycle may have a different result than the last one: jobs are idle that were not, a slot may
+        """Check whether a cycle may have a different result than the last one: jobs are idle that were not, a slot may
         have improved, or a submitter's share may have grown."""
         state = self.state
         news = max(state.job_news, state.slot_news, state.cycles.news, state.configured)
@@ -123,15 +123,15 @@ class _Schedule(Struct):
         return self.memory.woken or again or news > self._last()[0]
 
     def _awake(self) -> bool:
-        """Return whether any idle job could be matched now."""
+        """Check whether any idle job could be matched now."""
         return self.state.idle > self.asleep
 
     def _heard(self, now: int) -> bool:
-        """Return whether there is a request that need not wait after preemptions."""
+        """Check whether there is a request that need not wait after preemptions."""
         return self._on_request() and (self.memory.rescheduled or now >= self._settles_at())
 
     def _on_request(self) -> bool:
-        """Return whether a cycle is requested before the interval ends."""
+        """Check whether a cycle is requested before the interval ends."""
         if self.memory.rescheduled or not self._awake():
             return self.memory.rescheduled
         return self.state.cycle_requested > self._last()[0] if self.paced() else self._may_help()
@@ -211,7 +211,7 @@ class CycleSchedules(Struct):
         return min((at for at in instants if at is not None), default=None)
 
     def wait_for_cycle(self, state: Manager) -> bool:
-        """Return whether a cycle of any negotiator that may help is still to come."""
+        """Check whether a cycle of any negotiator that may help is still to come."""
         return any(schedule.waits() for schedule in self._of(state))
 
     def _memory(self, name: str) -> _Memory:
@@ -237,5 +237,5 @@ class CycleSchedules(Struct):
 
 
 def paused(state: Queue, now: int) -> bool:
-    """Return whether nothing is to be started now, since the machine could not."""
+    """Check whether nothing is to be started now, since the machine could not."""
     return now < state.paused_until

@@ -30,7 +30,7 @@ class SpinLimits(Struct):
     stopped: str = ""
 
     def permits(self, cores: float, reason: str, swapped: bool = False) -> bool:
-        """Return whether the limits permit a slot. A submitter without a slot in this spin may exceed its share once. A
+        """Check whether the limits permit a slot. A submitter without a slot in this spin may exceed its share once. A
         slot that prefers the job is not limited by shares.
 
         :param swapped: a submitter of the same group has the slot

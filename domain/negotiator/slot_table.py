@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 
 from ..classad import ClassAd, Context, Expression, parse, unparse
 from ..classad.columns import ABSENT, INTEGER
-from ..classad.evidence import MAKES_NAMES, integer, mentioned
+from ..classad.evidence import DYNAMIC_REFERENCES, integer_of, names_in
 from ..classad.function_registry import FUNCTIONS, Needs
 from ..classad.plans import Plan
 from ..classad.table import SlotTable
@@ -164,7 +164,7 @@ class PublicAds:
 
     @property
     def reads_anything(self) -> bool:
-        """Return whether an expression makes names when it is evaluated: it may read any attribute of a job."""
+        """Check whether an expression makes names when it is evaluated: it may read any attribute of a job."""
         return self._every
 
     def versions(self, reads: Iterable[str]) -> tuple[int, ...]:
@@ -204,7 +204,7 @@ class PublicAds:
         return None if changed is None or matched is None else (changed, matched)
 
     def follows(self, state: Manager) -> bool:
-        """Return whether the changes since the last update are known."""
+        """Check whether the changes since the last update are known."""
         return self._changes(state) is not None
 
     def stale_machines(self, state: Manager) -> set[str]:
@@ -297,7 +297,7 @@ class PublicAds:
             self._watched.pop(slot.name, None)
         if cells:
             self._note(row := {key: see.attribute(m, key) for key in self._said() if key not in self._moving})
-            self.table.put(place, row)
+            self.table.set_attributes(place, row)
             self._set_moving(see, slot, m, place, self._moving)
 
     def _said(self) -> list[str]:
@@ -317,7 +317,7 @@ class PublicAds:
         """Note the names that an expression of a slot may read."""
         if id(parse_cached) not in self._read:
             self._read.add(id(parse_cached))
-            self._seen |= {name for _, name in mentioned(parse_cached)}
+            self._seen |= {name for _, name in names_in(parse_cached)}
 
     # Columns
 
@@ -325,7 +325,7 @@ class PublicAds:
         """Add a column for each of these attributes, and for the attributes that they refer to."""
         pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
         while pending:
-            if not self._every and not pending.isdisjoint(MAKES_NAMES):
+            if not self._every and not pending.isdisjoint(DYNAMIC_REFERENCES):
                 self._every = True  # an expression that makes names when it is evaluated may read any attribute
             names = sorted(name for name in pending if name in see.ads.live or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
@@ -353,7 +353,7 @@ class PublicAds:
             else:
                 first = len(self.names) - len(names)
                 for number, cell in enumerate(cells):
-                    self.table.put(first + number, {key: cell})
+                    self.table.set_attributes(first + number, {key: cell})
         moving = {key: self._moving[key] for key in keys if key in self._moving}
         if moving:
             for slot, m in moments:
@@ -409,7 +409,7 @@ class PublicAds:
             return
         cpus = self.table.of_slots(_CPUS, _NOBODY)
         if "slotweight" in columns:
-            cpus = np.where(self.table.absent("slotweight"), cpus, self.table.of_slots(_WEIGHT, _NOBODY))
+            cpus = np.where(self.table.missing("slotweight"), cpus, self.table.of_slots(_WEIGHT, _NOBODY))
         fit = np.isfinite(cpus) & (cpus >= 0)
         self.weights = np.where(fit, np.rint(np.where(fit, cpus, 0.0) * 1000), 1000).astype(np.int64)
         self._weighed = stamp
@@ -420,7 +420,7 @@ def _told(text: str) -> int | None:
     if text.isdecimal():
         return int(text)
     parsed = parse_cached(text)
-    return None if parsed is None else integer(parsed, None, None, Context())
+    return None if parsed is None else integer_of(parsed, None, None, Context())
 
 
 class _Seen:
@@ -450,7 +450,7 @@ def public_ads_of(
 ) -> PublicAds:
     """Return the pool's slots as of now. The table is kept with the state: little changes between two cycles."""
     known = caches.of(PublicAds)
-    if not known.follows(state) or known.table.waste > 20 * len(state.slots) + 200_000:
+    if not known.follows(state) or known.table.stored_values > 20 * len(state.slots) + 200_000:
         known = caches.renew(PublicAds)
     known.update(state, now, context, advertise(state, caches, now, context), asked)
     return known

@@ -135,7 +135,7 @@ class Turn:
             self._share_out(everyone, WHOLE)
 
     def _goes_by_standings(self) -> bool:
-        """Return whether the pie can be divided among groups of equal priority instead of single submitters."""
+        """Check whether the pie can be divided among groups of equal priority instead of single submitters."""
         rules = self.rules
         return not (
             rules.tree.divides
@@ -335,13 +335,13 @@ class Turn:
     # When no slot is left
 
     def _all_gone(self) -> bool:
-        """Return whether all further submitters get nothing because all slots are taken."""
+        """Check whether all further submitters get nothing because all slots are taken."""
         if len(self.chooser.choices) != self.chosen:
             self.chosen, self.any_left = len(self.chooser.choices), self.chooser.any_left()
         return not self.any_left and not self.rules.all_jobs and self.most > 0
 
     def _nothing_left(self) -> bool:
-        """Return whether moreover one answer holds for all jobs of a kind, of any submitter."""
+        """Check whether moreover one answer holds for all jobs of a kind, of any submitter."""
         return self.kinds.lasts and self._all_gone()
 
     def _refuse(self, places: Places, slices: Floats, ignoring: bool) -> None:

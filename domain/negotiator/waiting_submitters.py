@@ -253,7 +253,7 @@ def _set(names: dict[str, None], name: str, is_in: bool) -> None:
 
 
 def _moves(record: Submitter) -> bool:
-    """Return whether time alone changes the share of a submitter that uses nothing."""
+    """Check whether time alone changes the share of a submitter that uses nothing."""
     return record.priority != LEAST_PRIORITY or bool(record.leases)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..classad import UNDEFINED, ClassAd, Context, Expression, unparse
 from ..classad.analysis import references_or_empty
-from ..classad.evidence import noted
+from ..classad.evidence import evidence_text
 from ..classad.scalar import evaluator_of_several
 from ..classad.tree import Literal
 from ..events import EvaluationRecorded
@@ -92,4 +92,4 @@ def _values(ad: ClassAd, names: Iterable[str], other: ClassAd, context: Context)
         if type(held) is Literal and type(held.value) is int:
             yield name, str(held.value)
         else:
-            yield name, noted(UNDEFINED if held is None else value_of(held))
+            yield name, evidence_text(UNDEFINED if held is None else value_of(held))

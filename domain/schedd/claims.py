@@ -1,8 +1,8 @@
-"""The access point's side of a claim: made for a match, activated for one job after the other, released.
+"""The access point's side of a claim: request it for a match, activate it for one job after another, release it.
 
 When a job ends, the claim is activated for the submitter's next job that fits, or else released. A claim on a claimed
-slot waits for the slot. The execution point (``startd``) decides when a claim starts, and when the owner's policy ends
-it.
+slot waits for the slot. The execution point (``startd``) decides when a claim starts, and when the machine owner's
+policy ends it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from ..classad import ClassAd, symmetric_match
-from ..classad.evidence import truth
+from ..classad.evidence import truth_of
 from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, JobSignalled
@@ -48,9 +48,9 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
     """Claim each matched slot, and activate the claim for its job; if the slot is claimed, the new claim may wait. A
     match is void if its job is no longer idle (transition 8). Then activate the claims that have waited."""
     state = draft.state
-    matches = [(name, *one) for name, jobs in state.matches.items() for one in jobs.items()]
+    matches = [(name, *job_and_match) for name, jobs in state.matches.items() for job_and_match in jobs.items()]
     for name, (number, proc), matched in sorted(matches, key=lambda match: match[2].order):
-        cluster = _waits(state, number, proc)
+        cluster = _cluster_of_idle_job(state, number, proc)
         if cluster is None:
             draft.send(DropMatch(name, job_id(number, proc), "match_void"))
             continue
@@ -59,46 +59,46 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
             preempts=matched.preempts, limits=matched.limits, negotiator=matched.negotiator,
         )  # fmt: skip
         if claimed := draft.send(request):
-            begin(draft, claimed, cluster, proc)
+            start_on_claim(draft, claimed, cluster, proc)
     for name, (number, proc) in list(state.claim_ready.items()):
-        cluster = _waits(state, number, proc)
-        late = cluster is not None and sleeps(cluster, proc, draft.now, draft.context.timezone)
-        if cluster is None or late or not _slot(draft, name).starts_jobs:
+        cluster = _cluster_of_idle_job(state, number, proc)
+        is_deferred = cluster is not None and sleeps(cluster, proc, draft.now, draft.context.timezone)
+        if cluster is None or is_deferred or not _visible_slot(draft, name).starts_jobs:
             reuse_claim(draft, name, number)
         else:
-            begin(draft, name, cluster, proc)
+            start_on_claim(draft, name, cluster, proc)
 
 
-def _waits(state: AccessPoint, number: int, proc: int) -> Cluster | None:
-    """Return the cluster of an idle job without an earlier run's processes; None if the job is not idle."""
+def _cluster_of_idle_job(state: AccessPoint, number: int, proc: int) -> Cluster | None:
+    """Return the cluster of an idle job that has no processes of an earlier run; None if the job is not idle."""
     cluster = state.clusters.get(number)
     if cluster is None or proc not in cluster or (number, proc) in state.by_job:
         return None
     return cluster if cluster.status_of(proc) == "Idle" else None
 
 
-def _slot(draft: Draft[AccessPoint], name: str) -> SlotSeen:
-    seen = draft.send(ShowSlot(name))
-    assert seen is not None, f"there is no slot {name}"
-    return seen
+def _visible_slot(draft: Draft[AccessPoint], name: str) -> SlotSeen:
+    visible = draft.send(ShowSlot(name))
+    assert visible is not None, f"slot {name} does not exist"
+    return visible
 
 
-def begin(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
+def start_on_claim(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
     """Start the job for which the slot was claimed, or the next one."""
     if not activate(draft, slot, cluster, proc):
         reuse_claim(draft, slot, cluster.id)
 
 
 def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> bool:
-    """Start a job on a claimed, idle slot. Its processes start because the event is in the log. Return False if the
-    slot cannot substitute the ``$$()`` of the job's ad: the job is held."""
-    expanded = expanded_by(draft, lambda: _slot(draft, slot).ad, cluster, proc)
+    """Activate a claimed, idle slot for a job; the event starts its processes. Return False if the slot cannot
+    substitute the ``$$()`` in the job's ad, so that the job is held."""
+    expanded = expanded_by(draft, lambda: _visible_slot(draft, slot).ad, cluster, proc)
     if expanded is None:
         return False
     draft.fire("job", "Idle", "activate")
-    attributes, deferred = cluster.requested_value(proc, "JobMachineAttrs"), deferral(draft, cluster, proc)
+    attributes, start_time = cluster.requested_value(proc, "JobMachineAttrs"), deferral(draft, cluster, proc)
     job, ad = job_id(cluster.id, proc), cluster.attributes(proc)
-    draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, attributes, expanded, deferred))
+    draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, attributes, expanded, start_time))
     return True
 
 
@@ -107,26 +107,26 @@ def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) 
     idle then, start the claim's next job, or without ``reuses`` release the claim."""
     draft.send(StarterReported(draft.stimulus, slot))
     draft.send(StarterGone(draft.stimulus, slot))
-    seen = draft.send(ShowSlot(slot))
-    if seen is not None and seen.state_activity == "Claimed/Idle" and _goes_on(draft, slot):
+    visible = draft.send(ShowSlot(slot))
+    if visible is not None and visible.state_activity == "Claimed/Idle" and _can_continue(draft, slot):
         if reuses:
             reuse_claim(draft, slot, cluster)
         else:
             draft.send(ReleaseClaim(draft.stimulus, slot, "execution_failed"))
 
 
-def _goes_on(draft: Draft[AccessPoint], slot: str) -> bool:
-    """Return whether the pool's own access point holds the slot, and not for a job that has not begun yet."""
+def _can_continue(draft: Draft[AccessPoint], slot: str) -> bool:
+    """Check whether the pool's own access point holds the slot, but not for a job that is about to start."""
     state = draft.state
     return slot in state.claims and slot not in state.claim_ready and not state.is_earmarked(slot)
 
 
 def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
-    """Start the submitter's next job that fits on an idle claimed slot, or release the claim. `before`: the cluster of
-    the previous job; if the next job is of another one, the match is logged with its evidence."""
-    over = room(draft.state) <= 0
-    while candidate := None if over else _next(draft, slot):
-        cluster, proc, job, signature = candidate
+    """Start the submitter's next job that fits on an idle claimed slot, or release the claim. ``before`` is the cluster
+    of the previous job; for a job of another cluster, the match is logged with its evidence."""
+    no_room = room(draft.state) <= 0
+    while next_job := None if no_room else _next_job(draft, slot):
+        cluster, proc, job, signature = next_job
         if cluster.id != before:
             reads = draft.caches.of(ReadsOfKinds).find(signature, job())
             draft.emit(
@@ -139,66 +139,70 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
     draft.send(ReleaseClaim(draft.stimulus, slot, "no_more_jobs"))
 
 
-def _next(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
-    """Return the next job of the claim's submitter that fits, with its ad and signature; None: there is none, or the
+def _next_job(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
+    """Return the next job of the claim's submitter that fits, with its ad and signature; None if there is none, or the
     slot starts no more jobs."""
-    seen, submitter = _slot(draft, slot), draft.state.claims[slot].submitter
-    if not seen.starts_jobs:
+    visible, submitter = _visible_slot(draft, slot), draft.state.claims[slot].submitter
+    if not visible.starts_jobs:
         return None
     likeness = draft.send(TellLikeness())
-    refused: set[int] = set()
-    for cluster, proc, number in waiting(draft.state, submitter, draft.caches, likeness, refused):
+    rejected: set[int] = set()
+    for cluster, proc, number in waiting(draft.state, submitter, draft.caches, likeness, rejected):
         job, signature = cache(partial(job_ad, cluster, proc)), likeness.signature(cluster, proc)
         limits = cluster.requested_value(proc, LIMITS)
-        if fits(draft, slot, seen.version, job, signature) and takes_the_same(draft, slot, limits, job, signature):
+        if fits(draft, slot, visible.version, job, signature) and same_limits(draft, slot, limits, job, signature):
             return cluster, proc, job, signature
-        refused.add(number)
+        rejected.add(number)
     return None
 
 
 # Ending runs
 
 
-def stop(
+def end_job(
     draft: Draft[AccessPoint], activation: Activation, cause: str, evidence: int = 0, vacated: Ad | None = None
 ) -> None:
-    """End a claim's job and keep the claim: softly, unless the job wants no grace. A suspended job is continued for
-    it. ``evidence`` and ``vacated``: see ``JobSignalled``."""
-    how = "soft" if _wants_grace(draft, activation) else "hard"
-    signal(draft, activation, how, cause, evidence, vacated, resumes=True)
+    """End a claim's job and keep the claim, softly if the job wants grace. A suspended job is continued first.
+    ``evidence`` and ``vacated``: see ``JobSignalled``."""
+    manner = "soft" if _wants_grace(draft, activation) else "hard"
+    signal_job(draft, activation, manner, cause, evidence, vacated, resume_first=True)
 
 
 def _wants_grace(draft: Draft[AccessPoint], activation: Activation) -> bool:
-    """Return whether a held or removed job first gets its soft kill signal: WantGracefulRemoval, or else
+    """Check whether a held or removed job first gets its soft kill signal: WantGracefulRemoval, or else
     GRACEFULLY_REMOVE_JOBS (BaseShadow::jobWantsGracefulRemoval)."""
     cluster = draft.state.clusters[activation.cluster]
-    wants = parse_cached(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
-    grace = None if wants is None else truth(wants, ad_of(cluster.attributes(activation.proc)), None, draft.context)
+    condition = parse_cached(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
+    grace = (
+        None
+        if condition is None
+        else truth_of(condition, ad_of(cluster.attributes(activation.proc)), None, draft.context)
+    )
     return draft.state.settings.get("GRACEFULLY_REMOVE_JOBS", "true").lower() != "false" if grace is None else grace
 
 
-def signal(
+def signal_job(
     draft: Draft[AccessPoint],
     activation: Activation,
-    how: str,
+    manner: str,
     cause: str,
     evidence: int = 0,
     vacated: Ad | None = None,
-    resumes: bool = False,
-    again: bool = False,
+    resume_first: bool = False,
+    repeat: bool = False,
 ) -> None:
-    """Signal a job's processes to end. A soft signal is not repeated, unless ``again``. The access point itself signals
-    a job without a slot."""
+    """Signal a job's processes to end. A soft signal is repeated only with ``repeat``. The access point signals a job
+    without a slot."""
     if not draft.state.clusters[activation.cluster].is_local:
         draft.send(
             DeactivateClaim(
-                draft.stimulus, activation.slot, how == "hard", False, cause, evidence, vacated or {}, resumes
+                draft.stimulus, activation.slot, manner == "hard", False, cause, evidence, vacated or {}, resume_first
             )
         )
-    elif how == "hard" or not activation.stop or again:
-        patience = draft.state.setting("KILLING_TIMEOUT" if how == "hard" else "MachineMaxVacateTime")
+    elif manner == "hard" or not activation.stop or repeat:
+        timeout = draft.state.setting("KILLING_TIMEOUT" if manner == "hard" else "MachineMaxVacateTime")
         job = activation.cluster, activation.proc
-        draft.emit(JobSignalled(*draft.why(cause), *job, how, draft.now + patience, evidence, vacated or {}))
+        draft.emit(JobSignalled(*draft.why(cause), *job, manner, draft.now + timeout, evidence, vacated or {}))
 
 
 # What a slot reports of its job
@@ -215,8 +219,8 @@ def job_paused(draft: Draft[AccessPoint], message: JobPaused) -> None:
 
 
 def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
-    """Hold a job with the machine owner's reason. If the job's own transform or a cool-down may replace the hold at the
-    end of the run, instead return what its ad will record about the eviction."""
+    """Hold a job with the machine owner's reason. If a transform of the job or a cool-down may replace the hold at the
+    end of the run, return the attributes that will record the eviction instead."""
     cluster, proc = draft.state.clusters[message.cluster], message.proc
     status = cluster.status_of(proc)
     if status not in RUNS:
@@ -227,43 +231,44 @@ def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
     return None
 
 
-# The access point's own matching: whether a job fits a slot that is already claimed
+# The access point's matching: whether a job fits a slot that is already claimed
 
-_FITS_KEPT = 10_000
+_MAX_CACHED_FITS = 10_000
 _CONSIDERS_LIMITS = "CLAIM_RECYCLING_CONSIDER_LIMITS"
 
 
-class _Fits(dict[tuple[Signature, str, int, int], bool]):
-    """Answers by the job's signature, the slot's name and version, and the second."""
+class _FitCache(dict[tuple[Signature, str, int, int], bool]):
+    """The results by the job's signature, the slot's name and version, and the second."""
 
 
 def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], ClassAd], signature: Signature) -> bool:
-    """Return whether job and slot accept each other now. The answer for jobs alike is kept for this second, without
-    building the job's ad.
+    """Check whether a job and a slot accept each other now. The result is cached for equivalent jobs and this second.
 
     :param version: the version of the slot's own ad
     """
-    answers = draft.caches.of(_Fits)
+    results = draft.caches.of(_FitCache)
     key = (signature, slot, version, draft.now // 1_000_000)
-    answer = answers.get(key)
-    if answer is None:
-        if len(answers) >= _FITS_KEPT:
-            answers.clear()
-        slot_now = draft.send(ShowAd(slot, words(signature)))
-        answer = answers[key] = symmetric_match(job(), slot_now, draft.context)
-    return answer
+    fit = results.get(key)
+    if fit is None:
+        if len(results) >= _MAX_CACHED_FITS:
+            results.clear()
+        slot_ad = draft.send(ShowAd(slot, words(signature)))
+        fit = results[key] = symmetric_match(job(), slot_ad, draft.context)
+    return fit
 
 
-def takes_the_same(
+def same_limits(
     draft: Draft[AccessPoint], slot: str, limits: str, job: Callable[[], ClassAd], signature: Signature
 ) -> bool:
-    """Return whether a job takes the concurrency limits that the slot's claim holds: otherwise it cannot reuse the
-    claim. As in HTCondor, the texts are compared (CLAIM_RECYCLING_CONSIDER_LIMITS).
+    """Check whether a job uses the concurrency limits of the slot's claim; otherwise it cannot reuse the claim. As in
+    HTCondor, the texts are compared (CLAIM_RECYCLING_CONSIDER_LIMITS).
 
     :param limits: the ConcurrencyLimits of the job's ad
     """
-    holds = draft.state.claims[slot].limits
-    if not (limits or holds) or draft.state.settings.get(_CONSIDERS_LIMITS, "true").lower() != "true":
+    claim_limits = draft.state.claims[slot].limits
+    if not (limits or claim_limits) or draft.state.settings.get(_CONSIDERS_LIMITS, "true").lower() != "true":
         return True
-    takes = job_concurrency_limits(job(), draft.send(ShowAd(slot, words(signature))), draft.context) if limits else ""
-    return takes.lower() == holds.lower()
+    job_limits = (
+        job_concurrency_limits(job(), draft.send(ShowAd(slot, words(signature))), draft.context) if limits else ""
+    )
+    return job_limits.lower() == claim_limits.lower()

@@ -1,9 +1,9 @@
-"""The cool-down of a job whose run ended before the job was done: for some seconds it does not run again.
+"""The cool-down of a job whose run ended before the job was done: it cannot run again for some seconds.
 
-SYSTEM_ON_VACATE_COOL_DOWN, evaluated in the job's ad, gives the number of seconds (``job_processes`` decides after
-which runs). SYSTEM_COOLDOWN_DURATION is the minimum. A scheduler universe job cools down for
-SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds instead, after an exit code other than 0. The ad then has
-JobCoolDownExpiration, the last second of the cool-down, and NumJobCoolDowns.
+SYSTEM_ON_VACATE_COOL_DOWN, evaluated in the job's ad, is the number of seconds (``job_processes`` decides after which
+runs), and SYSTEM_COOLDOWN_DURATION the minimum. A scheduler universe job instead cools down for
+SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds after an exit code other than 0. The ad then has JobCoolDownExpiration,
+the last second of the cool-down, and NumJobCoolDowns.
 
 Source: the manual's SYSTEM_ON_VACATE_COOL_DOWN; Scheduler::setJobCoolDown, scheduler_univ_job_exit and jobIsRunnable
 (schedd.cpp, qmgmt.cpp) of HTCondor.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..classad import EvaluationError, unparse
-from ..classad.evidence import truth, unparsed, values_read
+from ..classad.evidence import truth_of, value_text, values_read
 from ..decision.draft import Draft
 from ..events import JobCooledDown, JobExited
 from ..state.caches import ad_of, parse_cached
@@ -28,7 +28,7 @@ from ..units import SECOND
 def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
     """Return the end of a run with its cool-down; None if it has none."""
     if cluster.universe == SCHEDULER_UNIVERSE:
-        return _after_failure(draft, cluster, exited)
+        return _cool_down_after_failure(draft, cluster, exited)
     setting = parse_cached(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
     if setting is None:
         return None
@@ -40,30 +40,30 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
     if not isinstance(value, int | float) or int(value) <= 0:
         return None
     evidence = draft.note(
-        "SYSTEM_ON_VACATE_COOL_DOWN", unparse(setting), unparsed(value), values_read(setting, ad, None, draft.context)
+        "SYSTEM_ON_VACATE_COOL_DOWN", unparse(setting), value_text(value), values_read(setting, ad, None, draft.context)
     )
-    cooled = _resting(
+    cooled = _with_cool_down(
         draft, cluster, exited, max(int(value), schedd_seconds(draft.state.settings, "SYSTEM_COOLDOWN_DURATION"))
     )
     return replace(cooled, cooled=evidence) if exited.row == "requeue" else replace(cooled, evidence=evidence)
 
 
-def _after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
+def _cool_down_after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
     """Return the end of a scheduler universe job's run with the cool-down for its exit code."""
     seconds = schedd_seconds(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
-    spared = parse_cached(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
+    disabled = parse_cached(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:
         return None
-    if spared is not None and truth(spared, ad_of(cluster.attributes(exited.proc)), None, draft.context):
+    if disabled is not None and truth_of(disabled, ad_of(cluster.attributes(exited.proc)), None, draft.context):
         return None
-    return _resting(draft, cluster, exited, seconds)
+    return _with_cool_down(draft, cluster, exited, seconds)
 
 
-def _resting(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, seconds: int) -> JobExited:
-    times, until = parse_int(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
-    return replace(exited, changes=exited.changes | {COOL_DOWNS: str(times + 1), EXPIRATION: str(until)})
+def _with_cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, seconds: int) -> JobExited:
+    count, until = parse_int(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
+    return replace(exited, changes=exited.changes | {COOL_DOWNS: str(count + 1), EXPIRATION: str(until)})
 
 
-def end(draft: Draft[AccessPoint], cluster: int, proc: int) -> None:
-    """The cool-down of a job is over: it may run again."""
+def end_cool_down(draft: Draft[AccessPoint], cluster: int, proc: int) -> None:
+    """End the cool-down of a job, so that it may run again."""
     draft.emit(JobCooledDown(*draft.why("cooled_down"), cluster, proc))

@@ -1,12 +1,11 @@
-"""When a job with ``cron_`` commands is to begin next.
+"""Compute when a job with ``cron_`` commands starts next.
 
-Five fields, minute, hour, day of month, month and day of week, each name values: lists of numbers, ranges and ``*``,
-each with a step. A job begins in the first minute, from the next one on, that fits all of them; of the days, those that
-either of their two fields names, as long as that one does not name all. Times are those of the access point's zone.
+Each of the five fields (minute, hour, day of month, month and day of week) lists values: numbers, ranges and ``*``,
+each with an optional step. A job starts in the first later minute that matches all fields. A day matches if either of
+its two fields lists it; a field that lists all days is ignored. Times are in the access point's time zone.
 
-Source: the manual's "CronTab Scheduling"; where it is silent, HTCondor (condor_crontab.cpp), as recorded from a
-real pool. Two surprises of it: a step takes its multiples, so that 11-50/7 begins with 14, and a number out of its
-range, as 61 for a minute, is a ``*``.
+Source: the manual's "CronTab Scheduling" and HTCondor (condor_crontab.cpp), as recorded from a real pool. Note that a
+step selects its multiples, so 11-50/7 begins with 14, and that a number out of range, such as minute 61, means ``*``.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from typing import Final
 from msgspec import Struct
 
 Offset = Callable[[int], int]
-"""The seconds by which local time is ahead of UTC, at an instant in seconds."""
+"""Returns the seconds by which local time is ahead of UTC at an instant in seconds."""
 
 
 class Field(Struct, frozen=True):
-    """A field of a schedule: the attribute that has its text, and its values."""
+    """A field of a schedule: the attribute with its text, and the range of its values."""
 
     attribute: str
     least: int
@@ -44,57 +43,57 @@ ATTRIBUTES: Final = tuple(field.attribute for field in FIELDS)
 
 MINUTE: Final = 60
 _EPOCH: Final = datetime(1970, 1, 1)
-PUT_OFF: Final = 2 * MINUTE
-"""How far from now a job of the real access point begins whose next time turns out to be past."""
-YEARS_LOOKED_AT: Final = 12
-"""A 29th of February comes within eight years; what does not come in so many never does."""
-_FOREIGN = re.compile(r"[^0-9,\-./* ]")
+DELAY_IF_PAST: Final = 2 * MINUTE
+"""When HTCondor's access point starts a job whose next time turns out to be past, in seconds from now."""
+YEARS_SEARCHED: Final = 12
+"""The years searched for a matching day, because 29 February may not occur for eight years."""
+_INVALID = re.compile(r"[^0-9,\-./* ]")
 _NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
 
 
 class InvalidCronTab(ValueError):
-    """A schedule that makes no sense; its words are HTCondor's, where that has any."""
+    """A schedule is invalid; the message is that of HTCondor, if it has one."""
 
 
 class CronTab(Struct, frozen=True):
-    """A schedule: the values of its fields, ascending."""
+    """A schedule: the ascending values of its fields."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
     days_of_month: tuple[int, ...]
     months: tuple[int, ...]
-    days_of_week: tuple[int, ...]  #: from 0, a Sunday, to 6; empty: the field names no day
+    days_of_week: tuple[int, ...]  #: from 0, a Sunday, to 6; empty: the field lists no day
 
     def next_run(self, now: int, offset: Offset, *, slips_days: bool = False) -> int:
-        """Return the instant at which a job begins next, in seconds; it is later than ``now``.
+        """Return the instant at which a job starts next, in seconds; it is later than ``now``.
 
-        A local time that daylight saving leaves out is as long after the change as it would have been without. Of one
-        that there is twice it is that of the offset from UTC now, unless it is past: the job begins once.
+        A local time that daylight saving skips is moved by the length of the change. A local time that occurs twice is
+        the one with the current offset from UTC, unless that is past, so the job starts once.
 
-        :param slips_days: whether a schedule of weekdays alone begins on the day before a month, too (``Dialect``)
-        :raises InvalidCronTab: no such day ever comes
+        :param slips_days: a schedule of weekdays also matches the day before a month (``Dialect``)
+        :raises InvalidCronTab: if no day matches
         """
         first = now + MINUTE - now % MINUTE
         local = (_EPOCH + timedelta(seconds=first + offset(first))).timetuple()
         for year, month, day, hour, minute in self._times(local[:5], slips_days):
             instant = _instant(timegm((year, month, day, hour, minute, 0)), first, now, offset)
-            return instant if instant >= first else now + PUT_OFF
-        raise InvalidCronTab(f"no such day comes by the end of {local[0] + YEARS_LOOKED_AT}")
+            return instant if instant >= first else now + DELAY_IF_PAST
+        raise InvalidCronTab(f"no day matches by the end of {local[0] + YEARS_SEARCHED}")
 
-    def _times(self, since: tuple[int, ...], slips_days: bool) -> Iterator[tuple[int, int, int, int, int]]:
-        """The local times of the schedule, from this one on."""
-        for year in range(since[0], since[0] + YEARS_LOOKED_AT + 1):
-            for month in _from(self.months, since[1], year > since[0]):
-                later = (year, month) > since[:2]
-                for day in _from(self._days(year, month, slips_days), since[2], later):
-                    later = (year, month, day) > since[:3]
-                    for hour in _from(self.hours, since[3], later):
-                        later = (year, month, day, hour) > since[:4]
-                        for minute in _from(self.minutes, since[4], later):
+    def _times(self, start: tuple[int, ...], slips_days: bool) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yield the local times of the schedule, from a local time on."""
+        for year in range(start[0], start[0] + YEARS_SEARCHED + 1):
+            for month in _values_from(self.months, start[1], year > start[0]):
+                is_later = (year, month) > start[:2]
+                for day in _values_from(self._days(year, month, slips_days), start[2], is_later):
+                    is_later = (year, month, day) > start[:3]
+                    for hour in _values_from(self.hours, start[3], is_later):
+                        is_later = (year, month, day, hour) > start[:4]
+                        for minute in _values_from(self.minutes, start[4], is_later):
                             yield year, month, day, hour, minute
 
     def _days(self, year: int, month: int, slips_days: bool) -> Sequence[int]:
-        """The days of a month on which the job begins, ascending. The day 0 is the last of the month before."""
+        """Return the ascending days of a month that match. Day 0 is the last day of the previous month."""
         weekday, length = monthrange(year, month)  # from 0, a Monday
         by_week = {day for day in range(1, length + 1) if (weekday + day) % 7 in self.days_of_week}
         by_month = {day for day in self.days_of_month if day <= length}
@@ -104,78 +103,82 @@ class CronTab(Struct, frozen=True):
         return sorted(by_week | {0} if slips_days else by_week)
 
 
-def _from(values: Sequence[int], first: int, later: bool) -> Iterator[int]:
-    """Those of the values that are not before ``first``; all of them where a larger field is later already."""
-    return (value for value in values if later or value >= first)
+def _values_from(values: Sequence[int], first: int, is_later: bool) -> Iterator[int]:
+    """Yield the values from ``first`` on, or all values if a larger field is already later."""
+    return (value for value in values if is_later or value >= first)
 
 
 def _instant(local: int, first: int, now: int, offset: Offset) -> int:
-    """The instant of a local time, given as if it were UTC. Of two it is the one with the offset of now, as C's mktime
-    goes by the offset that it came to last; but none before ``first``, if there is another."""
-    before, behind = offset(local - 86_400), offset(local + 86_400)
-    instants = sorted({local - east for east in (before, behind) if offset(local - east) == east})
+    """Return the instant of a local time, given as if it were UTC. Of two instants, return the one with the current
+    offset, like C's mktime, unless it is before ``first``."""
+    offset_before, offset_after = offset(local - 86_400), offset(local + 86_400)
+    instants = sorted({local - east for east in (offset_before, offset_after) if offset(local - east) == east})
     if not instants:
-        return local - before
-    here = local - offset(now)
-    return here if here in instants and here >= first else next((at for at in instants if at >= first), instants[-1])
+        return local - offset_before
+    best = local - offset(now)
+    return (
+        best
+        if best in instants and best >= first
+        else next((instant for instant in instants if instant >= first), instants[-1])
+    )
 
 
 @lru_cache(1000)
-def crontab(texts: tuple[str | None, ...]) -> CronTab:
-    """Return the schedule of these five texts; None: the field is not given, and names all values.
+def parse_crontab(texts: tuple[str | None, ...]) -> CronTab:
+    """Return the schedule of the texts of the five fields; None means all values.
 
-    :raises InvalidCronTab: a text has a letter that it may not have, or names nothing
+    :raises InvalidCronTab: if a text has an invalid character or lists no value
     """
-    given = [(field, text) for field, text in zip(FIELDS, texts, strict=True) if text is not None]
-    foreign = [
-        f"Invalid parameter value '{text}' for {field.attribute}" for field, text in given if _FOREIGN.search(text)
+    specified = [(field, text) for field, text in zip(FIELDS, texts, strict=True) if text is not None]
+    invalid = [
+        f"Invalid parameter value '{text}' for {field.attribute}" for field, text in specified if _INVALID.search(text)
     ]
-    if foreign:
-        raise InvalidCronTab("".join(foreign))
-    values, wrong = [], []
+    if invalid:
+        raise InvalidCronTab("".join(invalid))
+    values, errors = [], []
     for field, text in zip(FIELDS, texts, strict=True):
         try:
-            values.append(_values(field, "*" if text is None else text.replace(" ", "")))
+            values.append(_parse_field(field, "*" if text is None else text.replace(" ", "")))
         except InvalidCronTab as error:
-            wrong.append(str(error))
-    if wrong:
-        raise InvalidCronTab("".join(wrong))
+            errors.append(str(error))
+    if errors:
+        raise InvalidCronTab("".join(errors))
     return CronTab(*values)
 
 
-def _values(field: Field, text: str) -> tuple[int, ...]:
-    """The values that a field's text names."""
+def _parse_field(field: Field, text: str) -> tuple[int, ...]:
+    """Return the values that the text of a field lists."""
     values: set[int] = set()
     for part in filter(None, text.split(",")):
-        span, slash, stride = part.partition("/")
-        step = _number(stride) if slash else 1
+        element, slash, step_text = part.partition("/")
+        step = _leading_number(step_text) if slash else 1
         if not step:
             raise InvalidCronTab(f"Invalid cron attribute: {text}")
-        values.update(value for value in map(_sunday(field), _span(field, span)) if value % step == 0)
+        values.update(value for value in map(_zero_sunday(field), _range_of(field, element)) if value % step == 0)
     if not values and field is not DAY_OF_WEEK:
         raise InvalidCronTab(f"Invalid cron attribute: {text}")
     return tuple(sorted(values))
 
 
-def _span(field: Field, text: str) -> range:
-    """What a part of a list names, without its step."""
-    low, dash, high = text.partition("-")
+def _range_of(field: Field, text: str) -> range:
+    """Return the range of an element of a list, without its step."""
+    first_text, dash, last_text = text.partition("-")
     if dash:
-        return range(max(_number(low), field.least), min(_number(high), field.most) + 1)
+        return range(max(_leading_number(first_text), field.least), min(_leading_number(last_text), field.most) + 1)
     if "*" in text:
-        # All weekdays are none: else they would be added to the days of a month that another field names.
+        # For weekdays, * means none, because they would be added to the days of the month.
         return range(0) if field is DAY_OF_WEEK else range(field.least, field.most + 1)
-    number = _number(text)
-    within = field.least <= number <= field.most
-    return range(number, number + 1) if within else range(field.least, field.most + 1)
+    number = _leading_number(text)
+    is_valid = field.least <= number <= field.most
+    return range(number, number + 1) if is_valid else range(field.least, field.most + 1)
 
 
-def _sunday(field: Field) -> Callable[[int], int]:
-    """A Sunday is 0 and 7."""
+def _zero_sunday(field: Field) -> Callable[[int], int]:
+    """Return a function that converts a 7 for Sunday to 0."""
     return (lambda value: value % 7) if field is DAY_OF_WEEK else (lambda value: value)
 
 
-def _number(text: str) -> int:
-    """The number that a text begins with, as C's atoi reads it; 0 if it begins with none."""
+def _leading_number(text: str) -> int:
+    """Return the number at the beginning of a text, or 0, like C's atoi."""
     match = _NUMBER.match(text)
     return int(match[1]) if match else 0

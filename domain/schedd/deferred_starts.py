@@ -33,7 +33,7 @@ def deferral_over(draft: Draft[AccessPoint], activation: Activation) -> None:
 
 
 def _missed(draft: Draft[AccessPoint], activation: Activation) -> bool:
-    """Return whether a job has missed its time: the time was past when the job was activated, or the pool was down and
+    """Check whether a job has missed its time: the time was past when the job was activated, or the pool was down and
     the window is past too. A running pool starts the job, however late."""
     if activation.deferred < activation.began:
         return True

@@ -28,7 +28,7 @@ class CannotExpandError(Exception):
 
 
 def asks(ad: Mapping[str, str]) -> bool:
-    """Return whether any attribute has something to fill in."""
+    """Check whether any attribute has something to fill in."""
     return any("$$(" in text for text in ad.values())
 
 

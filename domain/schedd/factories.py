@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..classad import EvaluationError, Expression
-from ..classad.matching import accepts
+from ..classad.matching import is_satisfied
 from ..decision.draft import Draft
 from ..events import Ad, ClusterEvent, FactoryTransitioned, JobsMaterialized, PoolConfigured
 from ..ports.stimuli import Selection
@@ -34,7 +34,7 @@ KEPT: Final = frozenset({"jobmaterializenextprocid", "jobmaterializenextrow", "t
 
 
 def makes_factory(ad: Iterable[str]) -> bool:
-    """Return whether a submission with these attributes has its jobs made little by little."""
+    """Check whether a submission with these attributes has its jobs made little by little."""
     return any(name.lower() in LIMITS for name in ad)
 
 
@@ -116,7 +116,7 @@ def _meets(draft: Draft[AccessPoint], cluster: Cluster, constraint: Expression |
     if constraint is None:
         return True
     try:
-        return accepts(constraint.evaluate(ad_of(factory_ad(cluster)), None, draft.context))
+        return is_satisfied(constraint.evaluate(ad_of(factory_ad(cluster)), None, draft.context))
     except EvaluationError:
         return False
 

@@ -9,7 +9,7 @@ from ..events import Ad
 from ..state.cluster import Cluster
 from ..state.job_ad import HOLD_ATTRIBUTES
 from ..state.state import AccessPoint
-from .claims import stop
+from .claims import end_job
 from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
@@ -69,7 +69,7 @@ def _by_hold(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[i
 
 
 def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
-    """Return whether any of the jobs may have a schedule (``cron_minute`` and related commands)."""
+    """Check whether any of the jobs may have a schedule (``cron_minute`` and related commands)."""
     names = [name for name in ATTRIBUTES if cluster.is_uniform(name)]
     return len(names) < len(ATTRIBUTES) or any(cluster.requested_value(procs[0], name) for name in names)
 
@@ -87,4 +87,4 @@ def stop_all(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], why:
     """Stop the processes of the running jobs among these."""
     state = draft.state
     for activation in [state.by_job[cluster.id, proc] for proc in state.running_procs(cluster.id, procs)]:
-        stop(draft, activation, why.cause, why.evidence, why.vacated)
+        end_job(draft, activation, why.cause, why.evidence, why.vacated)

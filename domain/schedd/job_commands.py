@@ -32,7 +32,7 @@ from ..state.job_ad import STATUS_NUMBERS, parse_int, quoted, unquoted
 from ..state.pool_settings import job_limit, super_users
 from ..state.records import RUNS
 from ..state.state import AccessPoint
-from .claims import signal
+from .claims import signal_job
 from .constraints import EvaluationBudget, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove
 
@@ -191,7 +191,7 @@ def _hold(draft: Draft[AccessPoint], command: Hold, jobs: _Jobs) -> bool:
 
 
 def is_firm(cluster: Cluster, proc: int) -> bool:
-    """Return whether a job is held by a user, or for its input files: a user's hold does not change such a hold."""
+    """Check whether a job is held by a user, or for its input files: a user's hold does not change such a hold."""
     return cluster.value(proc, "HoldReasonCode") in PROTECTED_HOLD_CODES
 
 
@@ -232,7 +232,7 @@ def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> 
         draft.move_jobs(jobs.cluster, ranges(jobs.procs), "remove_x", "user_remove", jobs.status, {})
         return True
     for proc in jobs.procs:
-        signal(draft, draft.state.by_job[jobs.cluster.id, proc], "hard", "user_remove")
+        signal_job(draft, draft.state.by_job[jobs.cluster.id, proc], "hard", "user_remove")
     return True
 
 
@@ -244,7 +244,7 @@ def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _Jobs) -> bool:
         if not jobs.cluster.is_local:
             draft.send(VacateClaim(activation.slot, command.fast, "user_vacate"))
         if jobs.cluster.is_local or not command.fast:
-            signal(draft, activation, "hard" if command.fast else "soft", "user_vacate")
+            signal_job(draft, activation, "hard" if command.fast else "soft", "user_vacate")
     return True
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from ..classad import ClassAd, Context, Expression
 from ..classad.columns import ABSENT, INTEGER, Integers, Kinds
-from ..classad.evidence import CALL, MAKES_NAMES, mentioned
-from ..classad.survey import LEAVERS
+from ..classad.evidence import CALL, DYNAMIC_REFERENCES, names_in
+from ..classad.survey import SCOPE_LEAVERS
 from ..classad.table import SlotTable
 from ..state.caches import parse_cached
 from ..state.cluster import Cluster
@@ -34,7 +34,7 @@ _DIGITS = 18
 _FEW = 16
 """Up to this number, jobs are processed one by one."""
 _FIRST = np.zeros(1, np.int64)
-_BEYOND = MAKES_NAMES | LEAVERS
+_BEYOND = DYNAMIC_REFERENCES | SCOPE_LEAVERS
 """Functions that may read attributes that the constraint does not name."""
 
 
@@ -103,7 +103,7 @@ class _Rows:
         known: set[str] = set()
         pending = [constraint]
         while pending:
-            reads = mentioned(pending.pop())
+            reads = names_in(pending.pop())
             if any(scope == CALL and name in _BEYOND for scope, name in reads):
                 return False
             for name in sorted({name for scope, name in reads if scope != CALL} - known):

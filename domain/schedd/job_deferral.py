@@ -1,4 +1,4 @@
-"""When jobs may begin: their deferral times, and the schedules (``crontab``) that set them.
+"""When jobs may begin: their deferral times, and the schedules (``parse_crontab``) that set them.
 
 By its Requirements, a deferred job can be matched from ScheddInterval and DeferralPrepTime before its time on. On its
 slot it waits for the time, with status Running. A job that is later than its DeferralWindow allows is held.
@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.analysis import clauses, references_or_empty
-from ..classad.evidence import integer
-from ..classad.matching import accepts
+from ..classad.evidence import integer_of
+from ..classad.matching import is_satisfied
 from ..classad.next_change import POLL, next_change
 from ..classad.tree import Literal
 from ..decision.draft import Draft, ranges
@@ -30,7 +30,7 @@ from ..state.cluster import IDLE, Cluster
 from ..state.job_ad import DEFERRAL_TIME, parse_int, quoted
 from ..state.state import AccessPoint
 from ..units import SECOND
-from .crontab import ATTRIBUTES, InvalidCronTab, crontab
+from .crontab import ATTRIBUTES, InvalidCronTab, parse_crontab
 from .waiting_claims import withdraw_better_matches
 
 NO_TIME: Final = 1
@@ -61,7 +61,7 @@ def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) 
     for texts, group in groups.items():
         try:
             slips = draft.state.dialect.slips_days_of_schedules
-            instant = crontab(texts).next_run(draft.now // SECOND, draft.context.utc_offset, slips_days=slips)
+            instant = parse_crontab(texts).next_run(draft.now // SECOND, draft.context.utc_offset, slips_days=slips)
         except InvalidCronTab as error:
             before: dict[int, list[int]] = {}
             for proc in group:
@@ -117,7 +117,7 @@ def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
 
 
 def is_past(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> bool:
-    """Return whether a job has no time, or its time and window are past."""
+    """Check whether a job has no time, or its time and window are past."""
     expires = expiry(ad_of(cluster.attributes(proc)), draft.context)
     return expires is None or draft.now // SECOND > expires
 
@@ -136,7 +136,7 @@ def window(ad: ClassAd, context: Context) -> int:
 def whole_of(ad: ClassAd, name: str, context: Context) -> int | None:
     """Return an attribute's value as an integer; None: it is not a number."""
     meaning = ad.get(name)
-    return None if meaning is None else integer(meaning, ad, None, context)
+    return None if meaning is None else integer_of(meaning, ad, None, context)
 
 
 # A job that begins
@@ -193,11 +193,11 @@ def asleep(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | No
 
 
 def _holds(part: Expression, ad: ClassAd, context: Context) -> bool:
-    """Return whether a clause of Requirements is true, or may be true with a slot."""
+    """Check whether a clause of Requirements is true, or may be true with a slot."""
     try:
         if part.references(ad).external:
             return True
-        return accepts(part.evaluate(ad, None, context))
+        return is_satisfied(part.evaluate(ad, None, context))
     except EvaluationError:
         return False
 

@@ -92,7 +92,7 @@ def unsettable(settings: Mapping[str, str]) -> frozenset[str]:
 
 
 def ignores_secure(settings: Mapping[str, str]) -> bool:
-    """Return whether attempts to set secure attributes are ignored."""
+    """Check whether attempts to set secure attributes are ignored."""
     return settings.get("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", "true").strip().lower() != "false"
 
 

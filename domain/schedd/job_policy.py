@@ -12,7 +12,7 @@ from functools import cache
 from msgspec import Struct, field
 
 from ..classad import ClassAd, EvaluationError, unparse
-from ..classad.evidence import integer, truth, unparsed, values_read
+from ..classad.evidence import integer_of, truth_of, value_text, values_read
 from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..decision.draft import Draft
@@ -67,11 +67,11 @@ def _ask(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> Policy
     if meaning is None:
         return PolicyValue(None, text)
     try:
-        value = unparsed(meaning.evaluate(ad, None, draft.context))
+        value = value_text(meaning.evaluate(ad, None, draft.context))
     except EvaluationError:
         value = "error"
     evidence = draft.note(name, unparse(meaning), value, values_read(meaning, ad, None, draft.context))
-    return PolicyValue(truth(meaning, ad, None, draft.context), unparse_old(meaning), evidence)
+    return PolicyValue(truth_of(meaning, ad, None, draft.context), unparse_old(meaning), evidence)
 
 
 # At the end of a run
@@ -111,7 +111,7 @@ def _words(name: str, answer: PolicyValue) -> str:
 def _hold(draft: Draft[AccessPoint], held: PolicyValue, ad: ClassAd) -> ExitDecision:
     """Return the hold; the job's ad may give its reason and its subcode."""
     reason, code = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
-    subcode = None if code is None else integer(code, ad, None, draft.context)
+    subcode = None if code is None else integer_of(code, ad, None, draft.context)
     changes = {
         "HoldReason": quoted(reason if isinstance(reason, str) and reason else _words("OnExitHold", held)),
         "HoldReasonCode": str(HELD_BY_POLICY),
@@ -131,11 +131,11 @@ def _evaluated(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> object:
 
 
 def constant_wish(cluster: Cluster, proc: int) -> PolicyValue | None:
-    """Return whether a job that has ended stays in the queue, if its LeaveJobInQueue is constant."""
+    """Check whether a job that has ended stays in the queue, if its LeaveJobInQueue is constant."""
     text = cluster.requested_value(proc, LEAVE)
     return constant(text) if text else PolicyValue(False, "")
 
 
 def stays(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> PolicyValue:
-    """Return whether a job that has ended stays in the queue."""
+    """Check whether a job that has ended stays in the queue."""
     return _answer(draft, cluster, proc, LEAVE, False, lambda: ad_of(cluster.attributes(proc)))

@@ -82,7 +82,7 @@ def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited,
 
 
 def _is_final(cluster: Cluster, exited: JobExited) -> bool:
-    """Return whether a hold is one that no cool-down replaces."""
+    """Check whether a hold is one that no cool-down replaces."""
     by_access_point = parse_int(exited.changes.get("HoldReasonCode", "")) in BY_THE_ACCESS_POINT
     return exited.outcome == "exited" or cluster.is_local or by_access_point or exited.cause == "deferral_missed"
 
@@ -181,7 +181,7 @@ NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
 
 
 def _notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationMeasured) -> bool:
-    """Return whether to log a measurement: the first one, one with a changed size, or one after a long time."""
+    """Check whether to log a measurement: the first one, one with a changed size, or one after a long time."""
     if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
         return True
     cluster = draft.state.clusters[activation.cluster]
@@ -229,7 +229,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
 
 
 def _machines_fault(end: ActivationEnded) -> bool:
-    """Return whether the machine is the reason why the job did not start, or why its files were not transferred:
+    """Check whether the machine is the reason why the job did not start, or why its files were not transferred:
     another job would fail there too."""
     if end.hold_code in TRANSFERS:
         return not goes_on_hold(end.hold_code, end.hold_subcode)
@@ -237,7 +237,7 @@ def _machines_fault(end: ActivationEnded) -> bool:
 
 
 def _held_at_its_end(activation: Activation, end: ActivationEnded) -> bool:
-    """Return whether a run ends because the machine's policy holds the job at the end of the run."""
+    """Check whether a run ends because the machine's policy holds the job at the end of the run."""
     by_machine = activation.vacate_reason.get("VacateReasonCode") == str(HELD_BY_STARTD)
     return by_machine and activation.first_signalled <= end.at
 

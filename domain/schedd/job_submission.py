@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ..classad import EvaluationError
-from ..classad.evidence import integer
+from ..classad.evidence import integer_of
 from ..decision.draft import Draft, Refusal, answer, ranges
 from ..events import Ad, ClusterSubmitted
 from ..ports.messages import OpenAccount
@@ -19,7 +19,7 @@ from ..state.job_ad import HOLD_ATTRIBUTES, count_hold, quoted, seconds, unquote
 from ..state.proc_ads import pack, unpack
 from ..state.state import AccessPoint
 from ..state_machines import dialect_named
-from .admission import admit
+from .admission import admit_submission
 from .crontab import ATTRIBUTES
 from .factories import LIMIT, makes_factory
 from .policy_kinds import attributes_read, kinds
@@ -113,7 +113,7 @@ def _too_large(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: 
     """Return the changes of a job's ad if it is held; empty: it is not."""
     ad = ad_of(cluster.attributes(proc))
     expressions = (parse_cached(text) for text in (_OWN, setting, _SIZE))
-    own, of_all, size = (None if each is None else integer(each, ad, None, draft.context) for each in expressions)
+    own, of_all, size = (None if each is None else integer_of(each, ad, None, draft.context) for each in expressions)
     limit = of_all if own is None else own
     if limit is None or limit < 0 or size is None or size <= limit:
         return {}
@@ -135,7 +135,7 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     if command.count < 1:
         raise Refusal("nothing to submit: the queue statement yields no job")
     columns = _check(command)
-    admitted = admit(draft, command, number, columns)
+    admitted = admit_submission(draft, command, number, columns)
     if admitted is None:
         return
     command, columns = admitted.command, admitted.columns

@@ -20,8 +20,8 @@ from msgspec import Struct, field
 
 from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
 from ..classad.ad import as_expression
-from ..classad.functions_patterns import is_pattern, matched_groups
-from ..classad.old_form import read_expression, text_of
+from ..classad.functions_patterns import first_match, is_pattern
+from ..classad.old_form import ad_text, read_expression
 from ..classad.unparse import unparse_old
 from ..errors import PoolbookError
 from ..macros.conditions import Conditions
@@ -45,7 +45,7 @@ class Transform(Struct, frozen=True):
     lines: tuple[str, ...]
 
     def is_for(self, job: SubmittedJob, context: Context) -> bool:
-        """Return whether the transform's REQUIREMENTS are true for the job; undefined or a string is not true."""
+        """Check whether the transform's REQUIREMENTS are true for the job; undefined or a string is not true."""
         if not self.requirements:
             return True
         requirements = parse_cached(self.requirements)
@@ -110,7 +110,7 @@ def read_transform(name: str, text: str) -> Transform:
             meaning = _meaning(requirements)
             if meaning is None:
                 raise TransformError(f"REQUIREMENTS {requirements} is no expression")
-            requirements = text_of(meaning)
+            requirements = ad_text(meaning)
     return Transform(name, requirements, tuple(lines))
 
 
@@ -125,7 +125,7 @@ def _meaning(text: str) -> Expression | None:
 
 def _logical(text: str) -> Iterator[str]:
     lines = Lines(text)
-    while (line := lines.logical()) is not None:
+    while (line := lines.next_logical()) is not None:
         yield line[1]
 
 
@@ -148,13 +148,13 @@ class TransformMacros(Macros):
         if not key.startswith("my."):
             return super().value(name)
         meaning = self.job.ad.get(key[3:])
-        from ..classad.evidence import unparsed  # few submissions are transformed
+        from ..classad.evidence import value_text  # few submissions are transformed
 
-        return None if meaning is None else _unquoted(unparsed(self.job.evaluated(meaning, self._context)))
+        return None if meaning is None else _unquoted(value_text(self.job.evaluated(meaning, self._context)))
 
     def changed(self) -> None:
         """Forget known values after a change of the job."""
-        self._known.clear()
+        self._expanded.clear()
 
 
 def _unquoted(text: str) -> str:
@@ -179,14 +179,14 @@ def apply(
     lines = iter(transform.lines)
     try:
         for line in lines:
-            if conditions.take(line, 0) or not conditions.live:
+            if conditions.process(line, 0) or not conditions.selected:
                 continue
             assignment = _ASSIGNMENT.fullmatch(line)
             if assignment is None:
                 _statement(line, _StatementTarget(job, macros, context, done, note))
             else:
                 _assign(assignment, macros, lines)
-        conditions.end()
+        conditions.check_closed()
     except MacroError as error:
         raise TransformError(error.message) from None
     return done
@@ -197,7 +197,7 @@ def _assign(assignment: re.Match[str], macros: Macros, lines: Iterator[str]) -> 
     if operator == "@=":
         value = "\n".join(iter(lambda: next(lines, f"@{value}"), f"@{value}"))
     elif operator == "+=":
-        value = macros.appended(name, "", value)
+        value = macros.append_value(name, "", value)
     macros.define(Definition(name, value))
 
 
@@ -240,9 +240,9 @@ def _first(rest: str, may_be_pattern: bool) -> tuple[str, str | None, str]:
 
 
 def _evaluation(what: str, meaning: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
-    from ..classad.evidence import unparsed, values_read  # few submissions are transformed
+    from ..classad.evidence import value_text, values_read  # few submissions are transformed
 
-    return Evaluation(what, unparse_old(meaning), unparsed(value), values_read(meaning, job.ad, None, context))
+    return Evaluation(what, unparse_old(meaning), value_text(value), values_read(meaning, job.ad, None, context))
 
 
 def _set(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
@@ -296,7 +296,7 @@ def _for_each(
         step.done.skipped.append(f"{word} /{name}/: this is no regular expression")
         return
     else:
-        matches = {each: matched_groups(name, each, flags) for each in step.job.open()}
+        matches = {each: first_match(name, each, flags) for each in step.job.open()}
         names = {each: _filled(new, groups) for each, groups in matches.items() if groups}
     for old, other in sorted(names.items()):
         if other and not _ATTRIBUTE.fullmatch(other):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from ..classad import Expression, unparse
 from ..classad.analysis import references_or_empty
-from ..classad.evidence import truth, unparsed, values_read
+from ..classad.evidence import truth_of, value_text, values_read
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import JobActivated
@@ -111,7 +111,7 @@ class _Gate:
         start, context = self._starts[cluster.universe], self._draft.context
         job = None if self._for_all[cluster.universe] else ad_of(cluster.attributes(proc))
         read = values_read(start, self._ad, job, context)
-        return self._draft.note(setting, unparse(start), unparsed(start.evaluate(self._ad, job, context)), read)
+        return self._draft.note(setting, unparse(start), value_text(start.evaluate(self._ad, job, context)), read)
 
     def began(self, cluster: Cluster) -> None:
         """Count a job of this cluster as one that runs."""
@@ -127,7 +127,7 @@ class _Gate:
         universe = cluster.universe
         if universe == SCHEDULER_UNIVERSE and self._running_of(cluster) >= self._most_of_owner:
             return True
-        return self._for_all[universe] and not truth(self._starts[universe], self._ad, None, self._draft.context)
+        return self._for_all[universe] and not truth_of(self._starts[universe], self._ad, None, self._draft.context)
 
     def _running_of(self, cluster: Cluster) -> int:
         state = self._draft.state
@@ -142,9 +142,9 @@ class _Gate:
     def _meets(self, cluster: Cluster, proc: int) -> bool:
         job, context = ad_of(cluster.attributes(proc)), self._draft.context
         start = self._starts[cluster.universe]
-        if not self._for_all[cluster.universe] and not truth(start, self._ad, job, context):
+        if not self._for_all[cluster.universe] and not truth_of(start, self._ad, job, context):
             return False
-        met = truth(job.get("Requirements") or _TRUE, job, self._ad, context)
+        met = truth_of(job.get("Requirements") or _TRUE, job, self._ad, context)
         return bool(met) or (met is None and not self._knows_machine)
 
 

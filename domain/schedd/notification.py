@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..classad import ClassAd
-from ..classad.evidence import integer
+from ..classad.evidence import integer_of
 from ..decision.draft import Draft
 from ..events import Event, JobExecuting, JobExited, JobsTransitioned, MailDue, Mailed
 from ..ports.stimuli import MailHandled
@@ -88,11 +88,11 @@ def _reason(changes: dict[str, str], what: str) -> str:
 
 
 def _wanted(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> bool:
-    """Return whether the job's user wants this mail."""
+    """Check whether the job's user wants this mail."""
 
     def number(name: str) -> int:
         meaning = ad.get(name)
-        return (None if meaning is None else integer(meaning, ad, None, draft.context)) or 0
+        return (None if meaning is None else integer_of(meaning, ad, None, draft.context)) or 0
 
     how, what = number(NOTIFICATION), occasion.what
     if how == START or what == BEGIN:

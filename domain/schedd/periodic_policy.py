@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..classad import ClassAd, EvaluationError, Expression, unparse
-from ..classad.evidence import integer, unparsed, values_read
+from ..classad.evidence import integer_of, value_text, values_read
 from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
 from ..decision.draft import Draft
@@ -32,7 +32,7 @@ from ..state.pool_settings import job_limit, listed_names
 from ..state.records import RUNS
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import DEACTIVATED, Why
-from .constraints import meets, select_matching
+from .constraints import meets_condition, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove, stop_all
 from .policy_kinds import attributes_read, kinds
 
@@ -148,7 +148,7 @@ def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
 
 
 def concerns(state: AccessPoint, cluster: Cluster) -> bool:
-    """Return whether there is any policy for the cluster's jobs."""
+    """Check whether there is any policy for the cluster's jobs."""
     if cluster.has_any_attribute(_OWN_NAMES):
         return True
     return not _SETTINGS.isdisjoint(state.settings) and any(system_names(state.settings, policy) for policy in _SYSTEMS)
@@ -246,7 +246,11 @@ def _fired(draft: Draft[AccessPoint], question: Question, text: str, groups: lis
         procs_of = [group.procs if true else [] for group in groups]
     elif all(group.status in RUNS for group in groups):
         procs_of = [
-            [proc for proc in group.procs if meets(condition, policy_ad(draft, group.cluster, proc), draft.context)]
+            [
+                proc
+                for proc in group.procs
+                if meets_condition(condition, policy_ad(draft, group.cluster, proc), draft.context)
+            ]
             for group in groups
         ]
     else:
@@ -309,10 +313,10 @@ def verdict(draft: Draft[AccessPoint], question: Question, text: str, own: str, 
     assert condition is not None
     evidence = 0
     if not isinstance(condition, Literal):
-        value = unparsed(_value(condition, ad, draft))
+        value = value_text(_value(condition, ad, draft))
         evidence = draft.note(question.name, unparse(condition), value, values_read(condition, ad, None, draft.context))
     shown = parse_cached(own) if policy.attribute else None
-    limit = None if shown is None else integer(shown, ad, None, draft.context)
+    limit = None if shown is None else integer_of(shown, ad, None, draft.context)
     default = policy.words.format(
         name=policy.attribute or policy.setting,
         text=text.strip() if shown is None else unparse_old(shown),
@@ -320,7 +324,7 @@ def verdict(draft: Draft[AccessPoint], question: Question, text: str, own: str, 
     )
     reason, subcode = (_extra(draft, question, part) for part in ("_REASON", "_SUBCODE"))
     said = None if reason is None else _value(reason, ad, draft)
-    number = None if subcode is None else integer(subcode, ad, None, draft.context)
+    number = None if subcode is None else integer_of(subcode, ad, None, draft.context)
     return PolicyAction(said if isinstance(said, str) and said else default, number or 0, evidence)
 
 
@@ -398,6 +402,6 @@ def at_end(
         own = cluster.requested_value(proc, policy.attribute) if policy.attribute else ""
         text = question.text if not policy.attribute else own and (question.text or own)
         condition = parse_cached(text) if text and policy.row != EVICT and status in policy.statuses else None
-        if condition is not None and meets(condition, ad, draft.context):
+        if condition is not None and meets_condition(condition, ad, draft.context):
             return policy, verdict(draft, question, text, own, ad)
     return None

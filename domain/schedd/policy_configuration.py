@@ -60,7 +60,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _given(configuration: Configuration, name: str) -> bool:
-    """Return whether a setting was set."""
+    """Check whether a setting was set."""
     source = configuration.source(name)
     return source.kind != "default" and not (source.kind == "template" and _is_own(source.used, source.line))
 

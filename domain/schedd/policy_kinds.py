@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..classad import ClassAd, EvaluationError, Expression
-from ..classad.evidence import MAKES_NAMES
-from ..classad.survey import LEAVERS
+from ..classad.evidence import DYNAMIC_REFERENCES
+from ..classad.survey import SCOPE_LEAVERS
 from ..classad.tree import Call, children
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
@@ -38,7 +38,7 @@ def _may_read_anything(expression: Expression) -> bool:
     pending = [expression]
     while pending:
         node = pending.pop()
-        if isinstance(node, Call) and node.key in MAKES_NAMES | LEAVERS:
+        if isinstance(node, Call) and node.key in DYNAMIC_REFERENCES | SCOPE_LEAVERS:
             return True
         pending.extend(children(node))
     return False

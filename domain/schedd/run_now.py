@@ -24,7 +24,7 @@ from ..state.cluster import UNIVERSE_VANILLA, Cluster
 from ..state.pool_settings import schedd_seconds
 from ..state.records import Earmark
 from ..state.state import AccessPoint
-from .claims import begin, reuse_claim, signal
+from .claims import reuse_claim, signal_job, start_on_claim
 from .job_commands import allowed
 from .waiting_claims import withdraw_better_matches
 
@@ -83,7 +83,7 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
     draft.emit(ClaimsEarmarked(*draft.why("run_now"), number, proc, claims, until))
     for run in runs:
         if run.stop != "hard":
-            signal(draft, run, "hard", "run_now")
+            signal_job(draft, run, "hard", "run_now")
     jobs = [job_id(*victim) for victim in victims]
     answer(draft, command, "run now", " ".join([name, *jobs]), {"job": name, "victims": jobs})
 
@@ -187,4 +187,4 @@ def _begin(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) ->
     if job in draft.state.by_job or job in draft.state.cool_downs:
         reuse_claim(draft, slot, cluster.id)
     else:
-        begin(draft, slot, cluster, proc)
+        start_on_claim(draft, slot, cluster, proc)

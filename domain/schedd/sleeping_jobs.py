@@ -86,7 +86,7 @@ class SleepingJobs(Struct):
 
 
 def _may_sleep(cluster: Cluster) -> bool:
-    """Return whether any job of the cluster may have Requirements that name the clock, or a schedule. Every cluster is
+    """Check whether any job of the cluster may have Requirements that name the clock, or a schedule. Every cluster is
     asked whenever its jobs change: of most, a look at two texts is enough."""
     if cluster.variants.names or cluster.edited_names:
         varied = {name.lower() for name in cluster.variants.names} | cluster.edited_names

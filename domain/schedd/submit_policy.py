@@ -41,7 +41,7 @@ _ORDER: Final = ("COPY", "DELETE", "SET", "EVALSET")
 
 
 def is_old(text: str) -> bool:
-    """Return whether a transform is in the old syntax."""
+    """Check whether a transform is in the old syntax."""
     return text.lstrip().startswith("[")
 
 
@@ -321,10 +321,10 @@ class Judge(Struct, frozen=True):
                     continue
             evidence = None
             if condition is not None:
-                from ..classad.evidence import unparsed, values_read  # few pools have requirements
+                from ..classad.evidence import value_text, values_read  # few pools have requirements
 
                 read = values_read(condition, self.schedd, job.ad, context)
-                evidence = Evaluation("", requirement.text, unparsed(value), read)
+                evidence = Evaluation("", requirement.text, value_text(value), read)
             return SubmitRefusal(setting, reason, evidence)
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
-from ..classad.old_form import text_of
+from ..classad.old_form import ad_text
 from ..events import Ad
 from ..state.caches import parse_cached
 
@@ -74,4 +74,4 @@ class SubmittedJob:
 def text_in(ad: ClassAd, name: str) -> str:
     """The text of an attribute; empty: the ad has none."""
     meaning = ad.get(name)
-    return "" if meaning is None else text_of(meaning)
+    return "" if meaning is None else ad_text(meaning)

@@ -37,8 +37,8 @@ def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
     """Handle a timer, if it is still due."""
     state, name = draft.state, timer.name
     if timer.kind == "stop" and name in state.activations:
-        claims.signal(draft, state.activations[name], "hard", "kill_timeout")
+        claims.signal_job(draft, state.activations[name], "hard", "kill_timeout")
     elif timer.kind == "deferral" and name in state.deferred:
         deferral_over(draft, state.activations[name])
     elif timer.kind == "cool-down":
-        cool_down.end(draft, *JobId.parse(name))
+        cool_down.end_cool_down(draft, *JobId.parse(name))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
-from ..classad.evidence import truth
+from ..classad.evidence import truth_of
 from ..decision.draft import NOT_FOUND, Draft, Refusal, answer, check_super_user
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s
@@ -140,7 +140,7 @@ def _check_slots(draft: Draft[ExecutionPoint], machine: Machine, text: str) -> N
         return
     _check_syntax("check", text)
     for slot in slots_of(draft, machine):
-        result = truth(parse(text), policy_of(draft, slot).complete_ads()[0], None, draft.context)
+        result = truth_of(parse(text), policy_of(draft, slot).complete_ads()[0], None, draft.context)
         if result is not True:
             value = "false" if result is False else "neither true nor false"
             raise Refusal(f"Draining check expression is {value} on {slot.name}: {text}")

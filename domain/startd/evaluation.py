@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..classad import ClassAd, Context, Expression
 from ..classad.analysis import references_or_empty
-from ..classad.evidence import constant_truth, integer, truth, values_read
+from ..classad.evidence import integer_of, literal_truth, truth_of, values_read
 from ..classad.tree import Literal
 from ..events import Ad
 from ..ports.sensor_readings import Sense
@@ -178,9 +178,9 @@ class PolicyEvaluation:
         if parse_cached is None:
             return None
         value = (
-            constant_truth(parse_cached)
+            literal_truth(parse_cached)
             if isinstance(parse_cached, Literal)
-            else truth(parse_cached, *self.ads_read_by(name), self.context)
+            else truth_of(parse_cached, *self.ads_read_by(name), self.context)
         )
         self.last_evaluated = EvaluatedExpression(name, parse_cached, value)
         return value
@@ -192,9 +192,9 @@ class PolicyEvaluation:
         if parse_cached is None:
             return False
         value = (
-            constant_truth(parse_cached)
+            literal_truth(parse_cached)
             if isinstance(parse_cached, Literal)
-            else truth(parse_cached, self.ad, None, self.context)
+            else truth_of(parse_cached, self.ad, None, self.context)
         )
         if value is False and references_or_empty(parse_cached.simplify(self.ad), self.ad).external:
             value = None
@@ -204,7 +204,7 @@ class PolicyEvaluation:
     def start_accepts_job(self) -> bool:
         """Return True if START, evaluated with all dynamic attributes, is true for the slot's job."""
         start = self.parse_cached("Start")
-        return start is not None and truth(start, *self.complete_ads(), self.context) is True
+        return start is not None and truth_of(start, *self.complete_ads(), self.context) is True
 
     @property
     def drain_start(self) -> Expression | None:
@@ -229,7 +229,7 @@ class PolicyEvaluation:
         if parse_cached is None:
             return None
         slot_ad, job = (None, None) if isinstance(parse_cached, Literal) else self.ads_read_by(name)
-        value = integer(parse_cached, slot_ad, job, self.context)
+        value = integer_of(parse_cached, slot_ad, job, self.context)
         self.last_evaluated = EvaluatedExpression(name, parse_cached, value)
         return value
 
@@ -248,7 +248,7 @@ class PolicyEvaluation:
             return int(text)
         job_expression = parse_cached(text)
         slot_ad, job = self.complete_ads()
-        return None if job_expression is None else integer(job_expression, job, slot_ad, self.context)
+        return None if job_expression is None else integer_of(job_expression, job, slot_ad, self.context)
 
     # Values read
 

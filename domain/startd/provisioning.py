@@ -275,14 +275,14 @@ def _divisible_resources(
     memory -= configuration.integer("RESERVED_MEMORY", 0)
     if memory <= 0:
         raise SlotTypeError("RESERVED_MEMORY leaves no memory for jobs: reserve less")
-    cpus = configuration.integer("NUM_CPUS", 0) if configuration.defined("NUM_CPUS") else 0
+    cpus = configuration.integer("NUM_CPUS", 0) if configuration.is_defined("NUM_CPUS") else 0
     custom = {resource.name: resource.quantity for resource in customs}
     return DivisibleResources(cpus or equipment.cpus, memory, equipment.swap, disks, custom), volumes
 
 
 def _configured_slots(configuration: Configuration, whole: DivisibleResources) -> list[ConfiguredSlots]:
     for name in ("SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"):
-        if configuration.defined(name):
+        if configuration.is_defined(name):
             raise SlotTypeError(f"{name}: type 0 is reserved for evenly divided machines: number types from 1")
     max_types = configuration.integer("MAX_SLOT_TYPES", 10)
     numbers = {int(match[1]) for name in configuration.names() if (match := _NUM_SLOTS_TYPE.fullmatch(name))}
@@ -396,7 +396,7 @@ def _number_text(number: float) -> str:
 
 def _most_specific_name(configuration: Configuration, name: str, *prefixes: str) -> str:
     """Return a setting's name with the first of the prefixes with which it is defined, or without a prefix."""
-    return next((prefix + name for prefix in prefixes if configuration.defined(prefix + name)), name)
+    return next((prefix + name for prefix in prefixes if configuration.is_defined(prefix + name)), name)
 
 
 def _policy(configuration: Configuration, number: int, type: int, customs: Sequence[str], partitionable: bool) -> Ad:

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..classad import ClassAd, Expression
-from ..classad.evidence import MAKES_NAMES
+from ..classad.evidence import DYNAMIC_REFERENCES
 from ..events import Ad
 from ..names import SlotName
 from ..ports.sensor_readings import Readings
@@ -77,7 +77,7 @@ def compiled_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> CompiledAd
 def _compiled(slot: Slot, texts: dict[str, str]) -> CompiledAd:
     policy_words = _words(texts, _POLICY_NAMES)
     all_words = policy_words[0] | _words(texts, _MATCH_NAMES)[0]
-    names = None if all_words & MAKES_NAMES else frozenset(all_words)
+    names = None if all_words & DYNAMIC_REFERENCES else frozenset(all_words)
     foreign = _foreign(texts, *policy_words)
     has_vanilla_variants = any(name.endswith("_vanilla") for name in texts)
     return CompiledAd(slot.version, ad_of(slot.ad), names, foreign, has_vanilla_variants, texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from ..classad import ClassAd, unparse
-from ..classad.evidence import constant_truth
+from ..classad.evidence import literal_truth
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..ports.messages import ShowAd
@@ -23,7 +23,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
 
     def set_to_false(self, name: str) -> bool:
         expression = self.parse_cached(name)
-        return isinstance(expression, Literal) and constant_truth(expression) is False
+        return isinstance(expression, Literal) and literal_truth(expression) is False
 
     @property
     def state_activity(self) -> str:

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
-from ..classad.evidence import CALL, mentioned
+from ..classad.evidence import CALL, names_in
 from ..classad.tree import Literal
 from ..events import Ad
 from ..names import SlotName
@@ -156,7 +156,7 @@ def _names_read(expression: Expression) -> frozenset[str] | None:
     if cached is None:
         if len(_NAMES_READ) >= _MAX_CACHED:
             _NAMES_READ.clear()
-        read = mentioned(expression)
+        read = names_in(expression)
         reads_more = any(scope == "target" or (scope == CALL and name not in _PURE) for scope, name in read)
         names = None if reads_more else frozenset(name for scope, name in read if scope != CALL)
         cached = _NAMES_READ[id(expression)] = expression, names

@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from ..classad.functions_patterns import is_pattern, matched_groups
+from ..classad.functions_patterns import first_match, is_pattern
 
 NAMES: Final = "CLASSAD_USER_MAP_NAMES"
 DATA: Final = "CLASSAD_USER_MAPDATA_"
@@ -109,7 +109,7 @@ def _by_prefix(names: Mapping[str, str]) -> Entry:
 
 def _by_pattern(pattern: str, options: str, groups: str) -> Entry:
     def lookup(name: str) -> str | None:
-        matched = matched_groups(pattern, name, options)
+        matched = first_match(pattern, name, options)
         return None if matched is None else _expand(groups, matched)
 
     return lookup

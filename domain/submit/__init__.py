@@ -1,13 +1,13 @@
-"""Read the submit description language: from the text that a user writes to the ads of a cluster's jobs.
+"""Parse the submit description language: from the text that a user writes to the ads of a cluster's jobs.
 
-Nothing here reads a file, asks the time or queues a job: ``SubmitFacts`` answers for the machine, ``SubmitFiles`` for
-the disk, and the result is a value, a ``Submission``. ``macros.lines`` and ``submit_reader`` (with ``conditions`` and
-``queue_statements``) turn the text into ``macros``; ``build`` makes ads of them by the ``sections``, ``resources``,
-``requirements`` and the table in ``submit_commands``.
+The package reads no files, uses no clock and queues no jobs: it gets ``SubmitFacts`` about the machine and
+``SubmitFiles`` to read, and returns a ``Submission``. ``macros.lines`` and ``submit_reader`` (with ``conditions`` and
+``queue_statements``) parse the text into ``macros``. ``build`` turns these into ads with the ``sections``,
+``resources``, ``requirements`` and the table in ``submit_commands``.
 """
 
 from .build import ATTRIBUTES, known_commands
-from .submission import Submission, dry_run, from_mapping, is_command, parse_submit, sent_ads
+from .submission import Submission, dry_run, format_sent_ads, from_mapping, is_command, parse_submit
 from .submit_context import NoSubmitFiles, SubmitError, SubmitFacts, SubmitFiles, SubmitWarning
 
 __all__ = [
@@ -19,9 +19,9 @@ __all__ = [
     "SubmitFiles",
     "SubmitWarning",
     "dry_run",
+    "format_sent_ads",
     "from_mapping",
     "is_command",
     "known_commands",
     "parse_submit",
-    "sent_ads",
 ]

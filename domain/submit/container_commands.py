@@ -1,8 +1,8 @@
-"""Make the attributes of jobs that run in containers: which image, how it comes there, which ports are reached.
+"""Compute the attributes of jobs in containers: the image, how it is transferred, and the ports.
 
-A job is in a container by its universe, docker or container, or by an image that it names; its universe is vanilla (or
-local) then. Source: HTCondor 25.14's ``SetUniverse``, ``SetExecutable``, ``SetContainerSpecial`` and
-``process_container_input_files`` (``submit_utils.cpp``), in whose words a wrong combination is refused.
+A job runs in a container if its universe is docker or container, or if it names an image; its JobUniverse is vanilla or
+local. Source: HTCondor 25.14's ``SetUniverse``, ``SetExecutable``, ``SetContainerSpecial`` and
+``process_container_input_files`` (``submit_utils.cpp``), which also have the error messages.
 """
 
 from __future__ import annotations
@@ -11,97 +11,96 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..classad.old_form import is_true, literal_string
-from ..macros.functions import evaluated
-from .job_sections import Action, Job, Section, stripped
+from ..macros.functions import evaluate_text
+from .job_sections import Action, Section, SubmitJob, strip_quotes
 
-WANTED = ("WantDocker", "WantContainer")
-"""The attributes that say that a job runs in a container."""
+CONTAINER_FLAGS = ("WantDocker", "WantContainer")
+"""The attributes of a job that runs in a container."""
 IMAGES = ("docker_image", "dockerimage", "container_image", "containerimage")
 _PORT, _LAST_PORT = "_container_port", 65535
-_REFUSED_SOURCES = ("instance://", "library://", "shub://")
-_LEFT_TO_THE_RUNTIME = ("docker://", "oras://")
-_KINDS = {"WantDockerImage": "HasDockerURL", "WantSIF": "HasSIF", "WantSandboxImage": "HasSandboxImage"}
-"""What is wanted of the kinds of images, and what a slot has that can run one."""
-_ANY_NETWORK = frozenset({"host", "none", "nat"})  #: what each docker has
+_UNSUPPORTED_SOURCES = ("instance://", "library://", "shub://")
+_RUNTIME_SOURCES = ("docker://", "oras://")
+_IMAGE_KINDS = {"WantDockerImage": "HasDockerURL", "WantSIF": "HasSIF", "WantSandboxImage": "HasSandboxImage"}
+"""The job's attribute for each kind of image, and the attribute of a slot that can run it."""
+_STANDARD_NETWORKS = frozenset({"host", "none", "nat"})  #: the networks that every docker has
 
 
-def wants_container(job: Job) -> bool:
-    """Return whether a job's universe or image has it run in a container; ``+WantDocker`` does not, as in HTCondor."""
-    return any(is_true(job.attribute(name)) and job.value(f"my.{name.lower()}") is None for name in WANTED)
+def wants_container(job: SubmitJob) -> bool:
+    """Check whether a job's universe or image requires a container; as in HTCondor, ``+WantDocker`` does not."""
+    return any(is_true(job.attribute(name)) and job.value(f"my.{name.lower()}") is None for name in CONTAINER_FLAGS)
 
 
-def want(job: Job, universe: str) -> None:
-    """Say whether the job wants a container, for its universe and the images that it names. Raise SubmitError."""
-    docker, container = job.given(*IMAGES[:2]), job.given(*IMAGES[2:])
+def set_container_flags(job: SubmitJob, universe: str) -> None:
+    """Set WantDocker or WantContainer for the job's universe and images; raise SubmitError for a contradiction."""
+    docker, container = job.spelling(*IMAGES[:2]), job.spelling(*IMAGES[2:])
     if universe == "docker":
         if job.value(container) is not None:
-            raise job.wrong(container, "docker universe does not allow use of container_image; name a docker_image")
-        job.made["WantDocker"] = "true"
+            raise job.error(container, "docker universe does not allow use of container_image; name a docker_image")
+        job.result["WantDocker"] = "true"
         return
     if job.value(docker) is not None and job.value(container) is not None:
-        raise job.wrong(container, "cannot declare both docker_image and container_image; leave one of them out")
+        raise job.error(container, "cannot declare both docker_image and container_image; leave one of them out")
     if universe == "container" or job.value(docker, container) is not None:
-        job.made["WantContainer"] = "true"
+        job.result["WantContainer"] = "true"
         if job.value(docker) is not None:
-            job.made["WantDockerImage"] = "true"
+            job.result["WantDockerImage"] = "true"
 
 
-def _image(job: Job) -> None:
+def _image(job: SubmitJob) -> None:
     if not wants_container(job):
         return
-    docker, container = job.given(*IMAGES[:2]), job.given(*IMAGES[2:])
-    _credentials(job)
-    in_docker = is_true(job.attribute("WantDocker"))
+    docker, container = job.spelling(*IMAGES[:2]), job.spelling(*IMAGES[2:])
+    _check_credentials(job)
+    wants_docker = is_true(job.attribute("WantDocker"))
     if job.value(docker) is not None:
-        name = stripped(job.values[docker])
+        name = strip_quotes(job.values[docker])
         if not name.strip('"'):
-            universe = "" if in_docker else " for container universe"
-            raise job.wrong(docker, f"it is not a valid docker_image{universe}")
+            universe = "" if wants_docker else " for container universe"
+            raise job.error(docker, f"it is not a valid docker_image{universe}")
         job.set_string("DockerImage", name)
-    elif in_docker:
-        raise job.wrong("universe", "docker jobs require a docker_image")
+    elif wants_docker:
+        raise job.error("universe", "docker jobs require a docker_image")
     elif job.value(container) is None:
-        raise job.wrong("universe", "container jobs require a container_image or docker_image")
+        raise job.error("universe", "container jobs require a container_image or docker_image")
     else:
-        name = stripped(job.values[container])
-        if not name.strip('"') or name.startswith(_REFUSED_SOURCES):
-            raise job.wrong(container, "it is not a valid container image; name a file, a directory, or docker://image")
+        name = strip_quotes(job.values[container])
+        if not name.strip('"') or name.startswith(_UNSUPPORTED_SOURCES):
+            raise job.error(container, "it is not a valid container image; name a file, a directory, or docker://image")
         job.set_string("ContainerImage", name)
-        job.made[_kind(name)] = "true"
+        job.result[_image_attribute(name)] = "true"
 
 
-def _credentials(job: Job) -> None:
-    """Raise SubmitError if the job's credentials for docker are to be sent, and there are none."""
-    command = job.given("docker_send_credentials", "dockersendcredentials")
+def _check_credentials(job: SubmitJob) -> None:
+    """Raise SubmitError if the job sends credentials for docker, but there are none."""
+    command = job.spelling("docker_send_credentials", "dockersendcredentials")
     path = f"{job.facts.environment.get('HOME', '')}/.docker/config.json"
     if job.boolean(command) and job.files.size(path) is None:
-        problem = f"Cannot locate docker credentials file {path}: No such file or directory"
-        raise job.wrong(command, f"{problem}; docker login makes it")
+        message = f"Cannot locate docker credentials file {path}: No such file or directory"
+        raise job.error(command, f"{message}; run docker login")
 
 
-def _kind(image: str) -> str:
+def _image_attribute(image: str) -> str:
     if image.startswith("docker:"):
         return "WantDockerImage"
     return "WantSIF" if image.endswith(".sif") else "WantSandboxImage"
 
 
-def check_mounts(job: Job) -> None:
-    """Warn of what is asked for of a container by a job that is in none."""
+def check_mounts(job: SubmitJob) -> None:
+    """Warn of mount_under_scratch for a job outside of containers."""
     if job.attribute("MountUnderScratch") is not None and not wants_container(job):
-        job.warn("mount_under_scratch counts for jobs in containers alone here: this one finds the machine's own")
+        job.warn("mount_under_scratch has no effect: Poolbook implements it only for jobs in containers")
 
 
-def image_files(job: Job) -> list[str]:
-    """Return the image if it is transferred with the job's input files; and say where a container's image comes from,
-    and what it is called where the job runs."""
+def image_files(job: SubmitJob) -> list[str]:
+    """Set where the container's image comes from and its name on the machine; return it if it is an input file."""
     value = job.value(*IMAGES[2:])
     if value is None or not is_true(job.attribute("WantContainer")):
         return []
-    image = stripped(value)
-    scheme = next((prefix for prefix in _LEFT_TO_THE_RUNTIME if image.startswith(prefix)), "")
-    shared = job.facts.setting("CONTAINER_SHARED_FS").split(",")
+    image = strip_quotes(value)
+    scheme = next((prefix for prefix in _RUNTIME_SOURCES if image.startswith(prefix)), "")
+    shared_directories = job.facts.setting("CONTAINER_SHARED_FS").split(",")
     if job.attribute("TransferContainer") == "false" or any(
-        image.startswith(base.strip()) for base in shared if base.strip()
+        image.startswith(directory.strip()) for directory in shared_directories if directory.strip()
     ):
         job.set_string("ContainerImageSource", "local")
         return []
@@ -116,15 +115,15 @@ def image_files(job: Job) -> list[str]:
 
 
 IMAGE_FILES = ("ContainerImage", "ContainerImageFullPath", "ContainerImageSource")
-"""The attributes that ``image_files`` makes."""
+"""The attributes that ``image_files`` sets."""
 
 
-def clauses(job: Job) -> Iterator[str]:
-    """Yield what a container's slot must have, instead of the clause for its operating system."""
+def container_clauses(job: SubmitJob) -> Iterator[str]:
+    """Yield the clauses for a container's slot, which replace the clause for the operating system."""
     if is_true(job.attribute("WantDocker")):
         yield "TARGET.HasDocker"
         network = literal_string(job.attribute("DockerNetworkType")) or ""
-        if network and network not in _ANY_NETWORK:
+        if network and network not in _STANDARD_NETWORKS:
             yield "StringListMember(My.DockerNetworkType, TARGET.DockerNetworks)"
         return
     yield "TARGET.HasContainer"
@@ -132,37 +131,37 @@ def clauses(job: Job) -> Iterator[str]:
     if job.attribute("DockerImage") is not None:
         yield "TARGET.HasDockerURL"
     elif image is not None:
-        yield f"TARGET.{_KINDS[_kind(image)]}"
+        yield f"TARGET.{_IMAGE_KINDS[_image_attribute(image)]}"
 
 
-def services(commands: Iterable[str]) -> list[Section]:
-    """Return the section of ``container_service_names``, with the given commands that name ports."""
+def service_sections(commands: Iterable[str]) -> list[Section]:
+    """Return the section of ``container_service_names`` and the given commands for ports."""
     ports = [name for name in commands if name.endswith(_PORT) and name != _PORT]
     return [Section(_services, ("container_service_names", "containerservicenames", *ports), ("ContainerServiceNames",),
-                    reads=WANTED)]  # fmt: skip
+                    reads=CONTAINER_FLAGS)]  # fmt: skip
 
 
-def _services(job: Job) -> None:
+def _services(job: SubmitJob) -> None:
     if not wants_container(job):
         return
-    command = job.given("container_service_names", "containerservicenames")
+    command = job.spelling("container_service_names", "containerservicenames")
     value = job.value(command)
     if value is None:
         return
     job.set_string("ContainerServiceNames", value)
     for service in filter(None, re.split(r"[,\s]+", value)):
-        port = evaluated(job.value(f"{service.lower()}{_PORT}") or "")
+        port = evaluate_text(job.value(f"{service.lower()}{_PORT}") or "")
         if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= _LAST_PORT:
-            problem = f"Requested container service '{service}' was not assigned a port"
-            way_out = f"write {service}{_PORT} = 8080"
-            raise job.wrong(command, f"{problem}, or the assigned port was not valid; {way_out}")
-        job.made[f"{service}_ContainerPort"] = str(port)
+            message = f"Requested container service '{service}' was not assigned a port"
+            advice = f"write {service}{_PORT} = 8080"
+            raise job.error(command, f"{message}, or the assigned port was not valid; {advice}")
+        job.result[f"{service}_ContainerPort"] = str(port)
 
 
 _IMAGE: Action = _image
 IMAGE = Section(
     _IMAGE,
     (*IMAGES, "universe", "docker_send_credentials", "dockersendcredentials"),
-    ("DockerImage", "ContainerImage", *_KINDS),
-    reads=(*WANTED, "WantDockerImage"),
+    ("DockerImage", "ContainerImage", *_IMAGE_KINDS),
+    reads=(*CONTAINER_FLAGS, "WantDockerImage"),
 )

@@ -1,9 +1,9 @@
-"""Make the transforms that change a job which its own hold would stop: larger requests, and on_evict_checks.
+"""Compute the transforms that change an evicted job: larger requests, and on_evict_checks.
 
-``request_memory = 1G, 2G, 4G`` (or ``retry_request_memory = 2G, 4G``) asks for more each time that the job exceeded
-what it had; ``retry_request_memory_increase`` says by how much, ``retry_request_memory_max`` up to what. The ad carries
-the transform's lines, a record separator between them. Source: the manual's page "Submit Description File Commands",
-request_memory and its neighbours; HTCondor 25.14's ``SetBuiltInOnEvictCheck`` where it is silent.
+``request_memory = 1G, 2G, 4G`` (or ``retry_request_memory = 2G, 4G``) requests more each time that the job exceeded its
+memory; ``retry_request_memory_increase`` and ``retry_request_memory_max`` give the increment and the limit. The ad has
+the lines of the transform, separated by record separators. Source: the manual's page "Submit Description File
+Commands", request_memory and related commands, and HTCondor 25.14's ``SetBuiltInOnEvictCheck``.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import NamedTuple
 
 from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError
 from ..classad.analysis import references_or_empty
-from ..classad.old_form import expression_text, literal_string, read_expression, string_text
-from .job_sections import Job, Section
+from ..classad.old_form import expression_text, literal_string, quote_string, read_expression
+from .job_sections import Section, SubmitJob
 
 Amount = Callable[[str], tuple[int, bool] | None]
-"""Reads an amount, in the request's unit, and whether it names its own unit; None: it is an expression."""
+"""Parses an amount: a number in the request's unit, and whether the text has a unit; None: it is an expression."""
 
 ON_EVICT = "TransformOnEvict"
-BODY = "TransformBody_"
+BODY_PREFIX = "TransformBody_"
 _SEPARATOR = "\x1e"
 _EXCEEDED = {
     "RequestMemory": "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == 102",
     "RequestDisk": "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == 104",
 }
-"""When a request was too small: the codes of the holds by the system, and by a slot's limits."""
+"""Whether a request was too small, by the codes of holds by the system and by a slot's limits."""
 
 
 class Retries(NamedTuple):
-    """The commands that say what is asked for the next time; ``most`` and ``increase``: empty where there are none."""
+    """The commands for the next request; ``maximum`` and ``increase`` are empty if there are none."""
 
     attribute: str
     sequence: str
-    most: str = ""
+    maximum: str = ""
     increase: str = ""
 
     @property
@@ -44,8 +44,8 @@ class Retries(NamedTuple):
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The attributes that they make."""
-        prefixes = ("Retry", BODY, *(("Max", "Next") if self.increase else ()))
+        """The attributes that the commands set."""
+        prefixes = ("Retry", BODY_PREFIX, *(("Max", "Next") if self.increase else ()))
         return (*(f"{prefix}{self.attribute}" for prefix in prefixes), ON_EVICT)
 
 
@@ -55,67 +55,69 @@ RETRIES = {
         "RequestMemory", "retry_request_memory", "retry_request_memory_max", "retry_request_memory_increase"
     ),
 }
-"""By the request's own command."""
+"""The commands for the next request, by the command of the first one."""
 
 
-def retry(job: Job, command: str, retries: Retries, rest: str, amount: Amount) -> None:
-    """Make what a job asks for the next time.
+def set_retries(job: SubmitJob, command: str, retries: Retries, remaining: str, amount: Amount) -> None:
+    """Set the attributes of the next request.
 
-    :param command: the request's command
+    :param command: the command of the first request
     :param rest: its text after the first amount and a comma
     """
     increase = job.value(retries.increase) if retries.increase else None
-    most = job.value(retries.most) if retries.most else None
-    if rest.strip():
-        line, increase, source = rest, None, command
+    maximum = job.value(retries.maximum) if retries.maximum else None
+    if remaining.strip():
+        line, increase, source = remaining, None, command
     elif (sequence := job.value(retries.sequence)) is not None:
         if increase:
             job.warn(f"{retries.increase} will be ignored because {retries.sequence} was used")
         line, increase, source = sequence, None, retries.sequence
-    elif most or increase:
-        line, source = most or "", retries.most if most else retries.increase
+    elif maximum or increase:
+        line, source = maximum or "", retries.maximum if maximum else retries.increase
     else:
         return
-    numbers, last = _sequence(job, source, line, amount)
+    numbers, last = _parse_sequence(job, source, line, amount)
     if not last and numbers:
         last = str(numbers.pop())
-    body = _body(job, retries, numbers, last, increase, amount)
-    job.set_string(BODY + retries.attribute, f"REQUIREMENTS {_EXCEEDED[retries.attribute]}{_SEPARATOR}{body}")
-    before = literal_string(job.attribute(ON_EVICT)) or ""
-    job.set_string(ON_EVICT, f"{before} {retries.attribute}".strip())
+    lines = _transform_lines(job, retries, numbers, last, increase, amount)
+    job.set_string(BODY_PREFIX + retries.attribute, f"REQUIREMENTS {_EXCEEDED[retries.attribute]}{_SEPARATOR}{lines}")
+    transforms = literal_string(job.attribute(ON_EVICT)) or ""
+    job.set_string(ON_EVICT, f"{transforms} {retries.attribute}".strip())
 
 
-def _sequence(job: Job, command: str, line: str, amount: Amount) -> tuple[list[int], str]:
-    """Return the amounts of a list, and the expression behind them, if there is one."""
+def _parse_sequence(job: SubmitJob, command: str, line: str, amount: Amount) -> tuple[list[int], str]:
+    """Return the amounts of a list, and the expression after them, if any."""
     numbers: list[int] = []
-    rest = line.strip()
-    while rest:
-        first, _, behind = rest.partition(",")
+    remaining = line.strip()
+    while remaining:
+        first, _, after_comma = remaining.partition(",")
         megabytes = amount(first)
         if megabytes is None:
             try:
-                return numbers, expression_text(rest)
+                return numbers, expression_text(remaining)
             except ClassAdSyntaxError:
-                raise job.wrong(command, f"'{rest}' is neither a number nor an expression") from None
+                raise job.error(command, f"'{remaining}' is neither a number nor an expression") from None
         if (numbers and megabytes[0] <= numbers[-1]) or megabytes[0] <= 0:
-            least = numbers[-1] if numbers else 0
-            rule = f"this must be an increasing sequence of values, but {megabytes[0]} is not greater than {least}"
-            raise job.wrong(command, rule)
+            previous = numbers[-1] if numbers else 0
+            rule = f"this must be an increasing sequence of values, but {megabytes[0]} is not greater than {previous}"
+            raise job.error(command, rule)
         missing = job.facts.setting("SUBMIT_REQUEST_MISSING_UNITS").lower()
         if missing and not megabytes[1]:
             if missing == "error":
-                raise job.wrong(command, "this pool wants a unit after each number: K, M, G or T")
+                raise job.error(command, "this pool requires a unit after each number: K, M, G or T")
             job.warn(f"{command} = {line.strip()} should have a unit after each number: K, M, G or T")
         numbers.append(megabytes[0])
-        rest = behind.strip()
+        remaining = after_comma.strip()
     return numbers, ""
 
 
-def _body(job: Job, retries: Retries, numbers: list[int], last: str, increase: str | None, amount: Amount) -> str:
-    """Return the lines that set the request, and make the attributes that they read."""
+def _transform_lines(
+    job: SubmitJob, retries: Retries, numbers: list[int], last: str, increase: str | None, amount: Amount
+) -> str:
+    """Return the lines that set the request, and set the attributes that they read."""
     name = retries.attribute
     if numbers:
-        job.made[f"Retry{name}"] = expression_text(f"{{{', '.join([*map(str, numbers), last])}}}")
+        job.result[f"Retry{name}"] = expression_text(f"{{{', '.join([*map(str, numbers), last])}}}")
         index = f"Retry{name}Index"
         return (
             f"EVALSET {name} Retry{name}[{index}?:0]{_SEPARATOR}"
@@ -123,49 +125,49 @@ def _body(job: Job, retries: Retries, numbers: list[int], last: str, increase: s
         )
     if increase is None:
         return f"{'SET' if last.isdecimal() else 'EVALSET'} {name} {last}"
-    step = _step(job, retries, increase, amount)
+    next_request = _next_request(job, retries, increase, amount)
     if last:
-        job.made |= {f"Max{name}": last, f"Next{name}": step}
+        job.result |= {f"Max{name}": last, f"Next{name}": next_request}
         return f"EVALSET {name} MIN({{Next{name}, Max{name}}})"
-    return f"SET {name} {_evaluated(job, retries, step)}"
+    return f"SET {name} {_evaluate_next(job, retries, next_request)}"
 
 
-def _step(job: Job, retries: Retries, increase: str, amount: Amount) -> str:
+def _next_request(job: SubmitJob, retries: Retries, increase: str, amount: Amount) -> str:
     """Return the expression of the next request."""
     rule = f"this must be a positive number, or an expression that references {retries.attribute}"
     megabytes = amount(increase)
     if megabytes is not None:
         if megabytes[0] <= 0:
-            raise job.wrong(retries.increase, rule)
+            raise job.error(retries.increase, rule)
         return f"{retries.attribute} + {megabytes[0]}"
     text = job.expression(retries.increase)
     read = references_or_empty(read_expression(text), ClassAd()).external
     if retries.attribute.lower() not in {name.lower() for name in read}:
-        raise job.wrong(retries.increase, rule)
+        raise job.error(retries.increase, rule)
     return text
 
 
-def _evaluated(job: Job, retries: Retries, step: str) -> int:
-    """Return what the next request is, as far as the submission can tell."""
-    ad = ClassAd({retries.attribute: read_expression(job.made[retries.attribute])})
+def _evaluate_next(job: SubmitJob, retries: Retries, next_request: str) -> int:
+    """Return the value of the next request, evaluated with the first one."""
+    ad = ClassAd({retries.attribute: read_expression(job.result[retries.attribute])})
     try:
-        value = read_expression(step).evaluate(ad, context=Context())
+        value = read_expression(next_request).evaluate(ad, context=Context())
     except EvaluationError:
         value = None
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise job.wrong(retries.increase, "this must give an integer when the job is submitted")
+        raise job.error(retries.increase, "this must give an integer when the job is submitted")
     return int(value)
 
 
-def checks(commands: Iterable[str]) -> list[Section]:
-    """Return the section of ``on_evict_checks``, with the given commands ``transform_body_NAME``."""
+def evict_check_sections(commands: Iterable[str]) -> list[Section]:
+    """Return the section of ``on_evict_checks`` and the given commands ``transform_body_NAME``."""
     bodies = {name.removeprefix("transform_body_"): name for name in commands if name.startswith("transform_body_")}
-    attributes = (ON_EVICT, *(BODY + tag for tag in bodies))
-    return [Section(_checks(bodies), ("on_evict_checks", ON_EVICT.lower(), *bodies.values()), attributes)]
+    attributes = (ON_EVICT, *(BODY_PREFIX + tag for tag in bodies))
+    return [Section(_evict_checks_action(bodies), ("on_evict_checks", ON_EVICT.lower(), *bodies.values()), attributes)]
 
 
-def _checks(bodies: Mapping[str, str]) -> Callable[[Job], None]:
-    def action(job: Job) -> None:
+def _evict_checks_action(bodies: Mapping[str, str]) -> Callable[[SubmitJob], None]:
+    def action(job: SubmitJob) -> None:
         value = job.value("on_evict_checks", ON_EVICT.lower())
         if value is None:
             return
@@ -173,11 +175,11 @@ def _checks(bodies: Mapping[str, str]) -> Callable[[Job], None]:
         for tag in filter(None, re.split(r"[,\s]+", value)):
             text = job.value(bodies.get(tag.lower(), ""))
             if text is None:
-                job.warn(f"on_evict_checks names {tag}, and there is no transform_body_{tag}: it is left out")
+                job.warn(f"on_evict_checks: {tag} is ignored, because there is no transform_body_{tag}")
                 continue
             lines = [line.strip() for line in text.split("\n")]
             body = _SEPARATOR.join(line for line in lines if line and not line.startswith("#"))
-            job.made[BODY + tag] = string_text(body)
+            job.result[BODY_PREFIX + tag] = quote_string(body)
             tags.append(tag)
         job.set_string(ON_EVICT, " ".join(tags))
 

@@ -1,7 +1,7 @@
-"""List the items of a queue statement: in brackets, of a file, of a program, of standard input, or of paths that match.
+"""List the items of a queue statement: from brackets, a file, a program, standard input, or matching paths.
 
-Source: the manual's page "Submit Description File Commands" (queue, and submit_warn_empty_matches and its neighbours);
-HTCondor 25.14 where it is silent. A blank line in a list is not an item here, where HTCondor repeats the item before.
+Source: the manual's page "Submit Description File Commands" (queue, submit_warn_empty_matches ...), and HTCondor
+25.14. Unlike HTCondor, which repeats the previous item, Poolbook ignores a blank line in a list.
 """
 
 from __future__ import annotations
@@ -16,95 +16,94 @@ from ..macros.lines import Lines
 from ..macros.macros import VALID_NAME
 from .submit_context import SubmitError, SubmitFiles
 
-# Cut items into the values of the queue statement's variables, by ``queue from table (options)`` or as lines.
+# Split items into the values of the queue statement's variables, by ``queue from table (options)`` or as lines.
 #
 # Source: HTCondor 25.14's ``SubmitTableOpts`` and ``SubmitForeachArgs`` (``submit_utils.cpp``). The row of headings
-# (``header``, from 0) is taken out, then ``header - 1 + skip`` rows before the others; this counts only behind a
-# heading that is not the first row. Unlike there, an option that there is none of and headings that are no names are
-# refused.
+# (``header``, from 0) is removed; if it is not the first row, ``header - 1 + skip`` of the other rows are skipped.
+# Unlike HTCondor, Poolbook rejects unknown options and headings that are not names.
 
 _COLUMN = re.compile(r"[, \t][ \t]*")
-_SEPARATED = re.compile(r"[ \t]*\x1f[ \t]*")
-_WORDS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
+_UNIT_SEPARATOR = re.compile(r"[ \t]*\x1f[ \t]*")
+_BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f": False, "no": False, "0": False}
 
 
 class ItemTable(Struct, frozen=True):
-    """How the rows of ``from table`` are cut."""
+    """How the rows of ``from table`` are split."""
 
-    header: int | None = 0  #: the row of headings, which name the variables; None: there is none
-    skip: int = 0  #: further rows to leave out
-    trim: bool = True  #: whether blanks around a value are left out
-    separator: str = ","  #: empty: the whole row is one value
+    header: int | None = 0  #: the number of the row with the names of the variables; None: there is none
+    skip: int = 0  #: further rows to skip
+    trim: bool = True  #: strip blanks around values
+    separator: str = ","  #: empty: a row is one value
 
 
-def table_of(options: str, line: int | None) -> ItemTable:
-    """Return the table that the words in the brackets behind ``table`` describe."""
+def parse_table(options: str, line: int | None) -> ItemTable:
+    """Parse the options in the brackets after ``table``."""
     table = ItemTable()
     for option in filter(None, (part.strip() for part in options.split(","))):
         name, equals, text = (part.strip() for part in option.partition("="))
         key = name.lower()
         number = int(text) if re.fullmatch("[0-9]{1,9}", text) else None
-        truth = _WORDS.get(text.lower())
+        boolean = _BOOLEANS.get(text.lower())
         if not equals and key in ("csv", "standard"):
             table = ItemTable(header=None)
         elif key == "header" and (number is not None or text.lower() == "none"):
             table = replace(table, header=number)
         elif key == "skip" and number is not None:
             table = replace(table, skip=number)
-        elif key == "trim" and truth is not None:
-            table = replace(table, trim=truth)
-        elif key == "comma_sep" and truth is not None:
-            table = replace(table, separator="," if truth else "")
+        elif key == "trim" and boolean is not None:
+            table = replace(table, trim=boolean)
+        elif key == "comma_sep" and boolean is not None:
+            table = replace(table, separator="," if boolean else "")
         elif key == "sep" and text:
             table = replace(table, separator=text[0])
         else:
-            known = "header=N, header=none, skip=N, trim=true, comma_sep=true, sep=C and csv"
-            raise SubmitError(f"'{option}' is no option of a table; there are {known}", line)
+            options_help = "header=N, header=none, skip=N, trim=true, comma_sep=true, sep=C and csv"
+            raise SubmitError(f"'{option}' is not an option of a table; use {options_help}", line)
     return table
 
 
 def split_header(table: ItemTable, items: list[str], line: int | None) -> tuple[list[str] | None, list[str]]:
-    """Return the headings of a table, None if it has none, and its other rows."""
+    """Return the headings of a table (None if it has none) and its other rows."""
     if table.header is None:
         return None, items
     if table.header >= len(items):
-        raise SubmitError(f"heading row {table.header} is beyond the end of the table, which has {len(items)}", line)
-    names = _cut(items[table.header], table, 0)
-    wrong = [name for name in names if not VALID_NAME.fullmatch(name)]
-    if wrong:
-        raise SubmitError(f"columns have names that are not allowed: {', '.join(map(repr, wrong))}", line)
-    rest = items[: table.header] + items[table.header + 1 :]
-    return names, rest[table.header - 1 + table.skip :] if table.header else rest
+        raise SubmitError(f"heading row {table.header} is beyond the end of the table of {len(items)} rows", line)
+    names = _split_row(items[table.header], table, 0)
+    invalid_names = [name for name in names if not VALID_NAME.fullmatch(name)]
+    if invalid_names:
+        raise SubmitError(f"invalid names of columns: {', '.join(map(repr, invalid_names))}", line)
+    other_rows = items[: table.header] + items[table.header + 1 :]
+    return names, other_rows[table.header - 1 + table.skip :] if table.header else other_rows
 
 
-def columns(items: list[str], count: int, table: ItemTable | None) -> tuple[Sequence[str], ...]:
-    """Cut items into their columns, the last one being the rest: at a comma or blank, or as the table says."""
+def split_columns(items: list[str], count: int, table: ItemTable | None) -> tuple[Sequence[str], ...]:
+    """Split items into ``count`` columns, at commas and blanks or as the table says; the last column has the rest."""
     if count == 1:
         return (items,)
     if not items:
         return ([],) * count
     last = count - 1
     if table is not None:
-        rows = [_cut(item, table, last) for item in items]
+        rows = [_split_row(item, table, last) for item in items]
     else:
         split = _COLUMN.split
-        rows = [(_SEPARATED.split(item, last) if "\x1f" in item else split(item, last)) for item in items]
+        rows = [(_UNIT_SEPARATOR.split(item, last) if "\x1f" in item else split(item, last)) for item in items]
     if set(map(len, rows)) != {count}:
         rows = [row + [""] * (count - len(row)) for row in rows]
     return tuple(zip(*rows, strict=True))
 
 
-def _cut(row: str, table: ItemTable, most: int) -> list[str]:
-    """Cut a row at its first ``most`` separators; at all of them if that is 0."""
-    cells = row.split(table.separator, most or -1) if table.separator else [row]
+def _split_row(row: str, table: ItemTable, splits: int) -> list[str]:
+    """Split a row at its first ``splits`` separators, or at all of them if that is 0."""
+    cells = row.split(table.separator, splits or -1) if table.separator else [row]
     return [cell.strip(" \t") for cell in cells] if table.trim else cells
 
 
-BETWEEN = re.compile(r"[, \t\r\n]+")
+SEPARATORS = re.compile(r"[, \t\r\n]+")
 
 
 class Matching(Struct, frozen=True):
-    """What ``queue matching`` makes of patterns that match nothing, of paths that match twice, and of directories."""
+    """How ``queue matching`` treats patterns without matches, duplicate paths, and directories."""
 
     warn_empty: bool = True
     fail_empty: bool = False
@@ -114,42 +113,42 @@ class Matching(Struct, frozen=True):
 
 
 class ItemSources(Struct, frozen=True):
-    """Where a queue statement finds its items."""
+    """The sources of a queue statement's items."""
 
     files: SubmitFiles
     warn: Callable[[str], None]
-    lines: Lines | None = None  #: where the lines of a list in brackets follow; None where none can
-    is_input: bool = False  #: those lines are standard input
-    matching: Callable[[], Matching] = Matching  #: called for ``queue matching``: without it these commands are unused
+    lines: Lines | None = None  #: the following lines, for a list in brackets; None: no lines can follow
+    is_input: bool = False  #: these lines are standard input
+    matching: Callable[[], Matching] = Matching  #: called only for ``queue matching``, which uses these commands
 
 
-def listed(how: str, text: str, line: int | None, sources: ItemSources) -> list[str]:
-    """Return the items as written, before any pattern is matched.
+def list_items(keyword: str, text: str, line: int | None, sources: ItemSources) -> list[str]:
+    """Return the items, before patterns are matched.
 
     :param how: in, from or matching; for ``from`` each item is a line
-    :param text: the text after it, without qualifiers
+    :param text: the text after ``how``, without qualifiers
     """
     if text.startswith("("):
-        if text.endswith(")") and how == "from":
-            return [text[1:-1].strip(" \t\r")]  # one item, be it empty
+        if text.endswith(")") and keyword == "from":
+            return [text[1:-1].strip(" \t\r")]  # one item, even if it is empty
         if text.endswith(")"):
             lines = [text[1:-1]]
         elif sources.lines is None:
-            raise SubmitError("this list has no closing bracket; write ( ) in one line here", line)
+            raise SubmitError("this list has no closing bracket; write ( ) in one line", line)
         else:
-            lines = [text[1:], *_bracketed(sources.lines, line)]
-    elif how == "from":
-        lines = _text_of(text, line, sources).split("\n")
+            lines = [text[1:], *_read_bracketed(sources.lines, line)]
+    elif keyword == "from":
+        lines = _read_text(text, line, sources).split("\n")
     else:
         lines = [text]
-    if how == "from":
+    if keyword == "from":
         return [item.strip(" \t\r") for item in lines if item.strip()]
-    return [item for one in lines for item in BETWEEN.split(one) if item]
+    return [item for line_of_items in lines for item in SEPARATORS.split(line_of_items) if item]
 
 
-def _bracketed(lines: Lines, line: int | None) -> list[str]:
+def _read_bracketed(lines: Lines, line: int | None) -> list[str]:
     items: list[str] = []
-    while (text := lines.physical()) is not None:
+    while (text := lines.next_physical()) is not None:
         if text.startswith(")"):
             return items
         if not text.startswith("#"):
@@ -157,8 +156,8 @@ def _bracketed(lines: Lines, line: int | None) -> list[str]:
     raise SubmitError("the list of this queue statement has no closing bracket on a line of its own", line)
 
 
-def _text_of(name: str, line: int | None, sources: ItemSources) -> str:
-    """Return the text of a file, of what a program prints (``PROGRAM |``), or of standard input (``-``)."""
+def _read_text(name: str, line: int | None, sources: ItemSources) -> str:
+    """Return the text of a file, the output of a program (``PROGRAM |``), or standard input (``-``)."""
     if not name:
         raise SubmitError("'queue from' needs the name of a file, or items in brackets", line)
     try:
@@ -167,39 +166,41 @@ def _text_of(name: str, line: int | None, sources: ItemSources) -> str:
         elif name != "-":
             text = sources.files.read(name)
         elif sources.is_input and sources.lines is not None:
-            text = "\n".join(iter(sources.lines.physical, None))
+            text = "\n".join(iter(sources.lines.next_physical, None))
         else:
             text = sources.files.standard_input()
-    except (OSError, ValueError) as problem:
-        raise SubmitError(f"the items of 'queue from {name}' cannot be read: {problem}", line) from None
+    except (OSError, ValueError) as error:
+        raise SubmitError(f"the items of 'queue from {name}' cannot be read: {error}", line) from None
     if "\0" in text:
-        raise SubmitError(f"{name} holds a NUL character; a list of items must be plain text", line)
+        raise SubmitError(f"{name} contains a NUL character; a list of items must be plain text", line)
     return re.sub(r"\\\n[ \t]*", "", text) if "\\\n" in text else text
 
 
-def matching(patterns: list[str], which: bool | None, sources: ItemSources, line: int | None) -> list[str]:
-    """Return the paths that match, each once unless duplicates are allowed."""
+def matching_paths(patterns: list[str], path_kind: bool | None, sources: ItemSources, line: int | None) -> list[str]:
+    """Return the matching paths, without duplicates unless they are allowed."""
     rules = sources.matching()
-    matches = [(pattern, _matches(pattern, which, sources.files, line)) for pattern in patterns]
-    nothing = [pattern for pattern, paths in matches if not paths]
-    if nothing and rules.fail_empty:
-        raise SubmitError(f"no matches for pattern(s): {', '.join(nothing)}; submit_fail_empty_matches is true", line)
-    found: list[str] = []
-    places: dict[str, int] = {}
+    matches = [(pattern, _matches(pattern, path_kind, sources.files, line)) for pattern in patterns]
+    unmatched = [pattern for pattern, paths in matches if not paths]
+    if unmatched and rules.fail_empty:
+        raise SubmitError(f"no matches for pattern(s): {', '.join(unmatched)}; submit_fail_empty_matches is true", line)
+    paths_found: list[str] = []
+    positions: dict[str, int] = {}
     for pattern, paths in matches:
         if not paths and rules.warn_empty:
             sources.warn(f"'{pattern}' does not match any files")
         for path in paths:
-            if path not in places or rules.allow_duplicates:
-                places.setdefault(path, len(found))
-                found.append(path)
+            if path not in positions or rules.allow_duplicates:
+                positions.setdefault(path, len(paths_found))
+                paths_found.append(path)
             elif rules.warn_duplicates:
-                sources.warn(f"'{path}' matching pattern '{pattern}' is a duplicate of item {places[path]}, skipping")
-    return found
+                sources.warn(
+                    f"'{path}' matching pattern '{pattern}' is a duplicate of item {positions[path]}, skipping"
+                )
+    return paths_found
 
 
-def _matches(pattern: str, which: bool | None, files: SubmitFiles, line: int | None) -> list[str]:
+def _matches(pattern: str, path_kind: bool | None, files: SubmitFiles, line: int | None) -> list[str]:
     try:
-        return files.glob(pattern, which)
-    except (OSError, ValueError) as problem:
-        raise SubmitError(f"the pattern {pattern} cannot be matched: {problem}", line) from None
+        return files.glob(pattern, path_kind)
+    except (OSError, ValueError) as error:
+        raise SubmitError(f"the pattern {pattern} cannot be matched: {error}", line) from None

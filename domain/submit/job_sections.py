@@ -1,7 +1,7 @@
-"""Hold the job while its ad is built: its commands, and the attributes made so far.
+"""Define a job whose ad is being built, and the sections that set its attributes.
 
-A *section* makes some attributes out of some commands. It names the commands and the attributes that it reads, so that
-``build`` can tell what differs from job to job.
+A *section* computes attributes from commands. It lists the commands and attributes that it reads, so that ``build``
+knows what differs between jobs.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct, field
 
 from ..classad import ClassAdSyntaxError
-from ..classad.old_form import expression_text, string_text
-from ..macros.functions import evaluated, whole_number
+from ..classad.old_form import expression_text, quote_string
+from ..macros.functions import evaluate_integer, evaluate_text
 from ..macros.macros import Definition
 from .submit_context import SubmitError, SubmitFacts, SubmitFiles
 
 
-class Job(Struct):
-    """One job: its commands' values, expanded, and the attributes made so far."""
+class SubmitJob(Struct):
+    """A job: the expanded values of its commands, and the attributes that were set so far."""
 
     facts: SubmitFacts
     files: SubmitFiles
     definitions: Mapping[str, Definition]
     warn: Callable[[str], None]
-    before: Mapping[str, str]  #: the attributes that sections before the present one made
-    used: set[str]  #: the commands that were looked up: the other given commands are unused
-    values: dict[str, str] = field(default_factory=dict)  #: command in lower case to value; none is empty
-    made: dict[str, str] = field(default_factory=dict)  #: the attributes that the present section makes
+    earlier: Mapping[str, str]  #: the attributes that earlier sections set
+    used: set[str]  #: the commands that were looked up; other commands are unused
+    values: dict[str, str] = field(default_factory=dict)  #: nonempty values by lower-case command
+    result: dict[str, str] = field(default_factory=dict)  #: the attributes that the current section sets
 
     def value(self, *commands: str) -> str | None:
-        """Return the value of the first of the commands that has one. Those after it are not asked for."""
-        return self.values.get(self.given(*commands))
+        """Return the value of the first of the commands that is present, without looking up the later ones."""
+        return self.values.get(self.spelling(*commands))
 
-    def given(self, *commands: str) -> str:
-        """Return the first of the commands that is given, be it empty; the last one if none is."""
+    def spelling(self, *commands: str) -> str:
+        """Return the first of the commands that is present, even if it is empty; else the last one."""
         for command in commands:
             self.used.add(command)
             if command in self.values or command in self.definitions:
@@ -44,119 +44,119 @@ class Job(Struct):
         return commands[-1]
 
     def attribute(self, name: str) -> str | None:
-        return self.made.get(name) or self.before.get(name)
+        return self.result.get(name) or self.earlier.get(name)
 
-    def wrong(self, command: str, rule: str, tool: str = "") -> SubmitError:
-        """Return the error that a command's value breaks a rule.
+    def error(self, command: str, rule: str, tool: str = "") -> SubmitError:
+        """Return a SubmitError: the value of a command breaks a rule.
 
-        :param tool: condor_submit's text for it, with ``{name}`` and ``{value}``; empty: the same
+        :param tool: condor_submit's message, with ``{name}`` and ``{value}``; empty: the same message
         """
         definition = self.definitions.get(command)
         value = self.values.get(command, "")
-        shown = value if len(value) <= 80 else f"{value[:77]}..."
+        excerpt = value if len(value) <= 80 else f"{value[:77]}..."
         name = command if definition is None else definition.name
-        message = f"{name} = {shown}: {rule}"
+        message = f"{name} = {excerpt}: {rule}"
         if definition is not None and definition.source:
             message = f"in {definition.source}, {message}"
         line = None if definition is None else definition.line
-        return SubmitError(message, line, tool=tool.format(name=name, value=shown))
+        return SubmitError(message, line, tool=tool.format(name=name, value=excerpt))
 
-    # -- reading a command as what it is -----------------------------------------------------------------------------
+    # -- typed values of commands ------------------------------------------------------------------------------------
 
     def expression(self, command: str) -> str:
         try:
             return expression_text(self.values[command])
-        except ClassAdSyntaxError as problem:
-            raise self.wrong(command, f"this must be an expression, but {_first_line(problem)}") from None
+        except ClassAdSyntaxError as error:
+            raise self.error(command, f"this must be an expression, but {_first_line(error)}") from None
 
     def default(self, setting: str) -> str:
-        """Return the expression that a setting has, empty if none; raise SubmitError if it is not a valid one."""
+        """Return the expression of a setting, or an empty text; raise SubmitError if it is invalid."""
         value = self.facts.setting(setting)
         try:
             return expression_text(value) if value else ""
-        except ClassAdSyntaxError as problem:
-            raise SubmitError(f"the configuration's {setting} = {value}: {_first_line(problem)}") from None
+        except ClassAdSyntaxError as error:
+            raise SubmitError(f"the configuration's {setting} = {value}: {_first_line(error)}") from None
 
     def boolean(self, *commands: str) -> bool | None:
-        command = self.given(*commands)
+        command = self.spelling(*commands)
         value = self.values.get(command)
-        truth = None if value is None else truth_of(value)
+        truth = None if value is None else parse_boolean(value)
         if truth is None and value is not None:
             rule = "this must eval to a boolean: true, false, or an expression; yes and no are none"
-            raise self.wrong(command, rule, "{name}={value} is invalid, must eval to a boolean.")
+            raise self.error(command, rule, "{name}={value} is invalid, must eval to a boolean.")
         return truth
 
     def integer(self, command: str, least: int | None = None) -> int:
-        value = whole_number(self.values[command])
+        value = evaluate_integer(self.values[command])
         if value is None:
-            raise self.wrong(
+            raise self.error(
                 command, "this must eval to an integer", "{name}={value} is invalid, must eval to an integer."
             )
         if least is not None and value < least:
-            raise self.wrong(command, f"this must be an integer from {least}")
+            raise self.error(command, f"this must be an integer, {least} or more")
         return value
 
     def set_string(self, attribute: str, value: str) -> None:
-        self.made[attribute] = string_text(value)
+        self.result[attribute] = quote_string(value)
 
     def kilobytes(self, path: str) -> int:
-        """Return a file's size in kilobytes, rounded up; 0 for a URL or a missing file."""
+        """Return the size of a file in kilobytes, rounded up; 0 for a URL or a missing file."""
         size = None if "://" in path else self.files.size(path)
         return 0 if size is None else (size + 1023) // 1024
 
 
-def truth_of(value: str) -> bool | None:
-    """Return a value as a boolean, or None if it is an expression of no boolean value; yes and t are attributes."""
-    result = evaluated(value)
+def parse_boolean(value: str) -> bool | None:
+    """Return a value as a boolean, or None if it does not evaluate to one; yes and t are attributes."""
+    result = evaluate_text(value)
     return result != 0 if isinstance(result, (bool, int, float)) else None
 
 
 def leading_integer(value: str) -> int:
-    """Return the integer with which a value begins, 0 where it begins with none, as C's atoi does."""
+    """Return the integer at the beginning of a value, or 0, like C's atoi."""
     match = re.match(r"\s*[+-]?[0-9]{1,9}", value)
     return int(match[0]) if match else 0
 
 
-def _first_line(problem: Exception) -> str:
-    return str(problem).split("\n", 1)[0]
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
 
 
-def stripped(value: str) -> str:
+def strip_quotes(value: str) -> str:
     """Strip the blanks around a value, and then its double quotes."""
     value = value.strip()
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
 
 
 def full_path(path: str, folder: str) -> str:
-    """Return an absolute path, with repeated slashes made one."""
+    """Return an absolute path without repeated slashes."""
     joined = path if path.startswith("/") else f"{folder}/{path}"
     while "//" in joined:
         joined = joined.replace("//", "/")
     return joined
 
 
-Action: TypeAlias = Callable[[Job], None]
+Action: TypeAlias = Callable[[SubmitJob], None]
 
 
 class Verbatim(NamedTuple):
-    """The command whose plain value is a section's one attribute; ``others`` do not matter where it has a value."""
+    """The command whose plain value is a section's only attribute; ``others`` do not matter if it has a value."""
 
     command: str
     attribute: str
     others: tuple[str, ...]
 
     def decides(self, varying: Collection[str]) -> bool:
-        """Return whether no other varying command matters."""
+        """Check whether no other varying command matters."""
         return self.command in varying and all(name == self.command or name in self.others for name in varying)
 
 
 class Section(Struct, frozen=True):
-    """A function that makes some attributes, and what it reads."""
+    """A function that sets attributes, and what it reads."""
 
     action: Action
-    commands: tuple[str, ...]  #: the commands that it reads, in lower case
-    sets: tuple[str, ...]  #: the attributes that it may make
-    reads: tuple[str, ...] = ()  #: the attributes made before that it reads; ``Request*``: all that begin so
+    commands: tuple[str, ...]  #: the lower-case commands that it reads
+    sets: tuple[str, ...]  #: the attributes that it may set
+    reads: tuple[str, ...] = ()  #: the attributes of earlier sections that it reads; ``Request*`` is a prefix
     verbatim: Verbatim | None = None
 
     def reads_any(self, attributes: set[str]) -> bool:

@@ -1,7 +1,7 @@
-"""Make the job's requests (``request_*``) and its file transfer attributes.
+"""Compute the job's requests (``request_*``) and its file transfer attributes.
 
-Source: the manual's page "Submit Description File Commands", request_cpus and its neighbours, and the entries of file
-transfer. Memory counts in megabytes, disk in kilobytes, unless a suffix K, M, G or T (a B may follow) is given.
+Source: the manual's page "Submit Description File Commands", request_cpus and related commands, and the commands for
+file transfer. Memory is in megabytes and disk in kilobytes, unless a suffix K, M, G or T (or KB ...) follows.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from functools import partial
 
 from ..classad.old_form import expression_text, literal_string
 from ..suggestions import close_names
-from .container_commands import IMAGE_FILES, IMAGES, WANTED, check_mounts, image_files
-from .eviction import ON_EVICT, RETRIES, retry
-from .job_sections import Action, Job, Section, stripped
+from .container_commands import CONTAINER_FLAGS, IMAGE_FILES, IMAGES, check_mounts, image_files
+from .eviction import ON_EVICT, RETRIES, set_retries
+from .job_sections import Action, Section, SubmitJob, strip_quotes
 from .submit_context import SubmitError
 
 _AMOUNT = re.compile(r"\s*([+-]?[0-9]{1,18})?(?:\.([0-9]{0,3})[0-9]*)?\s*(?:([KMGT])B?)?\s*", re.IGNORECASE)
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
-# The requests that every job has: command, attribute, setting of the default, unit in bytes.
+# The requests that every job has: command, attribute, setting with the default, unit in bytes.
 _REQUESTS = (
     ("request_cpus", "RequestCpus", "JOB_DEFAULT_REQUESTCPUS", 0),
     ("request_gpus", "RequestGPUs", "JOB_DEFAULT_REQUESTGPUS", 0),
     ("request_disk", "RequestDisk", "JOB_DEFAULT_REQUESTDISK", 1024),
     ("request_memory", "RequestMemory", "JOB_DEFAULT_REQUESTMEMORY", 1024**2),
 )
-_SPECIAL = {command for command, *_ in _REQUESTS}
-_MISSPELT = {"request_cpu": "request_cpus", "request_gpu": "request_gpus"}
+_STANDARD = {command for command, *_ in _REQUESTS}
+_MISSPELLED = {"request_cpu": "request_cpus", "request_gpu": "request_gpus"}
 _NOT_RESOURCES = {"request_gpu_memory", "request_gpus_memory"}
-_ALIKE = 0.85
-"""The least similarity (up to 1) of a command to another to count as misspelled."""
+_MIN_SIMILARITY = 0.85
+"""The least similarity (up to 1) of a misspelled command to the intended one."""
 
 
-def amount(text: str, unit: int) -> tuple[int, bool] | None:
-    """Return an amount in units of ``unit`` bytes, rounded up, and whether it names its unit; None: an expression."""
+def parse_amount(text: str, unit: int) -> tuple[int, bool] | None:
+    """Return an amount in units of ``unit`` bytes, rounded up, and whether it has a unit; None: an expression."""
     match = _AMOUNT.fullmatch(text)
     if match is None or (match[1] is None and not match[2]):
         return None
@@ -48,84 +48,84 @@ def amount(text: str, unit: int) -> tuple[int, bool] | None:
     return size // unit if size >= 0 else -(-size // unit), bool(match[3])
 
 
-def _request(command: str, attribute: str, setting: str, unit: int) -> Section:
+def _request_section(command: str, attribute: str, setting: str, unit: int) -> Section:
     retries = RETRIES.get(command)
 
-    def action(job: Job) -> None:
-        name = job.given(command, attribute.lower())
+    def action(job: SubmitJob) -> None:
+        name = job.spelling(command, attribute.lower())
         value = job.value(name)
         if value is None:
-            quantity = amount(job.facts.setting(setting), unit) if unit else None
-            if default := str(quantity[0]) if quantity is not None else job.default(setting):
-                job.made[attribute] = default
+            amount = parse_amount(job.facts.setting(setting), unit) if unit else None
+            if default := str(amount[0]) if amount is not None else job.default(setting):
+                job.result[attribute] = default
         elif value.lower() != "undefined":
-            first = value.partition(",")[0] if retries and amount(value.partition(",")[0], unit) else value
-            job.made[attribute] = _requested(job, name, first, unit)
-        if retries and job.made.get(attribute, "").isdecimal():
-            retry(job, name, retries, (value or "").partition(",")[2], partial(amount, unit=unit))
+            first = value.partition(",")[0] if retries and parse_amount(value.partition(",")[0], unit) else value
+            job.result[attribute] = _request_text(job, name, first, unit)
+        if retries and job.result.get(attribute, "").isdecimal():
+            set_retries(job, name, retries, (value or "").partition(",")[2], partial(parse_amount, unit=unit))
 
     if retries is None:
         return Section(action, (command, attribute.lower()), (attribute,))
     return Section(action, (command, attribute.lower(), *retries.commands), (attribute, *retries.sets), (ON_EVICT,))
 
 
-def _requested(job: Job, command: str, value: str, unit: int) -> str:
-    quantity = amount(value, unit) if unit else None
-    if quantity is None:
+def _request_text(job: SubmitJob, command: str, value: str, unit: int) -> str:
+    amount = parse_amount(value, unit) if unit else None
+    if amount is None:
         return job.expression(command)
-    number, named = quantity
-    missing = job.facts.setting("SUBMIT_REQUEST_MISSING_UNITS").lower()
-    if missing and not named:
-        if missing == "error":
-            raise job.wrong(command, "this pool wants a unit after the number: K, M, G or T")
+    number, has_unit = amount
+    policy = job.facts.setting("SUBMIT_REQUEST_MISSING_UNITS").lower()
+    if policy and not has_unit:
+        if policy == "error":
+            raise job.error(command, "this pool requires a unit after the number: K, M, G or T")
         job.warn(f"{command} = {value} should have a unit after the number: K, M, G or T")
     return str(number)
 
 
-def requests(commands: Iterable[str]) -> list[Section]:
-    """Return the sections of all requests: the default ones, and one per ``request_NAME`` among the commands."""
-    sections = [_request(*row) for row in _REQUESTS]
+def request_sections(commands: Iterable[str]) -> list[Section]:
+    """Return the sections of all requests: the standard ones, and one per ``request_NAME`` among the commands."""
+    sections = [_request_section(*row) for row in _REQUESTS]
     for command in commands:
         tag = command.removeprefix("request_")
-        if command in _SPECIAL or tag == command or len(tag) < 2 or tag[0] == "_" or command in _NOT_RESOURCES:
+        if command in _STANDARD or tag == command or len(tag) < 2 or tag[0] == "_" or command in _NOT_RESOURCES:
             continue
-        if command in _MISSPELT:
-            sections.append(Section(_misspelt(command), (command,), ()))
+        if command in _MISSPELLED:
+            sections.append(Section(_misspelled_action(command), (command,), ()))
         else:
-            sections.append(_custom(command, tag))
-    return [*sections, Section(_gpus, _GPU_COMMANDS, _GPU_ATTRIBUTES, ("RequestGPUs",))]
+            sections.append(_custom_section(command, tag))
+    return [*sections, Section(_gpu_action, _GPU_COMMANDS, _GPU_ATTRIBUTES, ("RequestGPUs",))]
 
 
-def _misspelt(command: str) -> Action:
-    def action(job: Job) -> None:
-        job.warn(f"{command} is not a valid submit keyword, did you mean {_MISSPELT[command]}?")
+def _misspelled_action(command: str) -> Action:
+    def action(job: SubmitJob) -> None:
+        job.warn(f"{command} is not a valid submit keyword, did you mean {_MISSPELLED[command]}?")
 
     return action
 
 
-def _custom(command: str, tag: str) -> Section:
-    near = close_names(command, _SPECIAL, 1, _ALIKE)
-    hint = f"Did you mean {near[0]}?" if near else ""
+def _custom_section(command: str, tag: str) -> Section:
+    similar = close_names(command, _STANDARD, 1, _MIN_SIMILARITY)
+    hint = f"Did you mean {similar[0]}?" if similar else ""
 
-    def action(job: Job) -> None:
+    def action(job: SubmitJob) -> None:
         if job.value(command) is None:
             return
         definition = job.definitions.get(command)
         name = tag if definition is None else definition.name[len("request_") :]
         try:
-            job.made[f"Request{name}"] = job.expression(command)
+            job.result[f"Request{name}"] = job.expression(command)
         except SubmitError:
-            if not near:
+            if not similar:
                 raise
             line = None if definition is None else definition.line
             raise SubmitError(f"Unknown command {command}. {hint}", line) from None
-        if near:
-            job.warn(f"{command} asks for a resource of the site's own, {name}. {hint}")
+        if similar:
+            job.warn(f"{command} requests a custom resource, {name}. {hint}")
 
     return Section(action, (command,), (f"Request{tag}", "Request*"))
 
 
-# The properties of GPUs that a job may ask for: attribute, command, the condition on a GPU's own ad.
+# The properties of GPUs that a job may request: attribute, command, condition on the ad of a GPU.
 _GPU_LIMITS = (
     ("GPUsMinCapability", "gpus_minimum_capability", "Capability >= GPUsMinCapability"),
     ("GPUsMaxCapability", "gpus_maximum_capability", "Capability <= GPUsMaxCapability"),
@@ -136,65 +136,62 @@ _GPU_COMMANDS = ("require_gpus", "requiregpus", *(command for _, command, _ in _
 _GPU_ATTRIBUTES = ("RequireGPUs", *(attribute for attribute, _, _ in _GPU_LIMITS))
 
 
-def _gpus(job: Job) -> None:
+def _gpu_action(job: SubmitJob) -> None:
     if job.attribute("RequestGPUs") is None:
         return
-    command = job.given("require_gpus", "requiregpus")
+    command = job.spelling("require_gpus", "requiregpus")
     clauses = [job.expression(command)] if job.value(command) else []
-    given = clauses[0].lower() if clauses else ""
+    given_requirements = clauses[0].lower() if clauses else ""
     for attribute, name, condition in _GPU_LIMITS:
         value = job.value(name)
         if value is None:
             continue
-        megabytes = amount(value, 1024**2) if name == "gpus_minimum_memory" else None
+        megabytes = parse_amount(value, 1024**2) if name == "gpus_minimum_memory" else None
         version = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?", value) if name == "gpus_minimum_runtime" else None
         if version is not None:
-            job.made[attribute] = str(int(version[1]) * 1000 + int(version[2] or 0) * 10)
+            job.result[attribute] = str(int(version[1]) * 1000 + int(version[2] or 0) * 10)
         else:
-            job.made[attribute] = job.expression(name) if megabytes is None else str(megabytes[0])
-        if condition.split()[0].lower() not in given:
+            job.result[attribute] = job.expression(name) if megabytes is None else str(megabytes[0])
+        if condition.split()[0].lower() not in given_requirements:
             clauses.append(condition)
     if clauses:
         first = f"({clauses[0]})" if len(clauses) > 1 and ("||" in clauses[0] or "?" in clauses[0]) else clauses[0]
-        job.made["RequireGPUs"] = expression_text(" && ".join([first, *clauses[1:]]))
+        job.result["RequireGPUs"] = expression_text(" && ".join([first, *clauses[1:]]))
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
 
-_SHOULD = {
+_SHOULD_TRANSFER = {
     **dict.fromkeys(("yes", "true", "always"), "YES"),
     **dict.fromkeys(("no", "false", "never"), "NO"),
     **dict.fromkeys(("if_needed", "auto"), "IF_NEEDED"),
 }
-_WHEN = {
+_WHEN_TO_TRANSFER = {
     **dict.fromkeys(("on_exit", "onexit"), "ON_EXIT"),
     **dict.fromkeys(("on_exit_or_evict", "always"), "ON_EXIT_OR_EVICT"),
     **dict.fromkeys(("on_success", "onsuccess"), "ON_SUCCESS"),
     **dict.fromkeys(("never", "none"), "NEVER"),
 }
-"""Their values as HTCondor's enum_utils.cpp has them; NEVER is what an older manual calls NONE."""
+"""The values are those of HTCondor's enum_utils.cpp; older manuals call NEVER NONE."""
+_NEEDS_TRANSFER = "it needs should_transfer_files = YES or IF_NEEDED, but that is NO"
 
 
-def _transfer(job: Job) -> None:
+def _transfer(job: SubmitJob) -> None:
     """Set whether, when and which files are transferred, and their size."""
-    inputs, outputs = _list(job, "transfer_input_files"), _list(job, "transfer_output_files")
+    inputs, outputs = _file_list(job, "transfer_input_files"), _file_list(job, "transfer_output_files")
     images = image_files(job)
     check_mounts(job)
-    should, when = _should_and_when(job)
+    should, when = _transfer_mode(job)
     job.set_string("ShouldTransferFiles", should)
     if should == "NO":
         for command, names in (("transfer_input_files", inputs), ("transfer_output_files", outputs)):
             if names is not None:
-                raise job.wrong(command, "it needs should_transfer_files = YES or IF_NEEDED, which is NO here")
+                raise job.error(command, _NEEDS_TRANSFER)
         if images:
-            way_out = "where it is there already say transfer_container = false"
-            raise job.wrong(
-                "container_image", f"it needs should_transfer_files = YES or IF_NEEDED, which is NO here; {way_out}"
-            )
+            advice = "if the machines have the image, use transfer_container = false"
+            raise job.error("container_image", f"{_NEEDS_TRANSFER}; {advice}")
         if job.boolean("transfer_executable", "transferexecutable"):
-            raise job.wrong(
-                "transfer_executable", "it needs should_transfer_files = YES or IF_NEEDED, which is NO here"
-            )
+            raise job.error("transfer_executable", _NEEDS_TRANSFER)
     else:
         job.set_string("WhenToTransferOutput", when)
         inputs = [*(inputs or ()), *images]
@@ -204,66 +201,68 @@ def _transfer(job: Job) -> None:
             job.set_string("TransferOutput", ",".join(outputs))
     if should != "YES":
         job.set_string("FileSystemDomain", job.facts.filesystem_domain)
-    _sizes(job, inputs or [])
+    _set_sizes(job, inputs or [])
 
 
-def _list(job: Job, command: str) -> list[str] | None:
+def _file_list(job: SubmitJob, command: str) -> list[str] | None:
     value = job.value(command, command.replace("_", ""))
     if value is None:
         return None
-    return [name for name in (part.strip() for part in stripped(value).split(",")) if name]
+    return [name for name in (part.strip() for part in strip_quotes(value).split(",")) if name]
 
 
-def _should_and_when(job: Job) -> tuple[str, str]:
-    given = job.value("should_transfer_files", "shouldtransferfiles")
-    wanted = job.value("when_to_transfer_output", "whentotransferoutput")
-    should = _SHOULD.get((given or job.facts.setting("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES") or "IF_NEEDED").lower())
+def _transfer_mode(job: SubmitJob) -> tuple[str, str]:
+    text = job.value("should_transfer_files", "shouldtransferfiles")
+    when_text = job.value("when_to_transfer_output", "whentotransferoutput")
+    should = _SHOULD_TRANSFER.get(
+        (text or job.facts.setting("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES") or "IF_NEEDED").lower()
+    )
     if should is None:
-        if given is not None:
-            raise job.wrong("should_transfer_files", "this must be YES, NO or IF_NEEDED")
+        if text is not None:
+            raise job.error("should_transfer_files", "this must be YES, NO or IF_NEEDED")
         should = "IF_NEEDED"
-    when = _WHEN.get((wanted or "ON_EXIT").lower())
+    when = _WHEN_TO_TRANSFER.get((when_text or "ON_EXIT").lower())
     if when is None:
-        raise job.wrong("when_to_transfer_output", "this must be ON_EXIT, ON_EXIT_OR_EVICT or ON_SUCCESS")
-    if should == "NO" and given is not None and wanted is None:
+        raise job.error("when_to_transfer_output", "this must be ON_EXIT, ON_EXIT_OR_EVICT or ON_SUCCESS")
+    if should == "NO" and text is not None and when_text is None:
         when = "NEVER"
     if (should == "NO") != (when == "NEVER"):
-        command = "when_to_transfer_output" if wanted is not None else "should_transfer_files"
-        raise job.wrong(command, f"it contradicts should_transfer_files, which is {should}")
+        command = "when_to_transfer_output" if when_text is not None else "should_transfer_files"
+        raise job.error(command, f"it contradicts should_transfer_files, which is {should}")
     if when == "ON_EXIT_OR_EVICT" and should == "IF_NEEDED":
-        if given is not None:
-            raise job.wrong("when_to_transfer_output", "with it should_transfer_files must be YES")
+        if text is not None:
+            raise job.error("when_to_transfer_output", "this value requires should_transfer_files = YES")
         should = "YES"
     return should, when
 
 
-def _sizes(job: Job, inputs: list[str]) -> None:
+def _set_sizes(job: SubmitJob, inputs: list[str]) -> None:
     program = literal_string(job.attribute("Cmd")) or ""
-    executable = job.kilobytes(program if program.startswith("/") else f"{_folder(job)}/{program}") if program else 0
+    executable = job.kilobytes(program if program.startswith("/") else f"{_iwd(job)}/{program}") if program else 0
     names = list(inputs)
     if job.attribute("TransferIn") != "false":
         names.append(literal_string(job.attribute("In")) or "")
-    brought = sum(
-        job.kilobytes(name if name[0] == "/" or "://" in name else f"{_folder(job)}/{name}") for name in names if name
+    input_kilobytes = sum(
+        job.kilobytes(name if name[0] == "/" or "://" in name else f"{_iwd(job)}/{name}") for name in names if name
     )
-    job.made["ExecutableSize"] = str(executable)
-    job.made["ImageSize"] = str(_kilobytes_given(job, "image_size", "imagesize") or executable)
-    usage = _kilobytes_given(job, "disk_usage", "diskusage")
-    job.made["DiskUsage"] = str(usage or executable + brought)
+    job.result["ExecutableSize"] = str(executable)
+    job.result["ImageSize"] = str(_kilobytes_of(job, "image_size", "imagesize") or executable)
+    usage = _kilobytes_of(job, "disk_usage", "diskusage")
+    job.result["DiskUsage"] = str(usage or executable + input_kilobytes)
     if usage is None:
-        job.made["TransferInputSizeMB"] = str((executable + brought + 1023) // 1024)
+        job.result["TransferInputSizeMB"] = str((executable + input_kilobytes + 1023) // 1024)
 
 
-def _folder(job: Job) -> str:
+def _iwd(job: SubmitJob) -> str:
     return literal_string(job.attribute("Iwd")) or "/"
 
 
-def _kilobytes_given(job: Job, *commands: str) -> int | None:
+def _kilobytes_of(job: SubmitJob, *commands: str) -> int | None:
     for command in commands:
         if (value := job.value(command)) is not None:
-            kilobytes = amount(value, 1024)
+            kilobytes = parse_amount(value, 1024)
             if kilobytes is None or kilobytes[0] < 1:
-                raise job.wrong(command, "this must be a positive number of kilobytes, or have K, M, G or T after it")
+                raise job.error(command, "this must be a positive number of kilobytes, or have K, M, G or T after it")
             return kilobytes[0]
     return None
 
@@ -280,5 +279,5 @@ TRANSFER = Section(
         *("ShouldTransferFiles", "WhenToTransferOutput", "TransferInput", "TransferOutput", "FileSystemDomain"),
         *("ExecutableSize", "ImageSize", "DiskUsage", "TransferInputSizeMB", *IMAGE_FILES),
     ),
-    reads=("Cmd", "Iwd", "In", "TransferIn", *WANTED, "TransferContainer", "MountUnderScratch"),
+    reads=("Cmd", "Iwd", "In", "TransferIn", *CONTAINER_FLAGS, "TransferContainer", "MountUnderScratch"),
 )

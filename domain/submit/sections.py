@@ -1,7 +1,7 @@
-"""Make the attributes that need more than the table of simple commands: program, files, exit, retries.
+"""Compute the attributes that are not in the table of simple commands: program, files, exit, retries.
 
-Source: the manual's page "Submit Description File Commands", the entry of each command; for defaults that it leaves
-open, the ads of HTCondor 25.14.
+Source: the manual's page "Submit Description File Commands", the entry of each command, and the ads of HTCondor 25.14
+for undocumented defaults.
 """
 
 from __future__ import annotations
@@ -13,239 +13,244 @@ from types import MappingProxyType
 from .. import concurrency_limits
 from ..classad import ClassAd, argument_syntax
 from ..classad.argument_syntax import QuotingError, join, split
-from ..classad.old_form import expression_text, literal, literal_string, read_expression, string_text
-from ..macros.functions import whole_number
+from ..classad.old_form import expression_text, literal_string, literal_value, quote_string, read_expression
+from ..macros.functions import evaluate_integer
 from . import container_commands
-from .job_sections import Action, Job, Section, Verbatim, full_path, leading_integer, stripped, truth_of
-from .submit_commands import OTHER_UNIVERSES, REFUSED, SCHEDULER, SIMPLE, UNIVERSES, CommandType, SubmitCommand
+from .job_sections import Action, Section, SubmitJob, Verbatim, full_path, leading_integer, parse_boolean, strip_quotes
+from .submit_commands import OTHER_UNIVERSES, SCHEDULER, SIMPLE, UNIVERSES, UNSUPPORTED, CommandType, SubmitCommand
 from .submit_context import SubmitError
 
-# Know signals by name and number, as Linux has them.
+# The names and numbers of signals on Linux.
 
-_NAMES = (
+_SIGNAL_NAMES = (
     "SIGHUP SIGINT SIGQUIT SIGILL SIGTRAP SIGABRT SIGBUS SIGFPE SIGKILL SIGUSR1 SIGSEGV SIGUSR2 SIGPIPE SIGALRM"
     " SIGTERM SIGSTKFLT SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU SIGURG SIGXCPU SIGXFSZ SIGVTALRM SIGPROF"
     " SIGWINCH SIGIO SIGPWR SIGSYS"
 )
-NUMBERS = MappingProxyType({name: number for number, name in enumerate(_NAMES.split(), 1)})
-_BY_NUMBER = MappingProxyType({number: name for name, number in NUMBERS.items()})
+SIGNAL_NUMBERS = MappingProxyType({name: number for number, name in enumerate(_SIGNAL_NAMES.split(), 1)})
+_SIGNALS_BY_NUMBER = MappingProxyType({number: name for name, number in SIGNAL_NUMBERS.items()})
 
 
 def signal_name(value: str) -> str | None:
-    """Return the name of a signal given by number or by name in any case; None if it does not exist."""
+    """Return the name of a signal, given by number or by name in any case; None if it does not exist."""
     number = leading_integer(value)
-    name = _BY_NUMBER.get(number) if number else value.strip().upper()
-    return name if name in NUMBERS else None
+    name = _SIGNALS_BY_NUMBER.get(number) if number else value.strip().upper()
+    return name if name in SIGNAL_NUMBERS else None
 
 
-def _universe(job: Job) -> None:
-    for command, way_out in REFUSED:
+def _universe(job: SubmitJob) -> None:
+    for command, advice in UNSUPPORTED:
         if job.value(command) is not None:
-            raise job.wrong(command, way_out)
-    command = job.given("universe", "jobuniverse")
+            raise job.error(command, advice)
+    command = job.spelling("universe", "jobuniverse")
     name = job.value(command) or job.facts.setting("DEFAULT_UNIVERSE")
     number = UNIVERSES.get(name.lower())
     if number is None and job.value(command) is None:
-        raise SubmitError(f"the configuration's DEFAULT_UNIVERSE = {name}: no job here can have this universe")
+        raise SubmitError(f"the configuration's DEFAULT_UNIVERSE = {name}: Poolbook does not support this universe")
     if number is None:
-        way_out = OTHER_UNIVERSES.get(name.lower(), "there is no such universe")
-        there_are = "vanilla, container, docker, local and scheduler"
+        advice = OTHER_UNIVERSES.get(name.lower(), "this universe is unknown")
+        supported = "vanilla, container, docker, local and scheduler"
         tool = "" if name.lower() in OTHER_UNIVERSES else "I don't know about the '{value}' universe."
-        raise job.wrong(command, f"only the universes {there_are} run here; {way_out}", tool)
-    deferral = job.given("deferral_time", "deferraltime")
+        raise job.error(command, f"Poolbook supports only the universes {supported}; {advice}", tool)
+    deferral = job.spelling("deferral_time", "deferraltime")
     if number == SCHEDULER and job.value(deferral) is not None:
-        problem = "DeferralTime does not work for scheduler universe jobs"
-        raise job.wrong(deferral, f"{problem}; consider submitting this job using the local universe, instead")
-    job.made["JobUniverse"] = str(number)
+        error = "DeferralTime does not work for scheduler universe jobs"
+        raise job.error(deferral, f"{error}; consider submitting this job using the local universe, instead")
+    job.result["JobUniverse"] = str(number)
     if number != SCHEDULER:
-        container_commands.want(job, name.lower())
+        container_commands.set_container_flags(job, name.lower())
     if number != 5:
         job.set_string("KillSig", "SIGTERM")
 
 
-def _iwd(job: Job) -> None:
+def _iwd(job: SubmitJob) -> None:
     folder = job.value("initialdir", "iwd", "initial_dir", "job_iwd") or ""
     job.set_string("Iwd", full_path(folder, job.facts.iwd) if folder else job.facts.iwd)
 
 
-def _executable(job: Job) -> None:
+def _executable(job: SubmitJob) -> None:
     if job.value("shell"):
         job.set_string("Cmd", "/bin/sh")
-        job.made["TransferExecutable"] = "false"
+        job.result["TransferExecutable"] = "false"
         return
     name = job.value("executable", "cmd")
-    inside = container_commands.wants_container(job)  # an image may include its program
-    if name is None and not inside:
+    in_container = container_commands.wants_container(job)  # an image may have a default program
+    if name is None and not in_container:
         missing = "No 'executable' parameter was provided"
         raise SubmitError(f"{missing}; name the program: executable = /bin/sleep", tool=missing)
-    given = job.value("transfer_executable", "transferexecutable")
-    stays = inside and given is None and (name or "").startswith("/")
-    stays = stays and truth_of(job.facts.setting("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD")) is True
-    transfer = (given or "true")[0] not in "fF" and name is not None and not stays
+    transfer_text = job.value("transfer_executable", "transferexecutable")
+    stays_in_image = in_container and transfer_text is None and (name or "").startswith("/")
+    stays_in_image = (
+        stays_in_image and parse_boolean(job.facts.setting("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD")) is True
+    )
+    transfer = (transfer_text or "true")[0] not in "fF" and name is not None and not stays_in_image
     if not transfer:
-        job.made["TransferExecutable"] = "false"
+        job.result["TransferExecutable"] = "false"
     job.set_string("Cmd", full_path(name, job.facts.iwd) if transfer and name else name or "")
 
 
-def _arguments(job: Job) -> None:
-    script, command, new = job.value("shell"), job.given("arguments", "args"), job.value("arguments2")
-    both_forms = job.boolean("allow_arguments_v1")
+def _arguments(job: SubmitJob) -> None:
+    script, command, new_form = job.value("shell"), job.spelling("arguments", "args"), job.value("arguments2")
+    allow_both = job.boolean("allow_arguments_v1")
     value = job.value(command)
-    if new is not None:
-        if value is not None and script is None and not both_forms:
-            raise job.wrong(command, "arguments2 is given too; leave one out, or add allow_arguments_v1 = true")
-        command, value = "arguments2", new
+    if new_form is not None:
+        if value is not None and script is None and not allow_both:
+            raise job.error(command, "arguments2 is given too; leave one out, or add allow_arguments_v1 = true")
+        command, value = "arguments2", new_form
     try:
         if script is not None:
             job.set_string("Arguments", join(["-c", script]))
         elif value is None:
-            job.made["Arguments"] = '""'
+            job.result["Arguments"] = '""'
         elif command == "arguments2" or argument_syntax.uses_new_syntax(value):
             job.set_string("Arguments", join(split(argument_syntax.strip_double_quotes(value))))
         else:
             job.set_string("Args", argument_syntax.args_from_old_syntax(value))
-    except QuotingError as problem:
-        raise job.wrong(command, str(problem)) from None
+    except QuotingError as error:
+        raise job.error(command, str(error)) from None
 
 
-def _environment(job: Job) -> None:
-    command, new = job.given("environment", "env"), job.value("environment2")
-    both_forms = job.boolean("allow_environment_v1")
+def _environment(job: SubmitJob) -> None:
+    command, new_form = job.spelling("environment", "env"), job.value("environment2")
+    allow_both = job.boolean("allow_environment_v1")
     value = job.value(command)
-    old_only = value is not None and new is None
+    old_only = value is not None and new_form is None
     old_form = old_only and job.value("env") is not None and not argument_syntax.uses_new_syntax(job.values["env"])
-    if new is not None:
-        if value is not None and not both_forms:
+    if new_form is not None:
+        if value is not None and not allow_both:
             rule = "environment2 is given too; leave one out, or add allow_environment_v1 = true"
-            raise job.wrong(command, rule)
-        command, value = "environment2", new
-    wanted = job.value("getenv", "get_env")
+            raise job.error(command, rule)
+        command, value = "environment2", new_form
+    getenv = job.value("getenv", "get_env")
     try:
-        own = argument_syntax.parse_environment(value) if value is not None else {}
-    except QuotingError as problem:
-        raise job.wrong(command, str(problem)) from None
-    if wanted is not None and (everything := truth_of(wanted)) is not False:
-        if everything and job.facts.setting("SUBMIT_ALLOW_GETENV").lower() != "true":
-            raise job.wrong("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables wanted")
-        patterns = "" if everything else wanted
+        environment = argument_syntax.parse_environment(value) if value is not None else {}
+    except QuotingError as error:
+        raise job.error(command, str(error)) from None
+    if getenv is not None and (copies_all := parse_boolean(getenv)) is not False:
+        if copies_all and job.facts.setting("SUBMIT_ALLOW_GETENV").lower() != "true":
+            raise job.error("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables")
+        patterns = "" if copies_all else getenv
         variables = argument_syntax.select_variables(patterns, job.facts.environment)
-        if old_only:  # HTCondor leaves out what the old syntax cannot express, even beside the new one
+        if old_only:  # HTCondor leaves out what the old syntax cannot express
             variables = {name: text for name, text in variables.items() if ";" not in text}
         _warn_of_secrets(job, patterns, variables)
-        own = {**variables, **own}
+        environment = {**variables, **environment}
     if old_form:
-        job.set_string("Env", argument_syntax.format_old_environment(own))
-        job.made["EnvDelim"] = '";"'
+        job.set_string("Env", argument_syntax.format_old_environment(environment))
+        job.result["EnvDelim"] = '";"'
     else:
-        job.set_string("Environment", argument_syntax.format_environment(own))
+        job.set_string("Environment", argument_syntax.format_environment(environment))
 
 
-def _warn_of_secrets(job: Job, patterns: str, variables: Mapping[str, str]) -> None:
-    """Warn of what is copied that hardly anybody means: HTCondor copies it, into the ad that all may read."""
+def _warn_of_secrets(job: SubmitJob, patterns: str, variables: Mapping[str, str]) -> None:
+    """Warn that secrets or the complete environment are copied into the ad, which is readable by all users."""
     secrets = argument_syntax.unlisted_secrets(patterns, variables)
     if not secrets and patterns.strip(",; ") not in ("", "*"):
         return
     more = " and others like it" if len(secrets) > 3 else ""
-    shown = f", also {', '.join(secrets[:3])}{more}" if secrets else ""
+    examples = f", also {', '.join(secrets[:3])}{more}" if secrets else ""
     extent = "" if patterns else "all of "
     job.warn(
-        f"getenv = {patterns or 'true'} copies {extent}your environment into the job's ad and the log{shown}; "
+        f"getenv = {patterns or 'true'} copies {extent}your environment into the job's ad and the log{examples}; "
         "list what the job needs: getenv = PATH, HOME"
     )
 
 
-def _status(job: Job) -> None:
-    held = job.boolean("hold")
-    job.made["JobStatus"] = "5" if held else "1"
-    if held:
-        job.made["HoldReasonCode"] = "15"
+def _status(job: SubmitJob) -> None:
+    is_held = job.boolean("hold")
+    job.result["JobStatus"] = "5" if is_held else "1"
+    if is_held:
+        job.result["HoldReasonCode"] = "15"
         job.set_string("HoldReason", "submitted on hold at user's request")
 
 
-def _stream(attribute: str, word: str) -> Action:
-    """Return the section of stdin, stdout or stderr; ``word`` is input, output or error."""
+def _stream_action(attribute: str, word: str) -> Action:
+    """Return the action for stdin, stdout or stderr; ``word`` is input, output or error."""
     transfer_attribute, stream_attribute = f"Transfer{attribute}", f"Stream{attribute}"
 
-    def action(job: Job) -> None:
+    def action(job: SubmitJob) -> None:
         name = job.value(word, f"std{attribute.lower()}")
         transfer = job.boolean(f"transfer_{word}", f"transfer{attribute.lower()}") is not False
         stream = job.boolean(f"stream_{word}", f"stream{attribute.lower()}") is True
         job.set_string(attribute, name or "/dev/null")
         if name is not None and name != "/dev/null" and transfer:
-            job.made[stream_attribute] = "true" if stream else "false"
+            job.result[stream_attribute] = "true" if stream else "false"
         else:
-            job.made[transfer_attribute] = "false"
+            job.result[transfer_attribute] = "false"
 
     return action
 
 
-def _notification(job: Job) -> None:
-    command = job.given("notification", "jobnotification")
+def _notification(job: SubmitJob) -> None:
+    command = job.spelling("notification", "jobnotification")
     word = job.value(command) or job.facts.setting("JOB_DEFAULT_NOTIFICATION")
     number = {"never": 0, "always": 1, "complete": 2, "error": 3, "start": 4}.get(word.lower())
     if number is None and job.value(command) is None:
-        raise SubmitError(f"the configuration's JOB_DEFAULT_NOTIFICATION = {word}: it must be as notification is")
+        raise SubmitError(f"the configuration's JOB_DEFAULT_NOTIFICATION = {word}: this is not a value of notification")
     if number is None:
-        raise job.wrong(command, "this must be Never, Always, Complete, Start or Error")
-    job.made["JobNotification"] = str(number)
+        raise job.error(command, "this must be Never, Always, Complete, Start or Error")
+    job.result["JobNotification"] = str(number)
 
 
-def _rank(job: Job) -> None:
-    setting, command = job.default, job.given("rank", "preferences")
+def _rank(job: SubmitJob) -> None:
+    setting, command = job.default, job.spelling("rank", "preferences")
     if job.value(command):
         job.expression(command)
-    own = job.value(command) or setting("DEFAULT_RANK_VANILLA") or setting("DEFAULT_RANK")
-    added = setting("APPEND_RANK_VANILLA") or setting("APPEND_RANK")
-    text = f"({own}) + ({added})" if own and added else own or added
-    job.made["Rank"] = expression_text(text) if text else "0.0"
+    user_rank = job.value(command) or setting("DEFAULT_RANK_VANILLA") or setting("DEFAULT_RANK")
+    appended = setting("APPEND_RANK_VANILLA") or setting("APPEND_RANK")
+    text = f"({user_rank}) + ({appended})" if user_rank and appended else user_rank or appended
+    job.result["Rank"] = expression_text(text) if text else "0.0"
 
 
-def _retries(job: Job) -> None:
-    """Make OnExitRemove of max_retries, success_exit_code and retry_until, beside on_exit_remove."""
-    remove, hold = job.given("on_exit_remove", "onexitremove"), job.given("on_exit_hold", "onexithold")
-    most, success = job.given("max_retries", "jobmaxretries"), job.given("success_exit_code", "jobsuccessexitcode")
+def _retries(job: SubmitJob) -> None:
+    """Set OnExitRemove from max_retries, success_exit_code, retry_until and on_exit_remove."""
+    remove, hold = job.spelling("on_exit_remove", "onexitremove"), job.spelling("on_exit_hold", "onexithold")
+    max_retries, success_code = (
+        job.spelling("max_retries", "jobmaxretries"),
+        job.spelling("success_exit_code", "jobsuccessexitcode"),
+    )
     hold_text = job.expression(hold) if job.value(hold) else None
-    if not job.value(most, success, "retry_until"):
+    if not job.value(max_retries, success_code, "retry_until"):
         if job.value(remove):
-            job.made["OnExitRemove"] = job.expression(remove)
+            job.result["OnExitRemove"] = job.expression(remove)
         if hold_text:
-            job.made["OnExitHold"] = hold_text
+            job.result["OnExitHold"] = hold_text
         return
-    limit = job.integer(most) if job.value(most) else job.facts.setting("DEFAULT_JOB_MAX_RETRIES")
-    job.made["JobMaxRetries"] = str(limit)
-    job.made["OnExitHold"] = hold_text or "false"
+    limit = job.integer(max_retries) if job.value(max_retries) else job.facts.setting("DEFAULT_JOB_MAX_RETRIES")
+    job.result["JobMaxRetries"] = str(limit)
+    job.result["OnExitHold"] = hold_text or "false"
     code = "0"
-    if job.value(success):
-        job.made["JobSuccessExitCode"] = str(_exit_code(job, success, job.integer(success)))
+    if job.value(success_code):
+        job.result["JobSuccessExitCode"] = str(_exit_code(job, success_code, job.integer(success_code)))
         code = "JobSuccessExitCode"
-    clauses = ["NumJobCompletions > JobMaxRetries", f"ExitCode =?= {code}", *_until(job)]
+    clauses = ["NumJobCompletions > JobMaxRetries", f"ExitCode =?= {code}", *_retry_until_clauses(job)]
     if job.value(remove):
-        clauses.append(_in_brackets(job.expression(remove)))
-    job.made["OnExitRemove"] = expression_text(" || ".join(clauses))
+        clauses.append(_bracket_conditional(job.expression(remove)))
+    job.result["OnExitRemove"] = expression_text(" || ".join(clauses))
 
 
-def _until(job: Job) -> Iterator[str]:
+def _retry_until_clauses(job: SubmitJob) -> Iterator[str]:
     value = job.value("retry_until")
     if value is None:
         return
     text = job.expression("retry_until")
     refers = read_expression(value).references(ClassAd()).external
-    code = None if refers else whole_number(value)
-    yield _in_brackets(text) if code is None else f"ExitCode =?= {_exit_code(job, 'retry_until', code)}"
+    code = None if refers else evaluate_integer(value)
+    yield _bracket_conditional(text) if code is None else f"ExitCode =?= {_exit_code(job, 'retry_until', code)}"
 
 
-def _exit_code(job: Job, command: str, code: int) -> int:
+def _exit_code(job: SubmitJob, command: str, code: int) -> int:
     if not -(1 << 31) <= code < 1 << 31:
-        raise job.wrong(command, "an exit code must fit in 32 bits")
+        raise job.error(command, "an exit code must fit in 32 bits")
     return code
 
 
-def _in_brackets(text: str) -> str:
-    """Put an operand of || in brackets where it would come apart otherwise."""
+def _bracket_conditional(text: str) -> str:
+    """Enclose an operand of || in brackets if it is a conditional."""
     return f"({text})" if "?" in re.sub(r"=\?=", "", text) else text
 
 
-def _accounting(job: Job) -> None:
+def _accounting(job: SubmitJob) -> None:
     if (project := job.value("project_name", "projectname")) is not None:
         job.set_string("ProjectName", project)
     group, user = job.value("accounting_group", "accountinggroup"), job.value("accounting_group_user", "acctgroupuser")
@@ -254,89 +259,91 @@ def _accounting(job: Job) -> None:
         if group is not None and group != nice:
             job.warn("nice_user conflicts with accounting_group; nice_user is ignored")
         group = group or nice
-        job.made["MaxJobRetirementTime"] = "0"
+        job.result["MaxJobRetirementTime"] = "0"
     if group is None and user is None:
         return
     for command, name in (("accounting_group", group), ("accounting_group_user", user)):
         if name is not None and re.search(r"\s", name):
-            raise job.wrong(command, "a name in accounting holds no blanks")
-    who = user or job.facts.owner
-    job.set_string("AcctGroupUser", who)
+            raise job.error(command, "it must not contain blanks")
+    user = user or job.facts.owner
+    job.set_string("AcctGroupUser", user)
     if group is not None:
         job.set_string("AcctGroup", group)
-    job.set_string("AccountingGroup", who if group is None else f"{group}.{who}")
+    job.set_string("AccountingGroup", user if group is None else f"{group}.{user}")
 
 
-def _concurrency(job: Job) -> None:
+def _concurrency(job: SubmitJob) -> None:
     text, expression = job.value("concurrency_limits"), job.value("concurrency_limits_expr")
     if text is None:
         if expression is not None:
-            job.made["ConcurrencyLimits"] = job.expression("concurrency_limits_expr")
+            job.result["ConcurrencyLimits"] = job.expression("concurrency_limits_expr")
         return
     if expression is not None:
-        raise job.wrong("concurrency_limits_expr", "concurrency_limits stands beside it; use one of them")
+        raise job.error("concurrency_limits_expr", "concurrency_limits is set too; use one of them")
     limits = sorted(concurrency_limits.words(text.lower()))
     for limit in limits:
         if not concurrency_limits.is_valid(limit):
-            raise job.wrong(
+            raise job.error(
                 "concurrency_limits", f"Invalid concurrency limit '{limit}'; write name, a.b or name:number"
             )
     if limits:
         job.set_string("ConcurrencyLimits", ",".join(limits))
 
 
-_DEFERRED_BY = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek", "DeferralTime")
+_DEFERRAL_ATTRIBUTES = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth", "CronDayOfWeek", "DeferralTime")
 
 
-def _is_seconds(text: str) -> bool:
-    """Return whether a text is an expression that gives a number of seconds, as far as a literal shows it."""
+def _may_be_seconds(text: str) -> bool:
+    """Check whether an expression may be a number of seconds; only literals can be ruled out."""
     if text.lower() in ("undefined", "error"):
         return False
-    value = literal(text.removeprefix("-"))
+    value = literal_value(text.removeprefix("-"))
     if value is None:
         return True
     return isinstance(value, int) and not isinstance(value, bool) and (value == 0 or not text.startswith("-"))
 
 
-def _deferral(job: Job) -> None:
+def _deferral(job: SubmitJob) -> None:
     def seconds(attribute: str, default: str | None, *commands: str) -> None:
-        command = job.given(*commands)
+        command = job.spelling(*commands)
         if job.value(command) is None:
             if default is not None:
-                job.made[attribute] = default
+                job.result[attribute] = default
             return
         text = job.expression(command)
-        if not _is_seconds(text):
-            raise job.wrong(command, "this must be an integer from 0 (seconds), or an expression that gives one")
-        job.made[attribute] = text
+        if not _may_be_seconds(text):
+            raise job.error(command, "this must be a number of seconds, 0 or more, or an integer expression")
+        job.result[attribute] = text
 
     seconds("DeferralTime", None, "deferral_time", "deferraltime")
-    if any(job.attribute(name) for name in _DEFERRED_BY):
+    if any(job.attribute(name) for name in _DEFERRAL_ATTRIBUTES):
         seconds("DeferralWindow", "0", "cron_window", "cronwindow", "deferral_window", "deferralwindow")
         seconds("DeferralPrepTime", "300", "cron_prep_time", "cronpreptime", "deferral_prep_time", "deferralpreptime")
-        job.made["ScheddInterval"] = expression_text(job.facts.setting("SCHEDD_INTERVAL"))
+        job.result["ScheddInterval"] = expression_text(job.facts.setting("SCHEDD_INTERVAL"))
 
 
-def simple(command: SubmitCommand) -> Section:
-    return Section(_simple_action(command), command.commands, (command.attribute,), _READS.get(command.kind, ()))
+def simple_section(command: SubmitCommand) -> Section:
+    return Section(
+        _simple_action(command), command.commands, (command.attribute,), _ATTRIBUTES_READ.get(command.kind, ())
+    )
 
 
-_READS: dict[CommandType, tuple[str, ...]] = {CommandType.PATH: ("Iwd",)}
+_ATTRIBUTES_READ: dict[CommandType, tuple[str, ...]] = {CommandType.PATH: ("Iwd",)}
 
 
 def _simple_action(command: SubmitCommand) -> Action:
     names, attribute, kind = command.commands, command.attribute, command.kind
 
-    def action(job: Job) -> None:
-        name = job.given(*names)
+    def action(job: SubmitJob) -> None:
+        name = job.spelling(*names)
         value = job.value(name)
         if value is not None:
-            job.made[attribute] = _text(job, name, value, kind)
+            job.result[attribute] = _attribute_text(job, name, value, kind)
 
     return action
 
 
-def _text(job: Job, name: str, value: str, kind: CommandType) -> str:
+def _attribute_text(job: SubmitJob, name: str, value: str, kind: CommandType) -> str:
     if kind is CommandType.EXPRESSION:
         return job.expression(name)
     if kind is CommandType.BOOLEAN:
@@ -348,51 +355,51 @@ def _text(job: Job, name: str, value: str, kind: CommandType) -> str:
     if kind is CommandType.SIGNAL:
         signal = signal_name(value)
         if signal is None:
-            raise job.wrong(name, "this must be a signal, as SIGTERM or 15")
-        return string_text(signal)
+            raise job.error(name, "this must be a signal, for example SIGTERM or 15")
+        return quote_string(signal)
     if kind is CommandType.UNQUOTED:
-        return string_text(stripped(value))
+        return quote_string(strip_quotes(value))
     if kind is CommandType.LIST:
-        return string_text(",".join(word for word in re.split(r"[,\s]+", value) if word))
+        return quote_string(",".join(word for word in re.split(r"[,\s]+", value) if word))
     if kind is CommandType.PATH:
-        return string_text(full_path(value, literal_string(job.attribute("Iwd")) or "/"))
-    return string_text(value)
+        return quote_string(full_path(value, literal_string(job.attribute("Iwd")) or "/"))
+    return quote_string(value)
 
 
-def _afterwards(job: Job) -> None:
-    """Set attributes that follow from others."""
+def _dependent_attributes(job: SubmitJob) -> None:
+    """Set attributes that depend on other attributes."""
     if job.attribute("JobUniverse") == "5" and job.attribute("JobLeaseDuration") is None:
         if default := job.default("JOB_DEFAULT_LEASE_DURATION"):
-            job.made["JobLeaseDuration"] = default
-    elif isinstance(lease := literal(job.attribute("JobLeaseDuration")), int | float) and 0 < int(lease) < 20:
+            job.result["JobLeaseDuration"] = default
+    elif isinstance(lease := literal_value(job.attribute("JobLeaseDuration")), int | float) and 0 < int(lease) < 20:
         job.warn("JobLeaseDuration less than 20 seconds is not allowed, using 20 instead")
-        job.made["JobLeaseDuration"] = "20"
+        job.result["JobLeaseDuration"] = "20"
     if job.attribute("SuccessCheckpointExitCode") is not None:
-        job.made["WantFTOnCheckpoint"] = "true"
+        job.result["WantFTOnCheckpoint"] = "true"
     if job.attribute("JobStarterLog") is not None and job.attribute("JobStarterDebug") is None:
-        job.made["JobStarterDebug"] = "true"
-    who = literal_string(job.attribute("NotifyUser")) or ""
-    if who.lower() in ("false", "never"):
-        job.warn(f"notify_user = {who} sends mail to {who}@{job.facts.uid_domain}; for none write notification = never")
+        job.result["JobStarterDebug"] = "true"
+    user = literal_string(job.attribute("NotifyUser")) or ""
+    if user.lower() in ("false", "never"):
+        job.warn(f"notify_user = {user} sends mail to {user}@{job.facts.uid_domain}; use notification = never for none")
 
 
-def forced(command: str, attribute: str) -> Section:
-    """Return the section of ``+Attribute``, which overrides any other command's value."""
+def forced_section(command: str, attribute: str) -> Section:
+    """Return the section of ``+Attribute``, which overrides any other command."""
 
-    def action(job: Job) -> None:
+    def action(job: SubmitJob) -> None:
         if job.value(command) is None:
-            job.made[attribute] = "undefined"
+            job.result[attribute] = "undefined"
             return
-        job.made[attribute] = job.expression(command)
+        job.result[attribute] = job.expression(command)
 
     return Section(action, (command,), (attribute,))
 
 
-def _stdio(attribute: str, word: str) -> Section:
-    low = attribute.lower()
-    commands = (word, f"std{low}", f"transfer_{word}", f"transfer{low}", f"stream_{word}", f"stream{low}")
+def _stream_section(attribute: str, word: str) -> Section:
+    stream = attribute.lower()
+    commands = (word, f"std{stream}", f"transfer_{word}", f"transfer{stream}", f"stream_{word}", f"stream{stream}")
     sets = (attribute, f"Transfer{attribute}", f"Stream{attribute}")
-    return Section(_stream(attribute, word), commands, sets, verbatim=Verbatim(word, attribute, commands[1:2]))
+    return Section(_stream_action(attribute, word), commands, sets, verbatim=Verbatim(word, attribute, commands[1:2]))
 
 
 FIRST: tuple[Section, ...] = (
@@ -400,9 +407,9 @@ FIRST: tuple[Section, ...] = (
         _universe,
         (
             *("universe", "jobuniverse", "deferral_time", "deferraltime"),
-            *(*container_commands.IMAGES, *(name for name, _ in REFUSED)),
+            *(*container_commands.IMAGES, *(name for name, _ in UNSUPPORTED)),
         ),
-        ("JobUniverse", "KillSig", *container_commands.WANTED, "WantDockerImage"),
+        ("JobUniverse", "KillSig", *container_commands.CONTAINER_FLAGS, "WantDockerImage"),
     ),
     container_commands.IMAGE,
     Section(_iwd, ("initialdir", "iwd", "initial_dir", "job_iwd"), ("Iwd",)),
@@ -410,7 +417,7 @@ FIRST: tuple[Section, ...] = (
         _executable,
         ("executable", "cmd", "shell", "transfer_executable", "transferexecutable"),
         ("Cmd", "TransferExecutable"),
-        reads=container_commands.WANTED,
+        reads=container_commands.CONTAINER_FLAGS,
     ),
     Section(
         _arguments,
@@ -424,9 +431,9 @@ FIRST: tuple[Section, ...] = (
         ("Environment", "Env", "EnvDelim"),
     ),
     Section(_status, ("hold",), ("JobStatus", "HoldReason", "HoldReasonCode")),
-    _stdio("In", "input"),
-    _stdio("Out", "output"),
-    _stdio("Err", "error"),
+    _stream_section("In", "input"),
+    _stream_section("Out", "output"),
+    _stream_section("Err", "error"),
     Section(_notification, ("notification", "jobnotification"), ("JobNotification",)),
     Section(_rank, ("rank", "preferences"), ("Rank",)),
     Section(
@@ -448,7 +455,7 @@ MIDDLE: tuple[Section, ...] = (
         ),
         ("AccountingGroup", "AcctGroup", "AcctGroupUser", "MaxJobRetirementTime", "ProjectName"),
     ),
-    *map(simple, SIMPLE),
+    *map(simple_section, SIMPLE),
     Section(
         _deferral,
         (
@@ -456,12 +463,12 @@ MIDDLE: tuple[Section, ...] = (
             *("cron_prep_time", "cronpreptime", "deferral_prep_time", "deferralpreptime"),
         ),
         ("DeferralTime", "DeferralWindow", "DeferralPrepTime", "ScheddInterval"),
-        reads=_DEFERRED_BY,
+        reads=_DEFERRAL_ATTRIBUTES,
     ),
 )
 LAST: tuple[Section, ...] = (
     Section(
-        _afterwards,
+        _dependent_attributes,
         (),
         ("JobLeaseDuration", "WantFTOnCheckpoint", "JobStarterDebug"),
         (

@@ -1,4 +1,4 @@
-"""Turn a description into the ads of its jobs, as condor_submit would send them to the schedd."""
+"""Turn a submit description into the ads of its jobs, as condor_submit would send them to the schedd."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from ..classad.old_form import printed
-from ..macros.functions import FUNCTIONS, drawing, in_turn
+from ..classad.old_form import printed_form
+from ..macros.functions import FUNCTIONS, draw_in_sequence, random_functions
 from ..macros.lines import Lines
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition, Macros
 from ..state.job_ad import quoted
 from ..suggestions import close_names
-from .build import NAME as JOB_SET
-from .build import Batch, Builder, known_commands
-from .queue_statements import Items, arguments_of
+from .build import JOBSET_NAME as JOB_SET
+from .build import Builder, JobBatch, known_commands
+from .queue_statements import Items, queue_arguments
 from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles
 from .submit_reader import SubmitReader
-from .unsupported_commands import EXPRESSIONS, is_read, message
+from .unsupported_commands import EXPRESSIONS, is_read_by_htcondor, unsupported_message
 
 
 @frozen
 class Submission:
     """The jobs of one cluster."""
 
-    ad: dict[str, str]  #: attribute to expression text, where it is the same in every job
-    columns: dict[str, list[str]]  #: attribute to one text per job for all others; ``undefined`` where a job lacks it
+    ad: dict[str, str]  #: the attributes that are the same in every job
+    columns: dict[str, list[str]]  #: the other attributes, with one text per job; ``undefined`` if a job lacks it
     count: int
-    warnings: list[str] = field(factory=list)  #: for the user, in the order in which they arose
+    warnings: list[str] = field(factory=list)  #: for the user, in the order of their occurrence
 
     def ad_of(self, proc: int) -> dict[str, str]:
-        """Return the whole ad of one job, ClusterId and ProcId included."""
+        """Return the complete ad of a job, with ClusterId and ProcId."""
         if not 0 <= proc < self.count:
-            raise IndexError(f"there is no job {proc}: this submission has jobs 0 to {self.count - 1}")
-        own = {name: column[proc] for name, column in self.columns.items()}
-        return {**self.ad, **own, "ProcId": str(proc)}
+            raise IndexError(f"job {proc} does not exist: this submission has jobs 0 to {self.count - 1}")
+        varying = {name: column[proc] for name, column in self.columns.items()}
+        return {**self.ad, **varying, "ProcId": str(proc)}
 
 
 def parse_submit(
@@ -51,16 +51,16 @@ def parse_submit(
     queue: str | None = None,
     toggle_unused: bool = False,
 ) -> Submission:
-    """Return the jobs that a submit description asks for.
+    """Return the jobs of a submit description.
 
-    :param macros: ``name=value`` arguments of the command line: known before the first line is read
-    :param append: lines to be read after the description's own, before its queue statement takes effect
-    :param queue: the arguments of the queue statement, where the description has none
-    :param toggle_unused: whether to warn of what nothing reads is the opposite of what the configuration says
-    :raises SubmitError: where the description cannot be submitted; it names the line
+    :param macros: ``name=value`` arguments of the command line, defined before the first line
+    :param append: lines to read before each queue statement
+    :param queue: the arguments of the queue statement, if the description has none
+    :param toggle_unused: warn of unused commands if the configuration disables this warning, and vice versa
+    :raises SubmitError: if the description cannot be submitted; the message has the line
     """
-    with _refusing():
-        return _SubmittedCluster(facts, files, macros or {}, append, toggle_unused).read(text, queue)
+    with _convert_errors():
+        return _ClusterBuilder(facts, files, macros or {}, append, toggle_unused).read(text, queue)
 
 
 def from_mapping(
@@ -71,53 +71,53 @@ def from_mapping(
     count: int = 1,
     items: Sequence[Mapping[str, object]] | None = None,
 ) -> Submission:
-    """Return the jobs that a mapping of submit commands asks for; its values stand right of the equals sign.
+    """Return the jobs of a mapping of submit commands to their values.
 
     :param count: jobs for each item
     :param items: for each item the values of the queue statement's variables; the first item names them
-    :raises SubmitError: as ``parse_submit``; also for a value with a line feed or NUL in it
+    :raises SubmitError: like ``parse_submit``; also for a value with a line feed or NUL character
     """
     if count < 1:
         raise SubmitError(f"count = {count}: there must be at least one job")
-    with _refusing():
-        cluster = _SubmittedCluster(facts, files, {}, ())
+    with _convert_errors():
+        cluster = _ClusterBuilder(facts, files, {}, ())
         for name, value in description.items():
-            cluster.define(name, _as_text(name, value))
-        cluster.queue(_items_of(items, count), None)
+            cluster.define(name, _value_text(name, value))
+        cluster.queue(_items_from_mappings(items, count), None)
         return cluster.result()
 
 
-def _items_of(items: Sequence[Mapping[str, object]] | None, count: int) -> Items:
+def _items_from_mappings(items: Sequence[Mapping[str, object]] | None, count: int) -> Items:
     names = tuple(items[0]) if items else ()
     if items is not None and not items:
         raise SubmitError("items is empty, so there is no job")
     try:
-        rows = tuple([_as_text(name, item[name]) for item in items or ()] for name in names)
-    except KeyError as missing:
-        raise SubmitError(f"an item has no value for {missing}, which the first item has") from None
+        rows = tuple([_value_text(name, item[name]) for item in items or ()] for name in names)
+    except KeyError as missing_name:
+        raise SubmitError(f"an item has no value for {missing_name}, which the first item has") from None
     return Items(count, names, rows, range(len(items)) if items else (0,))
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     """Convert errors of the description's macros to SubmitErrors."""
     try:
         yield
-    except MacroError as problem:
-        raise problem if isinstance(problem, SubmitError) else SubmitError(problem.message, problem.line) from None
+    except MacroError as error:
+        raise error if isinstance(error, SubmitError) else SubmitError(error.message, error.line) from None
     except RecursionError:
-        raise SubmitError("a value of this description nests too deeply; write it in a simpler way") from None
+        raise SubmitError("a value of this description nests too deeply; simplify it") from None
 
 
-def _as_text(name: str, value: object) -> str:
+def _value_text(name: str, value: object) -> str:
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     if "\0" in text or "\n" in text:
-        raise SubmitError(f"{name}: a value can hold neither a line feed nor a NUL character")
+        raise SubmitError(f"{name}: a value must not contain a line feed or NUL character")
     return text.strip()
 
 
-class _SubmittedCluster:
-    """The queue statements read so far, and the jobs that they made."""
+class _ClusterBuilder:
+    """The queue statements that were read so far, and their jobs."""
 
     def __init__(
         self,
@@ -127,25 +127,27 @@ class _SubmittedCluster:
         append: Sequence[str],
         toggle_unused: bool = False,
     ) -> None:
-        self.told = (facts.setting("WARN_ON_UNUSED_SUBMIT_FILE_MACROS").lower() != "false") is not toggle_unused
+        self.warns_of_unused = (
+            facts.setting("WARN_ON_UNUSED_SUBMIT_FILE_MACROS").lower() != "false"
+        ) is not toggle_unused
         self.facts = facts
         self.files = files
         self.append = append
-        self.batches: list[Batch] = []
-        self.warned: dict[str, None] = {}
+        self.batches: list[JobBatch] = []
+        self.warnings: dict[str, None] = {}
         self.variables: dict[str, str] = {}
-        functions = {**FUNCTIONS, **drawing(in_turn(facts.seed))}
-        self.macros = Macros(_automatic(facts), functions, facts.environment)
+        functions = {**FUNCTIONS, **random_functions(draw_in_sequence(facts.seed))}
+        self.macros = Macros(_automatic_variables(facts), functions, facts.environment)
         for name, value in macros.items():
             self.define(name, value)
 
     def define(self, name: str, value: str) -> None:
         if "\0" in name + value or "\n" in name:
-            raise SubmitError(f"{name!r}: a name or value holds a NUL character or a line feed")
+            raise SubmitError(f"{name!r}: names and values must not contain a NUL character or a line feed")
         self.macros.define(Definition(f"MY.{name[1:]}" if name.startswith("+") else name, value))
 
-    def warn(self, message: str) -> None:
-        self.warned[message] = None
+    def warn(self, unsupported_message: str) -> None:
+        self.warnings[unsupported_message] = None
 
     def read(self, text: str, queue: str | None) -> Submission:
         reader = SubmitReader(self.macros, self.facts, self.files, self.queue, self.append, self.warn)
@@ -153,7 +155,7 @@ class _SubmittedCluster:
         if reader.statements and queue is not None:
             raise SubmitError("-queue argument conflicts with queue statement in submit file; use one of them")
         if not reader.statements:
-            arguments = arguments_of(queue or "queue")
+            arguments = queue_arguments(queue or "queue")
             reader.queue(queue or "" if arguments is None else arguments, None, None)
         return self.result()
 
@@ -170,63 +172,65 @@ class _SubmittedCluster:
             raise SubmitError(f'"{"(stdin)" if name == STANDARD_INPUT else name}" {NOTHING_QUEUED}', code="no jobs")
         universes = {batch.columns.get("JobUniverse", [batch.ad.get("JobUniverse")])[0] for batch in self.batches}
         if len(universes) > 1 or any("JobUniverse" in batch.columns for batch in self.batches):
-            raise SubmitError("all jobs of a cluster have one universe; submit them separately")
+            raise SubmitError("all jobs of a cluster must have the same universe; submit them separately")
         sets = {batch.ad.get(JOB_SET) for batch in self.batches}
         if len(sets) > 1 or any(JOB_SET in batch.columns for batch in self.batches):
             raise SubmitError("All jobs from a single submission must be in the same JOBSET; submit them separately")
         if len(self.batches) > 1:
             self.warn("Use of multiple queue statements in a single submit file is deprecated; one with a list does it")
-        if self.told:
+        if self.warns_of_unused:
             self._warn_of_the_unused()
-        batch = _merged(self.batches)
+        batch = _merge_batches(self.batches)
         self._warn_of_the_unsupported(batch)
         ad = {**batch.ad, "ClusterId": str(self.facts.cluster)}
-        return Submission(ad, batch.columns, batch.count, list(self.warned))
+        return Submission(ad, batch.columns, batch.count, list(self.warnings))
 
-    def _warn_of_the_unsupported(self, batch: Batch) -> None:
+    def _warn_of_the_unsupported(self, batch: JobBatch) -> None:
         definitions = self.macros.definitions
-        written = {key: definition.name for key, definition in definitions.items()} | self.variables
-        spelled = {key: f"+{name[3:]}" if key.startswith("my.") else name for key, name in written.items()}
+        spellings = {key: definition.name for key, definition in definitions.items()} | self.variables
+        shown_names = {key: f"+{name[3:]}" if key.startswith("my.") else name for key, name in spellings.items()}
         expressions = {name: self.macros.value(name) or "" for name in EXPRESSIONS if name in definitions}
-        if warning := message(batch, spelled, expressions):
+        if warning := unsupported_message(batch, shown_names, expressions):
             self.warn(warning)
 
     def _warn_of_the_unused(self) -> None:
-        known, used = known_commands(), self.macros.used
+        commands, names_used = known_commands(), self.macros.names_used
         for key, name in self.variables.items():
-            if key not in used:
+            if key not in names_used:
                 self.warn(f"the Queue variable '{name}' was unused by condor_submit. Is it a typo?")
         compared = 0
         for key, definition in self.macros.definitions.items():
-            if key in used or "." in key or is_read(key):
+            if key in names_used or "." in key or is_read_by_htcondor(key):
                 continue
             compared += 1
-            where = "" if definition.line is None else f", line {definition.line}"
-            # Leave out an attribute's name, which is a command too, where the command itself is near.
-            likeliest = close_names(key[:60], known, 4, 0.75) if compared <= _COMPARED and key not in known else []
-            near: dict[str, str] = {}
-            for name in likeliest:
-                bare = name.replace("_", "")
-                near[bare] = min(name, near.get(bare, name))
-            hint = f" Did you mean {' or '.join(near.values())}?" if near else ""
+            place = "" if definition.line is None else f", line {definition.line}"
+            # Prefer a command to the name of its attribute, which is also a command.
+            close = (
+                close_names(key[:60], commands, 4, 0.75) if compared <= _MAX_COMPARED and key not in commands else []
+            )
+            suggestions: dict[str, str] = {}
+            for name in close:
+                without_underscores = name.replace("_", "")
+                suggestions[without_underscores] = min(name, suggestions.get(without_underscores, name))
+            hint = f" Did you mean {' or '.join(suggestions.values())}?" if suggestions else ""
             value = definition.value if len(definition.value) <= 60 else f"{definition.value[:57]}..."
-            self.warn(f"the line '{definition.name} = {value}' was unused by condor_submit{where}. Is it a typo?{hint}")
+            self.warn(f"the line '{definition.name} = {value}' was unused by condor_submit{place}. Is it a typo?{hint}")
 
 
 def is_command(name: str) -> bool:
-    """Return True if condor_submit reads a line of this name."""
+    """Check whether condor_submit reads a command of this name."""
     key = name.lower()
-    of_a_name = key.startswith("transform_body_") or key.endswith("_container_port")
-    return key in known_commands() or key.startswith("request_") or is_read(key) or of_a_name
+    is_pattern = key.startswith("transform_body_") or key.endswith("_container_port")
+    return key in known_commands() or key.startswith("request_") or is_read_by_htcondor(key) or is_pattern
 
 
 NOTHING_QUEUED: Final = 'has only empty "queue" commands -- no jobs queued'
-"""How the error ends that no queue statement has an item: condor_submit warns of it."""
-_COMPARED = 20
-"""Unknown names that are compared with all commands: it takes 2 ms each, and who has more of them has no typos."""
+"""The end of the error if no queue statement has an item, of which condor_submit only warns."""
+_MAX_COMPARED = 20
+"""The most unknown names that are compared with all commands, which takes 2 ms each; more are hardly typing errors."""
 
 
-def _merged(batches: list[Batch]) -> Batch:
+def _merge_batches(batches: list[JobBatch]) -> JobBatch:
     if len(batches) == 1:
         return batches[0]
     names = dict.fromkeys(name for batch in batches for name in (*batch.ad, *batch.columns))
@@ -240,10 +244,10 @@ def _merged(batches: list[Batch]) -> Batch:
             ad[name] = column[0]
         else:
             columns[name] = column
-    return Batch(ad, columns, sum(batch.count for batch in batches))
+    return JobBatch(ad, columns, sum(batch.count for batch in batches))
 
 
-def _automatic(facts: SubmitFacts) -> dict[str, str]:
+def _automatic_variables(facts: SubmitFacts) -> dict[str, str]:
     """Return the variables that every description has (the manual's page "Submitting a Job")."""
     day = datetime.fromtimestamp(facts.now, UTC)
     cluster = str(facts.cluster)
@@ -267,58 +271,58 @@ def _automatic(facts: SubmitFacts) -> dict[str, str]:
     }
 
 
-# Print the jobs of a submission as condor_submit does: whole ads, or what it would send to the schedd.
+# Print the jobs of a submission like condor_submit: complete ads, or the attributes that it would send to the schedd.
 
 
 def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:
-    """Yield for each job the text that ``condor_submit -dry-run:full`` writes of it, or ``-verbose``."""
+    """Yield for each job the text that ``condor_submit -dry-run:full`` or ``-verbose`` writes."""
     for proc in range(submission.count):
         ad = submission.ad_of(proc)
-        lines = [f"{name} = {printed(ad[name])}\n" for name in sorted(ad, key=str.lower)]
-        head = f"\n** Proc {ad['ClusterId']}.{proc}:\n" if verbose else "\n"
-        yield head + "".join(lines)
+        lines = [f"{name} = {printed_form(ad[name])}\n" for name in sorted(ad, key=str.lower)]
+        header = f"\n** Proc {ad['ClusterId']}.{proc}:\n" if verbose else "\n"
+        yield header + "".join(lines)
 
 
-def sent_ads(submission: Submission) -> Iterator[str]:
-    """Yield for each job what ``condor_submit -dry-run`` and ``-dump`` write of it: what it would send to the schedd.
+def format_sent_ads(submission: Submission) -> Iterator[str]:
+    """Yield for each job the text of ``condor_submit -dry-run`` and ``-dump``: the attributes sent to the schedd.
 
-    The cluster's attributes are sent before the first job's own; of another job only what differs from them is. Short
-    names go before long ones.
+    The cluster's attributes are sent before those of the first job, and for the other jobs only differences. They are
+    sorted by the length of their names.
     """
     cluster = submission.ad_of(0)
-    shared = {name: text for name, text in cluster.items() if name not in _OF_EACH_JOB and name != "ClusterId"}
+    shared = {name: text for name, text in cluster.items() if name not in _JOB_ATTRIBUTES and name != "ClusterId"}
     for proc in range(submission.count):
         ad = submission.ad_of(proc)
-        head = [f"ClusterId={ad['ClusterId']}", *_lines(shared)] if proc == 0 else []
-        own = {name: text for name, text in ad.items() if name in submission.columns and text != cluster[name]}
-        own = {name: text for name, text in own.items() if name not in _OF_EACH_JOB}
-        lines = [*head, f"ProcId={proc}", f"JobStatus={ad['JobStatus']}", *_lines(own)]
+        lines_before = [f"ClusterId={ad['ClusterId']}", *_format_lines(shared)] if proc == 0 else []
+        varying = {name: text for name, text in ad.items() if name in submission.columns and text != cluster[name]}
+        varying = {name: text for name, text in varying.items() if name not in _JOB_ATTRIBUTES}
+        lines = [*lines_before, f"ProcId={proc}", f"JobStatus={ad['JobStatus']}", *_format_lines(varying)]
         yield "\n" + "".join(f"{line}\n" for line in lines)
 
 
-_OF_EACH_JOB = ("ProcId", "JobStatus")
+_JOB_ATTRIBUTES = ("ProcId", "JobStatus")
 
 
-def _lines(ad: dict[str, str]) -> Iterator[str]:
+def _format_lines(ad: dict[str, str]) -> Iterator[str]:
     for name in sorted(ad, key=lambda name: (len(name), name.lower())):
-        yield f"{name}={printed(ad[name])}"
+        yield f"{name}={printed_form(ad[name])}"
 
 
-SPOOLING: Final = 16  #: HoldReasonCode SpoolingInput
-LEAVE: Final = (
+SPOOLING_HOLD_CODE: Final = 16  #: HoldReasonCode SpoolingInput
+LEAVE_AFTER_TEN_DAYS: Final = (
     "JobStatus == 4 && (time() - (CompletionDate ?: time())) < 864000 && (StageOutFinish ?: 0) < EnteredCurrentStatus"
 )
 """The default LeaveJobInQueue: jobs stay for ten days, or until their output was fetched."""
 
 
-def held_for_spooling(parsed: Submission) -> Submission:
-    """Return the submission as its jobs wait for their files. Raise `SubmitError` if they are to be held anyway."""
+def hold_for_spooling(parsed: Submission) -> Submission:
+    """Return the submission with jobs that are held for spooling; raise SubmitError if ``hold`` is set."""
     if parsed.ad.get("JobStatus") == "5":
         raise SubmitError("Cannot set hold to 'true' when using -remote or -spool")
-    held = {
+    hold_attributes = {
         "JobStatus": "5",
         "HoldReason": quoted("Spooling input data files"),
-        "HoldReasonCode": str(SPOOLING),
+        "HoldReasonCode": str(SPOOLING_HOLD_CODE),
     }
-    leaves = {"LeaveJobInQueue": LEAVE} if parsed.ad.get("LeaveJobInQueue") == "false" else {}
-    return evolve(parsed, ad={**parsed.ad, **held, **leaves})
+    leave_attributes = {"LeaveJobInQueue": LEAVE_AFTER_TEN_DAYS} if parsed.ad.get("LeaveJobInQueue") == "false" else {}
+    return evolve(parsed, ad={**parsed.ad, **hold_attributes, **leave_attributes})

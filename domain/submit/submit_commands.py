@@ -1,4 +1,4 @@
-"""The commands that become one attribute each, by ``commands.txt``; refused commands; the universes."""
+"""The commands that set one attribute each (``commands.txt``), unsupported commands, and universes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ..package_data import lines, sections
 
 
 class CommandType(Enum):
-    """The type of a command's value, and how it is written to the ad."""
+    """The type of a command's value, which determines how it is written to the ad."""
 
     EXPRESSION = "an expression"
-    TEXT = "a text, as it stands"
-    UNQUOTED = "a text; double quotes around it are taken off"
-    LIST = "texts with commas or blanks between them"
-    PATH = "a path; from the job's initial directory if it is relative"
+    TEXT = "a text, unchanged"
+    UNQUOTED = "a text, without double quotes around it"
+    LIST = "texts, separated by commas or blanks"
+    PATH = "a path, relative to the job's initial directory"
     BOOLEAN = "true or false"
     INTEGER = "an integer"
-    COUNT = "an integer from 0"
-    LEADING = "the integer with which a text begins, else 0"
+    COUNT = "an integer, 0 or more"
+    LEADING = "the integer at the beginning of a text, else 0"
     SIGNAL = "a signal, by name or number"
 
 
 class SubmitCommand(NamedTuple):
     attribute: str
-    names: str  # in the order in which they are asked, blanks between them
+    names: str  # separated by blanks, in the order in which they are looked up
     kind: CommandType
 
     @property
@@ -41,16 +41,16 @@ SIMPLE: tuple[SubmitCommand, ...] = tuple(
 )
 
 _BASE_LINES = lines(get_data(__package__, "base_ad.txt"))
-BASE: dict[str, str] = {name: text for name, _, text in (line.partition(" = ") for line in _BASE_LINES)}
-"""What every job's ad begins with."""
+BASE_AD: dict[str, str] = {name: text for name, _, text in (line.partition(" = ") for line in _BASE_LINES)}
+"""The initial attributes of every job's ad."""
 
-# Commands of features that are not here, each with what to do instead.
-REFUSED: tuple[tuple[str, str], ...] = (
+# Commands of unsupported features, each with an alternative.
+UNSUPPORTED: tuple[tuple[str, str], ...] = (
     ("checkpoint_destination", "checkpoints are kept in the pool's spool; leave checkpoint_destination out"),
     ("tool_daemon_cmd", "tool daemons are not supported; start the tool from the job's own script"),
 )
 
-# The universes that run here; all others are refused with a way out.
+# The supported universes; all others are rejected with an alternative.
 UNIVERSES = {
     **{"vanilla": 5, "5": 5, "scheduler": 7, "7": 7, "local": 12, "12": 12},
     **{"docker": 5, "container": 5},  # vanilla jobs in a container: container_commands.py

@@ -1,7 +1,7 @@
-"""Warn a user of commands that nothing here acts on yet, in one message.
+"""Warn a user of unsupported commands, in one message.
 
-``coverage.attributes`` lists those attributes, and the slot attributes that no slot
-has. The ad counts: a command that changes nothing is not reported.
+``coverage.attributes`` lists the unsupported job attributes, and the slot attributes that no slot has. A command that
+does not change the ad is not reported.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final, Literal
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from ..classad.analysis import clauses, references_or_empty
 from ..classad.old_form import expression_text
-from ..classad.syntax_errors import cause, fault
+from ..classad.syntax_errors import explain_error, find_error
 from ..classad.tree import Attribute, Parentheses
-from ..coverage.attributes import attributes, commands, unadvertised, unwritten
-from .build import Batch
-from .eviction import BODY, RETRIES
+from ..coverage.attributes import absent_attribute, attributes, commands, unwritten_attributes
+from .build import JobBatch
+from .eviction import BODY_PREFIX, RETRIES
 from .submit_commands import SIMPLE
 
 COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands for command in SIMPLE} | {
@@ -34,12 +34,12 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
     "TransferOutput": ("transfer_output_files", "transferoutputfiles"),
     "TransformOnEvict": ("on_evict_checks",),
     "WhenToTransferOutput": ("when_to_transfer_output",),
-    **{f"{BODY}{retries.attribute}": retries.commands for retries in RETRIES.values()},
+    **{f"{BODY_PREFIX}{retries.attribute}": retries.commands for retries in RETRIES.values()},
 }
-"""Attribute to the commands that set it, beside its own name."""
+"""The commands that set an attribute, without its name."""
 
 EXPRESSIONS: Final[tuple[str, ...]] = ("requirements", "rank")
-"""The commands whose expressions read the attributes of slots."""
+"""The commands whose expressions read slot attributes."""
 
 
 POLICIES: Final[Mapping[str, str]] = {
@@ -49,77 +49,77 @@ POLICIES: Final[Mapping[str, str]] = {
     "OnExitRemove": "on_exit_remove",
     "LeaveJobInQueue": "leave_in_queue",
 }
-"""Attributes with expressions that are evaluated in the job's ad, to their commands."""
+"""The commands of attributes whose expressions are evaluated in the job's ad."""
 
 
-def is_read(command: str) -> bool:
-    """Return True if HTCondor reads a command that makes no attribute here: it is not a typing error."""
-    return command in _read("the parser") or command in _read("condor_submit")
+def is_read_by_htcondor(command: str) -> bool:
+    """Check whether HTCondor reads a command that sets no attribute in Poolbook, so that it is not a typing error."""
+    return command in _read_by("the parser") or command in _read_by("condor_submit")
 
 
 @cache
-def _read(by: Literal["the parser", "condor_submit"]) -> frozenset[str]:
-    return frozenset(name.lower() for name in commands(by))
+def _read_by(reader: Literal["the parser", "condor_submit"]) -> frozenset[str]:
+    return frozenset(name.lower() for name in commands(reader))
 
 
-def message(batch: Batch, written: Mapping[str, str], expressions: Mapping[str, str]) -> str:
-    """Return one message that names all that is not followed; empty: there is nothing.
+def unsupported_message(batch: JobBatch, spellings: Mapping[str, str], expressions: Mapping[str, str]) -> str:
+    """Return a message about everything without effect in a submission; empty if there is nothing.
 
-    :param written: the given commands, in lower case (``my.name`` for ``+name``), to their spelling
-    :param expressions: ``requirements`` and ``rank`` as their owner wrote them, macros expanded
+    :param spellings: the original spelling of each command, by lower-case name (``my.name`` for ``+name``)
+    :param expressions: the user's ``requirements`` and ``rank``, with macros expanded
     """
-    idle = _asked(batch, attributes("not acted on"), written)
-    unnoticed = _asked(batch, attributes("no effect"), written)
-    unnoticed += [spelled for command, spelled in written.items() if command in _read("condor_submit")]
-    return "; ".join(_parts(idle, list(dict.fromkeys(unnoticed)), batch, expressions))
+    unused = _commands_setting(batch, attributes("not acted on"), spellings)
+    ineffective = _commands_setting(batch, attributes("no effect"), spellings)
+    ineffective += [spelling for command, spelling in spellings.items() if command in _read_by("condor_submit")]
+    return "; ".join(_message_parts(unused, list(dict.fromkeys(ineffective)), batch, expressions))
 
 
-def _parts(
-    idle: Sequence[str], unnoticed: Sequence[str], batch: Batch, expressions: Mapping[str, str]
+def _message_parts(
+    unused: Sequence[str], ineffective: Sequence[str], batch: JobBatch, expressions: Mapping[str, str]
 ) -> Iterator[str]:
-    if idle:
-        yield f"{_listed(idle)} {'is' if len(idle) == 1 else 'are'} kept in the ad and not acted on yet"
-    if unnoticed:
-        yield f"{_listed(unnoticed)} {'has' if len(unnoticed) == 1 else 'have'} no effect yet"
+    if unused:
+        yield f"{_join_names(unused)} {'is' if len(unused) == 1 else 'are'} kept in the ad and not acted on yet"
+    if ineffective:
+        yield f"{_join_names(ineffective)} {'has' if len(ineffective) == 1 else 'have'} no effect yet"
     for command in EXPRESSIONS:
-        if names := _unadvertised(expressions.get(command, ""), batch):
-            yield f"{command} reads {_listed(names)}, which no slot here has"
+        if names := _missing_slot_attributes(expressions.get(command, ""), batch):
+            yield f"{command} reads {_join_names(names)}, which no slot has"
     for attribute in sorted({*batch.ad, *batch.columns}):
-        yield from _errors(batch, attribute)
+        yield from _error_messages(batch, attribute)
     for attribute, command in POLICIES.items():
-        if names := _unwritten(batch, attribute):
-            yield f"{command} reads {_listed(names)}, which no job here has"
-    if names := list(dict.fromkeys(_in_vain(batch))):
-        yield f"the jobs stay idle, since no slot has {_listed(names)} yet"
+        if names := _missing_job_attributes(batch, attribute):
+            yield f"{command} reads {_join_names(names)}, which no job has"
+    if names := list(dict.fromkeys(_missing_capabilities(batch))):
+        yield f"the jobs stay idle, because no slot has {_join_names(names)} yet"
 
 
-def _errors(batch: Batch, attribute: str) -> Iterator[str]:
-    """Yield why an expression of a job is an error, whatever the ads are."""
+def _error_messages(batch: JobBatch, attribute: str) -> Iterator[str]:
+    """Yield a warning if an attribute's expression is an error for all ads."""
     for text in set(batch.columns.get(attribute) or [batch.ad[attribute]]):
-        culprit = fault(parse(text)) if "(" in text and text[0] != '"' else None
-        if culprit is not None:
-            yield f"{attribute} is an error for every job: {cause(culprit)}"
+        part = find_error(parse(text)) if "(" in text and text[0] != '"' else None
+        if part is not None:
+            yield f"{attribute} is an error for every job: {explain_error(part)}"
             return
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _asked(batch: Batch, table: Mapping[str, frozenset[str]], written: Mapping[str, str]) -> list[str]:
-    """Return, as spelled, the commands that set an attribute of ``table`` to a text that asks for something."""
-    spellings: dict[str, None] = {}
-    for attribute, nothing in table.items():
-        if not nothing.issuperset(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
+def _commands_setting(batch: JobBatch, table: Mapping[str, frozenset[str]], spellings: Mapping[str, str]) -> list[str]:
+    """Return the commands that set an attribute of ``table`` to a text other than its neutral ones."""
+    setting: dict[str, None] = {}
+    for attribute, neutral_texts in table.items():
+        if not neutral_texts.issuperset(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
             names = (*COMMANDS_OF.get(attribute, ()), attribute.lower(), f"my.{attribute.lower()}")
-            spellings |= dict.fromkeys(written[name] for name in names if name in written)
-    return list(spellings)
+            setting |= dict.fromkeys(spellings[name] for name in names if name in spellings)
+    return list(setting)
 
 
-def _in_vain(batch: Batch) -> Iterator[str]:
-    """Yield the abilities that no slot here has and that some jobs require."""
-    own = _own(batch)
+def _missing_capabilities(batch: JobBatch) -> Iterator[str]:
+    """Yield the capabilities that jobs require and no slot has."""
+    present = _attributes_of_jobs(batch)
     for text in set(batch.columns.get("Requirements") or [batch.ad.get("Requirements", "true")]):
         for clause in clauses(parse(text)):
             while isinstance(clause, Parentheses):
@@ -127,31 +127,35 @@ def _in_vain(batch: Batch) -> Iterator[str]:
             if not isinstance(clause, Attribute):
                 continue
             of_slot = isinstance(clause.base, Attribute) and clause.base.key in ("target", "other")
-            if (name := unadvertised(clause.name)) and (of_slot or (clause.base is None and clause.key not in own)):
+            if (name := absent_attribute(clause.name)) and (
+                of_slot or (clause.base is None and clause.key not in present)
+            ):
                 yield name
 
 
-def _unwritten(batch: Batch, attribute: str) -> list[str]:
-    """Return the attributes of jobs that an expression reads and no ad here has."""
-    own, read = _own(batch), set[str]()
+def _missing_job_attributes(batch: JobBatch, attribute: str) -> list[str]:
+    """Return the job attributes that an expression reads and no ad has."""
+    present, names_read = _attributes_of_jobs(batch), set[str]()
     for text in set(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
-        if any(name.lower() in text.lower() for name in unwritten()):
-            read |= {name.lower().removeprefix("my.") for name in references_or_empty(parse(text), ClassAd()).external}
-    return [name for name in unwritten() if name.lower() in read - own]
+        if any(name.lower() in text.lower() for name in unwritten_attributes()):
+            names_read |= {
+                name.lower().removeprefix("my.") for name in references_or_empty(parse(text), ClassAd()).external
+            }
+    return [name for name in unwritten_attributes() if name.lower() in names_read - present]
 
 
-def _own(batch: Batch) -> set[str]:
-    """Return the attributes of the jobs themselves, in lower case."""
+def _attributes_of_jobs(batch: JobBatch) -> set[str]:
+    """Return the lower-case names of the jobs' attributes."""
     return {name.lower() for name in (*batch.ad, *batch.columns)}
 
 
-def _unadvertised(text: str, batch: Batch) -> list[str]:
-    """Return the attributes of slots that an expression reads and no slot here has."""
+def _missing_slot_attributes(text: str, batch: JobBatch) -> list[str]:
+    """Return the slot attributes that an expression reads and no slot has."""
     try:
-        read = parse(expression_text(text)).references(ClassAd()).external if text else ()
+        names_read = parse(expression_text(text)).references(ClassAd()).external if text else ()
     except (ClassAdSyntaxError, EvaluationError):
         return []
-    own = _own(batch)
-    names = (name.lower() for name in read)
-    plain = (name.removeprefix("target.") for name in names if name.startswith("target.") or name not in own)
-    return sorted(filter(None, map(unadvertised, plain)))
+    present = _attributes_of_jobs(batch)
+    names = (name.lower() for name in names_read)
+    candidates = (name.removeprefix("target.") for name in names if name.startswith("target.") or name not in present)
+    return sorted(filter(None, map(absent_attribute, candidates)))

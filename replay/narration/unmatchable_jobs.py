@@ -13,7 +13,7 @@ from attrs import frozen
 
 from ...domain.classad import ERROR, UNDEFINED, ClassAd, Context, Expression, References, Value, explain, unparse
 from ...domain.classad.analysis import ValuedClause, references
-from ...domain.classad.matching import accepts, requirements_met
+from ...domain.classad.matching import is_satisfied, requirements_met
 from ...domain.classad.values import ContextError, EvaluationError
 from ...domain.events import Ad
 from ...domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES
@@ -148,7 +148,7 @@ def _against(slot: ClassAd, job_ad: ClassAd, context: Context) -> ValuedClause |
         (
             refusing_clause
             for refusing_clause in clauses
-            if not accepts(refusing_clause.value) and not _moves(refusing_clause.expression, slot)
+            if not is_satisfied(refusing_clause.value) and not _moves(refusing_clause.expression, slot)
         ),
         None,
     )
@@ -173,7 +173,9 @@ def _by_conditions(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], c
     requirements = job_ad.get("Requirements")
     if requirements is None:
         return None
-    met = [[accepts(clause.value) for clause in explain(requirements, job_ad, ad, context)] for _, ad in full_slots]
+    met = [
+        [is_satisfied(clause.value) for clause in explain(requirements, job_ad, ad, context)] for _, ad in full_slots
+    ]
     conditions = [clause.expression for clause in explain(requirements, job_ad, full_slots[0][1], context)]
     are_changing = [_moves(condition, job_ad) for condition in conditions]
     unmet_conditions = [

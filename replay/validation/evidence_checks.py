@@ -159,7 +159,7 @@ def _is_determined(text: str) -> bool:
     parsed = parse_cached(text)
     return (
         parsed is not None
-        and not survey(parsed).draws
+        and not survey(parsed).is_random
         and not any(isinstance(node, Call) and node.key in _BEYOND for node in _nodes(parsed))
     )
 

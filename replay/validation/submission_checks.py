@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from ...domain import events as e
 from ...domain.classad import Context
-from ...domain.schedd.admission import Transformed, judge_of, transformed
+from ...domain.schedd.admission import TransformChanges, changes_by_transform, judge_of
 from ...domain.schedd.job_submission import NUMBERS_GIVEN_OUT
 from ...domain.schedd.queue_limits import exceeded
 from ...domain.schedd.submit_policy import Columns, decide, merged, submit_policy
@@ -112,7 +112,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         attribute_values = columns_after.get(attribute, [ad_after.get(attribute, "undefined")])
         if list(values) != list(attribute_values) and {*values} != {*attribute_values}:
             pool.report(name, "policy", f"{attribute} = {values[0]}, and its transforms make it {attribute_values[0]}")
-    expected = [done for done, _ in transformed(kinds)]
+    expected = [done for done, _ in changes_by_transform(kinds)]
     for done, logged in zip_longest(expected, transformations):
         if done is None or logged is None or any(getattr(logged, key) != value for key, value in _fields(done).items()):
             transform = (done or logged).transform
@@ -120,7 +120,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
             return
 
 
-def _fields(change: Transformed) -> Mapping[str, object]:
+def _fields(change: TransformChanges) -> Mapping[str, object]:
     """Return the fields that the event of a transform should have."""
     return asdict(change)
 

@@ -26,7 +26,7 @@ from poolbook.domain.classad import (
 )
 from poolbook.domain.classad.analysis import clauses
 from poolbook.domain.classad.columns import CellType
-from poolbook.domain.classad.matching import accepts
+from poolbook.domain.classad.matching import is_satisfied
 from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.classad.tree import Literal
 
@@ -195,7 +195,7 @@ def check_clauses(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd) -> N
         if any(isinstance(value, ContextError) for value in values):
             expected = [LACKING] * len(parts)
             break
-        matched = [accepts(value) for value in values]
+        matched = [is_satisfied(value) for value in values]
         slots_left = [before and now for before, now in zip(slots_left, matched, strict=True)]
         expected.append((str(clause), sum(matched), sum(slots_left)))
     actual = result_of(lambda: [(str(clause), *counts) for clause, *counts in table.count_by_clause(job)])

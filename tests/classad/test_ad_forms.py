@@ -70,7 +70,7 @@ STRICTLY_REFUSED = [
     ("a = 1\nb = (", 11, "the text ends here"),
     ("a = 1\nb = (2\nc = 3", 12, "')'"),
     ("a = 017", 4, "begin with 0"),
-    ('a = 1\nb = "open\nc = 3', 10, "does not end"),
+    ('a = 1\nb = "open\nc = 3', 10, "is not closed"),
     # Reported by its place in the text, not by the first place with the same characters.
     ("# bad\nbad", 6, "Name = expression"),
     ("xa = 1\na = 1 +\n", 14, "the text ends here"),

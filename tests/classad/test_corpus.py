@@ -8,7 +8,7 @@ import pytest
 from poolbook.domain.classad import ClassAd, ClassAdSyntaxError, parse, symmetric_match, unparse
 from poolbook.domain.classad.columns import CellType
 from poolbook.domain.classad.table import Cells, SlotTable
-from poolbook.domain.classad.unparse import pretty
+from poolbook.domain.classad.unparse import unparse_pretty
 
 from . import corpus
 from .corpus import Case
@@ -65,7 +65,7 @@ def printed(kind: str, text: str) -> dict[str, Any]:
     try:
         if kind == "expr":
             expression = parse(text)
-            return {"repr": unparse(expression), "str": pretty(expression)}
+            return {"repr": unparse(expression), "str": unparse_pretty(expression)}
         ad = ClassAd.from_new(text) if kind == "new" else ClassAd.from_old(text)
     except ClassAdSyntaxError:
         return {"error": "ClassAdException"}

@@ -21,7 +21,7 @@ from poolbook.domain.classad import (
     unparse,
 )
 from poolbook.domain.classad.environment import MAX_STEPS
-from poolbook.domain.classad.evidence import MOST_NOTED, is_cut, noted, values_read
+from poolbook.domain.classad.evidence import MAX_EVIDENCE, evidence_text, is_cut, values_read
 from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.requests.autoclusters import _names_in
 
@@ -57,7 +57,7 @@ WALKS: dict[str, Callable[[ClassAd], object]] = {
     "the next change with a slot": lambda job: next_change(ASKED, job, SLOT, CONTEXT),
     "a match": lambda job: symmetric_match(job, SLOT, CONTEXT),
     "a match with many slots": lambda job: SlotTable(SLOTS, context=CONTEXT).matches(job),
-    "the slots that a clause leaves": lambda job: SlotTable(SLOTS, context=CONTEXT).plan(job).by_clause(),
+    "the slots that a clause leaves": lambda job: SlotTable(SLOTS, context=CONTEXT).plan(job).count_by_clause(),
     "clauses": lambda job: explain(job["Requirements"], job, SLOT, CONTEXT),
     "evidence": lambda job: values_read(job["Requirements"], job, SLOT, CONTEXT),
     "names of an autocluster": lambda job: list(_names_in(unparse(job["E40"]))),
@@ -152,10 +152,10 @@ def test_an_evaluation_that_exceeds_its_budget_fails_alone() -> None:
 
 @pytest.mark.parametrize(
     ("value", "cut", "length"),
-    [("x" * 10, False, 12), ("x" * (MOST_NOTED - 2), False, MOST_NOTED), ("x" * 2_000_000, True, 1034)],
+    [("x" * 10, False, 12), ("x" * (MAX_EVIDENCE - 2), False, MAX_EVIDENCE), ("x" * 2_000_000, True, 1034)],
 )
 def test_evidence_has_the_start_of_a_long_value(value: str, cut: bool, length: int) -> None:
-    assert (is_cut(noted(value)), len(noted(value))) == (cut, length)
+    assert (is_cut(evidence_text(value)), len(evidence_text(value))) == (cut, length)
 
 
 # Cached values ----------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def test_cached_values_equal_those_evaluated_again(my: dict[str, str], target: d
     answers = []
     for below in (-1, MAX_STEPS + 1, MAX_STEPS - 30, MAX_STEPS - 100):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(scalar, "REMEMBERS_BELOW", below)
+            patch.setattr(scalar, "CACHES_BELOW", below)
             answers.append(oracle.ours(call_text, *texts))
     assert answers == [answers[0]] * len(answers)
     assert answers[0] == oracle.evaluate(call_text, *texts)

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from poolbook.domain.classad import ERROR, ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from poolbook.domain.classad.function_registry import FUNCTIONS
-from poolbook.domain.classad.syntax_errors import cause, fault, kinds
+from poolbook.domain.classad.syntax_errors import describe_type, explain_error, find_error
 
 from ..together import together
 from . import corpus, oracle, pools, strategies
@@ -46,7 +46,7 @@ from . import corpus, oracle, pools, strategies
     ],
 )  # fmt: skip
 def test_the_part_that_makes_everything_an_error_is_found(text: str, part: str | None) -> None:
-    fault_found = fault(parse(text))
+    fault_found = find_error(parse(text))
     assert (None if fault_found is None else str(fault_found)) == part
 
 
@@ -56,7 +56,7 @@ def test_the_part_that_makes_everything_an_error_is_found(text: str, part: str |
      ("x", "anything"), ("x == 1", "a boolean"), ("f(1)", "anything"), ("error", "anything")],
 )  # fmt: skip
 def test_a_part_is_described_by_its_kind(text: str, message: str) -> None:
-    assert kinds(parse(text)) == message
+    assert describe_type(parse(text)) == message
 
 
 def is_error(text: str, my: str, target: str | None) -> bool:
@@ -73,7 +73,7 @@ def test_a_reported_error_is_an_error_in_any_ads(case: strategies.Case) -> None:
         expression = parse(case.text)
     except ClassAdSyntaxError:  # like relTime("a"), which the reference does not parse either
         return
-    if fault(expression) is not None:
+    if find_error(expression) is not None:
         assert is_error(case.text, case.my, case.target)
 
 
@@ -81,11 +81,11 @@ def test_no_recorded_expression_with_a_value_is_reported_as_an_error() -> None:
     faults = 0
     for case in corpus.cases("classad"):
         text = case["expr"]
-        if fault(corpus.parsed(text)) is not None:
+        if find_error(corpus.parsed(text)) is not None:
             faults += 1
             assert case["value"]["type"] == "error", text
     assert faults
-    assert [text for text in pools.POLICIES if fault(parse(text))] == ["noSuchFunction(Cpus) > 1"]
+    assert [text for text in pools.POLICIES if find_error(parse(text))] == ["noSuchFunction(Cpus) > 1"]
 
 
 # Calls ------------------------------------------------------------------------------------------
@@ -100,11 +100,11 @@ def test_a_call_with_a_wrong_number_of_arguments_is_an_error_in_htcondor_too(nam
         wrong = not function.least <= count <= function.most
         for argument in ARGUMENTS if wrong else ("X",):
             call = f"{name}({', '.join([argument] * count)})"
-            fault_found = fault(parse(call))
+            fault_found = find_error(parse(call))
             assert (fault_found is not None) is wrong, call
             if wrong:
                 assert oracle.evaluate(call, "[]") == ("error",), call
-                assert f"{name} takes " in cause(parse(call)), call
+                assert f"{name} takes " in explain_error(parse(call)), call
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_a_call_with_a_wrong_number_of_arguments_is_an_error_in_htcondor_too(nam
     ],
 )
 def test_the_message_about_a_wrong_call_names_the_rule_and_the_fix(text: str, why: str) -> None:
-    fault_found = fault(parse(text))
+    fault_found = find_error(parse(text))
     assert fault_found is not None
-    assert cause(fault_found) == why
+    assert explain_error(fault_found) == why
     assert oracle.evaluate(text, "[]") == ("error",)
 
 
@@ -132,4 +132,4 @@ def test_the_message_about_a_wrong_call_names_the_rule_and_the_fix(text: str, wh
     "text", ["X || pow(1)", "X is pow(1)", "isError(pow(1))", "X ?: pow(1)", "{pow(1)}", "strcat()"]
 )
 def test_a_wrong_call_that_may_not_decide_is_not_an_error_of_the_expression(text: str) -> None:
-    assert fault(parse(text)) is None
+    assert find_error(parse(text)) is None

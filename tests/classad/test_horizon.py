@@ -277,7 +277,7 @@ def test_the_time_is_needed() -> None:
 
 
 def test_a_moving_attribute_that_would_not_be_found_is_rejected() -> None:
-    with pytest.raises(ValueError, match="KeyboardIdle is looked up in lower case: name it keyboardidle"):
+    with pytest.raises(ValueError, match="KeyboardIdle must be in lower case: keyboardidle"):
         next_change(parse("1"), None, None, Context(now=NINE), {"KeyboardIdle": Moving(NINE)})
 
 

@@ -83,7 +83,7 @@ def test_verbose_prints_the_line_and_the_raw_value_as_condor_config_val_does(
         (("-dump", "^continueI", "^KILL$"), "ContinueIdleTime = 5 * $(MINUTE)\nKILL = False\n"),
         (
             ("-dump", "-expanded", "^ContinueIdle", "^BAD$"),
-            "BAD = (error: BAD: $INT(word): the first argument must be an integer, or an expression that gives one)\n"
+            "BAD = (error: BAD: $INT(word): the first argument must be an integer or an integer expression)\n"
             "ContinueIdleTime = 5 * 60\n",
         ),
         (("-dump", "-verbose", "^HighLoad"), "HighLoad = 0.5\n # at: <Default>\n # expanded: 0.5\n # default: 0.5\n"),
@@ -165,9 +165,9 @@ def test_json_has_all_details_of_a_setting(capsys: pytest.CaptureFixture[str]) -
     [
         (
             "A = $(B)\nB = $(A)\n",
-            "poolbook config: poolbook.conf:1: A: macros lead back to themselves: $(a) -> $(b) -> $(a)",
+            "poolbook config: poolbook.conf:1: A: circular macros: $(a) -> $(b) -> $(a)",
         ),
-        ("\nSTART = Cpus >", "poolbook config: poolbook.conf:2: START: Cpus > is no expression"),
+        ("\nSTART = Cpus >", "poolbook config: poolbook.conf:2: START: Cpus > is not an expression"),
         ("include : lacks", "poolbook config: poolbook.conf:1: include : lacks: No such file or directory"),
         (
             "include : /no/such/program |",

@@ -405,34 +405,34 @@ def test_a_setting_is_parsed_as_an_expression_once() -> None:
 @together(
     ("text", "line", "message"),
     [
-        ("X = 1\nfoo\n", 2, "'foo' is no setting; write NAME = value"),
-        ("A-B = 1", 1, "'A-B' cannot be a name"),
-        ("X @=end\n a\n", 1, "have no '@end' at their end"),
+        ("X = 1\nfoo\n", 2, "'foo' is not a setting; write NAME = value"),
+        ("A-B = 1", 1, "'A-B' is not a valid name"),
+        ("X @=end\n a\n", 1, "must end with '@end'"),
         ("if 1\nX = 1\n", 1, "this if has no endif"),
         ("\nendif", 2, "endif without an if"),
-        ("if 1 == 1\nendif", 1, "'1 == 1' is no condition"),
+        ("if 1 == 1\nendif", 1, "'1 == 1' is not a condition"),
         ("if 1\nelse\nelse\nendif", 3, "else after else"),
-        ("use POLICY : Destkop", 1, "use POLICY : Destkop: there is no such template; did you mean DESKTOP"),
-        ("use POLICE : Desktop", 1, "no such category of templates; there are EXPERIMENTAL, FEATURE, POLICY"),
-        ("use : Desktop", 1, "a category is wanted before the colon"),
+        ("use POLICY : Destkop", 1, "use POLICY : Destkop: unknown template; did you mean DESKTOP"),
+        ("use POLICE : Desktop", 1, "unknown category of templates; use EXPERIMENTAL, FEATURE, POLICY"),
+        ("use : Desktop", 1, "write a category before the colon"),
         ("use FEATURE : Monitor(a, b)", 1, "error : use feature : monitor requires five or more arguments"),
-        ("use FEATURE : GPUs(a", 1, "the bracket after GPUs has no end"),
-        ("include : nowhere", 1, "include : nowhere: No such file or directory; 'include ifexist' does without it"),
-        ("include maybe : x", 1, "'maybe' is no word for include"),
-        ("include : a | b", 1, "a command has its | at the end"),
-        ("include : pool.conf", 1, "files include each other more than 20 deep"),
+        ("use FEATURE : GPUs(a", 1, "close the bracket after GPUs"),
+        ("include : nowhere", 1, "include : nowhere: No such file or directory; 'include ifexist' ignores this"),
+        ("include maybe : x", 1, "unknown option 'maybe'"),
+        ("include : a | b", 1, "a command has a single |, at its end"),
+        ("include : pool.conf", 1, "files include each other more than 20 levels deep"),
         ("error : no $(MINUTE)", 1, "error : no 60"),
-        ("\nA = $(B)\nB = $(C)\nC = $(A)", 2, "macros lead back to themselves: $(a) -> $(b) -> $(c) -> $(a)"),
-        ("A = $(B:$(A))", 1, "macros lead back to themselves"),
-        ("A = 1 + $INT(B)\nB = $REAL(A)", 1, "macros lead back to themselves: $(a) -> $(b) -> $(a)"),
-        ("A = $F(A)$BASENAME(A)\nA = $SUBSTR(A, 1)", 2, "macros lead back to themselves: $(a) -> $(a)"),
-        ("START = Cpus >\n", 1, "START: Cpus > is no expression"),
-        ("\nSLOT_TYPE_1_PREEMPT = (", 2, "SLOT_TYPE_1_PREEMPT: ( is no expression"),
-        ("PREEMPT_VANILLA = (", 1, "PREEMPT_VANILLA: ( is no expression"),
-        ("CpuBusy = LoadAvg >", 1, "CpuBusy: LoadAvg > is no expression"),
-        ("DEFAULT_DRAINING_START_EXPR = a ==", 1, "DEFAULT_DRAINING_START_EXPR: a == is no expression"),
-        ("MODIFY_REQUEST_EXPR_REQUESTCPUS = 5 +", 1, "MODIFY_REQUEST_EXPR_REQUESTCPUS: 5 + is no expression"),
-        ("SLOT_TYPE_1_CONSUMPTION_GPUS = *", 1, "SLOT_TYPE_1_CONSUMPTION_GPUS: * is no expression"),
+        ("\nA = $(B)\nB = $(C)\nC = $(A)", 2, "circular macros: $(a) -> $(b) -> $(c) -> $(a)"),
+        ("A = $(B:$(A))", 1, "circular macros"),
+        ("A = 1 + $INT(B)\nB = $REAL(A)", 1, "circular macros: $(a) -> $(b) -> $(a)"),
+        ("A = $F(A)$BASENAME(A)\nA = $SUBSTR(A, 1)", 2, "circular macros: $(a) -> $(a)"),
+        ("START = Cpus >\n", 1, "START: Cpus > is not an expression"),
+        ("\nSLOT_TYPE_1_PREEMPT = (", 2, "SLOT_TYPE_1_PREEMPT: ( is not an expression"),
+        ("PREEMPT_VANILLA = (", 1, "PREEMPT_VANILLA: ( is not an expression"),
+        ("CpuBusy = LoadAvg >", 1, "CpuBusy: LoadAvg > is not an expression"),
+        ("DEFAULT_DRAINING_START_EXPR = a ==", 1, "DEFAULT_DRAINING_START_EXPR: a == is not an expression"),
+        ("MODIFY_REQUEST_EXPR_REQUESTCPUS = 5 +", 1, "MODIFY_REQUEST_EXPR_REQUESTCPUS: 5 + is not an expression"),
+        ("SLOT_TYPE_1_CONSUMPTION_GPUS = *", 1, "SLOT_TYPE_1_CONSUMPTION_GPUS: * is not an expression"),
         ("X = \0", 1, "NUL"),
     ],
 )
@@ -448,10 +448,10 @@ def test_an_error_is_reported_with_file_and_line(text: str, line: int, message: 
     ("text", "message"),
     [
         ("X = $INT(word)", "X: $INT(word): the first argument must be an integer"),
-        ("X = $CHOICE(3, a, b)", "index 3 is beyond the list's 2 items"),
-        ("X = $RANDOM_INTEGER(5, 3)", "least no greater than most"),
+        ("X = $CHOICE(3, a, b)", "index 3 is out of range; the list has 2 items"),
+        ("X = $RANDOM_INTEGER(5, 3)", "least <= most"),
         ("X = $RANDOM_CHOICE()", "there is nothing to choose from"),
-        ("X = seven", "X: seven is no whole number"),
+        ("X = seven", "X: seven is not an integer"),
     ],
 )
 def test_an_invalid_value_is_rejected_when_it_is_read(text: str, message: str) -> None:
@@ -503,11 +503,11 @@ def test_a_changed_setting_also_changes_the_settings_that_refer_to_it() -> None:
         read_configuration("A = 1\nB = $(A)\nC = 1"),
         read_configuration("A = 2\nB = $(A)\nC = 1\nMINUTE = 61"),
     )
-    assert before.changed(before) == []
-    changed = before.changed(after)
+    assert before.changed_names(before) == []
+    changed = before.changed_names(after)
     assert {"A", "B", "MINUTE", "MaxVacateTime", "MachineMaxVacateTime"} <= set(changed)
     assert not {"C", "HOUR"} & set(changed)
-    assert after.changed(before) == changed
+    assert after.changed_names(before) == changed
 
 
 # Expressions that are an error for every job
@@ -520,28 +520,31 @@ PREFIX = "pool.conf:1: {} is an error for every job:"
     [
         (
             'START = true\nRANK = (Owner == "coltrane" * 10^12) + Imagesize',
-            'pool.conf:2: RANK is an error for every job: "coltrane" * 10 is one (a string * a number). * '
-            "goes before ==: put the comparison in parentheses. ^ is exclusive or, and no power: write pow(10, 12), or "
-            "1e12",
+            'pool.conf:2: RANK is an error for every job: "coltrane" * 10 is an error (a string * a number). * '
+            "binds tighter than ==: put the comparison in parentheses. ^ is exclusive or, not a power: write "
+            "pow(10, 12) or 1e12",
         ),
         (
             'SLOT_TYPE_1_START = TARGET.Owner == "x" > 3',
-            'pool.conf:1: SLOT_TYPE_1_START is an error for every job: "x" > 3 is one (a string > a number). two '
-            "comparisons are joined by &&",
+            'pool.conf:1: SLOT_TYPE_1_START is an error for every job: "x" > 3 is an error (a string > a number). join '
+            "two comparisons with &&",
         ),
-        ("X = 0\nPREEMPT = 1 / $(X)", "pool.conf:2: PREEMPT is an error for every job: 1 / 0 is one (a number / 0)"),
-        ('SUSPEND = !"abc"', 'pool.conf:1: SUSPEND is an error for every job: !"abc" is one (! a string)'),
+        (
+            "X = 0\nPREEMPT = 1 / $(X)",
+            "pool.conf:2: PREEMPT is an error for every job: 1 / 0 is an error (a number / 0)",
+        ),
+        ('SUSPEND = !"abc"', 'pool.conf:1: SUSPEND is an error for every job: !"abc" is an error (! a string)'),
         (
             'SYSTEM_PERIODIC_HOLD = regexp("a")',
-            f'{PREFIX.format("SYSTEM_PERIODIC_HOLD")} regexp takes 2 to 3 arguments, and regexp("a") has 1',
+            f'{PREFIX.format("SYSTEM_PERIODIC_HOLD")} regexp takes 2 to 3 arguments, but regexp("a") has 1',
         ),
         (
             "SYSTEM_PERIODIC_HOLD_NAMES = A\nSYSTEM_PERIODIC_HOLD_A = pow(1)",
-            "pool.conf:2: SYSTEM_PERIODIC_HOLD_A is an error for every job: pow takes 2 arguments, and pow(1) has 1",
+            "pool.conf:2: SYSTEM_PERIODIC_HOLD_A is an error for every job: pow takes 2 arguments, but pow(1) has 1",
         ),
         (
             "START = quantize(5)",
-            f"{PREFIX.format('START')} quantize takes 2 arguments, and quantize(5) has 1",
+            f"{PREFIX.format('START')} quantize takes 2 arguments, but quantize(5) has 1",
         ),
         (
             "SUBMIT_REQUIREMENT_NAMES = A\nSUBMIT_REQUIREMENT_A = isDefined(X)",
@@ -556,7 +559,7 @@ PREFIX = "pool.conf:1: {} is an error for every job:"
             "RANK = stringlistmembr(Owner, Users)",
             f"{PREFIX.format('RANK')} there is no function stringlistmembr; did you mean stringlistmember?",
         ),
-        ("PREEMPTION_RANK = error", "pool.conf:1: PREEMPTION_RANK is an error for every job: error is one"),
+        ("PREEMPTION_RANK = error", "pool.conf:1: PREEMPTION_RANK is an error for every job: error is an error"),
         ('RANK = (Owner == "coltrane") * pow(10, 12) + ImageSize', None),
         ("MYMACRO = 1 / 0\nSTART = true", None),
     ],

@@ -81,7 +81,7 @@ def test_each_setting_always_has_the_same_value_or_an_error(text: str) -> None:
         assert configuration.get(name) == value
     reread = read_or_none(text)
     assert reread is not None
-    assert configuration.changed(reread) == []
+    assert configuration.changed_names(reread) == []
     assert (reread.names(), reread.warnings) == (configuration.names(), configuration.warnings)
 
 

@@ -105,8 +105,11 @@ def test_a_template_s_policy_expands_as_in_htcondor(name: str) -> None:
             assert not configuration.get(setting)
             continue
         count += 1
-        assert f"{configuration.spelled(setting)} = {configuration.get(setting)}".strip() == value.strip()
-        assert f" # raw: {configuration.spelled(setting)} = {configuration.raw(setting)}".strip() == details[1].strip()
+        assert f"{configuration.original_name(setting)} = {configuration.get(setting)}".strip() == value.strip()
+        assert (
+            f" # raw: {configuration.original_name(setting)} = {configuration.raw(setting)}".strip()
+            == details[1].strip()
+        )
         if "92-scenario" in details[0] or "<Default>" in details[0]:
             assert details[0] == f" # at: {configuration.source(setting)}"
     assert count > 10

@@ -34,7 +34,7 @@ def test_a_recorded_pool_is_played_and_compared(
     [
         ("StartLog", None, "there is no StartLog"),
         ("StartLog", "", "has no slot that a startd made"),
-        ("scenario.conf", "use FEA", "scenario.conf:1: 'use FEA' is no setting"),
+        ("scenario.conf", "use FEA", "scenario.conf:1: 'use FEA' is not a setting"),
     ],
 )
 def test_records_that_cannot_be_compared_are_named(

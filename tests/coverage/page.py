@@ -13,16 +13,16 @@ from poolbook.adapters.condor_tools.options import UsageError, find
 from poolbook.adapters.condor_tools.tool_options import Tool, tool
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
-from poolbook.domain.config.tables import defaults, without_default
-from poolbook.domain.coverage.attributes import ability, attributes, commands, unadvertised
-from poolbook.domain.coverage.settings import Names, follower, rows, subject, unenforced
+from poolbook.domain.config.tables import defaults, names_without_default
+from poolbook.domain.coverage.attributes import absent_attribute, attributes, commands, is_missing_capability
+from poolbook.domain.coverage.settings import NameTable, describe_effect, implemented_by, restriction, sections_of
 from poolbook.domain.submit.build import known_commands
-from poolbook.domain.submit.submit_commands import REFUSED
-from poolbook.domain.submit.unsupported_commands import COMMANDS_OF, is_read
+from poolbook.domain.submit.submit_commands import UNSUPPORTED
+from poolbook.domain.submit.unsupported_commands import COMMANDS_OF, is_read_by_htcondor
 
 from . import code
 
-OTHER_UNIVERSES = Names(dict.fromkeys(commands("what is not here"), True))
+OTHER_UNIVERSES = NameTable(dict.fromkeys(commands("what is not here"), True))
 PAGE = code.ROOT / "docs" / "coverage.md"
 FEATURES = code.ROOT / "docs" / "features.tsv"
 STATUSES = {
@@ -72,15 +72,15 @@ def features() -> list[Feature]:
 
 def of_setting(name: str) -> str:
     example = re.sub("<[^>]*>", "1", name)
-    plain = example if is_known(example) or unenforced(example) else example.rpartition(".")[2]
-    if (feature := unenforced(plain)) is not None:
+    plain = example if is_known(example) or restriction(example) else example.rpartition(".")[2]
+    if (feature := restriction(plain)) is not None:
         return f"rejected unless -ignore-unenforced is given: {feature}"
     if is_limit(plain):
         return "implemented (the negotiator)"
     for spelling in (plain, without_prefix(plain)):
-        if (component := follower(spelling)) is not None:
+        if (component := implemented_by(spelling)) is not None:
             return f"implemented ({component})"
-    return f"reported ({subject(without_prefix(plain))})" if is_known(plain) else ""
+    return f"reported ({describe_effect(without_prefix(plain))})" if is_known(plain) else ""
 
 
 def of_template(name: str) -> str:
@@ -97,12 +97,12 @@ def of_template(name: str) -> str:
 
 def of_command(name: str) -> str:
     plain = re.sub("<[^>]*>", "cogs", name).lower()
-    if plain in dict(REFUSED):
-        return f"rejected: {dict(REFUSED)[plain]}"
+    if plain in dict(UNSUPPORTED):
+        return f"rejected: {dict(UNSUPPORTED)[plain]}"
     created = [attribute for attribute, names in COMMANDS_OF.items() if plain in names or plain == attribute.lower()]
     if any(attribute in attributes("not acted on") for attribute in created):
         return "reported at submission: stored in the ad, no effect yet"
-    if any(attribute in attributes("no effect") for attribute in created) or is_read(plain):
+    if any(attribute in attributes("no effect") for attribute in created) or is_read_by_htcondor(plain):
         return "reported at submission: no effect yet"
     if OTHER_UNIVERSES.get(plain):
         return "reported at submission: unused, as in HTCondor's vanilla universe"
@@ -110,9 +110,9 @@ def of_command(name: str) -> str:
 
 
 def of_attribute(name: str) -> str:
-    if ability(name):
+    if is_missing_capability(name):
         return "in no slot ad; reported when a configuration or a job uses it"
-    if unadvertised(name):
+    if absent_attribute(name):
         return "in no slot ad; reported when START, requirements or rank uses it"
     if name in attributes("not acted on") or name in attributes("no effect"):
         return "reported at submission: stored in the job ad, no effect yet"
@@ -173,10 +173,10 @@ The page is generated from the code.
 """
 
 
-def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> Iterator[str]:
+def _table(titles: tuple[str, ...], sections_of: list[tuple[str, ...]]) -> Iterator[str]:
     yield "| " + " | ".join(titles) + " |"
     yield "|" + "---|" * len(titles)
-    yield from ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+    yield from ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in sections_of)
     yield ""
 
 
@@ -212,15 +212,15 @@ def _code_list(names: list[str]) -> str:
 
 
 def _all_settings() -> Iterator[str]:
-    known = {default.name.rpartition(".")[2] for default in defaults().values()} | set(without_default())
-    unsupported = sorted((name for name in known if not is_supported(name) and not unenforced(name)), key=str.lower)
-    by_subject: dict[str, list[str]] = {about: [] for about, _ in rows("subject")}
+    known = {default.name.rpartition(".")[2] for default in defaults().values()} | set(names_without_default())
+    unsupported = sorted((name for name in known if not is_supported(name) and not restriction(name)), key=str.lower)
+    by_subject: dict[str, list[str]] = {about: [] for about, _ in sections_of("subject")}
     for name in unsupported:
-        by_subject.setdefault(subject(re.sub("<[^>]*>", "1", name)), []).append(name)
+        by_subject.setdefault(describe_effect(re.sub("<[^>]*>", "1", name)), []).append(name)
     yield "## All HTCondor settings\n"
     yield "Implemented, by component:\n"
     yield from _table(
-        ("component", "settings"), [(component, _code_list(names)) for component, names in rows("followed")]
+        ("component", "settings"), [(component, _code_list(names)) for component, names in sections_of("followed")]
     )
     yield "Not implemented, by subject; Poolbook reports each that you set:\n"
     yield from _table(

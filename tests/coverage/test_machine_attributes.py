@@ -7,7 +7,7 @@ import pytest
 from poolbook import Behaviour, ConfigWarning, Pool
 from poolbook.adapters.machine.detection import FEATURES, system_ad, system_names
 from poolbook.adapters.simulation.scenario_machines import system
-from poolbook.domain.coverage.attributes import ability, listed, unadvertised
+from poolbook.domain.coverage.attributes import absent_attribute, is_missing_capability, slot_attributes
 
 from . import code
 
@@ -20,7 +20,7 @@ START = LoadAvg < 0.5 || KeyboardIdle > 3
 """
 
 
-def slot_attributes() -> list[str]:
+def attributes_of_slots() -> list[str]:
     """Return the attributes of unclaimed, claimed and drained slots, and those detected on this machine."""
     names = [*system_ad({"UID_DOMAIN": "a", "FILESYSTEM_DOMAIN": "b"}), *system_names(), *system()]
     with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(seconds=600), config=CONFIG) as pool:
@@ -33,13 +33,13 @@ def slot_attributes() -> list[str]:
 
 
 def test_no_slot_has_an_attribute_listed_as_unadvertised() -> None:
-    assert [name for name in slot_attributes() if unadvertised(name)] == []
+    assert [name for name in attributes_of_slots() if absent_attribute(name)] == []
 
 
 def test_no_slot_advertises_a_missing_ability() -> None:
-    assert [name for name in slot_attributes() if ability(name)] == []
-    assert ability("HasJava") and ability("HasVM")
-    assert not ability("HasFileTransfer") and not ability("HasJobDeferral")
+    assert [name for name in attributes_of_slots() if is_missing_capability(name)] == []
+    assert is_missing_capability("HasJava") and is_missing_capability("HasVM")
+    assert not is_missing_capability("HasFileTransfer") and not is_missing_capability("HasJobDeferral")
 
 
 def test_adding_a_machine_with_a_missing_ability_warns() -> None:
@@ -49,9 +49,9 @@ def test_adding_a_machine_with_a_missing_ability_warns() -> None:
 
 def test_every_attribute_in_the_manual_is_in_the_code_or_listed_as_unadvertised() -> None:
     features = {f"has_{flag}".lower() for flag in FEATURES} | {"has_avx512dnni"}  # the manual's name for avx512_vnni
-    names = [name for name in MANUAL if "<" not in name and name.lower() not in features and not unadvertised(name)]
+    names = [name for name in MANUAL if "<" not in name and name.lower() not in features and not absent_attribute(name)]
     assert [name for name in names if not code.contains_name(name)] == []
 
 
 def test_abilities_and_facts_have_no_common_name() -> None:
-    assert not set(listed("abilities")) & set(listed("facts"))
+    assert not set(slot_attributes("abilities")) & set(slot_attributes("facts"))

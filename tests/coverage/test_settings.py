@@ -15,8 +15,8 @@ from poolbook.adapters.machine.sensors import Sensors
 from poolbook.adapters.runtime.configuration import load
 from poolbook.domain.config import Configuration, is_known, is_supported, read
 from poolbook.domain.config.param_info import PREDEFINED
-from poolbook.domain.config.tables import defaults, without_default
-from poolbook.domain.coverage.settings import OTHER_SUBJECT, rows, subject
+from poolbook.domain.config.tables import defaults, names_without_default
+from poolbook.domain.coverage.settings import UNKNOWN_EFFECT, describe_effect, sections_of
 from poolbook.domain.negotiator.negotiator_settings import followed
 from poolbook.domain.startd import provisioning
 from poolbook.domain.startd.startd_settings import SETTINGS
@@ -84,14 +84,14 @@ def test_the_tables_of_settings_contain_implemented_names(name: str) -> None:
     assert all(map(is_supported, spellings))
 
 
-@together("name", [name for _, names in rows("followed") for name in names])
+@together("name", [name for _, names in sections_of("followed") for name in names])
 def test_a_name_listed_as_implemented_is_in_the_code(name: str) -> None:
     assert code.contains_name(name)
 
 
 def manual(kind: str) -> list[str]:
-    rows = (line.split("\t") for line in (code.DATA / "names.tsv").read_text().splitlines()[1:])
-    return [name for row_kind, name, _ in rows if row_kind == kind]
+    sections_of = (line.split("\t") for line in (code.DATA / "names.tsv").read_text().splitlines()[1:])
+    return [name for row_kind, name, _ in sections_of if row_kind == kind]
 
 
 def unreported(names: list[str]) -> list[str]:
@@ -113,38 +113,38 @@ def test_every_setting_in_the_manual_is_supported_or_reported() -> None:
 
 
 def test_every_default_is_known_and_most_unsupported_settings_have_a_subject() -> None:
-    names = {default.name.rpartition(".")[2] for default in defaults().values()} | set(without_default())
+    names = {default.name.rpartition(".")[2] for default in defaults().values()} | set(names_without_default())
     assert all(is_known(name) for name in names if "<" not in name)
-    without = [name for name in sorted(names) if not is_supported(name) and subject(name) == OTHER_SUBJECT]
+    without = [name for name in sorted(names) if not is_supported(name) and describe_effect(name) == UNKNOWN_EFFECT]
     assert len(without) < len(names) / 6
 
 
 @together(
     ("text", "message"),
     [
-        ("SCHEDD_ROUND_ATTR_ImageSize = 5%", "is a setting of HTCondor's that Poolbook does not follow"),
+        ("SCHEDD_ROUND_ATTR_ImageSize = 5%", "has no effect: Poolbook does not implement this"),
         (
             "DAEMON_LIST = MASTER, HAD\nHAD_LIST = a",
-            "DAEMON_LIST, HAD_LIST are settings of HTCondor's that Poolbook does not",
+            "DAEMON_LIST, HAD_LIST have no effect: Poolbook does not",
         ),
         (
             "DAEMON_LIST = MASTER, SCHEDD, DEFRAG",
-            "DAEMON_LIST is a setting of HTCondor's that Poolbook does not follow",
+            "DAEMON_LIST has no effect: Poolbook does not implement this",
         ),
-        ("DEFRAG_STATE_FILE = /tmp/x", "DEFRAG_STATE_FILE is a setting"),
-        ("STARTD.STARTD_DEBUG = D_LOAD", "STARTD.STARTD_DEBUG is a setting"),
-        ("SLOT1_CPU_AFFINITY = 1", "SLOT1_CPU_AFFINITY is a setting"),
-        ("use FEATURE : GANGLIA", "use FEATURE:GANGLIA (DAEMON_LIST) is a setting"),
+        ("DEFRAG_STATE_FILE = /tmp/x", "DEFRAG_STATE_FILE has no effect"),
+        ("STARTD.STARTD_DEBUG = D_LOAD", "STARTD.STARTD_DEBUG has no effect"),
+        ("SLOT1_CPU_AFFINITY = 1", "SLOT1_CPU_AFFINITY has no effect"),
+        ("use FEATURE : GANGLIA", "use FEATURE:GANGLIA (DAEMON_LIST) has no effect"),
         (
             "START_VANILLA_UNIVERSE = 3",
-            "START_VANILLA_UNIVERSE: Poolbook does not enforce which jobs the schedd starts yet, and would let in",
+            "START_VANILLA_UNIVERSE: Poolbook does not enforce which jobs the schedd starts yet, and would allow",
         ),
         ("STARTD_ATTRS = HasVM\nHasVM = true", "HasVM: slots would advertise what Poolbook cannot do yet"),
         ("STARTD_ATTRS = HasVM\nSLOT1_HasVM = true", "HasVM: slots would advertise"),
-        ("START = HasVM", "START reads HasVM, which no slot here has"),
-        ("Able = HasVM\nSTART = $(Able)", "START reads HasVM, which no slot here has"),
+        ("START = HasVM", "START reads HasVM, which no slot has"),
+        ("Able = HasVM\nSTART = $(Able)", "START reads HasVM, which no slot has"),
         ("use FEATURE : GPUs", "use FEATURE:GPUs (STARTD_CRON_GPUs_MONITOR_METRICS"),
-        ("TRANSFORM_FACTORY_AND_JOB_ADS = true", "TRANSFORM_FACTORY_AND_JOB_ADS is a setting"),
+        ("TRANSFORM_FACTORY_AND_JOB_ADS = true", "TRANSFORM_FACTORY_AND_JOB_ADS has no effect"),
     ],
 )
 def test_a_setting_without_effect_causes_a_warning(text: str, message: str) -> None:
@@ -192,7 +192,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("names", [name for _, names in rows("unenforced") for name in names])
+@pytest.mark.parametrize("names", [name for _, names in sections_of("unenforced") for name in names])
 def test_run_rejects_a_setting_that_it_does_not_enforce(
     names: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -225,7 +225,7 @@ def test_pool_open_rejects_a_setting_that_it_does_not_enforce() -> None:
 
 
 def test_pool_open_warns_about_an_unsupported_setting() -> None:
-    with pytest.warns(ConfigWarning, match="HAD_LIST is a setting of HTCondor's"):
+    with pytest.warns(ConfigWarning, match="HAD_LIST has no effect"):
         Pool.open("memory:", config="HAD_LIST = a").close()
 
 
@@ -245,7 +245,7 @@ def test_the_config_command_warns_about_an_unsupported_setting(
     assert main(["config", "-config", "pool.conf", "HAD_UPDATE_INTERVAL"]) == 0
     output = capsys.readouterr()
     assert output.out == "7\n"
-    assert "HAD_UPDATE_INTERVAL is a setting of HTCondor's that Poolbook does not follow yet" in output.err
+    assert "HAD_UPDATE_INTERVAL has no effect: Poolbook does not implement this yet" in output.err
 
 
 def test_settings_in_the_environment_are_read_like_those_in_a_file() -> None:
@@ -274,7 +274,7 @@ def test_submit_without_a_server_warns_about_an_unsupported_setting(
     else:
         monkeypatch.setenv("_CONDOR_HAD_LIST", "a:1")
     assert main(["submit", "job.sub"]) == 0
-    assert capsys.readouterr().err.count("HAD_LIST is a setting of HTCondor's that Poolbook does not follow") == 1
+    assert capsys.readouterr().err.count("HAD_LIST has no effect: Poolbook does not implement this") == 1
 
 
 def test_submit_to_a_server_does_not_warn_about_an_unsupported_setting(tmp_path: Path) -> None:

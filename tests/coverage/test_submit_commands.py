@@ -11,10 +11,10 @@ from poolbook.adapters.cli.main import main
 from poolbook.domain.coverage.attributes import attributes, commands
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.requirements import REQUIREMENTS
-from poolbook.domain.submit.resources import TRANSFER, requests
+from poolbook.domain.submit.resources import TRANSFER, request_sections
 from poolbook.domain.submit.sections import FIRST, LAST, MIDDLE
-from poolbook.domain.submit.submit_commands import REFUSED
-from poolbook.domain.submit.unsupported_commands import is_read
+from poolbook.domain.submit.submit_commands import UNSUPPORTED as UNSUPPORTED_COMMANDS
+from poolbook.domain.submit.unsupported_commands import is_read_by_htcondor
 
 from ..submit.fakes import submit
 from ..together import together
@@ -22,7 +22,7 @@ from . import code
 from .page import OTHER_UNIVERSES
 
 SET_ATTRIBUTES = {
-    name for section in (*FIRST, *requests(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets
+    name for section in (*FIRST, *request_sections(()), *MIDDLE, TRANSFER, *LAST, REQUIREMENTS) for name in section.sets
 }
 WITHOUT_READER = {
     # Attributes that HTCondor also only stores; that only the submission or OnExitRemove's text reads; or that the code
@@ -59,7 +59,12 @@ def test_an_attribute_listed_as_unsupported_is_set_by_a_command_and_not_read(att
 @together("command", (code.DATA / "submit_commands.txt").read_text().split())
 def test_every_command_in_the_manual_is_implemented_rejected_or_reported(command: str) -> None:
     plain = re.sub("<[^>]*>", "x", command).lower()
-    known = plain in known_commands() or plain in dict(REFUSED) or is_read(plain) or plain.startswith("request_")
+    known = (
+        plain in known_commands()
+        or plain in dict(UNSUPPORTED_COMMANDS)
+        or is_read_by_htcondor(plain)
+        or plain.startswith("request_")
+    )
     assert known or plain == "queue" or OTHER_UNIVERSES.get(plain)
 
 
@@ -75,16 +80,16 @@ def test_every_command_in_the_manual_is_implemented_rejected_or_reported(command
         ("should_transfer_files = YES\nencrypt_input_files = a", "no slot has HasPerFileEncryption yet"),
         ("ec2_ami_id = a\nuse_scitokens = true", "use_scitokens has no effect yet"),
         ("aws_region = a\nskip_filechecks = true", "aws_region and skip_filechecks have no effect yet"),
-        ("requirements = HasVM && HasJava", "requirements reads HasJava and HasVM, which no slot here has"),
-        ("rank = TARGET.JavaMFlops", "rank reads JavaMFlops, which no slot here has"),
-        ("on_exit_remove = LastRejMatchTime > 0", "on_exit_remove reads LastRejMatchTime, which no job here has"),
+        ("requirements = HasVM && HasJava", "requirements reads HasJava and HasVM, which no slot has"),
+        ("rank = TARGET.JavaMFlops", "rank reads JavaMFlops, which no slot has"),
+        ("on_exit_remove = LastRejMatchTime > 0", "on_exit_remove reads LastRejMatchTime, which no job has"),
         (
             "leave_in_queue = MY.lastrejmatchreason =?= 1",
-            "leave_in_queue reads LastRejMatchReason, which no job here has",
+            "leave_in_queue reads LastRejMatchReason, which no job has",
         ),
         (
             'requirements = regexp("a")',
-            'Requirements is an error for every job: regexp takes 2 to 3 arguments, and regexp("a") has 1',
+            'Requirements is an error for every job: regexp takes 2 to 3 arguments, but regexp("a") has 1',
         ),
         (
             "periodic_hold = isDefined(MemoryUsage) && MemoryUsage > 3",
@@ -92,9 +97,9 @@ def test_every_command_in_the_manual_is_implemented_rejected_or_reported(command
         ),
         (
             "rank = ifThenElse(x, true)",
-            "Rank is an error for every job: ifThenElse takes 3 arguments, and ifThenElse(x,true) has 2",
+            "Rank is an error for every job: ifThenElse takes 3 arguments, but ifThenElse(x,true) has 2",
         ),
-        ("+Steps = quantize(5)", "Steps is an error for every job: quantize takes 2 arguments, and quantize(5) has 1"),
+        ("+Steps = quantize(5)", "Steps is an error for every job: quantize takes 2 arguments, but quantize(5) has 1"),
         ("priority = 3\nqueue skip_if_dataflow in (true)", "skip_if_dataflow is kept in the ad"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.submit.submission import SPOOLING
+from poolbook.domain.submit.submission import SPOOLING_HOLD_CODE
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 
@@ -15,7 +15,11 @@ from .pools import TestPool
 def pool_with(status: str) -> TestPool:
     """Return a pool with job 1.0 in this status."""
     pool = TestPool(behave=lambda launch: Behaviour(3600, grace=None))
-    arriving = {"JobStatus": "5", "HoldReasonCode": str(SPOOLING), "HoldReason": '"Spooling input data files"'}
+    arriving = {
+        "JobStatus": "5",
+        "HoldReasonCode": str(SPOOLING_HOLD_CODE),
+        "HoldReason": '"Spooling input data files"',
+    }
     universe = {"Local": {"JobUniverse": "12"}, "Scheduler": {"JobUniverse": "7"}, "Spooling": arriving}
     if status not in ("Idle", "Held", "Spooling"):
         pool.machine(static=1, cpus=1)

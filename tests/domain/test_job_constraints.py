@@ -10,12 +10,17 @@ from hypothesis import strategies as st
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context, EvaluationError, parse
-from poolbook.domain.classad.matching import accepts
+from poolbook.domain.classad.matching import is_satisfied
 from poolbook.domain.decide import Draft, Tables
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports.stimuli import Selection
 from poolbook.domain.schedd import constraints
-from poolbook.domain.schedd.constraints import MANY, AskedAhead, EvaluationBudget, NeedsPreEvaluation
+from poolbook.domain.schedd.constraints import (
+    MIN_JOBS_FOR_COLUMNS,
+    EvaluationBudget,
+    NeedsPreEvaluation,
+    SlowConstraint,
+)
 from poolbook.domain.schedd.job_commands import selected
 from poolbook.domain.schedd.job_constraints import select_matching
 from poolbook.domain.state.caches import ad_of
@@ -126,7 +131,7 @@ def one_by_one(text: str, jobs: list[tuple[Cluster, list[int]]], context: Contex
 
     def meets(cluster: Cluster, proc: int) -> bool:
         try:
-            return accepts(constraint.evaluate(ad_of(cluster.attributes(proc)), None, context))
+            return is_satisfied(constraint.evaluate(ad_of(cluster.attributes(proc)), None, context))
         except EvaluationError:
             return False
 
@@ -156,23 +161,23 @@ def test_jobs_evaluated_ahead_have_their_value_at_the_decision_whatever_happens_
     state, context, condition = submitted(clusters), Context(now=NOW, seed=NOW), parse(text)
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     with pytest.raises(NeedsPreEvaluation) as first:
-        constraints.select_matching(condition, jobs, context, EvaluationBudget(most=0))
-    ahead = AskedAhead(context)
+        constraints.select_matching(condition, jobs, context, EvaluationBudget(maximum=0))
+    ahead = SlowConstraint(context)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(constraints, "_A_FEW", 2)
-        asking, events = ahead.ask(first.value), happened(state, steps)
+        patched.setattr(constraints, "_JOBS_PER_PAUSE", 2)
+        asking, events = ahead.evaluate(first.value), happened(state, steps)
         for turn in turns:
             for _ in range(turn):
                 next(asking, None)
             event = next(events, None)
             procs = None if event is None else job_procs(event)
             if procs is not None:
-                ahead.forget(*procs)
+                ahead.discard(*procs)
         for _ in asking:
             pass
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     later = Context(now=NOW + 60, seed=1)
-    assert constraints.select_matching(condition, jobs, later, EvaluationBudget(ahead=ahead)) == one_by_one(
+    assert constraints.select_matching(condition, jobs, later, EvaluationBudget(slow_constraint=ahead)) == one_by_one(
         text, jobs, context
     )
 
@@ -184,19 +189,21 @@ def test_a_waiting_constraint_has_the_value_of_when_it_arrived() -> None:
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     context = Context(now=NOW, seed=NOW, user_maps=user_maps(came))
     with pytest.raises(NeedsPreEvaluation) as first:
-        constraints.select_matching(condition, jobs, context, EvaluationBudget(most=0))
-    ahead = AskedAhead(first.value.context)
-    for _ in ahead.ask(first.value):
+        constraints.select_matching(condition, jobs, context, EvaluationBudget(maximum=0))
+    ahead = SlowConstraint(first.value.context)
+    for _ in ahead.evaluate(first.value):
         pass
-    ahead.forget(1, [(2, 3)])  # something happened to these jobs: they are evaluated again at the decision
+    ahead.discard(1, [(2, 3)])  # something happened to these jobs: they are evaluated again at the decision
     later = Context(now=NOW + 60, seed=1, user_maps=user_maps(decided))
     assert constraints.select_matching(condition, jobs, later) == [[]]
-    assert constraints.select_matching(condition, jobs, later, EvaluationBudget(ahead=ahead)) == [[0, 1, 2, 3]]
+    assert constraints.select_matching(condition, jobs, later, EvaluationBudget(slow_constraint=ahead)) == [
+        [0, 1, 2, 3]
+    ]
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_a_command_over_many_jobs_selects_the_same_ones(constraint: str) -> None:
-    state = queue([(MANY, {"Own": list(OWN)}), (3, {})], [("hold", 1, (5, 8), "", "")])
+    state = queue([(MIN_JOBS_FOR_COLUMNS, {"Own": list(OWN)}), (3, {})], [("hold", 1, (5, 8), "", "")])
     draft: Draft[State] = Draft(state, "test", WHY[0], Tables())
     matching = {cluster.id: procs for cluster, procs in selected(draft, Selection(constraint=constraint))}
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]

@@ -12,7 +12,7 @@ import pytest
 from poolbook.adapters.machine import detection
 from poolbook.adapters.machine.execution import Exited, FileTransfer, LaunchRequest, ResourceLimits, Usage, client
 from poolbook.adapters.machine.execution.supervisor import scratch, transfer
-from poolbook.domain.submit.resources import amount
+from poolbook.domain.submit.resources import parse_amount
 
 from ..submit.fakes import submit, values
 from ..together import together
@@ -85,7 +85,7 @@ def test_a_job_may_transfer_exactly_its_limit_in_mebibytes(
 def test_an_amount_is_counted_in_powers_of_1024_and_rounded_up(
     text: str, unit: int, expected: tuple[int, bool] | None
 ) -> None:
-    assert amount(text, unit) == expected
+    assert parse_amount(text, unit) == expected
 
 
 @together(

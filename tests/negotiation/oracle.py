@@ -15,7 +15,7 @@ from typing import Any
 from attrs import define, field
 
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
-from poolbook.domain.classad.matching import accepts, requirements_met
+from poolbook.domain.classad.matching import is_satisfied, requirements_met
 from poolbook.domain.names import dynamic_name
 from poolbook.domain.negotiator.accounting import ceiling, factor, floor, updated
 from poolbook.domain.negotiator.groups.group_tree import Node
@@ -556,7 +556,7 @@ class Negotiation:
 
     def _true(self, expression: Expression, my: ClassAd, target: ClassAd) -> bool:
         try:
-            return accepts(expression.evaluate(my, target, self.context))
+            return is_satisfied(expression.evaluate(my, target, self.context))
         except EvaluationError:
             return False
 

@@ -77,7 +77,7 @@ def test_only_settings_that_differ_from_the_default_are_recorded(
     ("text", "message"),
     [
         ("PRIORITY_HALFLIFE = 0", "PRIORITY_HALFLIFE: 0 is out of range"),
-        ("PRIORITY_HALFLIFE = soon", "soon is no number"),
+        ("PRIORITY_HALFLIFE = soon", "soon is not a number"),
         ("DEFAULT_PRIO_FACTOR = 0.5", "DEFAULT_PRIO_FACTOR = 0.5: give a number of at least 1"),
         ("PREEMPTION_REQUIREMENTS = 1 +", "PREEMPTION_REQUIREMENTS"),
         ("NEGOTIATOR_CONSIDER_PREEMPTION = perhaps", "neither true nor false"),

@@ -144,7 +144,7 @@ def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest
     ("text", "words", "complaint"),
     [
         ("at 0:10 drian\n", [], "a.play:1: 'drian' is nothing that can happen; did you mean drain?"),
-        ("config\nSUSPEND = (x\nend\n", [], "a.play:2: SUSPEND: (x is no expression"),
+        ("config\nSUSPEND = (x\nend\n", [], "a.play:2: SUSPEND: (x is not an expression"),
         ("config\nA = $(B)\nB = $(A)\nSTART = $(A)\nend\n", [], "a.play:"),
         ("config none.conf\n", [], "none.conf cannot be read"),
         ("machine a cores=2\nconfig\nNUM_SLOTS_TYPE_1 = 3\nSLOT_TYPE_1 = cpus=1\nend\n", [], "a.play:1: the conf"),

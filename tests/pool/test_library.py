@@ -356,7 +356,7 @@ def test_machines_offer_what_the_pools_configuration_says(url: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ("START = 1 +", "the configuration:1: START: 1 \\+ is no expression"),
+        ("START = 1 +", "the configuration:1: START: 1 \\+ is not an expression"),
         ("X = $(Y)\nY = $(X)\nSTART = $(X)", "X"),
         (Path("nowhere.conf"), "nowhere.conf"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain.classad import Context
-from poolbook.domain.schedd.crontab import FIELDS, CronTab, InvalidCronTab, Offset, crontab
+from poolbook.domain.schedd.crontab import FIELDS, CronTab, InvalidCronTab, Offset, parse_crontab
 from poolbook.domain.state.job_ad import unquoted
 
 from ..together import together
@@ -30,7 +30,7 @@ def offset(zone: object) -> Offset:
 
 def of(**fields: str) -> CronTab:
     assert fields.keys() <= set(NAMES)
-    return crontab(tuple(fields.get(name) for name in NAMES))
+    return parse_crontab(tuple(fields.get(name) for name in NAMES))
 
 
 def seconds(text: str, zone: object = UTC) -> int:
@@ -65,7 +65,7 @@ def test_a_schedule_gives_the_same_time_or_error_as_in_htcondor(
 ) -> None:
     texts = tuple(unquoted(fields[each]) if fields[each].startswith('"') else None for each in NAMES)
     try:
-        next_run = str(crontab(texts).next_run(int(submitted), offset(NEW_YORK), slips_days=True))
+        next_run = str(parse_crontab(texts).next_run(int(submitted), offset(NEW_YORK), slips_days=True))
     except InvalidCronTab as error:
         assert str(error) == REASONS_OF_OUR_OWN.get(
             name, unquoted(came).removeprefix("Invalid cron schedule parameters: ")
@@ -167,7 +167,7 @@ def test_an_invalid_schedule_is_rejected_with_htcondors_message(fields: dict[str
 
 
 def test_a_day_that_never_comes_is_rejected_where_htcondors_schedd_would_search_endlessly() -> None:
-    with pytest.raises(InvalidCronTab, match="no such day comes by the end of 2038"):
+    with pytest.raises(InvalidCronTab, match="no day matches by the end of 2038"):
         of(day_of_month="30,31", month="2").next_run(seconds("2026-11-20 00:00"), offset(UTC))
 
 
@@ -280,4 +280,4 @@ def test_the_next_time_is_the_first_minute_that_fits(texts: tuple[str | None, ..
 
     expected = first()
     if expected is not None:
-        assert crontab(texts).next_run(now, offset(UTC)) == expected
+        assert parse_crontab(texts).next_run(now, offset(UTC)) == expected

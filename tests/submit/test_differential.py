@@ -12,7 +12,7 @@ from poolbook.domain.macros.lines import Lines
 from poolbook.domain.macros.macros import Definition, Macros
 from poolbook.domain.submit import SubmitError
 from poolbook.domain.submit.items import ItemSources
-from poolbook.domain.submit.queue_statements import read_queue
+from poolbook.domain.submit.queue_statements import parse_queue
 
 from ..together import together
 from .fakes import FakeFiles
@@ -127,7 +127,7 @@ def test_any_text_expands_as_in_htcondor(pieces: list[str]) -> None:
 )
 def test_items_are_the_same_as_in_htcondor(statement: str) -> None:
     first_line, _, more_lines = statement.partition("\n")
-    items = read_queue(first_line, 1, ItemSources(FakeFiles(), lambda message: None, Lines(more_lines)))
+    items = parse_queue(first_line, 1, ItemSources(FakeFiles(), lambda message: None, Lines(more_lines)))
     item_values = [dict(zip(items.variables, row, strict=True)) for row in zip(*items.rows, strict=True)]
     submit = htcondor2.Submit(f"executable = x\nqueue {statement}\n")
     assert item_values == [dict(item) for item in submit.itemdata()]

@@ -78,7 +78,7 @@ def test_retries_work_for_disk_too_and_custom_checks_come_first() -> None:
     assert ad["TransformOnEvict"] == '"mine RequestDisk RequestMemory"'
     assert parse(ad["TransformBody_mine"]).evaluate() == "REQUIREMENTS true\x1eSET Foo 1"
     assert parse(ad["TransformBody_RequestDisk"]).evaluate() == f"{DISK}\x1eSET RequestDisk 2097152"
-    assert any("on_evict_checks names none" in warning for warning in submission.warnings)
+    assert any("on_evict_checks: none is ignored" in warning for warning in submission.warnings)
 
 
 @together(

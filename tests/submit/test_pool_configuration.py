@@ -15,7 +15,7 @@ from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.config import ConfigError, read
-from poolbook.domain.config.tables import defaults, without_default
+from poolbook.domain.config.tables import defaults, names_without_default
 from poolbook.domain.decide import Refusal
 from poolbook.domain.decide.pool_configuration import followed, submissions
 from poolbook.domain.fold.evolve import fold
@@ -67,7 +67,9 @@ def test_a_pool_uses_the_configured_settings(text: str, expected: dict[str, str]
 
 
 def test_every_setting_may_be_empty() -> None:
-    names = [default.name for default in defaults().values()] + [name for name in without_default() if "<" not in name]
+    names = [default.name for default in defaults().values()] + [
+        name for name in names_without_default() if "<" not in name
+    ]
     configuration = "".join(f"{name.rpartition('.')[2]} =\n" for name in names)
     in_force = followed(lambda daemon: read(configuration, subsystem=daemon))
     assert not {"UID_DOMAIN", "FILESYSTEM_DOMAIN"} & in_force.keys()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from poolbook.domain.classad import parse
-from poolbook.domain.classad.old_form import printed
+from poolbook.domain.classad.old_form import printed_form
 from poolbook.domain.submit import SubmitError, dry_run, parse_submit
 
 from ..together import together
@@ -106,7 +106,7 @@ def test_a_recorded_pool_s_jobs_have_the_attributes_of_their_descriptions(case: 
         # A later run of a recurring job has another start time than the first.
         changed = CHANGED_BY_THE_POOL | ({"DeferralTime"} if "CronMinute" in ad else set())
         expected = {name: ad.get(name) for name in job_ad if name not in changed}
-        assert {name: printed(text) for name, text in job_ad.items() if name in expected} == expected
+        assert {name: printed_form(text) for name, text in job_ad.items() if name in expected} == expected
 
 
 @pytest.mark.parametrize(("name", "verbose"), [("submit_dryrun_full.txt", False), ("submit_verbose.txt", True)])

@@ -145,9 +145,9 @@ def test_a_template_is_read_with_its_arguments(
     ("line", "message"),
     [
         ("use template : Slurm", "in use template : Slurm, Slurm requires at least 1 argument"),
-        ("use template : three", "no such template; there are strict : false, true, harsh, and template : SLURM, TWO"),
-        ("use template : two(", "the bracket after two has no end"),
-        ("use template : again", "templates use each other more than 20 deep"),
+        ("use template : three", "unknown template; there are strict : false, true, harsh, and template : SLURM, TWO"),
+        ("use template : two(", "close the bracket after two"),
+        ("use template : again", "templates use each other more than 20 levels deep"),
     ],
 )
 def test_an_invalid_template_is_rejected(line: str, message: str) -> None:

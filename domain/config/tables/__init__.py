@@ -1,7 +1,7 @@
-"""Read HTCondor's defaults and configuration templates, which are not in a pool's files.
+"""Read the tables of HTCondor's defaults and configuration templates.
 
-The tables are facts of HTCondor 25.14.1. They stand beside this module in HTCondor's own form, to be compared with the
-output of condor_config_val; each is read on first use.
+The tables are those of HTCondor 25.14.1, in HTCondor's format, to be compared with the output of condor_config_val.
+Each is read on first use.
 """
 
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from ...package_data import lines
 
 
 class Default(NamedTuple):
-    """A default: the name as it is written, and its raw value."""
+    """A default: the original spelling of the name, and the unexpanded value."""
 
     name: str
     value: str
 
 
 class Template(NamedTuple):
-    """The lines that ``use CATEGORY : NAME`` inserts; both names as written."""
+    """The lines that ``use CATEGORY : NAME`` inserts; the names have their original spelling."""
 
     category: str
     name: str
@@ -31,13 +31,13 @@ class Template(NamedTuple):
 
 @lru_cache(maxsize=1)
 def defaults() -> Mapping[str, Default]:
-    """Return all defaults by lower-case name; defaults for one daemon as ``daemon.name``."""
+    """Return all defaults by lower-case name; those for one daemon as ``daemon.name``."""
     table: dict[str, Default] = {}
-    rest = iter(lines(get_data(__package__, "defaults.conf")))
-    for line in rest:
+    remaining_lines = iter(lines(get_data(__package__, "defaults.conf")))
+    for line in remaining_lines:
         name, _, value = line.partition(" ")
         if value == "@=end":
-            value = "\n".join(inner.strip() for inner in takewhile("@end".__ne__, rest))
+            value = "\n".join(line_of_value.strip() for line_of_value in takewhile("@end".__ne__, remaining_lines))
         else:
             value = value.removeprefix("=").removeprefix(" ")
         table[name.lower()] = Default(name, value)
@@ -45,18 +45,18 @@ def defaults() -> Mapping[str, Default]:
 
 
 @lru_cache(maxsize=1)
-def without_default() -> tuple[str, ...]:
-    """Return the known names that have no default; a site chooses the ``<N>`` of ``SLOT_TYPE_<N>``."""
+def names_without_default() -> tuple[str, ...]:
+    """Return the known names without a default; ``SLOT_TYPE_<N>`` has any number for ``<N>``."""
     return tuple(lines(get_data(__package__, "names_without_default.txt")))
 
 
 @lru_cache(maxsize=1)
 def templates() -> Mapping[tuple[str, str], Template]:
-    """Return all templates by category and name in lower case."""
+    """Return all templates by lower-case category and name."""
     table: dict[tuple[str, str], Template] = {}
     text = "\n".join(lines(get_data(__package__, "templates.conf")))
     for block in text.removeprefix("[").split("\n["):
-        title, *inner = block.split("\n")
+        title, *line_of_value = block.split("\n")
         category, _, name = title.removesuffix("]").partition(":")
-        table[category.lower(), name.lower()] = Template(category, name, tuple(inner))
+        table[category.lower(), name.lower()] = Template(category, name, tuple(line_of_value))
     return MappingProxyType(table)

@@ -102,7 +102,7 @@ class GroupTree:
 
     @property
     def divides(self) -> bool:
-        """Return whether there is any group: without one, cycles have no quotas."""
+        """Check whether there is any group: without one, cycles have no quotas."""
         return len(self.groups) > 1
 
     def place_of(self, submitter: str) -> int:

@@ -11,7 +11,7 @@ from .rounds import QuotaRules
 
 
 def oversubscribes(rules: QuotaRules, dialect: Dialect) -> bool:
-    """Return whether static quotas may add up to more than the pool has."""
+    """Check whether static quotas may add up to more than the pool has."""
     return dialect.oversubscribes_quotas if rules.oversubscribe is None else rules.oversubscribe
 
 
