@@ -332,7 +332,7 @@ def _import_program(program: str) -> None:
 
 
 def _serve(connection: socket.socket, program: str) -> None:
-    """Fork for each request, and send the pid and, in the end, the status to each client. The processes are those of a
+    """Fork for each request, and send the pid and, in the end, the status to each client. The processes run a
     program, or of the package, with the descriptor of another server, of supervisors."""
     gc.disable()  # imported objects never become garbage
     if program.isdigit():

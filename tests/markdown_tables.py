@@ -19,7 +19,7 @@ def table(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def fill(page: str, drawn: Mapping[str, str]) -> str:
-    """Return the page with each of its sections drawn anew.
+    """Return the page with each of its sections generated again.
 
     :raises ValueError: the page lacks a section, has one twice, or names one that there is not
     """

@@ -70,7 +70,7 @@ def product(modules: Iterable[Module]) -> list[Module]:
 
 
 def statements(body: Iterable[ast.AST], run_time: bool) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the import statements below these nodes; with `run_time` only those that loading the module executes."""
+    """Yield the import statements below these nodes; with `run_time` only those executed by loading it."""
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node

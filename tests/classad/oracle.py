@@ -91,7 +91,7 @@ def _tree(text: str) -> classad2.ExprTree | None:
 
 def is_whole(text: str) -> bool:
     """Return True if all of a text that the reference reads as an expression belongs to the expression."""
-    # classad2 parses `[expression = TEXT]` and never checks what follows the "]": `1; b = 2` and `1] x` pass. Only a
+    # classad2 parses `[expression = TEXT]` and never checks the text after the "]": `1; b = 2` and `1] x` pass. Only a
     # complete expression can also be put in parentheses.
     return _tree(text) is None or _tree(f"({text}\n)") is not None
 

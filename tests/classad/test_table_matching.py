@@ -1,4 +1,4 @@
-"""Property: a job's requirements, rank and clauses on a table equal those of each slot's own evaluation."""
+"""Property: a job's requirements, rank and clauses on a table equal the results of each slot's own evaluation."""
 
 from poolbook.domain.classad import UNDEFINED, ClassAd, parse
 from poolbook.domain.classad.table import SlotTable

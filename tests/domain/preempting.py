@@ -13,7 +13,7 @@ SLOT = "slot1@h"
 RETIRES = {"MaxJobRetirementTime": "60"}
 NEGOTIATED = "negotiated"
 LEFT_ALONE = {"NEGOTIATOR_CONSIDER_PREEMPTION": "false"}
-"""Settings of a pool that by itself gives nobody what somebody has."""
+"""Settings of a pool that never preempts."""
 
 
 def contested(dialect: str, *behaviours: Behaviour, **policy: str) -> TestPool:

@@ -1,4 +1,4 @@
-"""Golden: in a pool, one user's jobs do not delay those of others, however expensive their expressions are."""
+"""Golden: in a pool, one user's jobs do not delay other users' jobs, however expensive their expressions are."""
 
 from __future__ import annotations
 

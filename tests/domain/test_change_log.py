@@ -1,4 +1,4 @@
-"""Property: every reader of a log of changes sees each change once, whoever else reads, or is told to look at
+"""Property: every reader of a log of changes sees each change once, whatever other readers do, or must look at
 everything."""
 
 from __future__ import annotations

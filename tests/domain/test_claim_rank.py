@@ -70,16 +70,16 @@ def test_a_slot_rejects_an_outside_claim_of_lower_rank(
     pool = TestPool(dialect=dialect)
     pool.machine(static=1, cpus=1, Rank="TARGET.Wish", MaxJobRetirementTime="1000")
 
-    def claim(wish: int) -> str:
-        ad = {"Owner": '"carol"', "User": '"carol@other"', "Wish": str(wish)}
-        request = s.RequestClaim(pool.id(), "slot1@h", f"c{wish}", "elsewhere", "carol@other", "7.0", ad)
+    def claim(rank: int) -> str:
+        ad = {"Owner": '"carol"', "User": '"carol@other"', "Wish": str(rank)}
+        request = s.RequestClaim(pool.id(), "slot1@h", f"c{rank}", "elsewhere", "carol@other", "7.0", ad)
         return pool.handle(request).refusal
 
-    wishes = [wish for wish in (first, second, third) if wish is not None]
-    assert not claim(wishes[0])
+    ranks = [value for value in (first, second, third) if value is not None]
+    assert not claim(ranks[0])
     pool.handle(s.ActivateClaim(pool.id(), "slot1@h", "7.0", {"Owner": '"carol"'}))
-    for rank in wishes[1:-1]:
+    for rank in ranks[1:-1]:
         assert not claim(rank)
     before = pool.events()
-    assert "with a higher RANK" in claim(wishes[-1])
+    assert "with a higher RANK" in claim(ranks[-1])
     assert pool.events() == before

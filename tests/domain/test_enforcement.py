@@ -136,8 +136,8 @@ def test_without_a_row_the_live_pool_rejects_the_change_and_appends_nothing_of_i
 
 
 def ties(dialect: str, tables: Tables | None = None) -> TestPool:
-    """Run a story with all transitions of claims and matches: besides ``everything``, those that an outside access
-    point and negotiator cause."""
+    """Run a story with all transitions of claims and matches: besides ``everything``, and those by an outside access
+    point and negotiator."""
     pool = everything(dialect, tables)
     pool.machine("o", static=1, cpus=1, Start="TARGET.Bad isnt true")
     slot = "slot1@o"

@@ -34,7 +34,7 @@ MORE = {
     "again": {"OnExitRemove": "NumJobCompletions > 1"},
     "kept": {"LeaveJobInQueue": "true"},
 }
-"""What jobs may say of themselves."""
+"""Attributes that jobs may have."""
 LIVES: tuple[tuple[Any, ...], ...] = (
     ("machine", 2, 2),
     ("submit", 2, "alice", "128", 0, ""),

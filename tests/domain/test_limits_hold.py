@@ -59,7 +59,7 @@ def most(configured: dict[str, str], name: str) -> Fraction | None:
 
 
 class UnitCounts:
-    """The units in use according to the events: those of each match, waiting claim and claim."""
+    """The units in use according to the events, by match, waiting claim and claim."""
 
     def __init__(self) -> None:
         self.held: dict[tuple[str, str], str] = {}  #: by slot: the matched job, and its units

@@ -50,7 +50,7 @@ def test_odd_values_are_handled_or_rejected(submitted: dict[str, str], edited: d
     assert fold(pool.log.read()).position == len(pool.events())
     assert list(validate(pool.log.read())) == []
     pool.advance(100)
-    assert pool.status("2.0") == "ended", "nobody else's job suffers"
+    assert pool.status("2.0") == "ended", "no other job suffers"
 
 
 @together("name", sorted(RUNTIME_ATTRIBUTES))

@@ -81,9 +81,9 @@ WAYS: list[tuple[str, dict[str, str], Behaviour, float, tuple[str, str], list[st
         ("13 18 21 24 11", "13a 21 24 11"), ["soft", "hard"]),
     ("it retires until its time is over", RETIRES, Behaviour(1000), 55,
         ("13 18 23 11", "13 18 23 11"), ["soft"]),
-    ("it ends by itself while it retires", RETIRES, Behaviour(40), 40,
+    ("it ends while it retires", RETIRES, Behaviour(40), 40,
         ("13 18 23 11", "13 12b 12c 23 11"), []),
-    ("it is suspended, and goes on", RETIRES | SUSPENDED, Behaviour(1000), 60,
+    ("it is suspended, and continues", RETIRES | SUSPENDED, Behaviour(1000), 60,
         ("16 18 23 11", "16 18 23 11"), ["soft"]),
 ]  # fmt: skip
 

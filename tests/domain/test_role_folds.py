@@ -1,7 +1,7 @@
 """Golden: the part of a log that a role learns, folded onto the state of that role alone, gives its part of the pool's
 state.
 
-The pools are those of ``golden/decided``, with many simultaneous events, and the logs of releases. In the log of a
+The pools come from ``golden/decided``, with many simultaneous events, and from the logs of releases. In the log of a
 separate execution point, events repeat the jobs' ads, which the log of a pool has in its queue.
 """
 
@@ -52,7 +52,7 @@ def repeated(state: State, event: e.Event) -> e.Event:
 
 
 def apart(log: Log) -> Iterator[tuple[State, dict[type[LogState], LogState]]]:
-    """Fold a log; after each event, yield the pool's state and those of its roles."""
+    """Fold a log; after each event, yield the pool's state and its roles' states."""
     whole_state = State()
     roles: dict[type[LogState], LogState] = {AccessPoint: AccessPoint(), ExecutionPoint: ExecutionPoint()}
     roles[Manager] = Manager()
@@ -85,8 +85,8 @@ def plain(value: Any, kind: type[LogState]) -> Any:
     if isinstance(value, Claim):
         return changed(value, ad={}, lease_end=0 if kind is Manager else value.lease_end)
     if isinstance(value, Starter):
-        untold = changed(value, ad={}, stop="", last_signalled=0, next_signal=0)
-        return untold if kind is Manager else changed(value, ad={})
+        unsignalled = changed(value, ad={}, stop="", last_signalled=0, next_signal=0)
+        return unsignalled if kind is Manager else changed(value, ad={})
     if isinstance(value, Machine):
         return changed(value, slots=[*value.slots])  # type: ignore[arg-type]
     if isinstance(value, Cluster):
@@ -137,7 +137,7 @@ def test_the_log_of_a_crowded_pool_is_folded_by_each_role_alone(
 
 def test_an_edit_of_a_running_job_reaches_its_startd_as_a_message() -> None:
     point = ExecutionPoint()
-    why = (0, "told", "x")
+    why = (0, "test", "x")
     job_ad = {"JobPrio": "0", "User": '"a@b"'}
     for event in (
         e.MachineJoined(*why, "h", {}),

@@ -123,7 +123,7 @@ def test_the_first_cause_of_a_vacate_counts_whatever_happens_until_the_kill(dial
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("when", ["its holder is silent", "a better match waits", "its job is told to end"])
+@pytest.mark.parametrize("when", ["its holder is silent", "a better match waits", "its job is ended"])
 def test_no_part_of_the_state_names_a_destroyed_slot(dialect: str, when: str) -> None:
     pool: TestPool
     if when == "its holder is silent":

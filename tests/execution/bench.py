@@ -104,7 +104,7 @@ class Bench:
 
 
 def state(pid: int) -> str:
-    """Return the state letter in /proc/PID/stat; empty if there is no such process."""
+    """Return the state letter in /proc/PID/stat; empty if the process does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

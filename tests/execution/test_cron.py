@@ -73,8 +73,8 @@ class CronWorld:
     """A world whose configuration has one job, a shell script."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.told = folder, list[str]()
-        self.world = LocalWorld(folder / "jobs", self.told.append)
+        self.folder, self.reports = folder, list[str]()
+        self.world = LocalWorld(folder / "jobs", self.reports.append)
 
     def run(self, script: str, *settings: str) -> None:
         path = self.folder / "sensor.sh"
@@ -90,7 +90,7 @@ class CronWorld:
     def wait_for(self, condition: Callable[[], bool]) -> None:
         until = time.monotonic() + 30
         while not condition():
-            assert time.monotonic() < until, f"it did not come to pass: {self.read()} {self.told}"
+            assert time.monotonic() < until, f"the condition was not met: {self.read()} {self.reports}"
             self.world.wait(self.world.now() + SECOND // 20)
 
 
@@ -117,21 +117,21 @@ def test_expressions_stay_expressions_and_an_invalid_line_is_ignored_with_one_wa
     sensed.wait_for(lambda: (sensed.folder / "sensor.sh").exists() and bool(sensed.read()))
     assert sensed.read() == {"X": "SlotID + 1", "Last": "true"}
     sensed.world.wait(sensed.world.now() + 3 * SECOND // 2)
-    assert [text.partition("'")[0] for text in sensed.told] == ["STARTD_CRON_A printed an invalid line "]
+    assert [text.partition("'")[0] for text in sensed.reports] == ["STARTD_CRON_A printed an invalid line "]
 
 
 def test_a_record_for_single_slots_is_ignored_with_a_warning(sensed: CronWorld) -> None:
     sensed.run('echo "X = 1"; echo "SlotId = 2"', "MODE = OneShot")
-    sensed.wait_for(lambda: bool(sensed.told))
+    sensed.wait_for(lambda: bool(sensed.reports))
     assert sensed.read() == {}
-    assert "for single slots" in sensed.told[0]
+    assert "for single slots" in sensed.reports[0]
 
 
 def test_an_unsupported_setting_is_ignored_with_a_warning(sensed: CronWorld) -> None:
     sensed.run('echo "HasVM = true"; echo "X = 1"', "MODE = OneShot")
     sensed.wait_for(lambda: bool(sensed.read()))
     assert sensed.read() == {"X": "1"}
-    assert "HasVM, which is ignored" in sensed.told[0]
+    assert "HasVM, which is ignored" in sensed.reports[0]
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,11 @@ def test_an_unsupported_setting_is_ignored_with_a_warning(sensed: CronWorld) -> 
 )
 def test_a_program_with_endless_output_is_ended_and_its_record_ignored(sensed: CronWorld, flood: str) -> None:
     sensed.run(f"echo $$ > pid; echo 'Y = 1'; echo -; {flood}", "MODE = OneShot")
-    sensed.wait_for(lambda: bool(sensed.told))
+    sensed.wait_for(lambda: bool(sensed.reports))
     pid = (sensed.folder / "pid").read_text().strip()
     sensed.wait_for(lambda: not Path(f"/proc/{pid}").exists())
     assert sensed.read() == {"Y": "1"}
-    assert ["more than 1048576 characters" in text for text in sensed.told] == [True]
+    assert ["more than 1048576 characters" in text for text in sensed.reports] == [True]
 
 
 def test_processes_that_a_program_leaves_behind_are_not_read_indefinitely(sensed: CronWorld) -> None:
@@ -161,18 +161,18 @@ def test_processes_that_a_program_leaves_behind_are_not_read_indefinitely(sensed
 def test_only_the_first_invalid_line_is_reported_and_shortened(sensed: CronWorld) -> None:
     sensed.run("i=0; while [ $i -lt 100 ]; do echo $i; i=$((i+1)); done; echo 'Y = 1'", "PERIOD = 1")
     sensed.wait_for(lambda: bool(sensed.read()))
-    (readings,) = sensed.told
+    (readings,) = sensed.reports
     assert readings.startswith("STARTD_CRON_A printed an invalid line '0'")
     sensed.run("head -c 300000 /dev/zero | tr '\\0' '('; echo; echo 'Z = 1'", "PERIOD = 1")
     sensed.wait_for(lambda: "Z" in sensed.read())
-    assert [len(text) < 250 and "\n" not in text for text in sensed.told] == [True, True]
+    assert [len(text) < 250 and "\n" not in text for text in sensed.reports] == [True, True]
 
 
 def test_a_program_that_cannot_be_run_is_reported_and_the_pool_continues(sensed: CronWorld) -> None:
     sensed.run("true", "PERIOD = 1")
     (sensed.folder / "sensor.sh").unlink()
-    sensed.wait_for(lambda: bool(sensed.told))
-    assert "cannot be run" in sensed.told[0]
+    sensed.wait_for(lambda: bool(sensed.reports))
+    assert "cannot be run" in sensed.reports[0]
 
 
 def test_a_periodic_program_that_still_runs_is_killed_only_if_configured(sensed: CronWorld) -> None:

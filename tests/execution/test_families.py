@@ -43,7 +43,7 @@ SLEEPER = "sh -c 'echo $$ > left; exec sleep 1000'"
 WAYS = {
     "in the background": f"{SLEEPER} &",
     "in the background of a shell that ends": f"({SLEEPER} &)",
-    "in a session of its own": f"setsid {SLEEPER} &",
+    "in a separate session": f"setsid {SLEEPER} &",
     "as a daemon, by a double fork with setsid": f"(setsid {SLEEPER} &)",
     "as a daemon with an empty environment": f"(env -i setsid {SLEEPER} &)",
     "as the child of a daemon": f'(setsid sh -c "{SLEEPER} & sleep 1000" &)',
@@ -128,12 +128,12 @@ def test_a_soft_kill_is_the_jobs_own_signal_for_hold_removal_or_vacate(
 
 
 def test_a_soft_kill_reaches_only_the_jobs_own_process(bench: Bench) -> None:
-    child = "sh -c 'trap \"echo told > told\" TERM; echo > ready; while :; do sleep 0.01; done'"
+    child = "sh -c 'trap \"echo term > signals\" TERM; echo > ready; while :; do sleep 0.01; done'"
     bench.sh("1", f"trap 'sleep 0.1; exit 7' TERM; {child} & wait", run_in_iwd=True)
     bench.file("ready")
     bench.supervisor.signal("1", "soft")
     assert bench.end("1").code == 7
-    assert not (bench.home / "told").exists()
+    assert not (bench.home / "signals").exists()
 
 
 def test_a_suspended_job_is_continued_to_receive_its_soft_kill(bench: Bench) -> None:
@@ -147,11 +147,11 @@ def test_a_suspended_job_is_continued_to_receive_its_soft_kill(bench: Bench) -> 
 
 def test_a_job_gets_one_soft_kill_however_often_the_pool_requests_it(bench: Bench) -> None:
     # In brackets: a shell that waits in vfork for a child that was stopped before its exec never becomes T itself.
-    script = "trap 'echo >> told' TERM; trap 'exit 7' USR1; echo $$ > ready; while :; do (sleep 0.01); done"
+    script = "trap 'echo >> signals' TERM; trap 'exit 7' USR1; echo $$ > ready; while :; do (sleep 0.01); done"
     bench.sh("1", script, run_in_iwd=True)
     pid = int(bench.file("ready"))
     bench.supervisor.signal("1", "soft")
-    bench.file("told")
+    bench.file("signals")
     bench.supervisor.signal("1", "soft")
     bench.supervisor.signal(
         "1", "suspend"
@@ -160,14 +160,14 @@ def test_a_job_gets_one_soft_kill_however_often_the_pool_requests_it(bench: Benc
     bench.supervisor.signal("1", "soft")
     os.kill(pid, signal.SIGUSR1)
     assert bench.end("1").code == 7
-    assert (bench.home / "told").read_text() == "\n"
+    assert (bench.home / "signals").read_text() == "\n"
 
 
 def test_a_job_that_ignores_the_soft_kill_is_killed_by_the_hard_one(bench: Bench) -> None:
-    bench.sh("1", "trap 'echo > told' TERM; echo > ready; while :; do sleep 0.01; done", run_in_iwd=True)
+    bench.sh("1", "trap 'echo > signals' TERM; echo > ready; while :; do sleep 0.01; done", run_in_iwd=True)
     bench.file("ready")
     bench.supervisor.signal("1", "soft")
-    bench.file("told")
+    bench.file("signals")
     assert not bench.of("1", Exited)
     bench.supervisor.signal("1", "hard")
     assert bench.end("1").signal == signal.SIGKILL

@@ -1,5 +1,5 @@
 """golden: the variables that a machine's configuration adds to its jobs' environment, by the slot's devices. The values
-for GPUs are those of HTCondor's starter."""
+for GPUs are the same as in HTCondor's starter."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """golden: files that file transfer plugins move: the requests to a plugin, and the state of a job whose plugin fails.
-The codes and messages of failures are those of HTCondor runs."""
+The codes and messages of failures are the same as in HTCondor."""
 
 from __future__ import annotations
 
@@ -90,14 +90,15 @@ def test_standard_input_may_be_a_url(bench: Bench, iwd: Path) -> None:
 
 GARBAGE = r"""#!/usr/bin/python3
 import re, sys
-asked, told = (open(sys.argv[sys.argv.index(name) + 1], mode) for name, mode in (("-infile", "r"), ("-outfile", "wb")))
-urls = re.findall(r'Url = "([^"]*)"; LocalFileName = "([^"]*)"', asked.read())
+requests = open(sys.argv[sys.argv.index("-infile") + 1])
+results = open(sys.argv[sys.argv.index("-outfile") + 1], "wb")
+urls = re.findall(r'Url = "([^"]*)"; LocalFileName = "([^"]*)"', requests.read())
 for number, (url, path) in enumerate(urls):
     open(path, "w").close()
     protocol = ["x" * 1000, "\\xff", "a b = 1; c", f"p{number}"][min(number, 3)]
     size = ["1e999", "9" * 4000, "-5", "nan", "true", "{1"][number % 6]
     ad = f'[ TransferSuccess = true; TransferUrl = "{url}"; TransferProtocol = "{protocol}";'
-    told.write(f"{ad} TransferTotalBytes = {size} ]".encode("latin-1", "replace"))
+    results.write(f"{ad} TransferTotalBytes = {size} ]".encode("latin-1", "replace"))
 """
 
 

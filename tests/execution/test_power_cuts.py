@@ -36,7 +36,7 @@ def fill(folder: Path, contents: Mapping[str, str]) -> None:
 
 
 class Job:
-    """The directories of a job that has run, and what the supervisor is told about it."""
+    """The directories of a job that has run, and the supervisor's order about it."""
 
     def __init__(self, folder: Path, outputs: Mapping[str, str], **transfer: Any) -> None:
         self.disk = folder / "disk"

@@ -86,10 +86,10 @@ def test_the_scratch_directory_is_named_by_the_log_and_the_position(bench: Bench
     bench.supervisor.close()
     world = LocalWorld(bench.folder, log=FIRST)
     with closing(world):
-        world.owners.add("somebody")
+        world.owners.add("eve")
         shell = {"Cmd": '"/bin/sh"', "Arguments": '"-c pwd"', "Iwd": f'"{bench.home}"', "Out": '"out"'}
         ad = {**shell, "ShouldTransferFiles": '"YES"', "TransferExecutable": "false"}
-        world.start([Launch("7", 1, 0, "slot1@h", ad, {"DynamicSlot": "false"}, "somebody")])
+        world.start([Launch("7", 1, 0, "slot1@h", ad, {"DynamicSlot": "false"}, "eve")])
         heard = world.wait(None)
         while not any(isinstance(report, ActivationEnded) for report in heard):
             heard += world.wait(None)

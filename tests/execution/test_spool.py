@@ -1,5 +1,5 @@
 """Golden: a job's files are stored in its spool when it is evicted or takes a checkpoint, and its next run finds them:
-all of them, or those that were stored before."""
+all new ones, or all of the previous ones."""
 
 from __future__ import annotations
 

@@ -486,13 +486,13 @@ def test_an_output_is_moved_if_a_copy_would_be_the_same(bench: Bench, iwd: Path,
     )
 
 
-@pytest.mark.parametrize("place", ["a group of its own", "another disk"])
+@pytest.mark.parametrize("place", ["a separate group", "another disk"])
 def test_an_output_is_copied_if_its_target_gives_it_other_attributes(bench: Bench, iwd: Path, place: str) -> None:
     where = iwd / "there"
     if place == "another disk":
         where = Path("/dev/shm") / f"poolbook-{os.getpid()}"
     where.mkdir()
-    if place == "a group of its own":
+    if place == "a separate group":
         where.chmod(0o2777)
     start(bench, iwd, "echo new > made; ls -i made | cut -d' ' -f1", remaps={"made": f"{where}/made"})
     try:
@@ -534,7 +534,7 @@ TREES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
         {"x": "1\n", **{f"d/{name}": text for name, text in HUNDRED.items() if name != "1"}},
         False,
     ),
-    "a file of it by itself": (
+    "one of its files alone": (
         "",
         {"outputs": ("d/7", "d")},
         {"7": "7\n", **{f"d/{name}": text for name, text in HUNDRED.items()}},
@@ -663,7 +663,7 @@ def test_an_empty_remap_is_the_directory_itself(bench: Bench, iwd: Path) -> None
 
 CORES: dict[str, tuple[str, tuple[str, ...] | None, str]] = {
     # what the process does, which outputs the job names, and the result
-    "of its own": ("echo dumped > core.$$", None, "dumped\n"),
+    "of the job": ("echo dumped > core.$$", None, "dumped\n"),
     "without a number": ("echo dumped > core", ("x",), "dumped\n"),
     "of a job without outputs": ("echo dumped > core", (), "dumped\n"),
     "of another process": ("echo dumped > core.1", (), ""),

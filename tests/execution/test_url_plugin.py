@@ -94,7 +94,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
 
 def moved(folder: Path, *files: tuple[str, Path], upload: bool = False) -> tuple[int, list[Any]]:
     """Return the plugin's exit code and report after a request for these files."""
-    request_file, result_file = folder / "asked", folder / "told"
+    request_file, result_file = folder / "requests", folder / "results"
     request_file.write_text(write_ads([{"Url": url, "LocalFileName": str(path)} for url, path in files]))
     result_file.write_text(" " * 5000)
     arguments = ("-infile", str(request_file), "-outfile", str(result_file), *(["-upload"] if upload else []))

@@ -158,7 +158,7 @@ def steps() -> Iterator[str]:
         yield f"== {seed}"
         story.tell()
         yield from story.machine.trace
-        yield from story.machine.told
+        yield from story.machine.story
 
 
 RECORDED: dict[str, Callable[[], Iterator[str]]] = {

@@ -22,7 +22,7 @@ RUNS = {
     "traces/09a-quota-static-nosurplus": 13, "traces/09b-quota-hier-surplus": 12, "cycles/group-surplus": 30,
     "cycles/autoregroup": 42, "cycles/group-weights": 23, "cycles/group-fractions": 31, "cycles/group-strict": 16,
 }  # fmt: skip
-"""The recorded runs with groups, and how many rounds their logs tell of."""
+"""The recorded runs with groups, and the number of complete rounds in their logs."""
 BEGINS = re.compile(r"group quotas: assigning group quotas from (\S+) available")
 ROUND = re.compile(r"group quotas: allocation round (\d+)")
 TOLD = re.compile(r"group quotas: group= (\S+)  quota= (\S+)  requested= (\S+)  allocated= (\S+)  unallocated= (\S+)")

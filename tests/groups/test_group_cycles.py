@@ -315,7 +315,7 @@ def test_preemption_requirements_may_read_groups_and_quotas(requirements: str, d
 # Autoregroup
 
 REGROUPED = 'RemoteNegotiatingGroup == "<none>" && RemoteAutoregroup =?= false'
-"""HTCondor's negotiator never says of a slot that it was negotiated for by autoregroup."""
+"""HTCondor's negotiator never reports that a slot was negotiated for by autoregroup."""
 REGROUPS = {"GROUP_NAMES": "a b", "GROUP_QUOTA_a": "2", "GROUP_QUOTA_b": "3", "GROUP_AUTOREGROUP_a": "true"}
 
 

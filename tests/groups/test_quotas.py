@@ -68,7 +68,7 @@ def test_a_subgroups_quota_is_part_of_its_parents(
 
 
 def test_if_quotas_may_be_oversubscribed_a_parent_keeps_its_own() -> None:
-    """As in the tables of HTCondor's negotiator (traces 09b)."""
+    """As in the negotiator's tables in HTCondor (traces 09b)."""
     assert quotas(MANUAL, 30, True) == {
         "<none>": 0, "group_chemistry": 10, "group_physics": 20, "group_physics.hep": 15, "group_physics.lep": 5,
     }  # fmt: skip

@@ -523,7 +523,7 @@ class Negotiation:
             self._group(offer.user).take(-round(1000 * min(cores, before.using)))
             before.using = max(0.0, before.using - cores)
         rules = self.rules
-        pre = 0.0 if rules.pre_job_rank is None else pre  # the value that is reported if there is no expression
+        pre = 0.0 if rules.pre_job_rank is None else pre  # the reported value without an expression
         post = 0.0 if rules.post_job_rank is None else post
         last = 0.0 if rules.preemption_rank is None or not reason else last
         self.matches.append(ExpectedMatch(job.id, name, rank, reason, pre, post, last, user.name, cores))
@@ -561,7 +561,7 @@ class Negotiation:
             return False
 
     def _single(self, expression: Expression | None, my: ClassAd, target: ClassAd) -> float:
-        """Round to single precision, as the negotiator does. The worst rank stands for a value that is not a number."""
+        """Round to single precision, as the negotiator does. A value that is not a number becomes the worst rank."""
         value = math.nan if expression is None else self._number(expression, my, target)
         if math.isnan(value):
             return WORST

@@ -53,7 +53,7 @@ class Pool:
         return self._serial
 
     def tell(self, kind: type[e.Event], cause: str, *fields: object, **named: object) -> e.Event:
-        return self.append(kind(self.now, cause, "told", *fields, **named))
+        return self.append(kind(self.now, cause, "test", *fields, **named))
 
     def append(self, event: e.Event) -> e.Event:
         self.log.append(event)
@@ -97,7 +97,7 @@ class Pool:
             self.slot(f"slot{number}@{machine}", **attributes)
 
     def move(self, name: str, target: str) -> None:
-        self.tell(e.SlotTransitioned, "told", name, "1", self.state.slots[name].state_activity, target)
+        self.tell(e.SlotTransitioned, "test", name, "1", self.state.slots[name].state_activity, target)
 
     def claim(
         self, name: str, user: str, rank: float = 0.0, pair: str = "Claimed/Busy", weight: float = 1.0, limits: str = ""
@@ -432,7 +432,7 @@ def _drains(pool: Pool, dice: random.Random) -> None:
 def _shuts_down(pool: Pool, dice: random.Random) -> None:
     if dice.random() < 0.2:
         name = dice.choice(list(pool.state.machines))
-        pool.tell(e.ShutdownBegan, "told", name, "Peaceful")
+        pool.tell(e.ShutdownBegan, "test", name, "Peaceful")
 
 
 def _edits(pool: Pool, dice: random.Random) -> None:
@@ -458,7 +458,7 @@ def _is_matched(pool: Pool, dice: random.Random) -> None:
     matched_jobs = pool.state.matches
     if matched_jobs and dice.random() < 0.5:
         voided = dice.choice(list(matched_jobs))
-        pool.tell(e.MatchVoided, "told", voided, "{}.{}".format(*next(iter(matched_jobs[voided]))))
+        pool.tell(e.MatchVoided, "test", voided, "{}.{}".format(*next(iter(matched_jobs[voided]))))
         return
     name = _some(pool, dice, lambda slot: slot.claim is None and slot.name not in matched_jobs)
     for cluster in pool.state.clusters.values():

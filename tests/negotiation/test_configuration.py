@@ -202,7 +202,7 @@ def test_all_priorities_age_by_the_old_half_life_before_it_changes() -> None:
     assert priorities["idle@x"] == pytest.approx(account.priorities["idle@x"] / 2)
     assert list(validate(pool.log.read())) == []
     rechecked = recheck(pool.log.read())
-    assert rechecked.sound and rechecked.taken >= 120, "and it is no cycle"
+    assert rechecked.sound and rechecked.taken >= 120, "which is not a cycle"
 
 
 def test_the_validator_finds_submitters_missing_from_the_update_before_a_half_life_change() -> None:

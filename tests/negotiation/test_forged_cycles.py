@@ -31,7 +31,7 @@ RECORDINGS: Final = (
     ("cycles/weights", False),
     ("traces/10-fairshare", False),
 )
-"""The folders, and whether a late match is forged in them. Their negotiators told more and less of their matches."""
+"""The folders, and whether a late match is forged in them. Their negotiators log their matches in different detail."""
 ENDS: Final = {"NegotiatorLog": "Successfully matched with ", "MatchLog": "Matched "}
 BEGINS: Final = {"NegotiatorLog": " Request ", "MatchLog": "Matched "}
 

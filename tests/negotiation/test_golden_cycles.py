@@ -1,4 +1,4 @@
-"""Golden: the matches of HTCondor's negotiator and the priorities of its accountant, compared with Poolbook's for the
+"""Golden: matches by HTCondor's negotiator, and priorities by its accountant, compared with Poolbook's for the
 same input.
 
 Each folder of recorded runs is a case. The numbers below are the expected result of comparing that folder, so a cycle

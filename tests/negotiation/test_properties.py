@@ -132,7 +132,7 @@ class Cycles(RuleBasedStateMachine):
             match.slot for match in cycle.matches if not (carves and state.slots[match.slot].kind == "partitionable")
         ]
         jobs = [match.job for match in cycle.matches]
-        assert len(set(slots)) == len(slots), "a slot is matched once in a cycle: nobody preempts what it has matched"
+        assert len(set(slots)) == len(slots), "a slot is matched once in a cycle: no one preempts it in that cycle"
         assert len(set(jobs)) == len(jobs)
         new: Counter[str] = Counter()
         cut: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What a golden trace takes from the records of HTCondor's negotiator, where it is not obvious."""
+"""How a golden trace is extracted from the negotiator's records, in cases that are not obvious."""
 
 from __future__ import annotations
 

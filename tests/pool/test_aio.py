@@ -1,4 +1,4 @@
-"""Property and golden: the asyncio interfaces match those of `Pool` and `Log`, and behave the same."""
+"""Property and golden: the asyncio interfaces match `Pool` and `Log`, and behave the same."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ START_BACKFILL = true
 """
 CLIENT = """\
 #!/bin/sh
-# Leaves a daemon of its own behind, in a session of its own.
+# Leaves a daemon behind, in a separate session.
 echo "$GREETING $NAME $*"
 (setsid sleep 1000 &)
 exec sleep 1000

@@ -1,4 +1,4 @@
-"""Property: whenever the pool is killed, nothing that was acknowledged is lost, and no job ever runs twice at the same
+"""Property: whenever the pool is killed, no acknowledged command is lost, and no job ever runs twice at the same
 time.
 
 Each job records when it starts and ends; the log must agree with the jobs' records.
@@ -27,7 +27,7 @@ from .real import Folder
 
 JOBS = 50
 SCRIPT = """#!/bin/sh
-# $1: which job; says when it begins and ends, whether another run of it lives, and ends with a code of its own
+# $1: which job; records when it starts and ends, and whether another run of it lives; its exit code is unique
 [ ! -e "$2/$1" ] || for pid in $(cut -d " " -f 2 "$2/$1" | uniq); do
     grep -qs . "/proc/$pid/cmdline" && echo "beside $pid" >> "$2/$1"  # a zombie's is empty
 done

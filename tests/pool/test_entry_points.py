@@ -27,8 +27,7 @@ JOBS = {"selection": {"clusters": [1]}}
 
 
 class EntryPoints(NamedTuple):
-    """How a command is given: as a command line, as a request's fields, and as a method call (empty if there is no such
-    method)."""
+    """How a command is given: as a command line, as a request's fields, and as a method call, if it has a method."""
 
     words: str
     fields: dict[str, Any]

@@ -67,9 +67,9 @@ def test_a_static_slots_share_is_not_a_limit() -> None:
 def test_a_job_whose_start_failed_but_that_runs_is_reported_only_as_running(tmp_path: Path) -> None:
     """A restarted pool starts a job, and then checks all jobs that are running according to the log."""
     world = LocalWorld(tmp_path)
-    job = Launch("7", 1, 0, "slot1@h", {"Cmd": '"/bin/true"', "Iwd": '"/"'}, {"DynamicSlot": "false"}, "somebody")
+    job = Launch("7", 1, 0, "slot1@h", {"Cmd": '"/bin/true"', "Iwd": '"/"'}, {"DynamicSlot": "false"}, "eve")
     world.start([job])
-    world.owners.add("somebody")
+    world.owners.add("eve")
     heard = world.recover([job])
     while not any(isinstance(report, ActivationEnded) for report in heard):
         heard += world.wait(None)

@@ -31,7 +31,7 @@ from .real import Folder
 
 SENSOR = """\
 #!/bin/sh
-# Prints what stands in the owner's file, again and again; a line with a dash ends each record.
+# Prints the contents of the owner's file repeatedly; a line with a dash ends each record.
 while cat {path}/owner; do echo -; sleep 0.1; done
 """
 CONFIGURATION = """\
@@ -57,7 +57,7 @@ AWAY = "KeyboardIdle = 1000\nLoadAvg = 0.0\nCondorLoadAvg = 0.0\n"
 AT_THE_KEYBOARD = "KeyboardIdle = 0\nLoadAvg = 0.0\nCondorLoadAvg = 0.0\n"
 STUBBORN = """\
 executable = /bin/sh
-arguments = "-c 'trap ""echo told >> told.txt"" TERM; while :; do sleep 0.1; done'"
+arguments = "-c 'trap ""echo term >> signals.txt"" TERM; while :; do sleep 0.1; done'"
 request_memory = 16
 request_disk = 1 MB
 log = job.log
@@ -153,7 +153,7 @@ def test_a_job_makes_way_for_the_owner_of_a_desktop(owned: OwnedMachine) -> None
         owned.wait_for(lambda: owned.status() == "Idle")
         assert not Path(f"/proc/{pid}").exists()
         assert owned.pair() == "Owner/Idle"
-    assert (owned.path / "told.txt").read_text() == "told\n", "SIGTERM came first, and once"
+    assert (owned.path / "signals.txt").read_text() == "term\n", "SIGTERM came first, and once"
     assert owned.logged() == ["000", "001", "010", "011", "010", "011", "004"]
     text = (owned.path / "job.log").read_text()
     assert "Code 1011 Subcode 0" in text and "Reason: PREEMPT expression evaluated to True" in text
@@ -227,7 +227,7 @@ def test_a_stopped_pool_signals_its_jobs_whatever_retirement_time_they_have(owne
     with owned.served():
         owned.call("submit", "job.sub")
         owned.wait_for(lambda: owned.pid())
-    assert (owned.path / "told.txt").read_text() == "told\n"
+    assert (owned.path / "signals.txt").read_text() == "term\n"
     assert owned.status() == "Idle" and not Path(f"/proc/{owned.pid()}").exists()
     assert "sound" in owned.call("verify")
 

@@ -25,7 +25,7 @@ MaxJobRetirementTime = {retirement}
 """
 PATIENT = """\
 executable = /bin/sh
-arguments = "-c 'trap ""echo told >> told.txt; exit 0"" TERM; while :; do sleep 0.1; done'"
+arguments = "-c 'trap ""echo term >> signals.txt; exit 0"" TERM; while :; do sleep 0.1; done'"
 request_memory = 16
 request_disk = 1 MB
 log = job.log
@@ -84,7 +84,7 @@ def test_a_job_makes_way_for_one_that_the_slot_prefers_and_is_run_again(preferri
         preferring.wait_for(lambda: preferring.pid() != pid and preferring.status() == "Running")
         preferring.wait_for(lambda: numbers(preferring.path / "job.log")[3:] == ["001"])
         why = preferring.call("why", "-verbose", "1.0")
-    assert (preferring.path / "told.txt").read_text().startswith("told\n")
+    assert (preferring.path / "signals.txt").read_text().startswith("term\n")
     assert "No such file" in (preferring.path / "seen.txt").read_text(), "the one was gone before the other began"
     assert numbers(preferring.path / "job.log")[:4] == ["000", "001", "004", "001"]
     assert numbers(preferring.path / "important.log") == ["000", "001", "005"]

@@ -37,7 +37,7 @@ INSIDE = {
     "LeftToClientError": "the server answers that the client has to read its file",
     "LogBeginsLater": "the commands print it",
     "MacroError": "the readers of submit descriptions and configurations catch it",
-    "NoAccount": "whoever starts jobs catches it: the job is held, or waits",
+    "NoAccount": "the caller that starts jobs catches it: the job is held, or waits",
     "NoNegotiator": "the commands print it",
     "NotAllowed": "a decision that the tables do not allow is a defect",
     "NotHere": "the commands print it",
@@ -48,7 +48,7 @@ INSIDE = {
     "PluginError": "the transfer catches it: it counts as one of its failures",
     "SpoolError": "the tools print it",
     "TooLongError": "the commands print it",
-    "TransferError": "the transfer that raises it counts it, and goes on with the other files",
+    "TransferError": "the transfer that raises it counts it, and continues with the other files",
     "QuotingError": "the readers of submit descriptions and configurations catch it",
     "RequestRefused": "the commands print it",
     "StartError": "the supervisor catches it: the job is held",
@@ -59,7 +59,7 @@ INSIDE = {
     "UnreadableToken": "the parser catches it",
     "Unsupported": "the evaluation over columns catches it",
     "UsageError": "the commands print it",
-    "UserLogError": "whoever keeps the views and the jobs' logs catches it",
+    "UserLogError": "the writer of the views and the jobs' logs catches it",
     "_BrokenError": "the process that answers a job's condor_chirp ends the connection",
     "_ChirpFailed": "condor_chirp prints it",
     "_CommandFailed": "the command prints it",
@@ -83,7 +83,7 @@ def exceptions() -> Iterator[tuple[str, list[str]]]:
 
 
 def raised_on_purpose() -> set[str]:
-    """Return those that are raised on purpose, by the names of their bases."""
+    """Return the exceptions raised on purpose, by the names of their bases."""
     known = {name for name, kind in inspect.getmembers(builtins, inspect.isclass) if issubclass(kind, BaseException)}
     of_python = set(known)
     classes = list(exceptions())

@@ -100,7 +100,7 @@ ASK_BY_THEMSELVES = {
 
 
 def test_commands_use_the_query_class() -> None:
-    """No command opens a log or its views directly, except those that write one."""
+    """No command opens a log or its views directly, except the commands that write one."""
     names = {
         path.name
         for path in (ROOT / "adapters/cli").glob("*.py")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("told_speed")
 
 PLAIN = "UPDATE_INTERVAL = 1\n"
 SMALL = {"request_memory": "16", "request_disk": "1 MB"}
-TRAPS = 'for s in INT USR1 USR2 TERM; do trap "echo $s > told; exit 0" $s; done; echo > ready; '
+TRAPS = 'for s in INT USR1 USR2 TERM; do trap "echo $s > signal; exit 0" $s; done; echo > ready; '
 WAITS = "while :; do sleep 0.05; done"
 
 
@@ -73,7 +73,7 @@ def test_a_job_gets_its_own_signal_when_it_is_held_removed_or_vacated(
         cluster = pool.submit(shell(TRAPS + WAITS, **commands), folder=tmp_path)
         until(pool, (tmp_path / "ready").exists)
         act(pool, cluster)
-        until(pool, lambda: (tmp_path / "told").exists() and (tmp_path / "told").read_text() == f"{message}\n")
+        until(pool, lambda: (tmp_path / "signal").exists() and (tmp_path / "signal").read_text() == f"{message}\n")
         pool.remove(cluster)
         until(pool, lambda: not pool.state.activations)
 

@@ -138,7 +138,7 @@ TABLE: list[tuple[str, str, str, str, str]] = [
     ("reschedule", SENT, STILL, SENT, STILL),
     ("rm -all", "marked for removal", "marked for removal", "marked for removal", "marked for removal"),
 ]
-"""``rm -all`` is about the jobs of whoever types it: the other user has one, too."""
+"""``rm -all`` removes the jobs of the user who types it: the other user has one, too."""
 
 # The same as requests of a client that lies: each claims to be from the pool's user, or from no one.
 ALL = {"everything": True}
@@ -397,7 +397,7 @@ while True:
     client, _ = server.accept()
     stream = client.makefile("rwb")
     for line in stream:
-        open(sys.argv[1] + "/told", "ab").write(line)
+        open(sys.argv[1] + "/received", "ab").write(line)
         stream.write(b'{"answer": {"cluster": 7, "count": 1, "warnings": []}}\\n')
         stream.flush()
 """
@@ -405,7 +405,7 @@ while True:
 
 @pytest.mark.parametrize("length", [20, 200])
 def test_a_client_sends_nothing_to_another_users_server(length: int) -> None:
-    """This holds for any length of the log's path: there is no other place for the socket."""
+    """This holds for any length of the log's path: the socket has only one place."""
     with folder_of_all("x" * length) as shared:
         _sends_nothing(shared, shared.path)
 
@@ -425,7 +425,7 @@ def _sends_nothing(shared: SharedFolder, home: Path) -> None:
             )
         impostor.kill()
         impostor.wait()
-    assert not (home / "told").exists()
+    assert not (home / "received").exists()
     assert shared.call("q", "-af", "ClusterId") == "1\n"
 
 
@@ -468,7 +468,7 @@ def test_a_handle_uses_no_other_users_supervisor(shared: SharedFolder) -> None:
         handle.start([])
     impostor.kill()
     impostor.wait()
-    assert not (folder / "told").exists()
+    assert not (folder / "received").exists()
 
 
 def test_files_in_a_pools_folder_are_visible_to_no_one_else(shared: SharedFolder) -> None:

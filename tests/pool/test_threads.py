@@ -62,7 +62,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "judge": lambda pool: pool.judge(),
 }
 SCRIPTS = st.lists(st.lists(st.sampled_from(sorted(CALLS)), min_size=1, max_size=5), min_size=2, max_size=4)
-REFUSED = (Refusal, UnknownThingError)  # there is no cluster 1 yet, for example
+REFUSED = (Refusal, UnknownThingError)  # for example, cluster 1 does not exist yet
 
 
 def opened(place: Place, **options: Any) -> Pool:
@@ -185,7 +185,7 @@ def test_a_decided_append_is_rejected_if_the_head_has_moved_for_any_reason(place
             with pytest.raises(Fenced):
                 pool.submit(WORK)
             submitted = [e for _, e in open_log(place.url, create=False, read_only=True).read(before)]
-            assert [type(e) for e in submitted] == [type(event)], "nothing of the rejected submission is in the log"
+            assert [type(e) for e in submitted] == [type(event)], "the log has no event of the rejected submission"
             store.refresh()
             pool._engine.load()
 

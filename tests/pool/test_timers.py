@@ -53,7 +53,7 @@ DONE = {
     "removed": ["000", "001", "009"],
     "released": ["000", "013", "001", "005"],
 }
-"""The events of the jobs' logs, without those of evictions and of sizes."""
+"""The events in the jobs' logs, without evictions and sizes."""
 
 
 def events(folder: Folder, name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Golden: periodic policies have the effect of HTCondor's UserPolicy (user_job_policy.cpp, schedd.cpp) and of recorded
+"""Golden: periodic policies act as in HTCondor's UserPolicy (user_job_policy.cpp, schedd.cpp) and for recorded
 jobs of version 25.14 (tests/data/beside), in virtual time."""
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def test_a_job_that_wants_no_grace_is_killed_immediately(wants: str, settings: d
 
 
 def test_nothing_wakes_a_pool_whose_policies_cannot_change() -> None:
-    """A held job may be removed after a day: until then there is no periodic evaluation, not even in virtual time."""
+    """A held job may be removed after a day: until then no periodic evaluation happens, not even in virtual time."""
     ad = {"QDate": "1800000000", "PeriodicHold": "JobStatus == 1", "PeriodicRemove": "time() - QDate > 86400"}
     pool = pool_of({**WAITS, **ad})
     pool.advance(3 * MINUTE)

@@ -287,7 +287,7 @@ def test_the_request_times_out_as_configured() -> None:
     assert came_to(pool) == [("now_late", "")]
 
 
-def told(pool: TestPool, thing: str, is_complete: bool = False) -> str:
+def narration(pool: TestPool, thing: str, is_complete: bool = False) -> str:
     answer = why(pool.log, thing)
     return "\n".join(sentence.text for sentence in (answer.life if is_complete else answer.lines))
 
@@ -296,16 +296,16 @@ def test_why_reports_each_step_of_the_request() -> None:
     pool = crowded(immortal="1.0")
     pool.submit(RequestCpus="3")
     assert now(pool, "3.0", "1.0", "1.1") == ""
-    assert "Job 3.0 is to run immediately in place of the jobs on slot1_1@h and slot1_2@h: alice asked" in told(
+    assert "Job 3.0 is to run immediately in place of the jobs on slot1_1@h and slot1_2@h: alice asked" in narration(
         pool, "3.0"
     )
-    assert "reserved for job 3.0" in told(pool, "slot1_2@h", is_complete=True)
+    assert "reserved for job 3.0" in narration(pool, "slot1_2@h", is_complete=True)
     pool.advance(30)
-    assert "Running job 3.0 immediately failed: the jobs to be evicted did not" in told(pool, "3.0")
+    assert "Running job 3.0 immediately failed: the jobs to be evicted did not" in narration(pool, "3.0")
     assert now(pool, "2.1", "1.2", "1.3") == ""
     pool.advance(0)
-    assert "The slots of the evicted jobs were combined into" in told(pool, "2.1")
-    assert "killed: alice asked for a job to run immediately in place of others" in told(pool, "1.2")
+    assert "The slots of the evicted jobs were combined into" in narration(pool, "2.1")
+    assert "killed: alice asked for a job to run immediately in place of others" in narration(pool, "1.2")
 
 
 # The job gets another slot meanwhile

@@ -41,7 +41,7 @@ class Plan:
     seconds: float
     code: int = 0
     grace: float | None = 0.0  #: seconds from a soft kill to the exit; None: it ignores the signal
-    daemon: float = 0.0  #: seconds that a child runs in a separate session; 0: there is no child
+    daemon: float = 0.0  #: seconds that a child runs in a separate session; 0: no child
 
     @classmethod
     def of(cls, arguments: list[str]) -> Plan:
@@ -120,7 +120,7 @@ class Machine:
     boots: int = 1
     trace: list[str] | None = None  #: the calls of both programs, in order, if the test needs them
     steps: int = 0
-    told: list[str] = field(factory=list)  #: the story, line by line
+    story: list[str] = field(factory=list)  #: the story, line by line
     chance: random.Random = field(init=False)
     supervisor: Supervisor | None = None
     doom: Doom | None = None
@@ -137,7 +137,7 @@ class Machine:
         self.chance = random.Random(self.seed)
 
     def tell(self, text: str) -> None:
-        self.told.append(f"{(self.monotonic - SECOND) / SECOND:10.3f} s  {text}")
+        self.story.append(f"{(self.monotonic - SECOND) / SECOND:10.3f} s  {text}")
 
     # Steps and their ends
 

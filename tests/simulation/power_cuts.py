@@ -162,7 +162,7 @@ def watched(disk: Disk) -> Iterator[None]:
             if name == "open" and not arguments[1] & (os.O_CREAT | os.O_TRUNC):
                 return real(*arguments, **more)
             disk.step(f"{name}{arguments[:2]}")
-            if name in _SYNCS:  # there is no need to wait for the real disk
+            if name in _SYNCS:  # waiting for the real disk is not needed
                 return disk.sync(arguments[0])
             result = real(*arguments, **more)
             disk.done()
@@ -226,7 +226,7 @@ _ALL = 1 << 30
 def _losses(seed: int, block: int) -> Iterator[tuple[str, int, Survives]]:
     """Yield what a cut may leave: the number of changed names that are kept, and a function for the files' contents."""
     chance = random.Random(seed)
-    yield "nothing that was not synced is kept", 0, lambda synced, written: synced
+    yield "no unsynced data is kept", 0, lambda synced, written: synced
     yield "all names are kept, and no byte that was not synced", _ALL, lambda synced, written: synced
     yield "everything is kept", _ALL, lambda synced, written: written
     yield "no name that was not synced is kept, and every byte", 0, lambda synced, written: written

@@ -270,12 +270,12 @@ class Story:
             journal = self.machine.disk.find(f"{FOLDER}/exits") if Path(f"{FOLDER}/exits").exists() else File()
             assert isinstance(journal, File)
             if key not in [json.loads(line)["key"] for line in journal.synced.splitlines()]:
-                self.wrong.append(f"the end of {key} is told before it is on the disk")
+                self.wrong.append(f"the end of {key} is reported before it is on the disk")
             living = [
                 process for process in self.machine.table.values() if process.is_of(key) and process.status is None
             ]
             if living:
-                self.wrong.append(f"the end of {key} is told while {living} lives")
+                self.wrong.append(f"the end of {key} is reported while {living} is alive")
 
     def _judge_answers(self, events: list[Event]) -> None:
         """Check that everything acknowledged is in the log."""
@@ -324,7 +324,7 @@ class Story:
         leftovers = [
             process for process in self.machine.table.values() if supervisor is None or process.pid != supervisor.pid
         ]
-        assert not leftovers, f"processes that nobody wants: {leftovers}"
+        assert not leftovers, f"leftover processes: {leftovers}"
         for place in (f"{FOLDER}/claims", f"{FOLDER}/execute"):
             node = self.machine.disk.find(place) if Path(place).exists() else None
             names = sorted(getattr(node, "entries", {}))

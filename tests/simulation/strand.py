@@ -1,4 +1,4 @@
-"""A program that runs only when it is told to: a thread, of which at most one runs at a time."""
+"""A program that runs only on request: a thread, of which at most one runs at a time."""
 
 from __future__ import annotations
 

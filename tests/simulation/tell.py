@@ -18,7 +18,7 @@ def main(seed: int, sqlite: bool) -> int:
             verdict = str(error)
         else:
             verdict = "nothing is wrong"
-        print(*story.machine.told, verdict, sep="\n")
+        print(*story.machine.story, verdict, sep="\n")
     return verdict != "nothing is wrong"
 
 

@@ -28,7 +28,7 @@ def act(story: Story, action: str, fast: bool = False) -> None:
 
 
 def dies_before_it_tells(story: Story, action: str, fast: bool = False) -> None:
-    """Send a command; kill the pool when its log has it, before the supervisor is told."""
+    """Send a command; kill the pool when its log has it, before the supervisor receives it."""
     append = story.store.append
 
     def last(store: Callable[[], None]) -> None:

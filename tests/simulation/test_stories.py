@@ -43,7 +43,7 @@ def test_a_log_in_sqlite_survives_a_power_cut_in_the_middle_of_an_append(tmp_pat
 
 
 def test_a_seed_gives_the_same_story_each_time() -> None:
-    assert tell(3).machine.told == tell(3).machine.told
+    assert tell(3).machine.story == tell(3).machine.story
 
 
 @pytest.mark.soak
