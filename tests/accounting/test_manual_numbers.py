@@ -1,4 +1,4 @@
-"""Golden: the numbers of the manual's pages about user priorities ("User Priorities and Negotiation", "Priority
+"""Golden: the numbers in the manual's sections on user priorities ("User Priorities and Negotiation", "Priority
 Calculation", "Priorities and Preemption")."""
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.records import Submitter
 
 from ..together import together
-from .books import DAY, HOUR, Books
+from .accounts import DAY, HOUR, Accounts
 
 # Real priorities
 
 
 @together(
-    ("begins", "days", "is_then"),
+    ("start", "days", "expected"),
     [
         (100, 1, 50.0),  # "one day later that user's priority will be 50, and two days later the priority will be 25"
         (100, 2, 25.0),
@@ -30,33 +30,33 @@ from .books import DAY, HOUR, Books
         (1, 2, 0.5),  # "one half (0.5), which is the lowest possible value"
     ],
 )
-def test_who_uses_nothing_has_half_its_priority_a_day_later(begins: float, days: int, is_then: float) -> None:
-    books = Books()
-    books.tell(0, e.SubmitterSet, "granted", "alice@here", "root", "priority", float(begins))
-    books.update(days * DAY)
-    assert books.real("alice") == is_then
+def test_a_submitter_without_usage_has_half_its_priority_a_day_later(start: float, days: int, expected: float) -> None:
+    accounts = Accounts()
+    accounts.record(0, e.SubmitterSet, "granted", "alice@here", "root", "priority", float(start))
+    accounts.update(days * DAY)
+    assert accounts.real("alice") == expected
 
 
 @pytest.mark.parametrize(
-    ("halflife", "is_then"), [("86400", 50.0), ("43200", 25.0), ("3600", 0.5), ("172800", 70.7106781187)]
+    ("halflife", "expected"), [("86400", 50.0), ("43200", 25.0), ("3600", 0.5), ("172800", 70.7106781187)]
 )
-def test_the_half_life_is_a_setting(halflife: str, is_then: float) -> None:
-    books = Books(PRIORITY_HALFLIFE=halflife)
-    books.tell(0, e.SubmitterSet, "granted", "alice@here", "root", "priority", 100.0)
-    books.update(DAY)
-    assert books.real("alice") == is_then
+def test_the_half_life_is_a_setting(halflife: str, expected: float) -> None:
+    accounts = Accounts(PRIORITY_HALFLIFE=halflife)
+    accounts.record(0, e.SubmitterSet, "granted", "alice@here", "root", "priority", 100.0)
+    accounts.update(DAY)
+    assert accounts.real("alice") == expected
 
 
-def test_every_user_begins_with_one_half() -> None:
-    books = Books()
-    books.appears(0, "alice")
-    assert books.real("alice") == 0.5
-    books.update(5 * DAY)
-    assert books.real("alice") == 0.5
+def test_every_user_starts_with_a_priority_of_one_half() -> None:
+    accounts = Accounts()
+    accounts.submit(0, "alice")
+    assert accounts.real("alice") == 0.5
+    accounts.update(5 * DAY)
+    assert accounts.real("alice") == 0.5
 
 
 @pytest.mark.parametrize(
-    ("hours", "is_then"),
+    ("hours", "expected"),
     [
         (0, 0.5),
         (24, 50.25),  # 100 cores run for 24 hours ...
@@ -65,29 +65,29 @@ def test_every_user_begins_with_one_half() -> None:
         (240, 0.5),
     ],
 )
-def test_a_hundred_cores_for_a_day_and_then_none(hours: int, is_then: float) -> None:
-    books = Books()
-    books.appears(0, "alice")
-    claim = books.claim(0, "alice", 100)
-    books.update(min(hours, 24) * HOUR)
-    books.release(min(hours, 24) * HOUR, claim)
-    books.update(hours * HOUR)
-    assert books.real("alice") == is_then
+def test_a_hundred_cores_for_a_day_and_then_none(hours: int, expected: float) -> None:
+    accounts = Accounts()
+    accounts.submit(0, "alice")
+    claim = accounts.claim(0, "alice", 100)
+    accounts.update(min(hours, 24) * HOUR)
+    accounts.release(min(hours, 24) * HOUR, claim)
+    accounts.update(hours * HOUR)
+    assert accounts.real("alice") == expected
 
 
-def test_who_uses_ten_cores_for_long_has_a_priority_of_ten() -> None:
-    books = Books()
-    books.appears(0, "alice")
-    books.claim(0, "alice", 10)
+def test_constant_use_of_ten_cores_leads_to_a_priority_of_ten() -> None:
+    accounts = Accounts()
+    accounts.submit(0, "alice")
+    accounts.claim(0, "alice", 10)
     before = 0.5
     for day in range(1, 41):
-        books.update(day * DAY)
-        assert before <= books.real("alice") <= 10
-        before = books.real("alice")
+        accounts.update(day * DAY)
+        assert before <= accounts.real("alice") <= 10
+        before = accounts.real("alice")
     assert before == pytest.approx(10, abs=1e-9)
 
 
-def test_the_formula_is_that_of_priority_calculation() -> None:
+def test_the_formula_is_the_one_in_priority_calculation() -> None:
     beta = 0.5 ** (1000 / 86_400)
     assert aged(7.0, 3.0, 1000, 86_400) == beta * 7.0 + (1 - beta) * 3.0
 
@@ -97,49 +97,49 @@ def test_the_formula_is_that_of_priority_calculation() -> None:
 
 def _shares(priorities: dict[str, float]) -> dict[str, float]:
     """ "inversely related to the ratio between the EUPs" """
-    parts = {name: 1 / priority for name, priority in priorities.items()}
-    return {name: part / sum(parts.values()) for name, part in parts.items()}
+    inverses = {name: 1 / priority for name, priority in priorities.items()}
+    return {name: inverse / sum(inverses.values()) for name, inverse in inverses.items()}
 
 
-def test_five_gets_twice_as_much_as_ten_and_four_times_as_much_as_twenty() -> None:
-    books = Books()
+def test_a_priority_of_5_gets_twice_the_share_of_10_and_four_times_that_of_20() -> None:
+    accounts = Accounts()
     for name, priority in (("a", 5.0), ("b", 10.0), ("c", 20.0)):
-        books.tell(0, e.SubmitterSet, "granted", f"{name}@here", "root", "priority", priority)
-        books.tell(0, e.SubmitterSet, "granted", f"{name}@here", "root", "factor", 1.0)
-    share = _shares({name: books.effective(name) for name in "abc"})
+        accounts.record(0, e.SubmitterSet, "granted", f"{name}@here", "root", "priority", priority)
+        accounts.record(0, e.SubmitterSet, "granted", f"{name}@here", "root", "factor", 1.0)
+    share = _shares({name: accounts.effective(name) for name in "abc"})
     assert share["a"] == pytest.approx(2 * share["b"])
     assert share["a"] == pytest.approx(4 * share["c"])
 
 
-def test_by_the_formula_a_factor_of_2000_grants_half_as_many_cores_and_not_twice_as_many() -> None:
-    """The prose of "Effective User Priority" says "twice as many"; its own formula, and the reference, say half."""
-    books = Books()
-    books.appears(0, "alice", "bob")
-    books.tell(0, e.SubmitterSet, "granted", "bob@here", "root", "factor", 2000.0)
-    share = _shares({name: books.effective(name) for name in ("alice", "bob")})
+def test_a_factor_of_2000_instead_of_1000_halves_the_number_of_cores() -> None:
+    """The text of "Effective User Priority" says "twice as many"; its formula and HTCondor give half as many."""
+    accounts = Accounts()
+    accounts.submit(0, "alice", "bob")
+    accounts.record(0, e.SubmitterSet, "granted", "bob@here", "root", "factor", 2000.0)
+    share = _shares({name: accounts.effective(name) for name in ("alice", "bob")})
     assert share["bob"] == pytest.approx(share["alice"] / 2)
 
 
-def test_two_users_of_a_hundred_cores_come_to_half_of_them_each() -> None:
-    """A has the pool for 48 hours, then B comes; each quarter of an hour both have what they deserve."""
-    books = Books()
+def test_two_users_of_a_hundred_cores_converge_to_half_of_them_each() -> None:
+    """User A has the pool for 48 hours, then B starts; the cores are divided again every quarter of an hour."""
+    accounts = Accounts()
     for name in ("a", "b"):
-        books.tell(0, e.SubmitterSet, "granted", f"{name}@here", "root", "factor", 1.0)
-    claim = books.claim(0, "a", 100)
+        accounts.record(0, e.SubmitterSet, "granted", f"{name}@here", "root", "factor", 1.0)
+    claim = accounts.claim(0, "a", 100)
     for quarter in range(1, 48 * 4):
-        books.update(quarter * HOUR / 4)
-    books.update(48 * HOUR)
-    books.release(48 * HOUR, claim)
-    assert books.real("a") == pytest.approx(75.125, rel=1e-11)  # "should be about 75.0 at the 48 hour mark"
-    assert books.real("b") == 0.5
+        accounts.update(quarter * HOUR / 4)
+    accounts.update(48 * HOUR)
+    accounts.release(48 * HOUR, claim)
+    assert accounts.real("a") == pytest.approx(75.125, rel=1e-11)  # "should be about 75.0 at the 48 hour mark"
+    assert accounts.real("b") == 0.5
     share: list[float] = []
     for quarter in range(30 * 24 * 4):
         at = 48 * HOUR + quarter * HOUR / 4
-        share.append(100 * _shares({name: books.effective(name) for name in ("a", "b")})["a"])
-        claims = [books.claim(at, "a", share[-1]), books.claim(at, "b", 100 - share[-1])]
-        books.update(at + HOUR / 4)
-        for one in claims:
-            books.release(at + HOUR / 4, one)
+        share.append(100 * _shares({name: accounts.effective(name) for name in ("a", "b")})["a"])
+        claims = [accounts.claim(at, "a", share[-1]), accounts.claim(at, "b", 100 - share[-1])]
+        accounts.update(at + HOUR / 4)
+        for claim in claims:
+            accounts.release(at + HOUR / 4, claim)
     assert share[0] == pytest.approx(100 / 151.25)  # "from all 100 cores to less than one core immediately"
     assert 3 < share[4] < 6  # an hour later: "will quickly rebound to a handful of cores"
     assert all(after > before - 1e-6 for before, after in pairwise(share))
@@ -151,7 +151,7 @@ def test_two_users_of_a_hundred_cores_come_to_half_of_them_each() -> None:
 
 
 @together(
-    ("name", "more", "is_then"),
+    ("name", "settings", "expected"),
     [
         ("alice@here", {}, 1000.0),
         ("alice@there", {}, 1000.0),  # without ACCOUNTANT_LOCAL_DOMAIN all users are local
@@ -169,11 +169,11 @@ def test_two_users_of_a_hundred_cores_come_to_half_of_them_each() -> None:
         ("physics.hep.alice@here", {"GROUP_PRIO_FACTOR_physics.hep": "20"}, 20.0),
     ],
 )
-def test_the_factor_that_nobody_set_is_that_of_the_settings(name: str, more: dict[str, str], is_then: float) -> None:
-    assert factor(Submitter(name), terms(complete_settings(more)), 0) == is_then
+def test_the_settings_determine_the_default_factor(name: str, settings: dict[str, str], expected: float) -> None:
+    assert factor(Submitter(name), terms(complete_settings(settings)), 0) == expected
 
 
-def test_the_factor_that_was_set_goes_before_those_of_the_settings() -> None:
+def test_a_factor_that_was_set_overrides_the_settings() -> None:
     rules = terms(complete_settings({"ACCOUNTANT_LOCAL_DOMAIN": "here", "GROUP_PRIO_FACTOR_physics": "30"}))
     for name in ("alice@there", "nice-user.alice@here", "physics.alice@here"):
         assert factor(Submitter(name, factor=7.0), rules, 0) == 7.0
@@ -189,5 +189,5 @@ def test_the_factor_that_was_set_goes_before_those_of_the_settings() -> None:
         ("joe@else.where@here.org", ""),
     ],
 )
-def test_a_submitters_group_is_what_stands_before_the_last_point_of_its_name(name: str, group: str) -> None:
+def test_a_submitter_s_group_is_the_part_before_the_last_dot_of_its_name(name: str, group: str) -> None:
     assert group_of(name) == group

@@ -1,4 +1,4 @@
-"""Golden: how submitters stand: in which group, with what, and until when that is counted."""
+"""Golden: the standing of submitters: group, priority and usage at a time."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ GROUPS = ("group_physics", "Group_Physics.hep", "group_chemistry")
 RULES = terms({"PRIORITY_HALFLIFE": "100", "GROUP_PRIO_FACTOR_group_chemistry": "5"})
 
 
-def standing(one: Submitter, accounted: int = 0, at: int = 0, now: int = 0) -> Standing:
-    (found,) = standings([one], RULES, GROUPS, accounted * SECOND, at * SECOND, now * SECOND)
-    return found
+def standing(submitter: Submitter, accounted: int = 0, at: int = 0, now: int = 0) -> Standing:
+    (only,) = standings([submitter], RULES, GROUPS, accounted * SECOND, at * SECOND, now * SECOND)
+    return only
 
 
 @together(
@@ -33,23 +33,23 @@ def standing(one: Submitter, accounted: int = 0, at: int = 0, now: int = 0) -> S
         ("GROUP_chemistry.alice@group_physics.x", "group_chemistry"),
     ],
 )
-def test_a_submitter_stands_in_the_innermost_group_that_there_is(name: str, group: str) -> None:
+def test_a_submitter_belongs_to_the_innermost_existing_group(name: str, group: str) -> None:
     assert standing(Submitter(name)).group == group
 
 
-def test_a_priority_is_told_as_of_the_last_update() -> None:
-    one = Submitter("alice@x", priority=8.0, updated=0)
-    assert [standing(one, accounted=at, at=999).priority for at in (0, 100, 200, 10_000)] == [8.0, 4.0, 2.0, 0.5]
+def test_a_priority_is_reported_as_of_the_last_update() -> None:
+    alice = Submitter("alice@x", priority=8.0, updated=0)
+    assert [standing(alice, accounted=at, at=999).priority for at in (0, 100, 200, 10_000)] == [8.0, 4.0, 2.0, 0.5]
     later = Submitter("alice@x", priority=8.0, updated=300 * SECOND)
     assert standing(later, accounted=200).priority == 8.0
     assert standing(later).effective == 8000.0
     assert standing(Submitter("group_chemistry.alice@x", priority=8.0)).effective == 40.0
 
 
-def test_who_has_no_slots_is_told_of_as_it_has_aged_and_who_has_some_as_of_the_last_update() -> None:
-    def priority(one: Submitter, until: int) -> float:
-        (found,) = standings([one], RULES, (), 0, 0, 0, until * SECOND)
-        return found.priority
+def test_the_priority_of_a_submitter_without_slots_ages_and_otherwise_is_that_of_the_last_update() -> None:
+    def priority(submitter: Submitter, until: int) -> float:
+        (only,) = standings([submitter], RULES, (), 0, 0, 0, until * SECOND)
+        return only.priority
 
     idle, busy = Submitter("alice@x", priority=8.0), Submitter("bob@x", priority=8.0, slots=1, weighted_in_use=1000)
     assert [priority(idle, until) for until in (0, 100, 200, 10_000)] == [8.0, 4.0, 2.0, 0.5]
@@ -60,30 +60,30 @@ def test_who_has_no_slots_is_told_of_as_it_has_aged_and_who_has_some_as_of_the_l
     assert priority(ended, 100) == 5.0
 
 
-def test_what_is_in_use_counts_until_the_instant_that_is_told() -> None:
-    one = Submitter("alice@x", weighted_in_use=2500, slots=2, counted_until=50 * SECOND, first_used=40 * SECOND)
-    one.weighted_usage, one.unweighted_usage = 10 * SECOND * 2500, 20 * SECOND
-    found = standing(one, accounted=55, at=60)
-    assert (found.slots, found.cores, found.used, found.held) == (2, 2.5, 50.0, 40.0)
-    assert (found.begin, found.last) == (40.0, 60.0)
-    assert standing(one, at=45).used == 25.0  # it was counted until 50
+def test_running_claims_count_until_the_reported_time() -> None:
+    alice = Submitter("alice@x", weighted_in_use=2500, slots=2, counted_until=50 * SECOND, first_used=40 * SECOND)
+    alice.weighted_usage, alice.unweighted_usage = 10 * SECOND * 2500, 20 * SECOND
+    at_60 = standing(alice, accounted=55, at=60)
+    assert (at_60.slots, at_60.cores, at_60.used, at_60.held) == (2, 2.5, 50.0, 40.0)
+    assert (at_60.begin, at_60.last) == (40.0, 60.0)
+    assert standing(alice, at=45).used == 25.0  # the usage includes the time until 50
     ended = Submitter("alice@x", counted_until=50 * SECOND, weighted_usage=7 * SECOND * 1000, last_used=50 * SECOND)
     assert (standing(ended, at=60).used, standing(ended, at=60).last) == (7.0, 50.0)
 
 
-def test_what_is_lent_counts_until_the_lease_is_over() -> None:
-    lent = {"factor": (2.0, 10 * SECOND), "floor": (3.0, 20 * SECOND), "ceiling": (4.0, 30 * SECOND)}
-    one = Submitter("alice@x", factor=7.0, floor=1.0, ceiling=9.0, leases=lent)
-    found = [standing(one, now=now) for now in (9, 10, 20, 30)]
-    assert [(one.factor, one.floor, one.ceiling) for one in found] == [
+def test_a_leased_value_applies_until_the_lease_expires() -> None:
+    leases = {"factor": (2.0, 10 * SECOND), "floor": (3.0, 20 * SECOND), "ceiling": (4.0, 30 * SECOND)}
+    alice = Submitter("alice@x", factor=7.0, floor=1.0, ceiling=9.0, leases=leases)
+    over_time = [standing(alice, now=now) for now in (9, 10, 20, 30)]
+    assert [(values.factor, values.floor, values.ceiling) for values in over_time] == [
         (2.0, 3.0, 4.0), (7.0, 3.0, 4.0), (7.0, 1.0, 4.0), (7.0, 1.0, 9.0),
     ]  # fmt: skip
 
 
-def test_the_pie_is_cut_by_the_inverse_of_the_effective_priorities() -> None:
-    books = [Submitter(name, priority) for name, priority in (("c@x", 20.0), ("a@x", 5.0), ("b@x", 10.0))]
-    found = standings(books, RULES, (), 0, 0, 0)
-    assert [one.name for one in found] == ["a@x", "b@x", "c@x"]
-    assert shares(found, {"a@x", "b@x", "c@x"}) == pytest.approx({"a@x": 4 / 7, "b@x": 2 / 7, "c@x": 1 / 7})
-    assert shares(found, {"b@x"}) == {"b@x": 1.0}
-    assert shares(found, ()) == {}
+def test_shares_are_proportional_to_the_inverse_effective_priorities() -> None:
+    submitters = [Submitter(name, priority) for name, priority in (("c@x", 20.0), ("a@x", 5.0), ("b@x", 10.0))]
+    ordered = standings(submitters, RULES, (), 0, 0, 0)
+    assert [submitter.name for submitter in ordered] == ["a@x", "b@x", "c@x"]
+    assert shares(ordered, {"a@x", "b@x", "c@x"}) == pytest.approx({"a@x": 4 / 7, "b@x": 2 / 7, "c@x": 1 / 7})
+    assert shares(ordered, {"b@x"}) == {"b@x": 1.0}
+    assert shares(ordered, ()) == {}

@@ -1,4 +1,4 @@
-"""Table: for whom jobs count, and that they are their users' all the same."""
+"""Table: the submitter to whom a job's usage is charged, which may differ from the job's user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _submit(pool: TestPool, attributes: dict[str, str]) -> StimulusResult:
 @together(
     ("attributes", "submitter"),
     [
-        # what HTCondor 25.14 made of each, seen with condor_status -submitters
+        # as in HTCondor 25.14, by condor_status -submitters
         ({}, "alice@example.org"),
         ({"AccountingGroup": '"ishmael"'}, "ishmael@example.org"),
         ({"AccountingGroup": '"group_physics.alice"'}, "group_physics.alice@example.org"),
@@ -49,13 +49,13 @@ def _submit(pool: TestPool, attributes: dict[str, str]) -> StimulusResult:
         ({"AccountingGroup": 'strcat("a", "b")'}, "ab@example.org"),
         ({"NiceUser": "true"}, "alice@example.org"),
         ({"AcctGroup": '"group_a"', "AcctGroupUser": '"joe"'}, "alice@example.org"),
-        # and what follows from that
+        # by the same rules
         ({"accountinggroup": '"ishmael"'}, "ishmael@example.org"),
         ({"AccountingGroup": 'strcat("of.", Owner)', "Owner": '"mallory"'}, "of.alice@example.org"),
         ({"AccountingGroup": '"say \\"x\\""'.replace(" ", "-")}, 'say-"x"@example.org'),
     ],
 )
-def test_whom_a_job_counts_for(attributes: dict[str, str], submitter: str) -> None:
+def test_a_job_is_charged_to_its_accounting_group_or_user(attributes: dict[str, str], submitter: str) -> None:
     pool = TestPool()
     assert not _submit(pool, attributes).refusal
     (event,) = [event for event in pool.events() if isinstance(event, e.ClusterSubmitted)]
@@ -66,14 +66,14 @@ def test_whom_a_job_counts_for(attributes: dict[str, str], submitter: str) -> No
 
 
 @pytest.mark.parametrize("name", ["with blank", "with\\ttab", "with\\nline"])
-def test_a_name_in_accounting_holds_no_blanks(name: str) -> None:
+def test_an_accounting_name_with_blanks_is_rejected(name: str) -> None:
     pool = TestPool()
     refusal = pool.submit(AccountingGroup=f'"{name}"').refusal
     assert refusal == f'AccountingGroup = "{name}": a name in accounting holds no blanks and can be printed'
     assert not pool.state.clusters
 
 
-def _columns(pool: TestPool, columns: dict[str, list[str]], **attributes: str) -> str:
+def _submit_columns(pool: TestPool, columns: dict[str, list[str]], **attributes: str) -> str:
     count = len(next(iter(columns.values())))
     return pool.handle(s.Submit(pool.id(), "alice", 0, JOB | attributes, count, pack(columns))).refusal
 
@@ -88,16 +88,16 @@ def _columns(pool: TestPool, columns: dict[str, list[str]], **attributes: str) -
         ({"AcctGroup": ['"a"', '"b"']}, {}, "alice@example.org"),
     ],
 )
-def test_jobs_of_one_submission_count_for_one_submitter(
+def test_jobs_of_one_submission_have_one_submitter(
     columns: dict[str, list[str]], attributes: dict[str, str], submitter: str
 ) -> None:
     pool = TestPool()
-    assert not _columns(pool, columns, **attributes)
+    assert not _submit_columns(pool, columns, **attributes)
     assert pool.state.clusters[1].submitter == submitter
 
 
 @pytest.mark.parametrize(
-    ("columns", "attributes", "words"),
+    ("columns", "attributes", "message"),
     [
         ({"AccountingGroup": ['"v0"', '"v1"', '"v2"']}, {}, "the jobs of one submission count for one submitter, but "
          "AccountingGroup differs between them (v0@example.org, v1@example.org): submit them separately"),
@@ -108,30 +108,30 @@ def test_jobs_of_one_submission_count_for_one_submitter(
          "submitter: submit them separately"),
     ],
 )  # fmt: skip
-def test_a_submission_for_several_submitters_is_refused(
-    columns: dict[str, list[str]], attributes: dict[str, str], words: str
+def test_a_submission_with_several_submitters_is_rejected(
+    columns: dict[str, list[str]], attributes: dict[str, str], message: str
 ) -> None:
     pool = TestPool()
-    assert _columns(pool, columns, **attributes) == words
+    assert _submit_columns(pool, columns, **attributes) == message
     assert not pool.state.clusters
 
 
 @pytest.mark.parametrize("name", ["AccountingGroup", "accountinggroup"])
-def test_for_whom_a_job_counts_cannot_be_edited(name: str) -> None:
+def test_the_accounting_group_of_a_job_cannot_be_edited(name: str) -> None:
     pool = TestPool()
     pool.submit(AccountingGroup='"ishmael"')
     edit = s.Edit(pool.id(), "alice", selection("1"), {name: '"bob"'})
     assert pool.handle(edit).refusal == (
         f"{name} cannot be changed: it says for whom the jobs count from the start; remove them and submit them again"
     )
-    assert not pool.edit("1", AcctGroup='"bob"').refusal  # which says nothing of it
+    assert not pool.edit("1", AcctGroup='"bob"').refusal  # does not change the submitter
 
 
-# Whose they are
+# The user of a job
 
 
-def _running(**attributes: str) -> TestPool:
-    """A pool in which a job of alice's, which counts for ishmael, runs on the only slot."""
+def _pool_with_running_job(**attributes: str) -> TestPool:
+    """Return a pool in which alice's job, with ishmael as accounting group, runs on the only slot."""
     pool = TestPool()
     pool.machine(static=1)
     _submit(pool, {"AccountingGroup": '"ishmael"', **attributes})
@@ -140,92 +140,92 @@ def _running(**attributes: str) -> TestPool:
     return pool
 
 
-def test_the_claim_counts_for_the_submitter() -> None:
-    pool = _running()
+def test_the_claim_is_charged_to_the_submitter() -> None:
+    pool = _pool_with_running_job()
     (made,) = [event for event in pool.events() if isinstance(event, e.ClaimMade)]
     assert made.submitter == "ishmael@example.org"
-    assert {name: one.slots for name, one in pool.state.submitters.items()} == {"ishmael@example.org": 1}
+    assert {name: record.slots for name, record in pool.state.submitters.items()} == {"ishmael@example.org": 1}
     assert fold(pool.log.read()).slots == pool.state.slots
 
 
 @pytest.mark.parametrize(("user", "allowed"), [("alice", True), ("ishmael", False), ("bob", False), ("root", True)])
-def test_what_runs_is_its_users_business_and_not_that_of_whom_it_counts_for(user: str, allowed: bool) -> None:
-    assert bool(_running().vacate_slot("slot1@h", user).refusal) != allowed
-    (outcome,) = _running().act("hold", "1", user=user).value
+def test_the_user_of_a_job_may_change_it_but_the_submitter_may_not(user: str, allowed: bool) -> None:
+    assert bool(_pool_with_running_job().vacate_slot("slot1@h", user).refusal) != allowed
+    (outcome,) = _pool_with_running_job().act("hold", "1", user=user).value
     assert outcome["result"] == ("done" if allowed else "permission denied")
-    (outcome,) = _running().edit("1", user=user, Foo="1").value
+    (outcome,) = _pool_with_running_job().edit("1", user=user, Foo="1").value
     assert outcome["result"] == ("done" if allowed else "permission denied")
 
 
-@pytest.mark.parametrize(("owner", "finds"), [("alice", True), ("ishmael", False)])
-def test_jobs_are_selected_by_their_users(owner: str, finds: bool) -> None:
-    assert bool(_running().act("hold", owner, user="root").value) == finds
+@pytest.mark.parametrize(("owner", "matches"), [("alice", True), ("ishmael", False)])
+def test_jobs_are_selected_by_their_users(owner: str, matches: bool) -> None:
+    assert bool(_pool_with_running_job().act("hold", owner, user="root").value) == matches
 
 
-SAID = {"RemoteOwner": USER, "RemoteUser": USER, "AccountingGroup": "ishmael@example.org"}
+CLAIM_ATTRIBUTES = {"RemoteOwner": USER, "RemoteUser": USER, "AccountingGroup": "ishmael@example.org"}
 
 
-def test_a_slots_ad_says_whose_its_job_is_and_for_whom_it_counts() -> None:
-    pool = _running()
+def test_a_slot_s_ad_has_the_user_and_the_accounting_group_of_its_job() -> None:
+    pool = _pool_with_running_job()
     slot = pool.state.slots["slot1@h"]
-    found = snapshot_ad(
+    policy_ad = snapshot_ad(
         PolicyEvaluation(pool.state, slot, no_readings, pool.engine.now(), _context(pool), Caches()).snapshot(),
         whole=True,
     )
-    assert {name: found.eval(name) for name in SAID} == SAID
-    assert {name: _shown(pool).eval(name) for name in SAID} == SAID
+    assert {name: policy_ad.eval(name) for name in CLAIM_ATTRIBUTES} == CLAIM_ATTRIBUTES
+    assert {name: _status_ad(pool).eval(name) for name in CLAIM_ATTRIBUTES} == CLAIM_ATTRIBUTES
 
 
-def test_a_policy_knows_the_user_already_when_the_claim_begins() -> None:
-    """Between the claim and its first job, the claim is for the job that the slot was matched with."""
-    pool = _running()
-    state = fold(takewhile(lambda told: not isinstance(told[1], e.JobActivated), pool.log.read()))
+def test_the_user_is_known_as_soon_as_the_claim_starts() -> None:
+    """Until its first job starts, a claim belongs to the user of the matched job."""
+    pool = _pool_with_running_job()
+    state = fold(takewhile(lambda entry: not isinstance(entry[1], e.JobActivated), pool.log.read()))
     assert state.slots["slot1@h"].activation is None
     assert state.slots["slot1@h"].user == USER
 
 
-def test_a_claim_that_goes_on_for_another_users_job_says_so() -> None:
-    """Both count for ishmael, so the claim is theirs one after the other, as in the reference."""
-    pool = _running()
+def test_a_claim_that_is_reused_for_another_user_s_job_has_that_user() -> None:
+    """Both users are charged to ishmael, so the claim is reused, as in HTCondor."""
+    pool = _pool_with_running_job()
     pool.submit(user="bob", AccountingGroup='"ishmael"')
     pool.advance(31)
     assert pool.status("2.0") == "Running"
     assert sum(isinstance(event, e.ClaimMade) for event in pool.events()) == 1
-    assert _shown(pool).eval("RemoteUser") == "bob@example.org"
+    assert _status_ad(pool).eval("RemoteUser") == "bob@example.org"
     assert pool.state.slots["slot1@h"].user == "bob@example.org"
     assert not pool.vacate_slot("slot1@h", "bob").refusal
 
 
 @pytest.mark.parametrize("holder", ["", "elsewhere"])
-def test_a_slots_ad_says_whose_job_waits_for_it_and_for_whom_that_counts(holder: str) -> None:
-    pool = _running()
+def test_a_slot_s_ad_has_the_user_and_the_accounting_group_of_the_preempting_job(holder: str) -> None:
+    pool = _pool_with_running_job()
     pool.submit(user="bob", AccountingGroup='"queequeg"')
     ad = {"User": '"bob@example.org"'} if holder else {}
     waits = e.ClaimQueued(
         pool.engine.now(), "better_match", "x", "slot1@h", "c", "queequeg@example.org", 3.0, holder, "2.0", ad
     )
     state = fold([*pool.log.read(), (pool.state.position + 1, waits)])
-    said = {
+    expected = {
         "PreemptingOwner": "bob@example.org",
         "PreemptingUser": "bob@example.org",
         "PreemptingAccountingGroup": "queequeg@example.org",
-        **SAID,
+        **CLAIM_ATTRIBUTES,
     }
-    found = snapshot_ad(
+    policy_ad = snapshot_ad(
         PolicyEvaluation(state, state.slots["slot1@h"], no_readings, state.at, _context(pool), Caches()).snapshot(),
         whole=True,
     )
-    assert {name: found.eval(name) for name in said} == said
-    (shown,) = Views(folded([*pool.log.read(), (state.position, waits)])).slot_ads(state.at // 1_000_000)
-    assert {name: shown.eval(name) for name in said} == said
+    assert {name: policy_ad.eval(name) for name in expected} == expected
+    (status_ad,) = Views(folded([*pool.log.read(), (state.position, waits)])).slot_ads(state.at // 1_000_000)
+    assert {name: status_ad.eval(name) for name in expected} == expected
 
 
-def test_who_counts_for_himself_has_no_accounting_group() -> None:
-    assert "AccountingGroup" not in _shown(_running(AccountingGroup="undefined"))
+def test_a_slot_s_ad_has_no_accounting_group_if_the_job_has_none() -> None:
+    assert "AccountingGroup" not in _status_ad(_pool_with_running_job(AccountingGroup="undefined"))
 
 
-def test_the_views_say_so_however_the_events_come_to_them() -> None:
-    pool = _running()
+def test_the_views_are_the_same_for_any_batch_size() -> None:
+    pool = _pool_with_running_job()
     pool.submit(user="bob", AccountingGroup='"ishmael"')
     pool.submit(user="carol")
     pool.advance(70)
@@ -237,13 +237,13 @@ def test_the_views_say_so_however_the_events_come_to_them() -> None:
     assert dump(folded(events)) == dump(folded(events, [1] * len(events)))
 
 
-def test_the_usage_of_users_is_that_of_those_whose_jobs_they_were() -> None:
-    pool = _running()
+def test_usage_by_user_is_that_of_the_jobs_users() -> None:
+    pool = _pool_with_running_job()
     pool.advance(60)
     assert [row.name for row in _views(pool).spent("user")] == [USER]
 
 
-def test_two_users_who_count_for_one_wait_in_one_line() -> None:
+def test_jobs_of_two_users_with_one_submitter_start_in_order() -> None:
     """ "If Alice submits 100 jobs as accounting_group_user ishmael, and so does Bob a moment later, HTCondor will not
     try to fair-share between them": first in, first out."""
     pool = TestPool()
@@ -256,36 +256,36 @@ def test_two_users_who_count_for_one_wait_in_one_line() -> None:
 
 
 @together(
-    ("ad", "submitter", "legal"),
+    ("ad", "submitter", "valid"),
     [
         ({}, "alice@d", True),
         ({}, "ishmael@d", False),
         ({"AccountingGroup": '"ishmael"'}, "ishmael@d", True),
-        ({"AccountingGroup": '"ishmael"'}, "alice@d", True),  # of a version for which it did not count
+        ({"AccountingGroup": '"ishmael"'}, "alice@d", True),  # from a version that ignored AccountingGroup
         ({"AccountingGroup": '"ishmael"'}, "bob@d", False),
         ({"AccountingGroup": '"ishmael"'}, "ishmael@elsewhere", False),
         ({"AccountingGroup": 'strcat("a", "b")'}, "ab@d", True),
     ],
 )
-def test_the_judge_knows_for_whom_a_cluster_may_count(ad: dict[str, str], submitter: str, legal: bool) -> None:
+def test_validation_detects_a_wrong_submitter(ad: dict[str, str], submitter: str, valid: bool) -> None:
     pool = TestPool()
     pool.submit()
-    whole = {"User": '"alice@d"', **ad}
+    job_ad = {"User": '"alice@d"', **ad}
     events = [
-        (position, replace(event, submitter=submitter, ad=whole) if isinstance(event, e.ClusterSubmitted) else event)
+        (position, replace(event, submitter=submitter, ad=job_ad) if isinstance(event, e.ClusterSubmitted) else event)
         for position, event in pool.log.read()
     ]
-    found = [violation.words for violation in examine(events).violations]
-    words = f"it counts for {submitter}, which is neither its User nor its AccountingGroup"
-    assert found == ([] if legal else [words])
+    messages = [violation.words for violation in examine(events).violations]
+    expected = f"it counts for {submitter}, which is neither its User nor its AccountingGroup"
+    assert messages == ([] if valid else [expected])
 
 
 def _views(pool: TestPool) -> Views:
     return Views(folded(list(pool.log.read())))
 
 
-def _shown(pool: TestPool) -> ClassAd:
-    """The slot's ad as `poolbook status` shows it."""
+def _status_ad(pool: TestPool) -> ClassAd:
+    """Return the slot's ad that `poolbook status` shows."""
     (ad,) = _views(pool).slot_ads(pool.state.at // 1_000_000)
     return ad
 

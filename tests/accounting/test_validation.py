@@ -1,4 +1,4 @@
-"""Table: what the judge says of accounts that were edited, one word of one event at a time."""
+"""Table: validation detects each edited field of the accounting events."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ALICE, BOB, CAROL = "alice@example.org", "bob@example.org", "carol@x"
 UPDATES = (600, 1800, 2400)
 
 
-class Watched(TestPool):
-    """A pool whose slots are held from outside, so that nothing comes to its accounts but what the test does."""
+class ExternallyClaimedPool(TestPool):
+    """A pool whose slots are claimed by another access point, so only the test changes the accounts."""
 
     __test__ = False
 
-    def set(self, who: str, name: str, value: float = 0.0, duration: int = 0, cancel: bool = False) -> None:
-        assert not self.handle(s.SetSubmitter(self.id(), "root", who, name, value, duration, cancel)).refusal
+    def set(self, submitter: str, name: str, value: float = 0.0, duration: int = 0, cancel: bool = False) -> None:
+        assert not self.handle(s.SetSubmitter(self.id(), "root", submitter, name, value, duration, cancel)).refusal
 
     def claims(self, slot: str, submitter: str) -> None:
         self.handle(s.RequestClaim(self.id(), slot, f"claim-{slot}", "elsewhere", submitter, "7.0", {}))
@@ -38,10 +38,10 @@ class Watched(TestPool):
 
 @cache
 def log() -> tuple[e.Event, ...]:
-    """An hour in which alice has a slot and then bob has one, with acts of an administrator; the priorities are brought
-    up to date three times."""
-    pool = Watched(settings={"PRIORITY_HALFLIFE": "7200"})
-    pool.engine.matching = False  # its cycles would bring the priorities up to date by themselves
+    """Return an hour in which alice and then bob have a slot, with an administrator's commands and three updates of the
+    priorities."""
+    pool = ExternallyClaimedPool(settings={"PRIORITY_HALFLIFE": "7200"})
+    pool.engine.matching = False  # its cycles would update the priorities
     pool.machine(static=2)
     pool.claims("slot1@h", ALICE)
     pool.set(BOB, "priority", 20)
@@ -61,16 +61,17 @@ def log() -> tuple[e.Event, ...]:
 
 
 def _with_updates(events: list[e.Event]) -> Iterator[e.Event]:
-    """The events, with the priorities brought up to date by the formula."""
-    state, begin, left = State(), events[0].at, list(UPDATES)
+    """Yield the events and, between them, updates of the priorities."""
+    state, start, due = State(), events[0].at, list(UPDATES)
     for event in events:
-        while left and event.at > begin + left[0] * SECOND:
-            at = begin + left.pop(0) * SECOND
+        while due and event.at > start + due[0] * SECOND:
+            at = start + due.pop(0) * SECOND
             halflife = terms(state.settings).halflife
-            listed = {
-                name: updated(one, state.priorities_updated_at, at, halflife) for name, one in state.submitters.items()
+            priorities = {
+                name: updated(submitter, state.priorities_updated_at, at, halflife)
+                for name, submitter in state.submitters.items()
             }
-            update = e.PrioritiesUpdated(at, "accounted", f"cycle-{at}", listed)
+            update = e.PrioritiesUpdated(at, "accounted", f"cycle-{at}", priorities)
             evolve(state, update)
             yield update
         evolve(state, event)
@@ -81,38 +82,38 @@ def _nth(kind: type[e.Event], number: int) -> int:
     return [index for index, event in enumerate(log()) if isinstance(event, kind)][number]
 
 
-def _said(*changed: tuple[type[e.Event], int, dict[str, Any]]) -> list[tuple[str, str]]:
-    """What is found when events, each by its kind and its number among these, are changed."""
+def _violations(*edits: tuple[type[e.Event], int, dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the violations after edits, each of which has an event type, a number and the changed fields."""
     events = list(log())
-    for kind, number, changes in changed:
+    for kind, number, changes in edits:
         index = _nth(kind, number)
         events[index] = replace(events[index], **changes)
     return [(violation.thing, violation.rule) for violation in violations_of(list(enumerate(events, 1)))]
 
 
-def test_what_the_pool_wrote_is_sound() -> None:
-    assert _said() == []
+def test_the_unedited_log_is_valid() -> None:
+    assert _violations() == []
     updates = [event.priorities for event in log() if isinstance(event, e.PrioritiesUpdated)]
-    assert [list(each) for each in updates] == [[ALICE, BOB]] * len(UPDATES)
-    assert all(each[ALICE] > 0.5 for each in updates)
+    assert [list(priorities) for priorities in updates] == [[ALICE, BOB]] * len(UPDATES)
+    assert all(priorities[ALICE] > 0.5 for priorities in updates)
 
 
 @pytest.mark.parametrize("number", range(len(UPDATES)))
 @pytest.mark.parametrize("name", [ALICE, BOB])
-@pytest.mark.parametrize("times", [1.0001, 0.9999, 2.0, float("nan"), float("inf")])
-def test_a_priority_is_what_the_formula_makes_it(number: int, name: str, times: float) -> None:
+@pytest.mark.parametrize("factor", [1.0001, 0.9999, 2.0, float("nan"), float("inf")])
+def test_an_edited_priority_is_detected(number: int, name: str, factor: float) -> None:
     event = log()[_nth(e.PrioritiesUpdated, number)]
     assert isinstance(event, e.PrioritiesUpdated)
-    priorities = event.priorities | {name: event.priorities[name] * times}
-    assert (name, "priority") in _said((e.PrioritiesUpdated, number, {"priorities": priorities}))
+    priorities = event.priorities | {name: event.priorities[name] * factor}
+    assert (name, "priority") in _violations((e.PrioritiesUpdated, number, {"priorities": priorities}))
 
 
 @pytest.mark.parametrize("number", range(len(UPDATES)))
-def test_whoever_used_something_has_a_new_priority(number: int) -> None:
+def test_a_missing_priority_is_detected(number: int) -> None:
     event = log()[_nth(e.PrioritiesUpdated, number)]
     assert isinstance(event, e.PrioritiesUpdated)
     priorities = {name: value for name, value in event.priorities.items() if name != ALICE}
-    assert _said((e.PrioritiesUpdated, number, {"priorities": priorities}))[0] == (ALICE, "priority")
+    assert _violations((e.PrioritiesUpdated, number, {"priorities": priorities}))[0] == (ALICE, "priority")
 
 
 @together(
@@ -148,17 +149,17 @@ def test_whoever_used_something_has_a_new_priority(number: int) -> None:
         (e.RequestAnswered, -1, {"stimulus": "another"}, "requests", "answer"),
     ],
 )
-def test_what_was_edited_is_found(
+def test_an_edited_event_is_detected(
     kind: type[e.Event], number: int, changes: dict[str, Any], thing: str, rule: str
 ) -> None:
-    assert (thing, rule) in _said((kind, number, changes))
+    assert (thing, rule) in _violations((kind, number, changes))
 
 
 # The settings
 
 
 @together(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"PRIORITY_HALFLIFE": "3600"}, ""),
         ({"PRIORITY_HALFLIFE": ""}, ""),
@@ -171,18 +172,20 @@ def test_what_was_edited_is_found(
         ({"COLOUR": "red"}, "COLOUR is not a setting of a pool; use one of "),
     ],
 )
-def test_settings_that_are_read_again_are_some_and_others_than_before(settings: dict[str, str], words: str) -> None:
+def test_reconfigured_settings_must_be_valid_and_changed(settings: dict[str, str], message: str) -> None:
     events = list(log())
     events.append(e.PoolConfigured(events[-1].at, "reconfigured", "again", settings))
-    said = [violation.words for violation in violations_of(list(enumerate(events, 1)))]
-    assert len(said) == bool(words) and all(one.startswith(words) for one in said)
+    messages = [violation.words for violation in violations_of(list(enumerate(events, 1)))]
+    assert len(messages) == bool(message) and all(text.startswith(message) for text in messages)
 
 
-def test_from_when_the_half_life_is_another_priorities_age_by_that() -> None:
+def test_priorities_must_age_with_the_configured_half_life() -> None:
     events = list(log())
     index = _nth(e.PrioritiesUpdated, 1)
     events.insert(index, e.PoolConfigured(events[index].at, "reconfigured", "again", {"PRIORITY_HALFLIFE": "60"}))
-    assert (BOB, "priority") in [(one.thing, one.rule) for one in violations_of(list(enumerate(events, 1)))]
+    assert (BOB, "priority") in [
+        (violation.thing, violation.rule) for violation in violations_of(list(enumerate(events, 1)))
+    ]
 
 
 @together(
@@ -196,9 +199,7 @@ def test_from_when_the_half_life_is_another_priorities_age_by_that() -> None:
         e.SubmitterDeleted(2**62, "granted", "x", "", ""),
     ],
 )
-def test_nonsense_is_found_and_stops_nobody(event: e.Event) -> None:
+def test_nonsense_is_detected_and_does_not_stop_the_validation(event: e.Event) -> None:
     later = e.PrioritiesUpdated(2**62 + 1, "accounted", "y", {ALICE: 1.0})
-    told = [
-        (violation.position, violation.rule) for violation in violations_of(list(enumerate([*log(), event, later], 1)))
-    ]
-    assert {position for position, _ in told} >= {len(log()) + 1, len(log()) + 2}
+    violations = violations_of(list(enumerate([*log(), event, later], 1)))
+    assert {violation.position for violation in violations} >= {len(log()) + 1, len(log()) + 2}

@@ -1,4 +1,4 @@
-"""Table: what administrators may set of submitters, lend, reset and delete, and in which words the rest is refused."""
+"""Table: what administrators can set, lease, reset and delete of submitters, and the messages of all rejections."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from poolbook.replay.validation import examine
 
 from ..domain.pools import TestPool
 from ..together import together
-from .books import BEGAN, Books
+from .accounts import BEGAN, Accounts
 
 ALICE = "alice@example.org"
 
 
-class Administered(TestPool):
-    """A pool of which alice is a user, and root the administrator."""
+class AdministeredPool(TestPool):
+    """A pool with the user alice and the administrator root."""
 
     __test__ = False
 
-    def __init__(self, **more: str) -> None:
-        super().__init__(settings=more)
+    def __init__(self, **settings: str) -> None:
+        super().__init__(settings=settings)
         self.machine(static=2)
         self.submit()
 
@@ -42,26 +42,28 @@ class Administered(TestPool):
         duration: int = 0,
         cancel: bool = False,
         user: str = "root",
-        who: str = ALICE,
+        submitter: str = ALICE,
     ) -> StimulusResult:
-        return self.handle(s.SetSubmitter(self.id(), user, who, name, value, duration, cancel))
+        return self.handle(s.SetSubmitter(self.id(), user, submitter, name, value, duration, cancel))
 
-    def has(self, name: str, who: str = ALICE) -> float:
-        """What of factor, floor and ceiling counts now."""
-        one, now = self.state.submitters[who], self.engine.now()
+    def current(self, name: str, submitter: str = ALICE) -> float:
+        """Return the factor, floor or ceiling that is in effect now."""
+        record, now = self.state.submitters[submitter], self.engine.now()
         rules = terms(self.state.settings)
-        return {"factor": factor(one, rules, now), "floor": floor(one, now), "ceiling": ceiling(one, now)}[name]
+        return {"factor": factor(record, rules, now), "floor": floor(record, now), "ceiling": ceiling(record, now)}[
+            name
+        ]
 
 
-def test_each_thing_that_an_event_may_say_is_one_that_can_be_set() -> None:
+def test_each_name_in_an_event_can_be_set() -> None:
     assert list(GRANTS) == list(e.SET)
 
 
 @together(
-    ("name", "value", "is_then"),
+    ("name", "value", "expected"),
     [
         ("priority", 12.5, 12.5),
-        ("priority", 0.1, 0.5),  # as with condor_userprio -setprio: nobody has a better one
+        ("priority", 0.1, 0.5),  # as with condor_userprio -setprio: 0.5 is the best priority
         ("priority", -5, 0.5),
         ("factor", 1, 1.0),
         ("factor", 2000, 2000.0),
@@ -76,20 +78,20 @@ def test_each_thing_that_an_event_may_say_is_one_that_can_be_set() -> None:
         ("last", 5, 5.0),
     ],
 )
-def test_what_is_set_is_written_down_with_who_set_it(name: str, value: float, is_then: float) -> None:
-    pool = Administered()
+def test_a_value_that_is_set_is_logged_with_its_user(name: str, value: float, expected: float) -> None:
+    pool = AdministeredPool()
     answer = pool.set(name, value)
-    assert answer.value == {"submitter": ALICE, "name": name, "value": is_then, "until": 0}
+    assert answer.value == {"submitter": ALICE, "name": name, "value": expected, "until": 0}
     event = pool.events()[-2]
-    assert event == e.SubmitterSet(event.at, "granted", event.stimulus, ALICE, "root", name, is_then)
-    one = pool.state.submitters[ALICE]
-    kept = {"usage": one.usage_until(event.at) / 1e9, "begin": one.first_used / SECOND, "last": one.last_used / SECOND}
-    assert kept.get(name, getattr(one, name, None)) == is_then
+    assert event == e.SubmitterSet(event.at, "granted", event.stimulus, ALICE, "root", name, expected)
+    alice = pool.state.submitters[ALICE]
+    usage, begin, last = alice.usage_until(event.at) / 1e9, alice.first_used / SECOND, alice.last_used / SECOND
+    assert {"usage": usage, "begin": begin, "last": last}.get(name, getattr(alice, name, None)) == expected
     assert examine(pool.log.read()).sound
 
 
 @together(
-    ("name", "value", "words"),
+    ("name", "value", "message"),
     [
         ("factor", 0.5, "the priority factor of alice@example.org cannot be 0.5: it must be greater than or equal to "
          "1; to favour a submitter, raise the factors of the others"),
@@ -109,29 +111,29 @@ def test_what_is_set_is_written_down_with_who_set_it(name: str, value: float, is
          "usage, begin, last"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_set_is_refused_with_the_rule(name: str, value: float, words: str) -> None:
-    pool = Administered()
+def test_an_invalid_value_is_rejected_with_the_rule(name: str, value: float, message: str) -> None:
+    pool = AdministeredPool()
     before = len(pool.events())
-    assert pool.set(name, value).refusal == words
+    assert pool.set(name, value).refusal == message
     assert len(pool.events()) == before
 
 
-@together("who", ["alice", "alice@", "@example.org", "a b@example.org", "", "a\n@example.org", "<none>"])
-def test_a_submitter_is_named_in_full(who: str) -> None:
-    pool = Administered()
-    way_out = "use the full name, user@domain, as `poolbook userprio -allusers` shows it"
-    words = f"{who!r} is not a submitter's name: {way_out}"
-    assert pool.set("factor", 5, who=who).refusal == words
-    assert pool.handle(s.ResetUsage(pool.id(), "root", (who,))).refusal == words
-    assert pool.handle(s.DeleteSubmitter(pool.id(), "root", who)).refusal == words
+@together("name", ["alice", "alice@", "@example.org", "a b@example.org", "", "a\n@example.org", "<none>"])
+def test_a_submitter_needs_its_full_name(name: str) -> None:
+    pool = AdministeredPool()
+    fix = "use the full name, user@domain, as `poolbook userprio -allusers` shows it"
+    message = f"{name!r} is not a submitter's name: {fix}"
+    assert pool.set("factor", 5, submitter=name).refusal == message
+    assert pool.handle(s.ResetUsage(pool.id(), "root", (name,))).refusal == message
+    assert pool.handle(s.DeleteSubmitter(pool.id(), "root", name)).refusal == message
 
 
-@pytest.mark.parametrize("who", ["nosuch@x", "group_physics.einstein@dom", "joe@elsewhere@dom", "nice-user.alice@dom"])
-def test_what_is_set_of_somebody_whom_nobody_knows_makes_a_record(who: str) -> None:
-    pool = Administered()
-    assert not pool.set("factor", 3, who=who).refusal
-    assert pool.has("factor", who) == 3
-    assert pool.state.submitters[who].priority == 0.5
+@pytest.mark.parametrize("name", ["nosuch@x", "group_physics.einstein@dom", "joe@elsewhere@dom", "nice-user.alice@dom"])
+def test_setting_a_value_of_an_unknown_submitter_creates_its_record(name: str) -> None:
+    pool = AdministeredPool()
+    assert not pool.set("factor", 3, submitter=name).refusal
+    assert pool.current("factor", name) == 3
+    assert pool.state.submitters[name].priority == 0.5
 
 
 COMMANDS_OF: dict[str, Callable[[str], s.Command]] = {
@@ -143,18 +145,18 @@ COMMANDS_OF: dict[str, Callable[[str], s.Command]] = {
 }
 
 
-@pytest.mark.parametrize("what", COMMANDS_OF)
+@pytest.mark.parametrize("action", COMMANDS_OF)
 @pytest.mark.parametrize("user", ["alice", "bob", ""])
-def test_only_the_pools_owner_may(what: str, user: str) -> None:
-    pool = Administered()
+def test_only_the_pool_s_owner_may_change_submitters(action: str, user: str) -> None:
+    pool = AdministeredPool()
     before = len(pool.events())
-    refusal = pool.handle(COMMANDS_OF[what](user)).refusal
-    assert refusal == f"permission denied to {what}: only the pool's owner may do that (condor, root)"
+    refusal = pool.handle(COMMANDS_OF[action](user)).refusal
+    assert refusal == f"permission denied to {action}: only the pool's owner may do that (condor, root)"
     assert len(pool.events()) == before
 
 
-def test_who_the_pools_owner_is_the_settings_say() -> None:
-    pool = Administered(QUEUE_SUPER_USERS="alice")
+def test_the_settings_determine_the_pool_s_owner() -> None:
+    pool = AdministeredPool(QUEUE_SUPER_USERS="alice")
     assert not pool.set("factor", 5, user="alice").refusal
     assert "only the pool's owner may do that (alice)" in pool.set("factor", 5).refusal
 
@@ -162,32 +164,32 @@ def test_who_the_pools_owner_is_the_settings_say() -> None:
 # Leases
 
 
-@pytest.mark.parametrize(("name", "before", "lent"), [("factor", 100, 7), ("floor", 0, 20), ("ceiling", 10, 42)])
-def test_what_is_lent_comes_back_by_itself(name: str, before: float, lent: float) -> None:
-    pool = Administered()
+@pytest.mark.parametrize(("name", "before", "leased"), [("factor", 100, 7), ("floor", 0, 20), ("ceiling", 10, 42)])
+def test_a_lease_expires(name: str, before: float, leased: float) -> None:
+    pool = AdministeredPool()
     pool.set(name, before)
-    answer = pool.set(name, lent, duration=3600)
+    answer = pool.set(name, leased, duration=3600)
     assert answer.value["until"] == pool.engine.now() + 3600 * SECOND
-    assert pool.has(name) == lent
+    assert pool.current(name) == leased
     pool.advance(3599)
-    assert pool.has(name) == lent
+    assert pool.current(name) == leased
     events = len(pool.events())
     pool.advance(1)
-    assert pool.has(name) == before
+    assert pool.current(name) == before
     assert not any(isinstance(event, e.SubmitterEvent) for event in pool.events()[events:])
-    assert not pool.set(name, lent, duration=60).refusal
-    assert pool.has(name) == lent
+    assert not pool.set(name, leased, duration=60).refusal
+    assert pool.current(name) == leased
     assert examine(pool.log.read()).sound
 
 
-@pytest.mark.parametrize(("name", "before", "lent"), [("factor", 100, 7), ("floor", 0, 20), ("ceiling", 10, 42)])
-def test_a_lease_can_be_called_off_once(name: str, before: float, lent: float) -> None:
-    pool = Administered()
+@pytest.mark.parametrize(("name", "before", "leased"), [("factor", 100, 7), ("floor", 0, 20), ("ceiling", 10, 42)])
+def test_a_lease_can_be_cancelled_once(name: str, before: float, leased: float) -> None:
+    pool = AdministeredPool()
     pool.set(name, before)
-    pool.set(name, lent, duration=3600)
+    pool.set(name, leased, duration=3600)
     pool.advance(10)
     assert not pool.set(name, cancel=True).refusal
-    assert pool.has(name) == before
+    assert pool.current(name) == before
     lease = {"factor": "priority-factor lease", "floor": "floor lease", "ceiling": "ceiling lease"}[name]
     assert pool.set(name, cancel=True).refusal == (
         f"no {lease} in effect for {ALICE}: there is nothing to cancel; `poolbook userprio "
@@ -196,43 +198,43 @@ def test_a_lease_can_be_called_off_once(name: str, before: float, lent: float) -
     assert examine(pool.log.read()).sound
 
 
-def test_one_lease_runs_at_a_time() -> None:
-    pool = Administered()
+def test_only_one_lease_of_a_value_can_be_in_effect() -> None:
+    pool = AdministeredPool()
     pool.set("factor", 7, duration=3600)
     until = pool.engine.now() // SECOND + 3600
     assert pool.set("factor", 8, duration=60).refusal == (
         f"priority-factor lease for {ALICE} is already in effect (expires at {until}): `poolbook userprio "
         f"-cancelfactorlease {ALICE}` cancels it"
     )
-    assert pool.has("factor") == 7
+    assert pool.current("factor") == 7
     assert not pool.set("ceiling", 8, duration=60).refusal
 
 
-def test_what_is_set_while_a_lease_runs_holds_until_the_lease_is_over() -> None:
-    """As in HTCondor 25.14: setfactor 9 under a lease of 7 shows 9, and after it what was before the lease."""
-    pool = Administered()
+def test_a_value_set_during_a_lease_applies_until_the_lease_expires() -> None:
+    """As in HTCondor 25.14: -setfactor 9 during a lease of 7 gives 9, and afterwards the value before the lease."""
+    pool = AdministeredPool()
     pool.set("factor", 100)
     until = pool.set("factor", 7, duration=3600).value["until"]
     pool.advance(60)
     assert pool.set("factor", 9).value["until"] == until
-    assert pool.has("factor") == 9
+    assert pool.current("factor") == 9
     pool.advance(3600)
-    assert pool.has("factor") == 100
+    assert pool.current("factor") == 100
     assert examine(pool.log.read()).sound
 
 
 @pytest.mark.parametrize("name", ["priority", "usage", "begin", "last"])
-@pytest.mark.parametrize("how", [{"duration": 60}, {"cancel": True}])
-def test_only_factor_floor_and_ceiling_can_be_lent(name: str, how: dict[str, Any]) -> None:
-    assert Administered().set(name, 5, **how).refusal == (
+@pytest.mark.parametrize("options", [{"duration": 60}, {"cancel": True}])
+def test_only_factor_floor_and_ceiling_can_be_leased(name: str, options: dict[str, Any]) -> None:
+    assert AdministeredPool().set(name, 5, **options).refusal == (
         f"the {GRANTS[name].words} cannot be leased (only priority factor, floor, ceiling can): set it without a "
         "duration"
     )
 
 
 @pytest.mark.parametrize("duration", [-5, 10**10 + 1])
-def test_a_lease_lasts_for_some_time(duration: int) -> None:
-    assert Administered().set("factor", 5, duration=duration).refusal == (
+def test_the_duration_of_a_lease_must_be_positive_and_limited(duration: int) -> None:
+    assert AdministeredPool().set("factor", 5, duration=duration).refusal == (
         f"a lease of {duration} s is not valid; use a whole number from 1 to 10,000,000,000 seconds"
     )
 
@@ -240,8 +242,8 @@ def test_a_lease_lasts_for_some_time(duration: int) -> None:
 # Reset and delete
 
 
-def test_all_usages_are_reset_or_those_that_are_named() -> None:
-    pool = Administered()
+def test_the_usage_of_all_or_of_named_submitters_is_reset() -> None:
+    pool = AdministeredPool()
     pool.submit(user="bob")
     answer = pool.handle(s.ResetUsage(pool.id(), "root"))
     assert answer.value == {"submitters": [ALICE, "bob@example.org"]}
@@ -252,37 +254,37 @@ def test_all_usages_are_reset_or_those_that_are_named() -> None:
     assert examine(pool.log.read()).sound
 
 
-def test_where_there_is_nobody_nothing_is_reset() -> None:
+def test_a_reset_without_submitters_logs_nothing() -> None:
     pool = TestPool()
     assert pool.handle(s.ResetUsage(pool.id(), "root")).value == {"submitters": []}
     assert not [event for event in pool.events() if isinstance(event, e.SubmittersReset)]
 
 
-def test_who_is_deleted_is_gone_and_may_be_deleted_again() -> None:
-    pool, bob = Administered(), "bob@example.org"
-    pool.set("factor", 5, who=bob)
+def test_a_deleted_submitter_is_unknown_and_may_be_deleted_again() -> None:
+    pool, bob = AdministeredPool(), "bob@example.org"
+    pool.set("factor", 5, submitter=bob)
     for known in (True, False):
         answer = pool.handle(s.DeleteSubmitter(pool.id(), "root", bob))
         assert answer.value == {"submitter": bob, "known": known}
         assert bob not in pool.state.submitters
     pool.submit(user="bob")
-    assert pool.has("factor", bob) == 1000
+    assert pool.current("factor", bob) == 1000
     assert examine(pool.log.read()).sound
 
 
-# Around
+# Requests, the log, the socket
 
 
-def test_an_act_that_is_asked_for_twice_under_one_id_is_done_once() -> None:
-    pool = Administered()
-    once = s.SetSubmitter("same", "root", ALICE, "factor", 5.0)
-    answers = [pool.handle(once), pool.handle(once)]
+def test_a_repeated_request_with_the_same_id_is_executed_once() -> None:
+    pool = AdministeredPool()
+    request = s.SetSubmitter("same", "root", ALICE, "factor", 5.0)
+    answers = [pool.handle(request), pool.handle(request)]
     assert answers[0] == answers[1]
     assert sum(isinstance(event, e.SubmitterSet) for event in pool.events()) == 1
 
 
-def test_a_log_read_again_gives_the_same_accounts() -> None:
-    pool = Administered()
+def test_folding_the_log_gives_the_same_accounts() -> None:
+    pool = AdministeredPool()
     pool.advance(5)
     pool.set("factor", 9, duration=60)
     pool.set("usage", 1234.5)
@@ -293,7 +295,7 @@ def test_a_log_read_again_gives_the_same_accounts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "means"),
+    ("fields", "command"),
     [
         (
             {"kind": "SetSubmitter", "submitter": ALICE, "name": "factor", "value": 5, "duration": 60},
@@ -308,20 +310,20 @@ def test_a_log_read_again_gives_the_same_accounts() -> None:
         ({"kind": "DeleteSubmitter", "submitter": ALICE}, s.DeleteSubmitter("x", "root", ALICE)),
     ],
 )
-def test_they_can_be_asked_for_over_the_wire(request_: dict[str, object], means: s.Command) -> None:
-    assert command_of({**request_, "id": "x", "user": "root"}) == means
-    assert request_["kind"] in COMMANDS
+def test_a_request_on_the_socket_is_decoded_as_a_command(fields: dict[str, object], command: s.Command) -> None:
+    assert command_of({**fields, "id": "x", "user": "root"}) == command
+    assert fields["kind"] in COMMANDS
 
 
-def test_a_log_tells_of_them_line_by_line() -> None:
-    pool = Administered()
+def test_the_log_has_a_line_for_each_command() -> None:
+    pool = AdministeredPool()
     pool.set("factor", 9, duration=60)
     pool.set("factor", cancel=True)
     pool.set("ceiling", 4)
     pool.handle(s.ResetUsage(pool.id(), "root"))
     pool.handle(s.DeleteSubmitter(pool.id(), "root", ALICE))
     kinds = (e.SubmitterSet, e.SubmittersReset, e.SubmitterDeleted)
-    told = [
+    lines = [
         (member.thing, member.what, member.details)
         for position, event in pool.log.read()
         if isinstance(event, kinds)
@@ -329,7 +331,7 @@ def test_a_log_tells_of_them_line_by_line() -> None:
     ]
     until = next(line(member).split("until ")[1][:19] for position, event in pool.log.read()
                  if isinstance(event, e.SubmitterSet) for member in members(position, event))  # fmt: skip
-    assert told == [
+    assert lines == [
         (ALICE, "lent", f"factor 9 until {until} UTC, by root"),
         (ALICE, "lease ended", "factor, by root"),
         (ALICE, "set", "ceiling 4, by root"),
@@ -338,11 +340,11 @@ def test_a_log_tells_of_them_line_by_line() -> None:
     ]
 
 
-# What a submitter begins with
+# The initial factor
 
 
 @pytest.mark.parametrize(
-    ("who", "setting", "before", "later"),
+    ("name", "setting", "before", "later"),
     [
         ("alice@here", "DEFAULT_PRIO_FACTOR", 1000, 500),
         ("nice-user.alice@here", "NICE_USER_PRIO_FACTOR", 1e10, 500),
@@ -350,31 +352,31 @@ def test_a_log_tells_of_them_line_by_line() -> None:
         ("alice@elsewhere", "REMOTE_PRIO_FACTOR", 1e7, 500),
     ],
 )
-def test_a_submitter_keeps_the_factor_that_it_began_with_until_its_record_is_deleted(
-    who: str, setting: str, before: float, later: float
+def test_a_submitter_keeps_its_initial_factor_until_its_record_is_deleted(
+    name: str, setting: str, before: float, later: float
 ) -> None:
-    """ "The default initial priority factor for all new users as they first submit jobs"; the real accountant writes it
-    down."""
-    books = Books(ACCOUNTANT_LOCAL_DOMAIN="here", GROUP_NAMES="physics", GROUP_PRIO_FACTOR_physics="30")
+    """ "The default initial priority factor for all new users as they first submit jobs"; HTCondor's accountant stores
+    it."""
+    accounts = Accounts(ACCOUNTANT_LOCAL_DOMAIN="here", GROUP_NAMES="physics", GROUP_PRIO_FACTOR_physics="30")
 
-    def has() -> float:
-        return factor(books.state.submitters[who], terms(books.state.settings), BEGAN)
+    def current_factor() -> float:
+        return factor(accounts.state.submitters[name], terms(accounts.state.settings), BEGAN)
 
-    books.tell(0, e.ClusterSubmitted, "submitted", 1, who, {}, 1, (), "Idle")
-    assert has() == before
-    books.tell(1, e.PoolConfigured, "reconfigured", {setting: str(later)})
-    assert has() == before
-    books.tell(2, e.SubmitterDeleted, "granted", who, "root")
-    books.tell(3, e.ClusterSubmitted, "submitted", 2, who, {}, 1, (), "Idle")
-    assert has() == later
+    accounts.record(0, e.ClusterSubmitted, "submitted", 1, name, {}, 1, (), "Idle")
+    assert current_factor() == before
+    accounts.record(1, e.PoolConfigured, "reconfigured", {setting: str(later)})
+    assert current_factor() == before
+    accounts.record(2, e.SubmitterDeleted, "granted", name, "root")
+    accounts.record(3, e.ClusterSubmitted, "submitted", 2, name, {}, 1, (), "Idle")
+    assert current_factor() == later
 
 
-def test_the_log_tells_the_factor_of_a_new_submitter_once() -> None:
-    pool = Administered(GROUP_NAMES="physics", GROUP_PRIO_FACTOR_physics="30")
+def test_the_log_has_the_factor_of_a_new_submitter_once() -> None:
+    pool = AdministeredPool(GROUP_NAMES="physics", GROUP_PRIO_FACTOR_physics="30")
     pool.handle(s.RequestClaim("claim", "slot2@h", "c", "elsewhere", "dora@x", "7.0", {}))
     pool.submit()
-    pool.set("floor", 2, who="physics.bob@example.org")
-    pool.set("floor", 3, who="physics.bob@example.org")
+    pool.set("floor", 2, submitter="physics.bob@example.org")
+    pool.set("floor", 3, submitter="physics.bob@example.org")
     pool.handle(s.ResetUsage("reset", "root", (ALICE, "nice-user.carol@example.org")))
     pool.handle(s.DeleteSubmitter("delete", "root", "dora@x"))
     kinds = e.ClusterSubmitted | e.ClaimMade | e.SubmitterSet | e.SubmitterDeleted
@@ -389,5 +391,5 @@ def test_the_log_tells_the_factor_of_a_new_submitter_once() -> None:
     ]
     (reset,) = (event for event in pool.events() if isinstance(event, e.SubmittersReset))
     assert reset.factors == {"nice-user.carol@example.org": 1e10}
-    assert all(one.appeared_under is None for one in pool.state.submitters.values())
+    assert all(submitter.appeared_under is None for submitter in pool.state.submitters.values())
     assert examine(pool.log.read()).violations == []
