@@ -24,7 +24,7 @@ from .schema import WHOSE
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
-    from ..domain.requests.autoclusters import SignificantAttributes
+    from ..domain.requests.autoclusters import Autoclusters
     from ..domain.state.defrag_state import Defrag
     from ..domain.state.records import Machine, Slot
     from ..domain.state.state import State
@@ -323,12 +323,12 @@ class Views:
             clusters=running_jobs(self.connection, slots.values()),
         )  # fmt: skip
 
-    def significance(self) -> SignificantAttributes:
+    def significance(self) -> Autoclusters:
         """Which attributes of jobs count in a match, as the slots and the negotiator are now."""
-        from ..domain.requests.autoclusters import significance
+        from ..domain.requests.autoclusters import autoclusters_of
         from ..domain.state.caches import Caches
 
-        return significance(self._state_of_slots(), Caches())
+        return autoclusters_of(self._state_of_slots(), Caches())
 
     # Accounting and matching
 

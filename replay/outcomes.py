@@ -42,8 +42,8 @@ class HoldReason:
     @property
     def words(self) -> str:
         """Return the text; if there is none, the meaning of the code."""
-        meaning = HOLD_CODES.get(int(self.code)) if self.code.isascii() and self.code.isdigit() else None
-        return self.reason or (meaning.words if meaning else "no reason was given")
+        code = HOLD_CODES.get(int(self.code)) if self.code.isascii() and self.code.isdigit() else None
+        return self.reason or (code.meaning if code else "no reason was given")
 
 
 @define

@@ -13,7 +13,7 @@ from ..decision.draft import Draft
 from ..negotiator.accounting import first_factor
 from ..ports import messages as m
 from ..ports import stimuli as s
-from ..requests.autoclusters import SignificantAttributes, significance
+from ..requests.autoclusters import Autoclusters, autoclusters_of
 from ..schedd import claims
 from ..startd import activating, claiming, draining, leases, machines, updates, vacating
 from ..startd import slot_policy_evaluation as slot_policy
@@ -39,8 +39,8 @@ def _open_account(draft: Draft[Manager], message: m.OpenAccount) -> float:
     return first_factor(draft.state, message.submitter, message.negotiator)
 
 
-def _significant_attributes(draft: Draft[Manager], message: m.TellLikeness) -> SignificantAttributes:
-    return significance(draft.state, draft.caches)
+def _significant_attributes(draft: Draft[Manager], message: m.TellLikeness) -> Autoclusters:
+    return autoclusters_of(draft.state, draft.caches)
 
 
 RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {

@@ -1,1 +1,1 @@
-"""A decision in the making: the draft that every handler of a stimulus writes its events to."""
+"""A decision in progress: the draft to which the rules for stimuli write their events."""

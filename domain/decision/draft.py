@@ -1,9 +1,8 @@
-"""A decision in the making: the events so far, and the state as they leave it.
+"""A decision in progress: its events so far, and the state after them.
 
-A draft folds each event onto the state at once, since one decision often is a chain at one instant (Vacating, Owner,
-Unclaimed). The state is the draft's own until the append: whoever holds it throws it away if the append fails, and
-folds the log anew. Here, and only here, a change of a slot, a job, a claim, a match or a drain is put to the state
-machines: what no row allows is refused.
+A draft folds each event onto the state immediately, since one decision is often a chain of transitions (Vacating,
+Owner, Unclaimed). If the append fails, the caller must discard the state and fold the log again. Only the draft passes
+changes of slots, jobs, claims, matches and drains to the state machines, which reject what no row allows.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from ..state_machines import (
     void_row,
 )
 from ..state_machines import state as state_of
-from ..state_machines.claim import ENTERED
+from ..state_machines.claim import ROWS_BY_STATE
 from ..state_machines.machine import MACHINES
-from ..state_machines.match import MADE
+from ..state_machines.match import INITIAL_MATCH_STATE
 from ..state_machines.slot_rows import UNLETTERED
 
 NOT_FOUND = "not found"
-"""The code of a refusal because there is no such slot, machine or job."""
+"""The code of a refusal because a slot, machine or job does not exist."""
 
 
 class Refusal(PoolbookError):
-    """Nothing was done, and why: the thing, the rule, the way out."""
+    """A rejected stimulus. The text says what is wrong, the rule, and the fix."""
 
     def __init__(self, text: str, code: str = "", tool: str = "") -> None:
         super().__init__(text)
@@ -56,9 +55,8 @@ class Refusal(PoolbookError):
 
 
 class Tables(dict[str, StateMachine]):
-    """The machines in force by name: one for all slots, one for their letters, for all jobs, claims, matches and drains
-    each. One that is not given is the dialect's, and is built when it is first asked for: most commands move jobs
-    alone."""
+    """The state machines by name: those of slots, of their lettered transitions, of jobs, claims, matches and drains.
+    The dialect's machines are built on first use, since most commands move only jobs."""
 
     def __init__(self, dialect: str = DEFAULT_DIALECT, **machines: StateMachine) -> None:
         super().__init__(machines)
@@ -73,14 +71,14 @@ RoleState = TypeVar("RoleState", bound=LogState, covariant=True)
 
 
 def context_at(state: LogState, now: int, zone: tzinfo, allowance: Allowance) -> Context:
-    """Return what evaluations see of the world at an instant."""
+    """Return the context of all evaluations at an instant."""
     second = now // 1_000_000
-    # What is drawn at random holds for a second, like what was found.
+    # Random numbers change once in a second, like everything else in the context.
     return Context(now=second, seed=second, timezone=zone, user_maps=state.user_maps, allowance=allowance)
 
 
 class Draft(Generic[RoleState]):
-    """A decision of one role: ``state`` is the role's own part of the pool's."""
+    """A decision of one role. ``state`` is the role's part of the pool's state."""
 
     def __init__(
         self,
@@ -103,7 +101,7 @@ class Draft(Generic[RoleState]):
         self._fired: dict[tuple[str, str, str, str | None], str] = {}
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}
-        """The slots' policies as they were asked last, each with the number of events until then (``startd``)."""
+        """The slots' cached policies, each with the number of events when it was made (``startd``)."""
         self._fabric = fabric
         self.context = context_at(state, now, zone, self.caches.of(Allowance).begin(now, user))
 
@@ -116,61 +114,65 @@ class Draft(Generic[RoleState]):
     @overload
     def send(self, message: SlotMessage) -> str: ...
     def send(self, message: Message[Any] | SlotMessage) -> Any:
-        """Send a message to the role that receives such; return the answer: of a request for a claim the slot's name.
-        Its events are in this draft then."""
+        """Send a message to the role that receives it, and return the answer (for a request for a claim, the slot's
+        name). In one log, the receiver's events are in this draft afterwards."""
         assert self._fabric is not None, "nothing is delivered in this draft"
         return self._fabric.deliver(self, message)
 
     def why(self, cause: str) -> tuple[int, str, str]:
-        """What every event begins with: when, why, and from what it follows."""
+        """Return the first fields of an event: its instant, its cause and its stimulus."""
         return self.now, cause, self.stimulus
 
     def fire(self, machine: str, source: str, row: str, target: str | None = None) -> str:
-        """Take a row of a machine in force ("job"), and return where it leads; ``target`` is needed if it has several.
+        """Move a machine ("job") along a row, and return the new state; ``target`` is needed if the row has several.
 
-        What the machine has allowed in this decision is not put to it again.
+        Transitions that the machine has allowed in this decision are not checked again.
 
         :raises NotAllowed: the machine has no such transition
         """
-        reached = self._fired.get((machine, source, row, target))
-        if reached is None:
-            reached = self._fired[machine, source, row, target] = self.tables[machine].fire(source, row, target)
-        return reached
+        new_state = self._fired.get((machine, source, row, target))
+        if new_state is None:
+            new_state = self._fired[machine, source, row, target] = self.tables[machine].fire(source, row, target)
+        return new_state
 
     # Slots
 
     def move_slot(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
-        """One transition, with those of the slot's claim and match that are the same step, and nothing of what follows
-        from it (``startd.transitions`` does that)."""
-        reached = self.fire("slot", slot.state_activity, row, target)
+        """Move a slot along a row, and its claim and match with it. (``startd.transitions`` performs the actions.)"""
+        new_pair = self.fire("slot", slot.state_activity, row, target)
         letter = self.tables["slot"].by_number[row].letter
         if letter not in ("", UNLETTERED):
-            self.fire("letter", slot.state, letter, state_of(reached))
+            self.fire("letter", slot.state, letter, state_of(new_pair))
         if slot.claim is not None:
-            job = slot.activation is not None
-            before, after = claim_state(slot.state_activity, job), claim_state(reached, job)
-            if before != after and after in ENTERED:  # else a better match takes over, whose claim has been made
-                self.fire("claim", before, ENTERED[after], after)
-        before, after = slot.match_state, match_state(reached, slot.destination)
+            has_job = slot.activation is not None
+            before, after = claim_state(slot.state_activity, has_job), claim_state(new_pair, has_job)
+            if (
+                before != after and after in ROWS_BY_STATE
+            ):  # else a better match takes over, and its claim exists already
+                self.fire("claim", before, ROWS_BY_STATE[after], after)
+        before, after = slot.match_state, match_state(new_pair, slot.destination)
         if before != after:
-            claimed = reached.startswith("Claimed")
-            self.fire("match", before, "notify" if before == MADE else "claim" if claimed else void_row(cause))
-        self.emit(SlotTransitioned(*self.why(cause), slot.name, row, slot.state_activity, reached, evidence=evidence))
+            claimed = new_pair.startswith("Claimed")
+            self.fire(
+                "match", before, "notify" if before == INITIAL_MATCH_STATE else "claim" if claimed else void_row(cause)
+            )
+        self.emit(SlotTransitioned(*self.why(cause), slot.name, row, slot.state_activity, new_pair, evidence=evidence))
 
     def move_claim(self, slot: Slot, row: str) -> None:
-        """A step of the slot's claim that is none of the slot's: its job begins, or is gone."""
+        """Move the slot's claim when its job begins or is gone, which does not move the slot."""
         if slot.claim is not None and slot.state == "Claimed":
             self.fire("claim", claim_state(slot.state_activity, slot.activation is not None), row)
 
     def move_match(self, slot: Slot, row: str) -> None:
-        """A step of the slot's match that is none of the slot's: it has not heard of it, or its client is there."""
-        if slot.match_state == MADE or slot.state == "Backfill":
+        """Move the slot's match when the slot does not move with it: before its notification, or in Backfill."""
+        if slot.match_state == INITIAL_MATCH_STATE or slot.state == "Backfill":
             self.fire("match", slot.match_state, row)
 
     def note(self, name: str, text: str, value: str, read: Ad) -> int:
-        """Write down an expression, its value and what it read, and return where that stands in the log.
+        """Record an expression, its value and the values that it read; return the position of this event, or 0 if the
+        expression read nothing.
 
-        What was written in this decision already is not written again. 0: it read nothing.
+        The same evidence is recorded only once in a decision.
         """
         if not read:
             return 0
@@ -193,42 +195,44 @@ class Draft(Generic[RoleState]):
         evidence: int = 0,
         holds: int = 1,
     ) -> None:
-        """Move jobs that all are in the status `source`: the table is asked once for all of them."""
+        """Move jobs that all have the status `source`, with one check of the table."""
         target = self.fire("job", source, row)
-        moved = JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence)
-        self.emit(replace(moved, reasons_kept=target in KEEPS_REASONS, holds=holds))
+        event = JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence)
+        self.emit(replace(event, reasons_kept=target in KEEPS_REASONS, holds=holds))
 
 
 def ranges(procs: Sequence[int]) -> Procs:
-    """Ascending process numbers as ranges."""
+    """Return ascending process numbers as ranges."""
     if procs and procs[-1] - procs[0] == len(procs) - 1:
         return ((procs[0], procs[-1]),)
     if len(procs) >= MANY_RANGES:
         from ..state import many_jobs
 
         return many_jobs.ranges_of(procs)
-    found: list[tuple[int, int]] = []
+    proc_ranges: list[tuple[int, int]] = []
     for proc in procs:
-        if found and found[-1][1] == proc - 1:
-            found[-1] = (found[-1][0], proc)
+        if proc_ranges and proc_ranges[-1][1] == proc - 1:
+            proc_ranges[-1] = (proc_ranges[-1][0], proc)
         else:
-            found.append((proc, proc))
-    return tuple(found)
+            proc_ranges.append((proc, proc))
+    return tuple(proc_ranges)
 
 
 def job_id(cluster: int, proc: int) -> str:
     return f"{cluster}.{proc}"
 
 
-def check_super_user(draft: Draft[LogState], command: Command, what: str) -> None:
-    """Refuse what only the pool's owner may do to everybody else."""
-    allowed = super_users(draft.state.settings)
-    if command.user not in allowed:
-        who = ", ".join(sorted(allowed))
-        raise Refusal(f"permission denied to {what}: only the pool's owner may do that ({who})")
+def check_super_user(draft: Draft[LogState], command: Command, action: str) -> None:
+    """Check that the user owns the pool.
+
+    :raises Refusal: another user may not perform the action
+    """
+    owners = super_users(draft.state.settings)
+    if command.user not in owners:
+        raise Refusal(f"permission denied to {action}: only the pool's owner may do that ({', '.join(sorted(owners))})")
 
 
 def answer(draft: Draft[LogState], command: Command, request: str, arguments: str, value: object) -> None:
-    """Write down what was asked and what is answered."""
+    """Record a request and its answer."""
     text = msgspec.json.encode(value).decode()
     draft.emit(RequestAnswered(*draft.why("answered"), command.user, request, arguments, text))

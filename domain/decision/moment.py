@@ -1,4 +1,4 @@
-"""An instant, and what whoever plans or decides may look at then."""
+"""An instant, with everything that planning may read at it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from .draft import RoleState
 
 
 class Moment(Struct, Generic[RoleState]):
-    state: RoleState  #: that of the role which plans, or of several
+    """An instant of a pool."""
+
+    state: RoleState  #: the state of one role, or of several
     now: int  #: in microseconds of the log's time
-    zone: tzinfo  #: that of the machines' local times
-    sense: Sense  #: gives a machine's readings at this instant
-    caches: Caches  #: what was computed of the state before
-    simulated: bool = False  #: whether readings change only where ``changed_machines`` says so
+    zone: tzinfo  #: the time zone of the machines' local times
+    sense: Sense  #: returns a machine's readings at this instant
+    caches: Caches  #: values that were computed from the state before
+    simulated: bool = False  #: whether only the readings of ``changed_machines`` change
     changed_machines: Callable[[], set[str]] = set
-    """Of a simulated world, gives the machines whose readings have changed since this was asked last."""
+    """Returns the machines of a simulated world whose readings have changed since the last call."""
     matching: bool = True  #: whether the pool negotiates and claims for its own queue
 
     def context(self) -> Context:
-        """Return what evaluations of a machine's policy see of the world at this instant."""
+        """Return the context of policy evaluations at this instant."""
         second = self.now // 1_000_000
         return Context(now=second, seed=second, timezone=self.zone, user_maps=self.state.user_maps)

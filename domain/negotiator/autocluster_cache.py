@@ -12,7 +12,7 @@ from ..classad import ClassAd, Expression
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Unmatched
-from ..requests.autoclusters import SignificantAttributes
+from ..requests.autoclusters import Autoclusters
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 from .candidates import Ranks, ResourceRequest, ephemeral, is_published
@@ -31,7 +31,7 @@ class AutoclusterCache:
     """The kinds of jobs of one cycle, by the autocluster's number, and by the submitter if an expression reads it."""
 
     pool: PublicAds
-    likeness: SignificantAttributes
+    autoclusters: Autoclusters
     rules: Negotiator
     accounts: CycleSubmitters
     ranks: Ranks
@@ -46,7 +46,7 @@ class AutoclusterCache:
 
     def __attrs_post_init__(self) -> None:
         self._personal = any(name.startswith(("submitter", "submittor")) for name in self.pool.read())
-        self.lasts = not self._personal and self.likeness.whole and not self.pool.reads_anything
+        self.lasts = not self._personal and self.autoclusters.whole and not self.pool.reads_anything
 
     def of(self, number: int, cluster: Cluster, proc: int, account: CycleSubmitter) -> ResourceRequest:
         """Return the request of the jobs like this one."""
@@ -66,7 +66,7 @@ class AutoclusterCache:
         return request
 
     def _planned(self, number: int, cluster: Cluster, proc: int) -> Planned:
-        plans, signature = self.pool.plans, self.likeness.signature(cluster, proc)
+        plans, signature = self.pool.plans, self.autoclusters.signature(cluster, proc)
         planned = plans.get(number)
         if planned is None or planned.signature is not signature:
             if len(plans) >= _PLANS_KEPT + self.waiting:
@@ -89,7 +89,7 @@ class AutoclusterCache:
     def barren(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
         """Return an earlier cycle's result that no slot is left for such jobs, if nothing has changed it since."""
         known = self.pool.barren.get(number) if self.lasts else None
-        same = known is not None and known.signature is self.likeness.signature(cluster, proc)
+        same = known is not None and known.signature is self.autoclusters.signature(cluster, proc)
         return known if same else None
 
     def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: ResourceRequest, reason: Unmatched) -> None:
@@ -97,7 +97,7 @@ class AutoclusterCache:
         if not self.lasts or (reason.denied is not None and self.rules.consider_preemption):
             return  # other jobs took the denied slots: the next cycle reports that
         if kind.planned.reads is not None:
-            signature = self.likeness.signature(cluster, proc)
+            signature = self.autoclusters.signature(cluster, proc)
             self.pool.barren[number] = Exhausted(signature, len(self.pool.names), reason)
 
     def _reads(self, job: ClassAd) -> tuple[str, ...] | None:

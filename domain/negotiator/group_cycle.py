@@ -108,7 +108,7 @@ class GroupTurns(Struct):
         rules, dialect = self.rules, self.state.dialect
 
         def serve(node: Node, cores: float) -> None:
-            self._serve(node, cores, share, not dialect.bends_group_quotas)
+            self._serve(node, cores, share, not dialect.relaxes_group_quotas)
 
         rounds = Rounds(
             self.accounts.nodes, rules.quotas, self.total, rules.use_slot_weights, rules.consider_preemption, dialect,

@@ -46,11 +46,11 @@ def _cores(value: object) -> float:
 def asked_by(queue: IdleJobs, state: Manager) -> float:
     """Return the cores that a submitter's idle jobs request."""
     cores = 0.0
-    for line in queue.lines.values():
-        _, number, only = line.entries[0]
+    for job_group in queue.groups.values():
+        _, number, only = job_group.entries[0]
         cluster = state.clusters[number]
-        if line.kind < 0 and not cluster.is_uniform(_REQUEST):
+        if job_group.kind < 0 and not cluster.is_uniform(_REQUEST):
             cores += sum(weight_of(cluster, proc) for proc in cluster.procs(lambda status: status == IDLE))
         else:
-            cores += line.idle * weight_of(cluster, cluster.next_idle() if only < 0 else only)
+            cores += job_group.idle * weight_of(cluster, cluster.next_idle() if only < 0 else only)
     return cores

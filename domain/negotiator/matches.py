@@ -13,7 +13,7 @@ from ..ports.messages import PublishReadings, SensorsSay
 from ..ports.sensor_readings import no_readings
 from ..ports.slot_ads import Advertise
 from ..ports.stimuli import Negotiate, NotifyMatch
-from ..requests.match_evidence import ReadsOfKinds, evidence
+from ..requests.match_evidence import RequirementsNamesCache, match_evidence
 from ..state.state import Manager
 from .cycle import CycleResult, hold
 from .negotiator_view import seen_by
@@ -60,9 +60,9 @@ def _evidence(draft: Draft[Manager], cycle: CycleResult, whose: str, advertise: 
     table = public_ads_of(seen, caches, draft.now, draft.context, (), advertise).table
     first = {id(choice.kind): choice for choice in reversed(cycle.choices)}
     choices = {id(choice) for choice in first.values()}
-    reads = draft.caches.of(ReadsOfKinds)
+    reads = draft.caches.of(RequirementsNamesCache)
     return [
-        evidence(
+        match_evidence(
             draft.why("negotiated"),
             draft.context,
             choice.kind.job,

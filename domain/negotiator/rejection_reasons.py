@@ -119,17 +119,17 @@ class Reasons:
             if number >= 0:
                 requested.setdefault(name, set()).add(number)
         for choice in self.chooser.choices:
-            line = self.requests.queues.line_of(choice.cluster, choice.proc)
-            if line is not None:
-                requested.setdefault(choice.cluster.submitter, set()).add(line.kind)
+            job_group = self.requests.queues.group_of(choice.cluster, choice.proc)
+            if job_group is not None:
+                requested.setdefault(choice.cluster.submitter, set()).add(job_group.kind)
         return requested
 
     def _note_told(
         self, queue: IdleJobs, number: int, kind: ResourceRequest, cluster: int, new: Unmatched | None
     ) -> None:
         """Let later cycles skip a kind of jobs until something changes."""
-        line, reads = queue.lines.get(number), kind.planned.reads
-        if line is not None and reads is not None and not self.requests.has_slots(line):
+        job_group, reads = queue.groups.get(number), kind.planned.reads
+        if job_group is not None and reads is not None and not self.requests.has_slots(job_group):
             self.log.note(queue, number, reads, self.chooser, cluster, new)
 
     def _kinds_refused(self) -> Iterator[tuple[int, int]]:

@@ -1,8 +1,8 @@
 """The jobs whose logged rejection reason is still valid, so that a cycle need not evaluate each kind of them.
 
 A logged reason is valid for a kind of jobs as long as nothing changes: its first job, what the log has about it
-(``IdleJobs.untold``), the columns of the slots that such jobs depend on, the slots left, and the submitter's limit. A
-kind that the cycle looked for a slot for, or that depends on the time, is evaluated in every cycle.
+(``IdleJobs.unreported``), the columns of the slots that such jobs depend on, the slots left, and the submitter's limit.
+A kind that the cycle looked for a slot for, or that depends on the time, is evaluated in every cycle.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class ReportedRejections(Struct):
         self._seen = state.rejection_changes.total
         for job, (reason, queue, kind) in [*self._written.items()]:
             if state.rejections.get(job[0], {}).get(job[1]) is not reason:
-                queue.untold[kind] = None
+                queue.unreported[kind] = None
                 del self._written[job]
         for job in changed or ():
             if job not in self._written:
-                queues.untell(job[0])
+                queues.reset_reported(job[0])
         self._written.clear()
         slots = _slots(state, chooser)
         same = all(_version(chooser, name) == seen for name, seen in self._versions.items())
@@ -73,13 +73,13 @@ class ReportedRejections(Struct):
         """Return the kinds of a submitter's jobs to evaluate; ``asked`` are the kinds that the cycle looked for a slot
         for. None: all, since the first job of a kind may be among jobs that differ."""
         circumstances: Circumstances = (self.number, limit)
-        if min(queue.lines) < 0:
-            queue.told_as_of = None
+        if min(queue.groups) < 0:
+            queue.reported_circumstances = None
             return None
-        if queue.told_as_of != circumstances:
-            queue.told_as_of = circumstances
-            queue.untold = dict.fromkeys(queue.lines)
-        return [kind for kind in {**queue.untold, **dict.fromkeys(asked)} if kind in queue.lines]
+        if queue.reported_circumstances != circumstances:
+            queue.reported_circumstances = circumstances
+            queue.unreported = dict.fromkeys(queue.groups)
+        return [kind for kind in {**queue.unreported, **dict.fromkeys(asked)} if kind in queue.groups]
 
     def note(
         self,
@@ -97,7 +97,7 @@ class ReportedRejections(Struct):
         if reads not in self._reads:
             self._reads.add(reads)
             self._versions |= {name: _version(chooser, name) for name in reads if name not in self._versions}
-        queue.untold.pop(kind, None)
+        queue.unreported.pop(kind, None)
 
 
 def _version(chooser: Matchmaker, name: str) -> int:

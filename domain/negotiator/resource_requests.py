@@ -14,8 +14,16 @@ from attrs import define, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.matching import is_satisfied
-from ..requests.autoclusters import SignificantAttributes
-from ..requests.idle_jobs import IdleJobGroup, IdleJobs, IdleQueues, Prios, idle_procs, idle_queues, procs_of
+from ..requests.autoclusters import Autoclusters
+from ..requests.idle_jobs import (
+    IdleJobGroup,
+    IdleJobs,
+    IdleQueues,
+    Priorities,
+    idle_queues,
+    unmatched_procs,
+    waiting_procs,
+)
 from ..state.caches import Caches, ad_of
 from ..state.cluster import IDLE, Cluster
 from ..state.state import Manager
@@ -31,14 +39,14 @@ class Requests:
     """The idle jobs in one cycle."""
 
     state: Manager
-    likeness: SignificantAttributes
+    autoclusters: Autoclusters
     caches: Caches
     given: dict[int, set[int]] = field(factory=dict)  #: the processes that the cycle matched, by cluster
     queues: IdleQueues = field(init=False)
     begun: set[str] = field(factory=set)
     """The submitters with idle jobs that have a slot, or had one when the cycle began."""
     _busy: dict[int, set[int]] = field(factory=dict)  #: also those that had a slot before, or still have processes
-    _taken: dict[IdleJobGroup, int] = field(factory=dict)  #: how many idle jobs of a line are in ``_busy``
+    _taken: dict[IdleJobGroup, int] = field(factory=dict)  #: how many idle jobs of a group are in ``_busy``
 
     def __attrs_post_init__(self) -> None:
         self.queues = idle_queues(self.state, self.caches)
@@ -50,9 +58,9 @@ class Requests:
 
     def _take(self, cluster: Cluster, proc: int) -> None:
         self.begun.add(cluster.submitter)
-        line = None if cluster.is_local else self.queues.line_of(cluster, proc)
-        if line is not None:
-            self._taken[line] = self._taken.get(line, 0) + 1
+        job_group = None if cluster.is_local else self.queues.group_of(cluster, proc)
+        if job_group is not None:
+            self._taken[job_group] = self._taken.get(job_group, 0) + 1
 
     def leave_out(self, constraint: Expression, context: Context) -> None:
         """Leave out the jobs for which NEGOTIATOR_JOB_CONSTRAINT is not true."""
@@ -81,7 +89,7 @@ class Requests:
                 yield from self._of_differing(cluster, failed)
                 continue
             given = self._given(cluster)
-            for proc in procs_of(cluster, only, self.state):
+            for proc in waiting_procs(cluster, only, self.state):
                 if proc in given:
                     continue
                 yield cluster, proc, kind
@@ -90,11 +98,11 @@ class Requests:
 
     def _of_differing(self, cluster: Cluster, failed: Container[int]) -> Iterator[Request]:
         """Yield the jobs of a cluster whose jobs differ."""
-        likeness, given = self.likeness, self._given(cluster)
-        kinds = likeness.kinds(cluster) if cluster.status_counts[IDLE] >= _MANY else None
+        autoclusters, given = self.autoclusters, self._given(cluster)
+        kinds = autoclusters.kinds(cluster) if cluster.status_counts[IDLE] >= _MANY else None
         if kinds is None:
-            for proc in idle_procs(cluster, self.state):
-                number = likeness.number(likeness.signature(cluster, proc))
+            for proc in unmatched_procs(cluster, self.state):
+                number = autoclusters.number(autoclusters.signature(cluster, proc))
                 if number not in failed and proc not in given:
                     yield cluster, proc, number
             return
@@ -122,27 +130,27 @@ class Requests:
         waits[[*self._busy.get(cluster.id, ()), *self.given.get(cluster.id, ())]] = False
         return np.flatnonzero(waits)
 
-    def has_slots(self, line: IdleJobGroup) -> bool:
+    def has_slots(self, job_group: IdleJobGroup) -> bool:
         """Check whether some of its idle jobs have a slot, or had one when the cycle began."""
-        return line in self._taken
+        return job_group in self._taken
 
     def tally(self, queue: IdleJobs, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
         """Return the first job, and the number of jobs, of each autocluster with unmatched jobs, or ``only`` of these
-        lines."""
-        lines = queue.lines if only is None else {kind: queue.lines[kind] for kind in only}
-        if len(lines) == 1:
-            ((kind, line),) = lines.items()
-            if kind >= 0 and line not in self._taken:
-                _, number, proc = self._first(line)
-                return {kind: (self.state.clusters[number], proc, line.idle)}
-        parts: list[tuple[Prios, int, int, int, int]] = []
-        for kind, line in lines.items():
-            left = line.idle - self._taken.get(line, 0)
+        groups."""
+        job_groups = queue.groups if only is None else {kind: queue.groups[kind] for kind in only}
+        if len(job_groups) == 1:
+            ((kind, job_group),) = job_groups.items()
+            if kind >= 0 and job_group not in self._taken:
+                _, number, proc = self._first(job_group)
+                return {kind: (self.state.clusters[number], proc, job_group.idle)}
+        parts: list[tuple[Priorities, int, int, int, int]] = []
+        for kind, job_group in job_groups.items():
+            left = job_group.idle - self._taken.get(job_group, 0)
             if left and kind < 0:
-                (order, number, _) = line.entries[0]
+                (order, number, _) = job_group.entries[0]
                 parts += [(order, number, *part) for part in self._counts(self.state.clusters[number])]
             elif left:
-                parts.append((*self._first(line), kind, left))
+                parts.append((*self._first(job_group), kind, left))
         tally: dict[int, tuple[Cluster, int, int]] = {}
         for _, number, proc, kind, count in sorted(parts):
             known = tally.get(kind)
@@ -150,29 +158,29 @@ class Requests:
             tally[kind] = (*first, count + (0 if known is None else known[2]))
         return tally
 
-    def _first(self, line: IdleJobGroup) -> tuple[Prios, int, int]:
-        """Return the priorities, cluster and process of a line's first unmatched job. If priorities differ within a
+    def _first(self, job_group: IdleJobGroup) -> tuple[Priorities, int, int]:
+        """Return the priorities, cluster and process of a group's first unmatched job. If priorities differ within a
         cluster, its jobs are sorted by process, before all others."""
-        if line not in self._taken:
-            if line.alone:
-                return ((), *line.alone[0])
-            order, number, _ = line.entries[0]
+        if job_group not in self._taken:
+            if job_group.single_jobs:
+                return ((), *job_group.single_jobs[0])
+            order, number, _ = job_group.entries[0]
             return order, number, self.state.clusters[number].next_idle()
-        entries = ((order, number, only) for order, number, only in line.entries if only < 0)
-        for order, number, only in chain((((), *job) for job in line.alone), entries):
+        entries = ((order, number, only) for order, number, only in job_group.entries if only < 0)
+        for order, number, only in chain((((), *job) for job in job_group.single_jobs), entries):
             cluster = self.state.clusters[number]
             given = self.given.get(number, ())
-            for proc in procs_of(cluster, only, self.state):
+            for proc in waiting_procs(cluster, only, self.state):
                 if proc not in given:
                     return order, number, proc
         raise AssertionError("unreachable: some of its jobs are left")
 
     def _counts(self, cluster: Cluster) -> Iterator[tuple[int, int, int]]:
         """Yield the first process, the number and the size of each autocluster of a cluster whose jobs differ."""
-        likeness, procs = self.likeness, self._idle(cluster)
-        kinds = likeness.kinds(cluster)
+        autoclusters, procs = self.autoclusters, self._idle(cluster)
+        kinds = autoclusters.kinds(cluster)
         if kinds is None:
-            numbers = np.array([likeness.number(likeness.signature(cluster, proc)) for proc in procs.tolist()])
+            numbers = np.array([autoclusters.number(autoclusters.signature(cluster, proc)) for proc in procs.tolist()])
         else:
             numbers = np.frombuffer(kinds, np.int32)[procs]
         distinct, at, counts = np.unique(numbers, return_index=True, return_counts=True)

@@ -10,8 +10,8 @@ from attrs import define, field, frozen
 
 from ..classad import Context
 from ..ports.slot_ads import Advertise
-from ..requests.autoclusters import declared, significance, words
-from ..requests.idle_jobs import idle_queues, room
+from ..requests.autoclusters import autoclusters_of, declared_attributes, words
+from ..requests.idle_jobs import idle_queues, remaining_starts
 from ..state.caches import Caches
 from ..state.state import Manager
 from .autocluster_cache import AutoclusterCache
@@ -45,7 +45,7 @@ class UnservedSubmitters:
 
 def attributes_read(state: Manager, caches: Caches) -> set[str]:
     """Return a superset of the slot attributes that idle jobs and the negotiator may read, in small letters."""
-    attributes = {word for text in declared(state.settings).asked for word in words((("", text),))}
+    attributes = {word for text in declared_attributes(state.settings).expressions for word in words((("", text),))}
     return attributes.union(*idle_queues(state, caches).words)
 
 
@@ -87,18 +87,18 @@ class Turn:
 
     def __attrs_post_init__(self) -> None:
         state = self.state
-        likeness = significance(state, self.caches)
+        autoclusters = autoclusters_of(state, self.caches)
         pool = public_ads_of(
             state, self.caches, self.now, self.context, attributes_read(state, self.caches), self.advertise
         )
         self.chooser = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
-        self.requests = Requests(state, likeness, self.caches)
+        self.requests = Requests(state, autoclusters, self.caches)
         if self.rules.job_constraint is not None:
             self.requests.leave_out(self.rules.job_constraint, self.context)
         self.total, self.lightest = self.chooser.weigh()
         self.chooser.consider_pslots()
         self.kinds = AutoclusterCache(
-            pool, likeness, self.rules, self.accounts, self.chooser.ranks, state.configured, state.idle
+            pool, autoclusters, self.rules, self.accounts, self.chooser.ranks, state.configured, state.idle
         )
         self.limits = CycleLimits(state, pool, self.chooser.ranks, self.context)
         reported = self.caches.of(ReportedRejections)
@@ -108,7 +108,7 @@ class Turn:
         self.promised = self._promised()
         self.groups = GroupTurns(state, self.rules, self.accounts, self.total, self.lightest, self.reasons)
         self.groups.begin(self.waiting.using, self.promised)
-        self.jobs = room(state)
+        self.jobs = remaining_starts(state)
         self.chooser.publish()
 
     def _promised(self) -> dict[str, float]:

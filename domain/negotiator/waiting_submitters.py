@@ -107,11 +107,11 @@ class WaitingSubmitters:
         changed = self._changed(state)
         if changed is None or (self._configured, self._restarts) != (state.configured, queues.restarts):
             self._restart(state.configured, queues.restarts)
-            changed = dict.fromkeys((*state.submitters, *(name for _, name in queues.in_turn)))
+            changed = dict.fromkeys((*state.submitters, *(name for _, name in queues.submitters_in_order)))
         self._seen = state.submitter_changes.total, state.rejection_changes.total
         self._count(state, changed)
-        changed |= queues.touched
-        queues.touched.clear()
+        changed |= queues.changed_submitters
+        queues.changed_submitters.clear()
         for name in changed:
             self._settle(name, state.submitters.get(name), queues, accounts)
         if self._spelled < len(self.names):
@@ -159,7 +159,7 @@ class WaitingSubmitters:
         )
         _set(self.using, name, uses)
         queue = queues.by_submitter.get(name)
-        since = 0 if queue is None else queue.since
+        since = 0 if queue is None else queue.first_submission
         at = self.at.get(name)
         if at is None:
             if not since:
@@ -173,7 +173,7 @@ class WaitingSubmitters:
         self.standings.leave(name)
         if queue is None or not waits:
             return
-        kinds = list(queue.lines)
+        kinds = list(queue.groups)
         rows["born"][at] = self._born[name][0] if name in self._born else _DELETED + since
         rows["idle"][at] = queue.idle
         rows["asked"][at] = asked_by(queue, accounts.state) if accounts.rules.tree.divides else 0.0
@@ -221,7 +221,7 @@ class WaitingSubmitters:
 
     def aging(self, queues: IdleQueues) -> list[str]:
         """Return the submitters whose logged priority may be out of date, in the order of their records."""
-        return self.by_birth({*self.using, *self.moving, *queues.local_of})
+        return self.by_birth({*self.using, *self.moving, *queues.local_cluster_counts})
 
     def waits(self, name: str) -> bool:
         at = self.at.get(name)

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ..classad import ClassAd
 from ..events import Ad
-from ..requests.autoclusters import SignificantAttributes
-from ..state_machines.hold_codes import Why
+from ..requests.autoclusters import Autoclusters
+from ..state_machines.hold_codes import StopReason
 
 Answer = TypeVar("Answer")
 
@@ -103,7 +103,7 @@ class HoldJob(Message[Ad | None], frozen=True):
 
     cluster: int
     proc: int
-    why: Why
+    why: StopReason
 
 
 # To the execution point, about machines
@@ -145,7 +145,7 @@ class EndDrain(Message[None], frozen=True):
 # To the negotiator
 
 
-class TellLikeness(Message[SignificantAttributes], frozen=True):
+class TellLikeness(Message[Autoclusters], frozen=True):
     """Return the significant attributes of jobs, which follow from the expressions of slots and negotiator."""
 
 

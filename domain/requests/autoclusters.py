@@ -1,8 +1,8 @@
-"""Which jobs are alike: autoclusters.
+"""Autoclusters: groups of jobs that are equal for matching.
 
-Jobs are alike for a match if all significant attributes are equal: those that their own Requirements and Rank read, and
-those that the slots' or the negotiator's expressions may read of them. SIGNIFICANT_ATTRIBUTES replaces this list, ADD_
-and REMOVE_SIGNIFICANT_ATTRIBUTES change it; Requirements, Rank and the basic requests are always significant.
+Jobs belong to one autocluster if their significant attributes are equal: those that their own Requirements and Rank
+read, and those that the expressions of slots and of the negotiator may read. SIGNIFICANT_ATTRIBUTES replaces this list,
+and ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES change it. Requirements, Rank and the basic requests are always significant.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import Manager
 
 Signature = tuple[tuple[str, str], ...]
-"""The significant attributes of a job that it has, with their texts: equal for jobs that are alike."""
+"""A job's significant attributes with their texts. It is equal for all jobs of an autocluster."""
 
 ALWAYS_SIGNIFICANT = (
     "Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "ConcurrencyLimits",
@@ -36,72 +36,76 @@ ALWAYS_SIGNIFICANT = (
 _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "SlotWeight")
 
 
-def significance(state: Manager, caches: Caches) -> SignificantAttributes:
-    """Return the significant attributes in this state: kept as long as slots read the same attributes."""
-    known = caches.of(SignificantAttributes)
-    known.follow(state)
-    return known
+def autoclusters_of(state: Manager, caches: Caches) -> Autoclusters:
+    """Return the updated autoclusters of a negotiator's state."""
+    autoclusters = caches.of(Autoclusters)
+    autoclusters.follow(state)
+    return autoclusters
 
 
-class Declared(NamedTuple):
-    """The settings of significance: attributes that replace the computed ones, are added or removed, and the texts of
-    the negotiator's expressions about slots."""
+class DeclaredAttributes(NamedTuple):
+    """The settings for significant attributes: those that replace the computed ones, are added, or are removed; and the
+    negotiator's expressions about slots."""
 
     significant: tuple[str, ...]
     added: tuple[str, ...]
     removed: tuple[str, ...]
-    asked: tuple[str, ...]
+    expressions: tuple[str, ...]
 
 
-_ASKED = (
+_NEGOTIATOR_EXPRESSIONS = (
     "NEGOTIATOR_SLOT_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", "NEGOTIATOR_PRE_JOB_RANK",
     "NEGOTIATOR_POST_JOB_RANK", "PREEMPTION_REQUIREMENTS", "PREEMPTION_RANK",
 )  # fmt: skip
 
 
-def declared(settings: Mapping[str, str]) -> Declared:
-    """Return the significance in these settings, with the defaults for those that are not set."""
+def declared_attributes(settings: Mapping[str, str]) -> DeclaredAttributes:
+    """Return the settings for significant attributes, or their defaults."""
 
     def text(name: str) -> str:
         return settings.get(name, NEGOTIATOR[name].default)
 
-    lists = (f"{which}SIGNIFICANT_ATTRIBUTES" for which in ("", "ADD_", "REMOVE_"))
+    lists = (f"{prefix}SIGNIFICANT_ATTRIBUTES" for prefix in ("", "ADD_", "REMOVE_"))
     significant, added, removed = (tuple(text(name).replace(",", " ").split()) for name in lists)
-    return Declared(significant, added, removed, tuple(text(name) for name in _ASKED if text(name).strip()))
+    return DeclaredAttributes(
+        significant, added, removed, tuple(text(name) for name in _NEGOTIATOR_EXPRESSIONS if text(name).strip())
+    )
 
 
-_KEPT = 10_000
-"""How many autoclusters of ended jobs are kept before they are cleaned up."""
+_MAX_ENDED = 10_000
+"""The number of autoclusters of ended jobs that are kept before a cleanup."""
 
 
 @define
-class _Differing:
-    """A cluster whose jobs differ since the submission by the values of these attributes (``columns``; None: by more),
-    and the signatures of the values."""
+class _DifferingCluster:
+    """A cluster whose jobs have several signatures, and the signatures by the values of the attributes ``columns``,
+    which determine them (None: they do not)."""
 
     cluster: Cluster
     edits: int
     columns: tuple[str, ...] | None
-    found: dict[tuple[str, ...], Signature] = field(factory=dict)
+    signatures: dict[tuple[str, ...], Signature] = field(factory=dict)
 
-    def holds(self, cluster: Cluster) -> bool:
+    def is_current(self, cluster: Cluster) -> bool:
         return self.cluster is cluster and self.edits == cluster.edit_count
 
 
-class SignificantAttributes:
-    """The significant attributes, and each job's signature by them."""
+class Autoclusters:
+    """The significant attributes, and the signature and the number of each job's autocluster."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}  #: the attributes' names in small letters, each with its spelling
-        self.whole = True  #: jobs with one signature are alike: no attribute was declared insignificant
-        self.generation = 0  #: how often all numbers and signatures were forgotten
-        self._seen = -1  #: how many changes of slots' ads it has processed
-        self._renewed = 0  #: how many conditions came as the first, or went as the last, of their kind
+        self.names: dict[str, str] = {}  #: the significant attributes: lower-case name -> spelling
+        self.whole = True  #: whether no attribute was declared insignificant, so that equal signatures match equally
+        self.generation = 0  #: the number of times that all numbers and signatures were discarded
+        self._seen = -1  #: the number of processed changes of slots' ads
+        self._renewed = (
+            0  #: the number of conditions that were added as the first, or removed as the last, of their kind
+        )
         self._configured = -1
         self._conditions: Counter[tuple[str, ...]] = Counter()
         self._of_slot: dict[str, tuple[str, ...]] = {}
         self._of_cluster: dict[int, tuple[Cluster, int, Signature]] = {}
-        self._differing: dict[int, _Differing] = {}
+        self._differing: dict[int, _DifferingCluster] = {}
         self._known: dict[Signature, Signature] = {}
         self._numbers: dict[int, int] = {}
         self._columns: dict[int, tuple[Cluster, int, array[int]]] = {}
@@ -109,7 +113,7 @@ class SignificantAttributes:
         self._of_cluster_words: dict[int, tuple[Cluster, int, frozenset[str]]] = {}
 
     def follow(self, state: Manager) -> None:
-        """Update to what slots, and the negotiator, now read."""
+        """Process the changes of the attributes that slots and the negotiator read."""
         if self._has_old(state):
             self._forget()
         before = len(self._conditions), self._renewed
@@ -121,7 +125,7 @@ class SignificantAttributes:
             self._change(name, state.slots.get(name), state)
         if before != (len(self._conditions), self._renewed) or self._configured != state.configured or not self.names:
             self._configured = state.configured
-            self._renew(declared(state.settings))
+            self._renew(declared_attributes(state.settings))
 
     def _change(self, name: str, slot: Slot | None, state: Manager) -> None:
         old = self._of_slot.pop(name, None)
@@ -131,7 +135,7 @@ class SignificantAttributes:
                 del self._conditions[old]
                 self._renewed += 1
         if slot is not None:
-            texts = tuple([slot.ad.get(one, "") for one in _SLOT_EXPRESSIONS])
+            texts = tuple([slot.ad.get(expression_name, "") for expression_name in _SLOT_EXPRESSIONS])
             machine = state.machines.get(slot.machine)
             if machine is not None and machine.drain is not None and machine.drain.start:
                 texts = (*texts, machine.drain.start)
@@ -141,31 +145,31 @@ class SignificantAttributes:
             self._conditions[texts] += 1
 
     def _with_own(self, slot: Slot, conditions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a slot's conditions, and the slot's further expressions that they refer to: what these read of jobs
-        is significant too."""
+        """Return a slot's conditions, and its other expressions to which they refer, since the job attributes that
+        these read are significant too."""
         seen = set(conditions)
         pending = list(seen)
-        further = []
+        referenced = []
         while pending:
-            for key in _own_names(pending.pop()):
+            for key in _names_read(pending.pop()):
                 spelled = slot.ad.spelling(key)
                 text = "" if spelled is None else slot.ad[spelled]
                 if text not in seen:
                     seen.add(text)
-                    if not _settled(text):
-                        further.append(text)
+                    if not _is_plain_value(text):
+                        referenced.append(text)
                         pending.append(text)
-        return (*conditions, *sorted(further)) if further else conditions
+        return (*conditions, *sorted(referenced)) if referenced else conditions
 
-    def _renew(self, rules: Declared) -> None:
+    def _renew(self, rules: DeclaredAttributes) -> None:
         names = {name.lower(): name for name in ALWAYS_SIGNIFICANT}
         self.whole = not rules.significant
         if rules.significant:
             names |= {name.lower(): name for name in rules.significant}
         else:
             texts = {text for condition in self._conditions for text in condition if text}
-            for text in sorted(texts | set(rules.asked)):
-                for name in _read(text).external:
+            for text in sorted(texts | set(rules.expressions)):
+                for name in _references(text).external:
                     short = name.rpartition(".")[2]
                     names.setdefault(short.lower(), short)
         names |= {name.lower(): name for name in rules.added}
@@ -178,8 +182,8 @@ class SignificantAttributes:
             self._forget()
 
     def _has_old(self, state: Manager) -> bool:
-        """Return whether most known autoclusters have only ended jobs."""
-        return len(self._numbers) > _KEPT + 2 * state.idle
+        """Return True if most known autoclusters have only ended jobs."""
+        return len(self._numbers) > _MAX_ENDED + 2 * state.idle
 
     def _forget(self) -> None:
         for cache in (self._of_cluster, self._differing, self._known, self._numbers, self._columns):
@@ -189,7 +193,7 @@ class SignificantAttributes:
         self.generation += 1
 
     def drop(self, number: int) -> None:
-        """Forget a cluster that has left the queue."""
+        """Discard a cluster that has left the queue."""
         for cache in (self._of_cluster, self._differing, self._columns, self._of_cluster_words):
             cache.pop(number, None)
 
@@ -217,14 +221,14 @@ class SignificantAttributes:
         return known[2]
 
     def kinds(self, cluster: Cluster) -> array[int] | None:
-        """Return the autocluster numbers of all jobs of a cluster, by process; None: they cannot be computed at
-        once."""
+        """Return the autocluster numbers of all jobs of a cluster by process, or None if each must be computed by
+        itself."""
         known = self._columns.get(cluster.id)
         edits = cluster.edit_count
         if known is not None and known[0] is cluster and known[1] == edits:
             return known[2]
         differing = self._differing.get(cluster.id)
-        columns = None if differing is None or not differing.holds(cluster) else differing.columns
+        columns = None if differing is None or not differing.is_current(cluster) else differing.columns
         if columns is None:
             return None
         values = unpack(cluster.variants.chunks)
@@ -245,46 +249,48 @@ class SignificantAttributes:
         if known is not None and known[0] is cluster and known[1] == edits:
             return known[2]
         differing = self._differing.get(cluster.id)
-        if differing is not None and differing.columns is not None and differing.holds(cluster):
+        if differing is not None and differing.columns is not None and differing.is_current(cluster):
             own_values = cluster.variants.of(proc)
             values = tuple([own_values[name] for name in differing.columns])
-            signature = differing.found.get(values)
+            signature = differing.signatures.get(values)
             if signature is None:
-                signature = differing.found[values] = self._find(cluster, proc)[0]
+                signature = differing.signatures[values] = self._find(cluster, proc)[0]
             return signature
         signature, seen = self._find(cluster, proc)
         own = {name.lower(): name for name in cluster.variants.names}
         self._of_cluster.pop(cluster.id, None)
         alone = cluster.count == 1
         edited = seen & cluster.edited_names
-        lasting = (alone or not edited or _alike_by_edits(cluster, edited, own)) and seen.isdisjoint(RUNTIME_ATTRIBUTES)
+        lasting = (alone or not edited or _equal_after_edits(cluster, edited, own)) and seen.isdisjoint(
+            RUNTIME_ATTRIBUTES
+        )
         if lasting and (alone or seen.isdisjoint(own)):
             self._of_cluster[cluster.id] = (cluster, edits, signature)
-        elif lasting and all(_plain(cluster.variants.of(proc)[own[name]]) for name in seen & own.keys()):
+        elif lasting and all(_is_literal_text(cluster.variants.of(proc)[own[name]]) for name in seen & own.keys()):
             columns = tuple(own[name] for name in sorted(seen & own.keys()))
-            self._differing[cluster.id] = _Differing(
+            self._differing[cluster.id] = _DifferingCluster(
                 cluster, edits, columns if self._all_plain(cluster, columns) else None
             )
         else:
-            self._differing[cluster.id] = _Differing(cluster, edits, None)
+            self._differing[cluster.id] = _DifferingCluster(cluster, edits, None)
         return signature
 
     def _all_plain(self, cluster: Cluster, columns: tuple[str, ...]) -> bool:
-        """Return whether these attributes are plain values in every job, which read nothing further."""
+        """Return True if these attributes are plain values in every job, which read no other attributes."""
         values = unpack(cluster.variants.chunks)
-        return all(_plain(text) for name in columns for text in set(values[name]))
+        return all(_is_literal_text(text) for name in columns for text in set(values[name]))
 
     def _find(self, cluster: Cluster, proc: int) -> tuple[Signature, set[str]]:
-        """Return the signature, and the names, in small letters, of all attributes that may affect it."""
+        """Return a job's signature, and the lower-case names of all attributes that may affect it."""
         return self.signature_of({**cluster.ad, **cluster.variants.of(proc), **cluster.changes(proc)})
 
     def signature_of(self, texts: Mapping[str, str]) -> tuple[Signature, set[str]]:
-        """Return the signature of a job with this ad, and the names (in small letters) that may affect it."""
+        """Return the signature of a job with this ad, and the lower-case names of attributes that may affect it."""
         lower = {name.lower(): name for name in texts}
         pending = list(self.names)
         seen = set(pending)
         pairs: list[tuple[str, str]] = []
-        for name in pending:  # grows: what a significant attribute reads is significant
+        for name in pending:  # grows, since the attributes that a significant attribute reads are significant
             spelled = lower.get(name)
             if spelled is None or not texts[spelled]:
                 continue
@@ -298,17 +304,17 @@ class SignificantAttributes:
         return self._known.setdefault(signature, signature), seen
 
     def uniform(self, cluster: Cluster) -> bool:
-        """Return whether all jobs of the cluster have the signature of one of them: no attribute that affects it
-        differs between them."""
+        """Return True if all jobs of the cluster have the same signature, because the attributes that affect it are
+        equal."""
         return cluster.id in self._of_cluster
 
 
 FEW_COHORTS = 16
-"""The maximum number of sets of changes in a cluster that are compared."""
+"""The maximum number of different edits in a cluster that are compared."""
 
 
-def _alike_by_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -> bool:
-    """Return whether edits left these attributes equal in all jobs of a cluster, if they were equal at submission."""
+def _equal_after_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -> bool:
+    """Return True if these attributes, which were equal at submission, are still equal in all jobs after edits."""
     if not names.isdisjoint(own):
         return False
     edited = set()
@@ -320,27 +326,27 @@ def _alike_by_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -
 
 
 @lru_cache(maxsize=5000)
-def _read(text: str) -> References:
-    """Return the attributes that an expression reads, of its own ad and of the other."""
+def _references(text: str) -> References:
+    """Return the attributes that an expression reads from its own ad and from the other ad."""
     return references_or_empty(parse(text), ClassAd())
 
 
-def _settled(text: str) -> bool:
-    """Return whether an expression is a plain value, which reads nothing."""
-    meaning = parse_cached(text)
-    return meaning is None or isinstance(meaning, Literal)
+def _is_plain_value(text: str) -> bool:
+    """Return True if an expression is a plain value, which reads no attributes."""
+    parsed = parse_cached(text)
+    return parsed is None or isinstance(parsed, Literal)
 
 
-def _plain(text: str) -> bool:
+def _is_literal_text(text: str) -> bool:
     return text.isdigit() or (text.startswith('"') and text.count('"') == 2)
 
 
 def _names_in(text: str) -> Iterator[str]:
-    """Return the attributes of the job's own ad that an expression in it may read: lower case, without a scope. An
-    unscoped name may mean either ad, so it is included."""
+    """Return the attributes that an expression of the job may read from its own ad, in lower case and without a scope.
+    Names without a scope are included, since they may refer to either ad."""
     if text.isdigit() or text.startswith('"'):
         return
-    read = _read(text)
+    read = _references(text)
     for name in (*read.internal, *read.external):
         scope, _, short = name.rpartition(".")
         if scope.lower() != "target":
@@ -348,8 +354,8 @@ def _names_in(text: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=5000)
-def _own_names(text: str) -> tuple[str, ...]:
-    """Return the names, in small letters, that an expression may read in its own ad."""
+def _names_read(text: str) -> tuple[str, ...]:
+    """Return the lower-case names that an expression may read from its own ad, sorted."""
     return tuple(sorted(set(_names_in(text)))) if text else ()
 
 
@@ -358,6 +364,6 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @lru_cache(maxsize=5000)
 def words(signature: Signature) -> frozenset[str]:
-    """Return a superset of the slot attributes that jobs of a signature may read: all words of their significant
-    attributes, in small letters."""
+    """Return a superset of the slot attributes that jobs with this signature may read: all words of their significant
+    attributes, in lower case."""
     return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))

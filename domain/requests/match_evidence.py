@@ -21,16 +21,16 @@ def job_ad(cluster: Cluster, proc: int) -> ClassAd:
     return ad_of(cluster.attributes(proc))
 
 
-class Reads(NamedTuple):
-    """A job's Requirements: the text, and the names that they read of the job's ad and of the slot's."""
+class RequirementsNames(NamedTuple):
+    """A job's Requirements: the text, and the names that they read from the job's ad and from the slot's."""
 
     text: str
-    mine: tuple[str, ...]
-    slots: tuple[str, ...]
+    job_names: tuple[str, ...]
+    slot_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, job: ClassAd) -> Reads:
-        """What the Requirements of a job read."""
+    def of(cls, job: ClassAd) -> RequirementsNames:
+        """Return the names that a job's Requirements read."""
         requirements = job["Requirements"]
         references = references_or_empty(requirements, job)
         return cls(
@@ -40,56 +40,56 @@ class Reads(NamedTuple):
         )
 
 
-class ReadsOfKinds(dict[Signature, Reads]):
-    """What the Requirements read, for each group of jobs alike. It is also the same for jobs that differ only in plain
-    values, which refer to nothing."""
+class RequirementsNamesCache(dict[Signature, RequirementsNames]):
+    """A cache of the names that Requirements read, by autocluster. Jobs that differ only in plain values share an
+    entry, since these values refer to nothing."""
 
-    KEPT = 10_000
+    MAX_ENTRIES = 10_000
 
     def __init__(self) -> None:
         super().__init__()
-        self._by_form: dict[tuple[tuple[str, int], ...], tuple[list[Expression], Reads]] = {}
-        """By a job's expressions, which it keeps alive, and the names of its plain values."""
+        self._by_form: dict[tuple[tuple[str, int], ...], tuple[list[Expression], RequirementsNames]] = {}
+        """By the ids of a job's expressions, which the entry keeps alive, and the names of its plain values."""
 
-    def find(self, signature: Signature, job: ClassAd) -> Reads:
+    def find(self, signature: Signature, job: ClassAd) -> RequirementsNames:
         reads = self.get(signature)
         if reads is None:
-            if len(self) >= self.KEPT:
+            if len(self) >= self.MAX_ENTRIES:
                 self.clear()
             reads = self[signature] = self.of_form(job)
         return reads
 
-    def of_form(self, job: ClassAd) -> Reads:
-        """What the Requirements of a job read, found for one of this form."""
+    def of_form(self, job: ClassAd) -> RequirementsNames:
+        """Return the names that a job's Requirements read, from the cache for jobs of its form."""
         cells = job._all().values()
-        leads = [expression for _, expression in cells if type(expression) is not Literal]
+        expressions = [expression for _, expression in cells if type(expression) is not Literal]
         form = tuple([(name, 0 if type(expression) is Literal else id(expression)) for name, expression in cells])
         if form not in self._by_form:
-            if len(self._by_form) >= self.KEPT:
+            if len(self._by_form) >= self.MAX_ENTRIES:
                 self._by_form.clear()
-            self._by_form[form] = leads, Reads.of(job)
+            self._by_form[form] = expressions, RequirementsNames.of(job)
         return self._by_form[form][1]
 
 
-def evidence(
-    why: tuple[int, str, str], context: Context, job: ClassAd, slot: ClassAd, reads: Reads | None = None
+def match_evidence(
+    why: tuple[int, str, str], context: Context, job: ClassAd, slot: ClassAd, reads: RequirementsNames | None = None
 ) -> EvaluationRecorded:
-    """What the job's Requirements read, of its own ad and of the best slot's.
+    """Return the event with the values that the job's Requirements read from its own ad and the slot's.
 
-    :param why: what its event begins with
-    :param reads: what they read, if that is known
+    :param why: the event's first fields
+    :param reads: the names that the Requirements read, if they are known
     """
-    reads = reads or Reads.of(job)
-    read = {f"MY.{name}": text for name, text in _values(job, reads.mine, slot, context)}
-    read |= {f"TARGET.{name}": text for name, text in _values(slot, reads.slots, job, context) if name in slot}
-    return EvaluationRecorded(*why, "Requirements", reads.text, "true", read)
+    reads = reads or RequirementsNames.of(job)
+    values = {f"MY.{name}": text for name, text in _values(job, reads.job_names, slot, context)}
+    values |= {f"TARGET.{name}": text for name, text in _values(slot, reads.slot_names, job, context) if name in slot}
+    return EvaluationRecorded(*why, "Requirements", reads.text, "true", values)
 
 
 def _values(ad: ClassAd, names: Iterable[str], other: ClassAd, context: Context) -> Iterator[tuple[str, str]]:
     value_of = evaluator_of_several(ad, other, context)
     for name in names:
-        held = ad.get(name)
-        if type(held) is Literal and type(held.value) is int:
-            yield name, str(held.value)
+        expression = ad.get(name)
+        if type(expression) is Literal and type(expression.value) is int:
+            yield name, str(expression.value)
         else:
-            yield name, evidence_text(UNDEFINED if held is None else value_of(held))
+            yield name, evidence_text(UNDEFINED if expression is None else value_of(expression))

@@ -25,8 +25,8 @@ from ..ports.stimuli import (
     StarterReported,
 )
 from ..requests.autoclusters import Signature, words
-from ..requests.idle_jobs import room, waiting
-from ..requests.match_evidence import ReadsOfKinds, evidence, job_ad
+from ..requests.idle_jobs import remaining_starts, waiting_jobs
+from ..requests.match_evidence import RequirementsNamesCache, job_ad, match_evidence
 from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import hold_reason, vacate_reason
@@ -124,13 +124,13 @@ def _can_continue(draft: Draft[AccessPoint], slot: str) -> bool:
 def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
     """Start the submitter's next job that fits on an idle claimed slot, or release the claim. ``before`` is the cluster
     of the previous job; for a job of another cluster, the match is logged with its evidence."""
-    no_room = room(draft.state) <= 0
+    no_room = remaining_starts(draft.state) <= 0
     while next_job := None if no_room else _next_job(draft, slot):
         cluster, proc, job, signature = next_job
         if cluster.id != before:
-            reads = draft.caches.of(ReadsOfKinds).find(signature, job())
+            reads = draft.caches.of(RequirementsNamesCache).find(signature, job())
             draft.emit(
-                evidence(
+                match_evidence(
                     draft.why("negotiated"), draft.context, job(), draft.send(ShowAd(slot, words(signature))), reads
                 )
             )
@@ -145,10 +145,10 @@ def _next_job(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Calla
     visible, submitter = _visible_slot(draft, slot), draft.state.claims[slot].submitter
     if not visible.starts_jobs:
         return None
-    likeness = draft.send(TellLikeness())
+    autoclusters = draft.send(TellLikeness())
     rejected: set[int] = set()
-    for cluster, proc, number in waiting(draft.state, submitter, draft.caches, likeness, rejected):
-        job, signature = cache(partial(job_ad, cluster, proc)), likeness.signature(cluster, proc)
+    for cluster, proc, number in waiting_jobs(draft.state, submitter, draft.caches, autoclusters, rejected):
+        job, signature = cache(partial(job_ad, cluster, proc)), autoclusters.signature(cluster, proc)
         limits = cluster.requested_value(proc, LIMITS)
         if fits(draft, slot, visible.version, job, signature) and same_limits(draft, slot, limits, job, signature):
             return cluster, proc, job, signature

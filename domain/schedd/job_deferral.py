@@ -60,7 +60,7 @@ def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) 
                 groups.setdefault(_texts(draft, cluster, proc), []).append(proc)
     for texts, group in groups.items():
         try:
-            slips = draft.state.dialect.slips_days_of_schedules
+            slips = draft.state.dialect.extends_cron_days_of_week
             instant = parse_crontab(texts).next_run(draft.now // SECOND, draft.context.utc_offset, slips_days=slips)
         except InvalidCronTab as error:
             before: dict[int, list[int]] = {}

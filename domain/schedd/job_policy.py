@@ -21,7 +21,7 @@ from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import ad_at_exit, quoted, vacate_reason
 from ..state.state import AccessPoint
-from ..state_machines.hold_codes import Why
+from ..state_machines.hold_codes import StopReason
 from . import periodic_policy
 from .periodic_policy import concerns, with_run_time
 
@@ -92,7 +92,7 @@ def at_end(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> Ex
         decision = periodic_policy.at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
         if decision is not None:
             policy, action = decision
-            changes = periodic_policy.changes(policy, action) | vacate_reason(Why(0, 0, ""))
+            changes = periodic_policy.changes(policy, action) | vacate_reason(StopReason(0, 0, ""))
             return ExitDecision(policy.row, changes, action.evidence)
     held = _answer(draft, cluster, exited.proc, "OnExitHold", False, ad)
     if held.truth:

@@ -23,16 +23,16 @@ from ..state.job_ad import HOLD_ATTRIBUTES, parse_int, quoted, unquoted, vacate_
 from ..state.records import RUNS, TRANSFER_STEPS, Activation
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import (
-    BY_THE_ACCESS_POINT,
-    DEACTIVATED,
-    EVICTIONS,
+    ACCESS_POINT_CODES,
+    CLAIM_DEACTIVATED,
+    EVICTION_REASONS,
     FIRST_VACATE_CODE,
     HELD_BY_STARTD,
-    LOST,
+    JOB_NOT_FOUND,
     REMOVED_CODE,
-    TRANSFERS,
-    UNSPECIFIED,
-    Why,
+    TRANSFER_CODES,
+    UNSPECIFIED_INTERRUPTION,
+    StopReason,
     goes_on_hold,
 )
 from .claims import job_ended
@@ -83,7 +83,7 @@ def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited,
 
 def _is_final(cluster: Cluster, exited: JobExited) -> bool:
     """Check whether a hold is one that no cool-down replaces."""
-    by_access_point = parse_int(exited.changes.get("HoldReasonCode", "")) in BY_THE_ACCESS_POINT
+    by_access_point = parse_int(exited.changes.get("HoldReasonCode", "")) in ACCESS_POINT_CODES
     return exited.outcome == "exited" or cluster.is_local or by_access_point or exited.cause == "deferral_missed"
 
 
@@ -216,7 +216,11 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     if outcome != "exited":
         exited = replace(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited, leaving))
     exited = continue_job(draft, cluster, exited, row)
-    if not row and status != "Removed" and activation.vacate_reason.get("VacateReasonCode") == str(DEACTIVATED.code):
+    if (
+        not row
+        and status != "Removed"
+        and activation.vacate_reason.get("VacateReasonCode") == str(CLAIM_DEACTIVATED.code)
+    ):
         exited = replace(exited, vacates=VACATES_BY_SHADOW)
     if stimulus.core and outcome == "exited":
         core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}
@@ -231,7 +235,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
 def _machines_fault(end: ActivationEnded) -> bool:
     """Check whether the machine is the reason why the job did not start, or why its files were not transferred:
     another job would fail there too."""
-    if end.hold_code in TRANSFERS:
+    if end.hold_code in TRANSFER_CODES:
         return not goes_on_hold(end.hold_code, end.hold_subcode)
     return end.failed and end.hold_code >= FIRST_VACATE_CODE
 
@@ -261,21 +265,21 @@ _FAILURES = ("execution_failed", "transfer_failed")
 
 def _why(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, leaving: str
-) -> Why:
+) -> StopReason:
     if exited.outcome == "lost":
-        return LOST
+        return JOB_NOT_FOUND
     if (exited.cause in _FAILURES and _machines_fault(end)) or "HoldReason" in exited.changes:
-        return Why(end.hold_code, end.hold_subcode, end.hold_reason)
+        return StopReason(end.hold_code, end.hold_subcode, end.hold_reason)
     cluster = draft.state.clusters[activation.cluster]
     status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
     cause = draft.state.ending.get(activation.key, "")
     if status in RUNS or cause:  # the eviction came first, whatever the job's status is now
-        return EVICTIONS.get(cause) or EVICTIONS.get(leaving) or UNSPECIFIED
+        return EVICTION_REASONS.get(cause) or EVICTION_REASONS.get(leaving) or UNSPECIFIED_INTERRUPTION
     if status == "Removed":
-        return Why(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
+        return StopReason(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
     of = "" if status == "Held" else "Last"  # else it was released since
     code, subcode = (parse_int(ad.get(f"{of}HoldReason{part}", "")) for part in ("Code", "SubCode"))
-    return Why(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
+    return StopReason(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
 
 
 def _verdict(
@@ -292,8 +296,8 @@ def _verdict(
     cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
         # if                          outcome    cause               row         changes
         (end.undelivered and not end.hold_reason, "evicted", "evicted", "evict", {}),
-        (end.hold_code in TRANSFERS and _machines_fault(end), unmoved, "transfer_failed", "evict", {}),
-        (end.hold_code in TRANSFERS, unmoved, "transfer_failed", "hold", held),
+        (end.hold_code in TRANSFER_CODES and _machines_fault(end), unmoved, "transfer_failed", "evict", {}),
+        (end.hold_code in TRANSFER_CODES, unmoved, "transfer_failed", "hold", held),
         (_machines_fault(end), "failed", "execution_failed", "evict", {}),
         (end.failed, "failed", "execution_failed", "hold", held),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),

@@ -266,12 +266,12 @@ def warnings_text(warnings: Sequence[str], dialect: str) -> str:
     of them, the last one first."""
     if not warnings:
         return ""
-    if dialect_named(dialect).tells_last_warning_alone:
+    if dialect_named(dialect).shows_only_last_warning:
         return warnings[-1].rstrip("\n")
     return "|".join(f"QMGMT:0:{text}" for text in reversed(warnings))
 
 
 def heading(dialect: str) -> str:
     """Return the line before warnings."""
-    plural = "" if dialect_named(dialect).tells_last_warning_alone else "(s)"
+    plural = "" if dialect_named(dialect).shows_only_last_warning else "(s)"
     return f"Committed job submission into the queue with the following warning{plural}:"

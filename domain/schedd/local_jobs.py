@@ -21,7 +21,7 @@ from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import JobActivated
 from ..ports.messages import ShowHost, TellLikeness
-from ..requests.idle_jobs import idle_procs, queues_of
+from ..requests.idle_jobs import queues_of, unmatched_procs
 from ..state.caches import ad_of, parse_cached
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
@@ -89,7 +89,7 @@ class _Gate:
         universe, state = cluster.universe, self._draft.state
         if self._closed(cluster):
             return
-        procs = list(idle_procs(cluster, state))
+        procs = list(unmatched_procs(cluster, state))
         if not procs:
             return
         conditions = [self._starts[universe], *_requirements(cluster, procs)]

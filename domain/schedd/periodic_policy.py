@@ -31,7 +31,7 @@ from ..state.job_ad import STATUS_NUMBERS, hold_reason, parse_int, quoted, vacat
 from ..state.pool_settings import job_limit, listed_names
 from ..state.records import RUNS
 from ..state.state import AccessPoint
-from ..state_machines.hold_codes import DEACTIVATED, Why
+from ..state_machines.hold_codes import CLAIM_DEACTIVATED, StopReason
 from .constraints import meets_condition, select_matching
 from .job_actions import SPOOLING, ActionReason, hold, release, remove, stop_all
 from .policy_kinds import attributes_read, kinds
@@ -136,7 +136,7 @@ def questions(state: AccessPoint) -> list[Question]:
     for policy in POLICIES:
         if policy.attribute:
             policies.append(Question(policy, policy.attribute, policy.asks))
-        elif policy.row != EVICT or state.dialect.asks_system_periodic_vacate:
+        elif policy.row != EVICT or state.dialect.evaluates_system_periodic_vacate:
             policies += (Question(policy, name, state.settings[name]) for name in system_names(state.settings, policy))
     return policies
 
@@ -358,9 +358,9 @@ def _value(meaning: Expression, ad: ClassAd, draft: Draft[AccessPoint]) -> objec
 def changes(policy: Policy, action: PolicyAction) -> Ad:
     """Return the changes of a job's ad by a policy's action."""
     if policy.row == "hold":
-        return hold_reason(Why(policy.code, action.subcode, action.reason))
+        return hold_reason(StopReason(policy.code, action.subcode, action.reason))
     if policy.row == EVICT:
-        return vacate_reason(Why(policy.code, action.subcode, action.reason))
+        return vacate_reason(StopReason(policy.code, action.subcode, action.reason))
     return {"ReleaseReason" if policy.row == "release" else "RemoveReason": quoted(action.reason)}
 
 
@@ -383,7 +383,7 @@ def _act(draft: Draft[AccessPoint], question: Question, text: str, group: _Group
             stop_all(draft, cluster, procs, ActionReason(policy.cause, action.evidence, changed))
             continue
         why = ActionReason(
-            policy.cause, action.evidence, vacate_reason(DEACTIVATED) if runs and not cluster.is_local else {}
+            policy.cause, action.evidence, vacate_reason(CLAIM_DEACTIVATED) if runs and not cluster.is_local else {}
         )
         if policy.row == "hold":
             hold(draft, cluster, procs, status, changed, why)

@@ -24,7 +24,7 @@ from ..state.job_limits import job_concurrency_limits
 from ..state.records import Claim, Slot
 from ..state.state import ExecutionPoint, SentAd
 from ..state_machines import SlotRow
-from ..state_machines.claim import REQUESTED
+from ..state_machines.claim import INITIAL_CLAIM_STATE
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING, INITIAL_PAIR
 from . import time_limits
 from .backfill_client import client_occupies_slot
@@ -98,7 +98,7 @@ def accept_claim(draft: Draft[ExecutionPoint], slot: Slot, event: ClaimMade, tri
     :raises Refusal: the slot cannot be claimed in its state
     """
     steps = draft.state.dialect.steps(trigger_name, slot.state_activity)
-    draft.fire("claim", REQUESTED, "accept" if steps else "refuse")
+    draft.fire("claim", INITIAL_CLAIM_STATE, "accept" if steps else "refuse")
     if not steps:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: it cannot be claimed in this state")
     _claim_match(draft, slot, event.job)

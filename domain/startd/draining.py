@@ -17,7 +17,7 @@ from ..ports import stimuli as s
 from ..ports.messages import BeginDrain, EndDrain
 from ..state.records import Machine, MachineDrain, Slot
 from ..state.state import ExecutionPoint
-from ..state_machines.drain import COMPLETIONS, OPEN, SCHEDULES, Schedule
+from ..state_machines.drain import COMPLETIONS, INITIAL_DRAIN_STATE, SCHEDULES, Schedule
 from .public_ad import why_not_canceled, why_not_drained
 from .slot_policy_evaluation import policy_of
 from .startd_settings import setting
@@ -82,7 +82,7 @@ class DrainTerms(NamedTuple):
 
 def begin_drain(draft: Draft[ExecutionPoint], machine: Machine, terms: DrainTerms, cause: str) -> int:
     """Begin a drain of a machine that is not draining, and return its number."""
-    draft.fire("drain", OPEN, "start", terms.schedule)
+    draft.fire("drain", INITIAL_DRAIN_STATE, "start", terms.schedule)
     number = machine.drains + 1
     draft.emit(DrainBegan(*draft.why(cause), machine.name, number, *terms))
     for slot in slots_of(draft, machine):

@@ -28,7 +28,7 @@ from ..state.agenda import Agenda
 from ..state.job_procs import job_procs
 from ..state.records import Machine
 from ..state.state import ExecutionPoint
-from ..state_machines.slot_rules import CONDITIONS, applying
+from ..state_machines.slot_rules import CONDITIONS, applicable_rule
 from ..units import SECOND
 from . import time_limits, updates
 from .draining import can_advance_drain
@@ -188,7 +188,9 @@ def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
     """Return the first instant (microseconds) at which a rule may hold: now if one holds, None if none ever will."""
     slot = policy.slot
     unused = slot.kind == "dynamic" and slot.name not in policy.state.slot_matches and slot.queued_claim is None
-    if applying(policy.state.dialect.rules, policy) is not None or (unused and slot.state_activity in _MERGEABLE):
+    if applicable_rule(policy.state.dialect.rules, policy) is not None or (
+        unused and slot.state_activity in _MERGEABLE
+    ):
         return policy.now
     return min(_possible_changes(policy), default=None)
 

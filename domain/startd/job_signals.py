@@ -12,7 +12,7 @@ from ..events import Ad, JobSignalled, StarterSignalled
 from ..ports.messages import HoldJob, JobPaused
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
-from ..state_machines.hold_codes import HELD_BY_STARTD, Why
+from ..state_machines.hold_codes import HELD_BY_STARTD, StopReason
 from . import time_limits
 from .evaluation import PolicyEvaluation
 from .slot_policy_evaluation import policy_of
@@ -71,7 +71,7 @@ def hold_job(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:
         return False
     policy = policy_of(draft, slot)
     subcode = policy.number("WANT_HOLD_SUBCODE") or 0
-    why = Why(HELD_BY_STARTD, round(subcode), f"Error from {slot.name}: {_reason(policy)}")
+    why = StopReason(HELD_BY_STARTD, round(subcode), f"Error from {slot.name}: {_reason(policy)}")
     vacated = draft.send(HoldJob(activation.cluster, activation.proc, why))
     if vacated is None:
         return False

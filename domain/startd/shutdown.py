@@ -56,7 +56,7 @@ def _end_idle_startd(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
     """End the claims of a startd that runs no job; return False if it runs one."""
     slots = slots_of(draft, machine)
     runs = any(slot.activation or slot.name in draft.state.slot_matches for slot in slots)
-    if runs or machine.backfill or not draft.state.dialect.ends_idle_startd_at_once:
+    if runs or machine.backfill or not draft.state.dialect.ends_idle_startd_immediately:
         return False
     for slot in slots:
         end_claim(draft, slot, "shutdown")
@@ -76,7 +76,7 @@ def leave_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
 
 def _shutdown_is_complete(state: ExecutionPoint, machine: Machine) -> bool:
     """Return True if the machine is being shut down and its slots are unclaimed; HTCondor checks only for jobs."""
-    slots, only_jobs = machine.slots.values(), state.dialect.ends_idle_startd_at_once
+    slots, only_jobs = machine.slots.values(), state.dialect.ends_idle_startd_immediately
     in_use = any(slot.activation if only_jobs else slot.claim or slot.name in state.slot_matches for slot in slots)
     return bool(machine.shutdown) and not in_use and machine.backfill is None
 

@@ -9,11 +9,11 @@ from ..ports.messages import OpenAccount
 from ..state.records import Claim, Slot
 from ..state.state import ExecutionPoint
 from ..state_machines import claim_state, void_row
-from ..state_machines.claim import ENDING, REQUESTED
+from ..state_machines.claim import ENDING_STATES, INITIAL_CLAIM_STATE
 from ..state_machines.slot_actions import ENTRY_ACTIONS, EXIT_ACTIONS, REEVALUATES, BetterMatch
 from ..state_machines.slot_actions import leave_preempting as leave
 from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING, KILLING, VACATING
-from ..state_machines.slot_rules import EVICTED, Rule, applying
+from ..state_machines.slot_rules import EVICTED, Rule, applicable_rule
 from ..state_machines.slot_triggers import backfill_destination
 from . import backfill_client, job_signals, time_limits
 from .dynamic_slots import merge, slot_weight
@@ -180,15 +180,15 @@ def apply_policy(draft: Draft[ExecutionPoint], slot: Slot, *, entered: bool = Fa
         merge(draft, slot)  # a dynamic slot ends with its claim
         return True
     policy = policy_of(draft, slot)
-    rule = applying(draft.state.dialect.rules, policy, entered=entered)
+    rule = applicable_rule(draft.state.dialect.rules, policy, entered=entered)
     if rule is None:
         if unused and slot.state_activity == "Owner/Idle":
             merge(draft, slot)
             return True
         return False
     evidence = record_evidence(draft, policy)
-    if rule.marks:
-        flag_claim(draft, slot, *rule.marks, reason=_REASONS.get(rule.cause, ""))
+    if rule.flags:
+        flag_claim(draft, slot, *rule.flags, reason=_REASONS.get(rule.cause, ""))
     if rule.row:
         row, target, vacate_evidence = _row_and_target(draft, slot, rule)
         # For a killed job, the value of WANT_VACATE matters more than the rule's own evidence.
@@ -250,7 +250,7 @@ def _answer_better_match(draft: Draft[ExecutionPoint], slot: Slot) -> BetterMatc
     if waiting is None:
         return BetterMatch(taken=False, refused=False)
     refused, evidence = _start_refuses(draft, slot, waiting)
-    draft.fire("claim", REQUESTED, "refuse" if refused else "accept")
+    draft.fire("claim", INITIAL_CLAIM_STATE, "refuse" if refused else "accept")
     if refused:
         return BetterMatch(taken=False, refused=True, evidence=evidence)
     draft.emit(claim_made_event(draft, slot, waiting, "better_match_taken"))
@@ -288,7 +288,7 @@ def end_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     claim = slot.claim
     if claim is not None:
         state = claim_state(slot.state_activity, slot.activation is not None)
-        if state not in ENDING:
+        if state not in ENDING_STATES:
             state = draft.fire("claim", state, "kill")
         draft.fire("claim", state, "end")
         usage = (draft.now - claim.since) * claim.weight

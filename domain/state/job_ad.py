@@ -28,7 +28,7 @@ from ..events import (
     JobTransferEnded,
 )
 from ..state_machines import HTCONDOR_25, LEFT
-from ..state_machines.hold_codes import Why, code_name
+from ..state_machines.hold_codes import StopReason, code_name
 from ..state_machines.job_rows import JobStatus
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
@@ -66,17 +66,17 @@ def unquoted(text: str) -> str:
     return "".join(unescaped)
 
 
-def hold_reason(why: Why) -> Changes:
+def hold_reason(why: StopReason) -> Changes:
     """Return the attributes with the reason for a hold."""
     return _reason("HoldReason", why)
 
 
-def vacate_reason(why: Why) -> Changes:
+def vacate_reason(why: StopReason) -> Changes:
     """Return the attributes with the reason for an eviction."""
     return _reason("VacateReason", why)
 
 
-def _reason(name: str, why: Why) -> Changes:
+def _reason(name: str, why: StopReason) -> Changes:
     return {name: quoted(why.reason), f"{name}Code": str(why.code), f"{name}SubCode": str(why.subcode)}
 
 

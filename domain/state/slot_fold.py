@@ -9,7 +9,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from .. import events as e
-from ..state_machines.hold_codes import EVICTIONS
+from ..state_machines.hold_codes import EVICTION_REASONS
 from ..state_machines.slot_rows import INITIAL_PAIR, read_pair
 from .records import Claim, Machine, MachineDrain, Slot, Starter
 from .slot_attributes import SlotAd
@@ -126,7 +126,7 @@ def fold_transition(slot: Slot, event: e.SlotTransitioned, position: int, user: 
         if event.target.startswith(PREEMPTING):
             starter.preempting_since = starter.preempting_since or event.at
         if event.target.startswith(ENDING):
-            starter.leave_cause = event.cause if event.cause in EVICTIONS else starter.leave_cause
+            starter.leave_cause = event.cause if event.cause in EVICTION_REASONS else starter.leave_cause
         elif event.target != SUSPENDED:
             starter.leave_cause = ""
     if event.target.partition("/")[0] != slot.state_activity.partition("/")[0]:

@@ -1,11 +1,12 @@
 """The state machines of slots, jobs, claims, matches and drains.
 
-All have rows (``rows.txt``), which ``machine`` enforces. A slot's are fired by messages (``slot_triggers``) or by the
-owner's policy (``slot_rules``, which asks a ``slot_policy``), with actions on the way (``slot_actions``). ``dialects``
-has the differences between HTCondor's manual and its daemons, ``hold_codes`` the codes of holds and evictions.
+Each has a table of rows (``rows.txt``), which ``machine`` enforces. A slot's rows are fired by messages
+(``slot_triggers``) or by the owner's policy (``slot_rules``), with entry and exit actions (``slot_actions``).
+``dialects`` has the differences between HTCondor's manual and its daemons, ``hold_codes`` the codes of holds and
+evictions.
 
-Nothing outside of this folder names a row by its number, or asks which dialect a pool has. Nothing in it reads an ad, a
-log or a clock: rules and actions ask ``SlotPolicy`` and ``SlotTransitions``, which ``startd`` answers.
+No code outside this package names a row by its number or checks a pool's dialect. No code in it reads an ad, a log or a
+clock: rules and actions use the protocols ``SlotPolicy`` and ``SlotTransitions``, which ``startd`` implements.
 """
 
 from .claim import CLAIM, claim_state
@@ -20,7 +21,7 @@ from .dialects import (
     dialect_named,
 )
 from .drain import DRAIN
-from .hold_codes import HOLD_CODES, VACATE_CODES, Code, goes_on_hold
+from .hold_codes import HOLD_CODES, VACATE_CODES, ReasonCode, goes_on_hold
 from .job_rows import LEFT, UNSUBMITTED
 from .machine import (
     NotAllowed,
@@ -38,8 +39,8 @@ from .slot_rows import DELETED, INITIAL_PAIR, LETTERED, STATES, SlotRow, activit
 
 __all__ = [
     "CLAIM", "DEFAULT_DIALECT", "DELETED", "DIALECTS", "DRAIN", "HOLD_CODES", "HTCONDOR_25", "INITIAL_PAIR", "LEFT",
-    "LETTERED", "MANUAL", "MATCH", "STATES", "UNSUBMITTED", "VACATE_CODES", "Code", "Dialect", "NotAllowed", "SlotRow",
-    "StateMachine", "TransitionRow", "UnknownDialectError", "activity", "claim_machine", "claim_state", "classify",
-    "dialect_named", "drain_machine", "goes_on_hold", "job_machine", "letter_machine", "match_machine", "match_state",
-    "slot_machine", "state", "void_row",
+    "LETTERED", "MANUAL", "MATCH", "STATES", "UNSUBMITTED", "VACATE_CODES", "Dialect", "NotAllowed", "ReasonCode",
+    "SlotRow", "StateMachine", "TransitionRow", "UnknownDialectError", "activity", "claim_machine", "claim_state",
+    "classify", "dialect_named", "drain_machine", "goes_on_hold", "job_machine", "letter_machine", "match_machine",
+    "match_state", "slot_machine", "state", "void_row",
 ]  # fmt: skip

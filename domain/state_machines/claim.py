@@ -1,8 +1,8 @@
-"""The life of a claim: a schedd's hold of a slot, from the claiming to the release; ``rows.txt`` has the rows.
+"""The states of a claim, from its request to its release; ``rows.txt`` has the rows.
 
-Its states are those of HTCondor's claims, and "Ended". A claim serves many jobs, one at a time. It ends through
-Vacating or Killing also without a job; these are over at once then. The state follows from the slot (``claim_state``):
-nothing else is kept.
+They are the states of HTCondor's claims, and "Ended". A claim runs many jobs, one after another. Even without a job, it
+ends through Vacating or Killing, which it then leaves immediately. The state is not stored, but computed from the slot
+(``claim_state``).
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Final
 
 from .rows import table
 
-REQUESTED: Final = "Unclaimed"
-"""Before the slot has agreed."""
+INITIAL_CLAIM_STATE: Final = "Unclaimed"
+"""The state of a requested claim that the slot has not accepted yet."""
 
 CLAIM: Final = table("claim")
 
-ENTERED: Final = {"Running": "continue", "Suspended": "suspend", "Vacating": "vacate", "Killing": "kill"}
-"""The claim's state and row for each pair that its slot enters. (Jobs move the claim before its slot.)"""
-ENDING: Final = ("Vacating", "Killing")
+ROWS_BY_STATE: Final = {"Running": "continue", "Suspended": "suspend", "Vacating": "vacate", "Killing": "kill"}
+"""The row that moves a claim to each state when its slot's state/activity changes. (Jobs move the claim themselves.)"""
+ENDING_STATES: Final = ("Vacating", "Killing")
 
 
 @lru_cache(256)
-def claim_state(pair: str, job: bool) -> str:
-    """Return the state of the claim of a slot in this pair, with or without a job."""
+def claim_state(pair: str, has_job: bool) -> str:
+    """Return the state of the claim of a slot in this state/activity, with or without a job."""
     state, _, activity = pair.partition("/")
     if state == "Preempting":
         return activity
-    if not job:
+    if not has_job:
         return "Idle"
     return "Suspended" if activity == "Suspended" else "Running"

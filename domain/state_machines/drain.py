@@ -1,6 +1,6 @@
-"""The life of a drain: a machine is emptied of jobs, and opened again; ``rows.txt`` has the rows.
+"""The states of a drain, from its start until the machine accepts jobs again; ``rows.txt`` has the rows.
 
-A drain is of a whole machine: each of its slots goes through rows 33 to 37. It keeps its schedule.
+A drain applies to a whole machine, and each of its slots moves along rows 33 to 37. Its schedule does not change.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from typing import Final, NamedTuple
 
 from .rows import table
 
-OPEN: Final = "Open"
-"""The machine takes jobs."""
+INITIAL_DRAIN_STATE: Final = "Open"
+"""The state of a machine that accepts jobs."""
 
 DRAIN: Final = table("drain")
 
 
 class Schedule(NamedTuple):
-    """What running jobs get when their machine drains (manual: condor_drain)."""
+    """The time that running jobs get when their machine drains (the manual's page condor_drain)."""
 
-    retires: bool  #: their retirement time, all of them until the last must go
-    vacates: bool  #: their time to vacate
+    retires: bool  #: whether they get their retirement time
+    vacates: bool  #: whether they get their time to vacate
 
 
 SCHEDULES: Final = {
@@ -28,4 +28,4 @@ SCHEDULES: Final = {
     "Fast": Schedule(retires=False, vacates=False),
 }
 COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
-"""What may follow a drain; empty: nothing."""
+"""The actions when a drain is complete; empty: none."""

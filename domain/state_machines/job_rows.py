@@ -1,27 +1,26 @@
-"""The life of a job: its statuses and their changes; ``rows.txt`` has the rows.
+"""The statuses of a job; ``rows.txt`` has the rows between them.
 
-A status is a word here and a number in the job's ad (JobStatus); ``JOB_STATUS_NUMBERS`` has both. A job begins in
-Unsubmitted and ends in Left, which no ad shows. The code of an eviction decides whether it ends in Idle or in Held:
-``hold_codes.goes_on_hold``.
+``JOB_STATUS_NUMBERS`` maps them to JobStatus in the job's ad. A job begins in Unsubmitted and ends in Left, which are
+in no ad. After an eviction, its code determines whether the job is Idle or Held (``hold_codes.goes_on_hold``).
 """
 
 from __future__ import annotations
 
 from typing import Final, Literal, get_args
 
-from .rows import changed, table
+from .rows import override_rows, table
 
 UNSUBMITTED: Final = "Unsubmitted"
-"""Before the queue knows the job; no status."""
+"""The state of a job that is not in the queue yet; it has no JobStatus."""
 LEFT: Final = "Left"
-"""Out of the queue, in the history; no status."""
+"""The state of a job that has left the queue for the history; it has no JobStatus."""
 
 ManualStatus = Literal["Idle", "Running", "Removed", "Completed", "Held", "TransferringOutput", "Suspended"]
 """The statuses in the order of their numbers (JobStatus), as the manual lists them."""
 JobStatus = Literal[ManualStatus, "Failed", "Blocked", "Preparing"]
-JOB_STATUS_NUMBERS: Final[dict[str, int]] = {name: at for at, name in enumerate(get_args(ManualStatus), 1)}
+JOB_STATUS_NUMBERS: Final[dict[str, int]] = {name: number for number, name in enumerate(get_args(ManualStatus), 1)}
 JOB_STATUS_NUMBERS_HTCONDOR_25: Final = JOB_STATUS_NUMBERS | {"Failed": 8, "Blocked": 9, "Preparing": 10}
 
 JOB: Final = table("job")
-JOB_HTCONDOR_25: Final = changed(JOB, table("job, htcondor-25"))
-"""The dialect's whole table: the manual's rows, wider where the schedd is, and those beyond."""
+JOB_HTCONDOR_25: Final = override_rows(JOB, table("job, htcondor-25"))
+"""The dialect's complete table: the manual's rows, some replaced, and additional ones."""

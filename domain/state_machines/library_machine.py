@@ -1,5 +1,5 @@
-"""The ``transitions`` library's machine for our tables. It takes longer to import than all of this package: ``machine``
-imports it when the first machine is built."""
+"""A subclass of the ``transitions`` library's machine for our tables. Since this library is slow to import, ``machine``
+imports this module only when it builds the first machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["LibraryMachine", "MachineError"]
 
 
 class _Step(Transition):
-    """A step of a row. Rows have neither conditions nor callbacks: the library would spend two thirds of a transition
-    on looking for them."""
+    """A step of a row. It skips the search for conditions and callbacks, which rows do not have and which takes two
+    thirds of the library's time for a transition."""
 
     def execute(self, event_data: EventData) -> bool:
         model: Any = event_data.model

@@ -1,7 +1,8 @@
-"""The life of a match of the negotiator: a slot and a job that accept each other; ``rows.txt`` has the rows.
+"""The states of a match between a slot and a job; ``rows.txt`` has the rows.
 
-It is no promise: either side may have changed since. Both sides are told. A slot that is told first waits in Matched
-for its claim, at most MATCH_TIMEOUT: its pair tells whether it was (``match_state``).
+A match may fail, since either side may have changed meanwhile. The negotiator notifies both sides. A slot that is
+notified before it is claimed waits in Matched for at most MATCH_TIMEOUT. So the slot's state/activity shows whether it
+was notified (``match_state``).
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Final
 
 from .rows import table
 
-MADE: Final = "Made"
-"""A negotiation cycle made it."""
+INITIAL_MATCH_STATE: Final = "Made"
+"""The state of a match that a negotiation cycle has made."""
 
 MATCH: Final = table("match")
 
@@ -21,11 +22,12 @@ _VOID: Final = {"match_timeout": "time_out", "claim_failed": "refuse"}
 
 
 def match_state(pair: str, destination: str = "") -> str:
-    """Return the state of the match of a slot in this pair. A slot in Backfill that was told of it is headed to
-    Matched."""
-    told = pair == _MATCHED or (pair.startswith(_BACKFILL) and destination == "Matched")
-    return "Notified" if told else MADE
+    """Return the state of the match of a slot in this state/activity. A slot in Backfill that was notified of a match
+    has the destination Matched."""
+    notified = pair == _MATCHED or (pair.startswith(_BACKFILL) and destination == "Matched")
+    return "Notified" if notified else INITIAL_MATCH_STATE
 
 
 def void_row(cause: str) -> str:
+    """Return the row that ends a match for this cause."""
     return _VOID.get(cause, "withdraw")

@@ -1,7 +1,7 @@
-"""The actions of a slot on entering and on leaving a state/activity; ``startd/transitions.py`` carries them out.
+"""A slot's actions when it enters or leaves a state/activity; ``startd/transitions.py`` performs them.
 
-An entry action returns whether the slot has gone on from there. A slot that enters Idle or Retiring and stays asks its
-policy again at once, so that one cause may entail a chain of transitions at one instant.
+An entry action returns True if it has moved the slot on. If a slot enters Idle or Retiring and stays there, its policy
+is evaluated again immediately, so one cause may start a chain of transitions.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from .slot_rules import SlotPolicy
 
 
 class BetterMatch(NamedTuple):
+    """The result of an attempt to give the slot to its waiting better match."""
+
     taken: bool
-    refused: bool  #: if neither is true, none waited
-    evidence: int = 0  #: the position of the evidence in the log; 0 if it needs none
+    refused: bool  #: if neither is true, there was no better match
+    evidence: int = 0  #: the position of the evidence in the log; 0: none is needed
 
 
 class SlotTransitions(Protocol):
-    """The questions and acts of an action on a slot."""
+    """The operations on a slot that actions use."""
 
     @property
     def policy(self) -> SlotPolicy: ...
@@ -29,13 +31,13 @@ class SlotTransitions(Protocol):
     def has_job(self) -> bool: ...
 
     def evidence(self) -> int:
-        """Record the last expression that the policy was asked, and return its position in the log."""
+        """Record the last expression that the policy evaluated, and return its position in the log."""
 
     def transition(self, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
-        """Take the slot through a row, with its actions."""
+        """Move the slot along a row, with its actions."""
 
     def reacts_to(self, trigger: str) -> bool:
-        """Tell whether the trigger fires a row where the slot is."""
+        """Return True if the trigger fires a row in the slot's state/activity."""
 
     def trigger(self, trigger: str, cause: str, evidence: int = 0) -> None: ...
 
@@ -54,19 +56,19 @@ class SlotTransitions(Protocol):
     def resume_job(self, cause: str) -> None: ...
 
     def hold_job(self, how: str) -> bool:
-        """Put the slot's job on hold, as WANT_HOLD asks; True: the hold comes with its end, and it was told to end."""
+        """Hold the slot's job because of WANT_HOLD. Return True if it was signalled, and will be held when it ends."""
 
     def signal_job(self, how: str, cause: str) -> None:
-        """Tell the slot's job to end, softly or hard."""
+        """Signal the slot's job to end, softly or hard."""
 
     def start_client(self) -> None:
         """Start the machine's backfill client, unless it runs."""
 
     def must_wait_for_client(self, cause: str) -> bool:
-        """Tell whether the slot has to wait for the end of its machine's client, and tell that to end."""
+        """Return True if the slot must wait for the end of its machine's client, after signalling the client."""
 
     def leave_backfill(self) -> bool:
-        """Let a slot that need not wait for its client go where it is headed; False if a claim is to take it."""
+        """Move a slot that need not wait for its client to its destination; return False if a claim takes it."""
 
 
 def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
@@ -80,13 +82,13 @@ def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
     return True
 
 
-def retire_what_is_to_end(slot: SlotTransitions, cause: str) -> bool:
+def retire_ending_claim(slot: SlotTransitions, cause: str) -> bool:
     """Retire the job if its claim is ending, unless the claim was accepted during a drain."""
     policy = slot.policy
     if policy.has_flag("late") or not policy.in_retirement:
         return False
-    why = "draining" if policy.machine_drains else "better_match" if policy.better_match_waits else "retired_before"
-    slot.transition(SlotRow.RETIRE, why)
+    reason = "draining" if policy.machine_drains else "better_match" if policy.better_match_waits else "retired_before"
+    slot.transition(SlotRow.RETIRE, reason)
     return True
 
 
@@ -151,13 +153,13 @@ def leave_preempting(slot: SlotTransitions, cause: str) -> None:
         row = SlotRow.KILLED_FOR_BETTER_MATCH if killed else SlotRow.VACATED_FOR_BETTER_MATCH
         slot.transition(row, "better_match_taken")
         return
-    why = "better_match_refused" if better.refused else "claim_over"
-    slot.transition(SlotRow.KILLED if killed else SlotRow.VACATED, why, evidence=better.evidence)
+    reason = "better_match_refused" if better.refused else "claim_over"
+    slot.transition(SlotRow.KILLED if killed else SlotRow.VACATED, reason, evidence=better.evidence)
 
 
 ENTRY_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], bool]]] = {
     "Owner/Idle": end_claim_and_match,
-    "Claimed/Busy": retire_what_is_to_end,
+    "Claimed/Busy": retire_ending_claim,
     "Claimed/Suspended": suspend_job,
     "Claimed/Retiring": vacate_without_job,
     "Preempting/Vacating": evict_softly,
@@ -171,4 +173,4 @@ EXIT_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], None]]] = {
 }
 
 REEVALUATES: Final = ("Idle", "Retiring")
-"""The activities in which a slot that enters them asks its policy at once."""
+"""The activities whose entry is followed immediately by a policy evaluation."""

@@ -1,8 +1,8 @@
-"""The life of a slot, by the manual and by HTCondor 25's startd; ``rows.txt`` has the rows.
+"""The states and activities of a slot, in the manual and in HTCondor 25's startd; ``rows.txt`` has the rows.
 
-A slot is in one of 7 states and one of the state's activities: a pair, written "Claimed/Busy". Every slot, a dynamic
-one too, begins in Owner/Idle. Code names a row by ``SlotRow``, events by its number. Rows 10, 17 and 18 enter
-Preempting, where WANT_VACATE chooses between two activities.
+A slot has one of 7 states, and one of the state's activities. Such a pair is written "Claimed/Busy". Every slot,
+including dynamic ones, begins in Owner/Idle. Code names rows with ``SlotRow``, and events have their numbers. Rows 10,
+17 and 18 enter Preempting, where WANT_VACATE chooses the activity.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from string import ascii_lowercase
 from typing import Final, Literal, cast, get_args
 
-from .rows import TransitionRow, changed, table
+from .rows import TransitionRow, override_rows, table
 
 INITIAL_PAIR: Final = "Owner/Idle"
 """The pair in which every slot begins."""
 DELETED: Final = "Deleted"
-"""The end of a dynamic slot."""
+"""The state of a dynamic slot that was destroyed."""
 UNLETTERED: Final = "-"
-"""The letter of a row that crosses states where the manual has no transition."""
+"""The letter of a row between two states that the manual does not connect."""
 
 VACATING: Final = "Preempting/Vacating"
 KILLING: Final = "Preempting/Killing"
@@ -35,14 +35,14 @@ ManualPair = Literal[
 ]  # fmt: skip
 """The manual's 15 pairs."""
 StateActivity = Literal[ManualPair, "Claimed/Cleaning", "Owner/Retiring", "Deleted"]
-"""Those of HTCondor 25, too."""
+"""All pairs, including those of HTCondor 25."""
 
 STATES: Final = get_args(State)
 STATE_ACTIVITIES: Final = get_args(ManualPair)
 
 
 class SlotRow:
-    """The number of each slot row, by its name. A letter marks a row beyond the manual."""
+    """The numbers of the slot rows. Numbers with a letter are not in the manual."""
 
     OWNER_LEAVES: Final = "1"
     OWNER_RETURNS: Final = "2"
@@ -112,24 +112,24 @@ def _order(r: TransitionRow) -> tuple[int, str]:
 
 
 LETTERED: Final = tuple(r._replace(letter=r.number) for r in table("slot, by letter"))
-"""The manual's picture of states alone."""
+"""The manual's diagram of states."""
 NUMBERED: Final = _named(table("slot"))
-"""The manual's picture of states and activities."""
+"""The manual's diagram of states and activities."""
 HTCONDOR_25_ROWS: Final = _named(table("slot, htcondor-25"))
-NUMBERED_HTCONDOR_25: Final = tuple(sorted(changed(NUMBERED, HTCONDOR_25_ROWS), key=_order))
-"""The manual's rows, changed where the startd of HTCondor 25 differs, and those beyond."""
+NUMBERED_HTCONDOR_25: Final = tuple(sorted(override_rows(NUMBERED, HTCONDOR_25_ROWS), key=_order))
+"""The manual's rows, those that HTCondor 25 changes, and its additional rows."""
 
 
 def read_pair(text: str) -> StateActivity:
-    """Return what an event names as state and activity. It is not checked: the tables judge it."""
+    """Return a state/activity text from an event with its type. It is not checked here, but by the tables."""
     return cast(StateActivity, text)
 
 
 def state(pair: str) -> str:
-    """Return the state of a pair: "Claimed" of "Claimed/Busy"."""
+    """Return the state of a pair: "Claimed" for "Claimed/Busy"."""
     return pair.partition("/")[0]
 
 
 def activity(pair: str) -> str:
-    """Return the activity of a pair: "Busy" of "Claimed/Busy"."""
+    """Return the activity of a pair: "Busy" for "Claimed/Busy"."""
     return pair.partition("/")[2]

@@ -1,8 +1,8 @@
-"""The policy rules of each state/activity, in order: which expression drives which transition.
+"""The policy rules of each state/activity, in order: which expression causes which transition.
 
-The first rule whose condition holds is taken, and no other. A slot leaves a state/activity without rules only when it
-is told to. ``RULES`` follow the manual ("Machine States", "State and Activity Transitions"), ``RULES_HTCONDOR_25`` the
-real startd's order (its eval_policy; the traces agree). A condition in capitals is an expression of the policy.
+Only the first rule whose condition holds is applied. A slot leaves a state/activity without rules only by a message.
+``RULES`` follow the manual ("Machine States", "State and Activity Transitions"); ``RULES_HTCONDOR_25`` have HTCondor
+25's order (its eval_policy, confirmed by the traces). Conditions in capitals are policy expressions.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from ..package_data import sections
 from .slot_rows import SlotRow
 
 EVICTED: Final = "evicted"
-"""A target: Preempting/Killing if PREEMPT was true and WANT_VACATE is not, else Preempting/Vacating."""
+"""The target of an eviction: Preempting/Killing if PREEMPT was true and WANT_VACATE is not true, else
+Preempting/Vacating."""
 
 
 class Rule(NamedTuple):
-    """If ``when`` holds, the transition of ``row`` because of ``cause``."""
+    """If the condition ``when`` holds, the slot moves along ``row`` because of ``cause``."""
 
     when: str
-    row: str  #: empty: the slot stays, and only ``marks`` are recorded
+    row: str  #: empty: the slot stays, and only ``flags`` are recorded
     cause: str
-    target: str = ""  #: empty: the row's only one
-    killing: str = ""  #: the row if the target is Killing, where it differs
-    marks: tuple[str, ...] = ()  #: the flags of the claim from then on (``events.CLAIM_FLAGS``)
-    polled: bool = False  #: the rule is asked in rounds alone, not of a slot that has just arrived
+    target: str = ""  #: empty: the row has only one
+    killing: str = ""  #: the row if the target is Killing, if that is another row
+    flags: tuple[str, ...] = ()  #: the flags that the claim gets (``events.CLAIM_FLAGS``)
+    polled: bool = False  #: the rule applies only in periodic evaluations, not when a slot enters the state/activity
 
 
 _IRREVOCABLE = ("irrevocable", "preempted")
@@ -50,7 +51,7 @@ RULES: Final[Rules] = {
     ),
     "Backfill/Idle": (
         Rule("the machine has no backfill any more", SlotRow.LEAVE_BACKFILL, "backfill_off"),
-        Rule("EVICT_BACKFILL", SlotRow.LEAVE_BACKFILL, "evict_backfill", polled=True),  # else it might circle
+        Rule("EVICT_BACKFILL", SlotRow.LEAVE_BACKFILL, "evict_backfill", polled=True),  # else it might loop
         Rule("the backfill client runs", SlotRow.RUN_BACKFILL, "client_runs"),
         Rule("a backfill client may be started", SlotRow.RUN_BACKFILL, "client_started"),
     ),
@@ -70,12 +71,12 @@ RULES: Final[Rules] = {
     ),
     "Claimed/Busy": (
         Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND, "suspend"),
-        Rule("PREEMPT without WANT_SUSPEND", SlotRow.RETIRE, "preempt", marks=_IRREVOCABLE),
+        Rule("PREEMPT without WANT_SUSPEND", SlotRow.RETIRE, "preempt", flags=_IRREVOCABLE),
         Rule("a better match waits", SlotRow.RETIRE, "better_match"),
     ),
     "Claimed/Suspended": (
         Rule("it retires and its retirement is over", SlotRow.VACATE_SUSPENDED, "retirement_over", EVICTED),
-        Rule("PREEMPT for the first time", SlotRow.RETIRE_SUSPENDED, "preempt", marks=_IRREVOCABLE),
+        Rule("PREEMPT for the first time", SlotRow.RETIRE_SUSPENDED, "preempt", flags=_IRREVOCABLE),
         Rule("CONTINUE and it retires", SlotRow.RETIRE_SUSPENDED, "continue"),
         Rule("CONTINUE", SlotRow.CONTINUE, "continue"),
     ),
@@ -83,7 +84,7 @@ RULES: Final[Rules] = {
         Rule("nothing makes it retire any more", SlotRow.UNRETIRE, "better_match_gone"),
         Rule("its retirement is over", SlotRow.VACATE, "retirement_over", EVICTED),
         Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND_RETIRING, "suspend"),
-        Rule("PREEMPT for the first time", "", "preempt", marks=_IRREVOCABLE),
+        Rule("PREEMPT for the first time", "", "preempt", flags=_IRREVOCABLE),
     ),
     "Preempting/Vacating": (
         Rule("KILL", SlotRow.KILL, "kill"),
@@ -125,14 +126,14 @@ RULES_HTCONDOR_25: Final[Rules] = {
     "Claimed/Busy": (
         Rule("it retires and its retirement is over", SlotRow.VACATE_BUSY, "retirement_over", EVICTED,
              killing=SlotRow.KILL_BUSY),
-        Rule("PREEMPT without WANT_SUSPEND", SlotRow.RETIRE, "preempt", marks=_IRREVOCABLE),
+        Rule("PREEMPT without WANT_SUSPEND", SlotRow.RETIRE, "preempt", flags=_IRREVOCABLE),
         Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND, "suspend"),
         Rule("a better match waits", SlotRow.RETIRE, "better_match"),
     ),
     "Claimed/Suspended": RULES["Claimed/Suspended"],
     "Claimed/Retiring": (
         Rule("it retires and its retirement is over", SlotRow.VACATE, "retirement_over", EVICTED),
-        Rule("PREEMPT for the first time without WANT_SUSPEND", "", "preempt", marks=_IRREVOCABLE),
+        Rule("PREEMPT for the first time without WANT_SUSPEND", "", "preempt", flags=_IRREVOCABLE),
         Rule("nothing makes it retire any more", SlotRow.UNRETIRE, "better_match_gone"),
         Rule("its retirement is over", SlotRow.VACATE, "retirement_over", EVICTED),
         Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND_RETIRING, "suspend"),
@@ -147,84 +148,85 @@ RULES_HTCONDOR_25: Final[Rules] = {
 
 
 class ConditionTest(NamedTuple):
-    """One question of a condition, which holds if the answer is ``expected``."""
+    """One test of a condition, which holds if the answer is ``expected``."""
 
-    question: str  #: an attribute of ``SlotPolicy``
-    of: str  #: the expression or the claim's flag; empty for a fact
+    question: str  #: an attribute or method of ``SlotPolicy``
+    subject: str  #: the expression or the claim's flag; empty for a fact
     expected: bool
 
 
-_OF_EXPRESSIONS = ("true", "locally_false", "set_to_false")
+_EXPRESSION_QUESTIONS = ("true", "locally_false", "set_to_false")
 
 
 class Condition(NamedTuple):
-    """Holds if all of its tests do, which are asked in their order until one does not."""
+    """Holds if all of its tests hold. They run in order until one fails."""
 
     tests: tuple[ConditionTest, ...]
-    expressions: tuple[str, ...]  #: those of the policy that it reads
+    expressions: tuple[str, ...]  #: the policy expressions that it reads
 
     def holds(self, policy: SlotPolicy) -> bool:
-        for question, of, expected in self.tests:
+        for question, subject, expected in self.tests:
             answer = getattr(policy, question)
-            if bool(answer(of) if of else answer) is not expected:
+            if bool(answer(subject) if subject else answer) is not expected:
                 return False
         return True
 
 
-def _condition(text: str) -> Condition:
-    """Read a condition: a fact, an expression that is to be true, or a question with what it is about; ``not`` before
-    it turns it round."""
+def _parse_condition(text: str) -> Condition:
+    """Parse a condition (``conditions.txt`` describes the syntax)."""
     tests = []
     for part in text.split(" and "):
-        *negated, asked = part.removeprefix("not ").split(" ")
-        question = negated[0] if negated else asked if asked.islower() else "true"
-        tests.append(ConditionTest(question, "" if question == asked else asked, not part.startswith("not ")))
-    read = (of if question in _OF_EXPRESSIONS else _READ.get(question) for question, of, _ in tests)
-    return Condition(tuple(tests), tuple(filter(None, read)))
+        *questions, subject = part.removeprefix("not ").split(" ")
+        question = questions[0] if questions else subject if subject.islower() else "true"
+        tests.append(ConditionTest(question, "" if question == subject else subject, not part.startswith("not ")))
+    names = (
+        subject if question in _EXPRESSION_QUESTIONS else _READ_BY_FACT.get(question) for question, subject, _ in tests
+    )
+    return Condition(tuple(tests), tuple(filter(None, names)))
 
 
 _FILE = {section.kind: section.lines for section in sections(get_data(__package__, "conditions.txt"))}
 _FACTS = [line.split(" | ") for line in _FILE["facts"]]
-_READ = dict(names.split(" ") for names, _ in _FACTS if " " in names)
+_READ_BY_FACT = dict(names.split(" ") for names, _ in _FACTS if " " in names)
 FACTS: Final = {names.partition(" ")[0]: meaning for names, meaning in _FACTS}
-"""What each fact says."""
+"""The meanings of the facts."""
 CONDITIONS: Final[Mapping[str, Condition]] = {
-    name: _condition(text) for name, text in (line.split(" | ") for line in _FILE["conditions"])
+    name: _parse_condition(text) for name, text in (line.split(" | ") for line in _FILE["conditions"])
 }
-"""The condition of each name."""
+"""The conditions by name."""
 
 
-def applying(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:
-    """Return the first of the rules that holds for the slot where it is, or None.
+def applicable_rule(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:
+    """Return the first rule that holds for the slot in its state/activity, or None.
 
-    :param entered: the slot has just arrived there; else it is asked in a round
+    :param entered: the slot has just entered its state/activity; else this is a periodic evaluation
     """
     for rule in rules.get(policy.state_activity, ()):
         if entered and rule.polled:
             continue
-        policy.last_evaluated = None  # the expression of another rule is no evidence for this one
+        policy.last_evaluated = None  # an expression of another rule is not evidence for this one
         if CONDITIONS[rule.when].holds(policy):
             return rule
     return None
 
 
 class SlotPolicy(Protocol):
-    """A slot's expressions, and the facts of its claim, its job, its machine and the machine's drain."""
+    """The values of a slot's policy expressions, and facts about its claim, its job, its machine and the drain."""
 
     last_evaluated: Any
-    """The last expression that was asked and its value: the evidence of what follows from it."""
+    """The last expression that was evaluated, with its value: the evidence for the resulting transition."""
 
     def true(self, name: str) -> bool:
         """Return True if the expression is true."""
 
     def locally_false(self, name: str) -> bool:
-        """Return True if the expression is false whatever the job."""
+        """Return True if the expression is false for every job."""
 
     def set_to_false(self, name: str) -> bool:
         """Return True if the expression is the constant false."""
 
     def has_flag(self, flag: str) -> bool:
-        """Return True if the slot's claim has this one of ``events.CLAIM_FLAGS``."""
+        """Return True if the slot's claim has this flag (``events.CLAIM_FLAGS``)."""
 
     @property
     def state_activity(self) -> str: ...

@@ -1,8 +1,8 @@
-"""The rows that a message to a slot fires: by trigger, then by the slot's state/activity.
+"""The rows that messages to a slot fire: by trigger, and then by the slot's state/activity.
 
-``TRIGGERS`` are the manual's, with match notification; ``TRIGGERS_HTCONDOR_25`` the real startd's (tests/data/traces;
-its source where no trace shows it). A trigger from a state/activity that is not listed changes nothing. Of several
-steps, only the last one's entry action is done.
+``TRIGGERS`` are the manual's, with match notifications. ``TRIGGERS_HTCONDOR_25`` are HTCondor 25's, from its traces
+(tests/data/traces) or its source. A trigger has no effect in a state/activity that is not listed. If it fires several
+rows, only the last one's entry action is performed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING, KILLING, 
 
 
 class Step(NamedTuple):
-    """A row to go through; ``target`` only where the row has several."""
+    """A row that is fired; ``target`` is given only if the row has several targets."""
 
     row: str
     target: str | None = None
@@ -22,7 +22,7 @@ class Step(NamedTuple):
 
 Steps = tuple[Step, ...]
 Triggers = Mapping[str, Mapping[str, Steps]]
-"""Trigger -> state/activity -> the rows that the slot goes through."""
+"""Trigger -> state/activity -> the rows that are fired."""
 
 # fmt: off
 TRIGGERS: Final[Triggers] = {
@@ -86,10 +86,10 @@ TRIGGERS: Final[Triggers] = {
         "Unclaimed/Benchmarking": (Step(SlotRow.END_BENCHMARKS),)},
 }
 
-# Where the real startd differs: claims come without a match notification, and to a slot in Owner; a job's end is told
-# twice, by its starter's last report (Cleaning) and by the starter's exit; a claim that its holder gives up is killed,
-# since it has no job; when the time to vacate is over, the starter kills the job and the slot stays in Vacating; and a
-# slot goes on from Backfill/Killing in one transition.
+# HTCondor 25 differs as follows: a slot is claimed without a match notification, also in Owner. A job's end is reported
+# twice: by its starter's last report (Cleaning) and by the starter's exit. A claim that its holder releases is killed,
+# since it has no job. When the time to vacate is over, the starter kills the job and the slot stays in Vacating. A slot
+# leaves Backfill/Killing in one transition.
 TRIGGERS_HTCONDOR_25: Final[Triggers] = {
     **TRIGGERS,
     "match": {
@@ -158,17 +158,17 @@ DESTINATIONS: Final[Mapping[str, str]] = {
     "retire": "Owner",
     "kill": "Owner",
 }
-"""Trigger -> the state to which a slot whose backfill client is still to go is headed from then on."""
+"""Trigger -> the state to which a slot goes when its backfill client has ended."""
 
 
-def backfill_destination(trigger: str, pair: str, before: str) -> str:
-    """Return where a slot is headed after a trigger that finds it in Backfill with its client; empty: as before.
+def backfill_destination(trigger: str, pair: str, current: str) -> str:
+    """Return the new destination of a slot in Backfill after a trigger, or an empty text if it does not change.
 
-    :param before: where it was headed (empty: nowhere in Busy, to Owner in Killing)
+    :param current: the current destination (empty: none in Busy, Owner in Killing)
     """
-    to = DESTINATIONS.get(trigger, "")
-    if to == "Matched" and pair != BACKFILL_BUSY:
-        return ""  # it goes somewhere already
-    if trigger in ("match over", "claim failed") and before != "Matched":
-        return ""  # nobody has told it of a match
-    return "" if to == (before or "Owner") else to
+    new = DESTINATIONS.get(trigger, "")
+    if new == "Matched" and pair != BACKFILL_BUSY:
+        return ""  # the slot has a destination already
+    if trigger in ("match over", "claim failed") and current != "Matched":
+        return ""  # the slot was not notified of a match
+    return "" if new == (current or "Owner") else new

@@ -14,7 +14,7 @@ from ...domain.imported.record_sources import KINDS as REPORT_KINDS
 from ...domain.state.job_ad import unquoted
 from ...domain.state.job_procs import job_procs
 from ...domain.state_machines import DIALECTS
-from ...domain.state_machines.drain import OPEN
+from ...domain.state_machines.drain import INITIAL_DRAIN_STATE
 from ...domain.state_machines.job_rows import UNSUBMITTED
 from ...domain.state_machines.slot_rows import INITIAL_PAIR, UNLETTERED
 from ..narration import defrag_words
@@ -203,7 +203,7 @@ def _slot_moved(event: e.SlotTransitioned) -> Part:
 def _drain_began(event: e.DrainBegan) -> Part:
     details = [f"drain {event.drain}", shortened(event.reason)]
     details += [f"then {event.completion}" * bool(event.completion), f"START = {event.start}" * bool(event.start)]
-    return Part("start", ", ".join(filter(None, details)), OPEN, event.schedule)
+    return Part("start", ", ".join(filter(None, details)), INITIAL_DRAIN_STATE, event.schedule)
 
 
 def _polled(event: e.DefragPolled) -> Part:

@@ -86,4 +86,4 @@ def code_words(number: str) -> str:
     if not number.isdecimal() or number == "0":
         return ""
     code = HOLD_CODES.get(int(number)) or VACATE_CODES.get(int(number))
-    return f"code {number}, {code.name}: {code.words}" if code else f"code {number}"
+    return f"code {number}, {code.name}: {code.meaning}" if code else f"code {number}"

@@ -17,7 +17,7 @@ from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ...domain.state.job_ad import EXPIRATION
 from ...domain.state.pool_settings import START_SETTINGS, schedd_seconds
 from ...domain.state.records import RUNS
-from ...domain.state_machines.hold_codes import DEACTIVATED, HELD_BY_STARTD
+from ...domain.state_machines.hold_codes import CLAIM_DEACTIVATED, HELD_BY_STARTD
 from .judged_pool import JudgedPool, rule, truth_of, unparsed
 
 
@@ -49,7 +49,7 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
             text = f"{event.cause} holds with the code {policy.code}, but it says {code}"
             pool.report((cluster.id, proc), "value", text)
     else:
-        code = str(policy.code) if policy.row == EVICT else "" if cluster.is_local else str(DEACTIVATED.code)
+        code = str(policy.code) if policy.row == EVICT else "" if cluster.is_local else str(CLAIM_DEACTIVATED.code)
         if event.vacated.get("VacateReasonCode", "") != code:
             text = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
             pool.report((cluster.id, proc), "value", text)
@@ -108,7 +108,7 @@ def _texts(
             own_text = cluster.requested_value(proc, policy.attribute)
             text = own_text and (policy.asks or own_text)
             yield policy.attribute.lower(), text if cluster.is_uniform(policy.attribute) else None
-        elif policy.row != EVICT or pool.state.dialect.asks_system_periodic_vacate:
+        elif policy.row != EVICT or pool.state.dialect.evaluates_system_periodic_vacate:
             for name in system_names(settings, policy):
                 yield name.lower(), settings[name]
 

@@ -21,7 +21,7 @@ from ...domain.startd.backfill_client import (
 from ...domain.startd.startd_settings import SETTINGS
 from ...domain.state.records import BackfillClient, Machine, MachineDrain, Slot
 from ...domain.state_machines import drain_machine
-from ...domain.state_machines.drain import COMPLETIONS, OPEN
+from ...domain.state_machines.drain import COMPLETIONS, INITIAL_DRAIN_STATE
 from ...domain.state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING
 from ...domain.units import SECOND
 from ..narration.defrag_words import STOPPED
@@ -96,7 +96,7 @@ def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None
         pool.report(event.machine, "drain", f"it drains already: drain {machine.drain.number} is not over")
     if event.drain != machine.drains + 1:
         pool.report(event.machine, "drain", f"drain {event.drain} follows on {machine.drains}")
-    if not drain_machine().legal(OPEN, "start", event.schedule):
+    if not drain_machine().legal(INITIAL_DRAIN_STATE, "start", event.schedule):
         pool.report(event.machine, "value", f"{event.schedule!r} is not a schedule of a drain")
     if event.completion not in COMPLETIONS:
         text = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
@@ -138,7 +138,7 @@ def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) 
     for slot in machine.slots.values() if event.row == "complete" else ():
         if slot.state != "Drained":
             pool.report(slot, "drain", f"the drain of {machine.name} is complete, but it is {slot.state_activity}")
-    if event.target == OPEN:
+    if event.target == INITIAL_DRAIN_STATE:
         pool.touched.update(dict.fromkeys(machine.slots))
 
 

@@ -13,7 +13,7 @@ from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
 from ...domain.state.records import RUNS, Activation, Slot, Starter, provided_attributes
 from ...domain.state_machines import LEFT
-from ...domain.state_machines.hold_codes import DEACTIVATED
+from ...domain.state_machines.hold_codes import CLAIM_DEACTIVATED
 from .evidence_checks import own_policy
 from .job_checks import IDLE, comes_to_its_end, known_cluster, status_name
 from .job_policy_checks import by_policy, cools_down, let_in
@@ -247,7 +247,7 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
         cools_down(pool, event)
     if event.cooled and (event.row != "requeue" or EXPIRATION not in event.changes):
         pool.report((number, proc), "evidence", "it names what gave it a cool-down, but it is not requeued with one")
-    if event.vacates != 1 and (event.row or run.vacate_reason.get("VacateReasonCode") != str(DEACTIVATED.code)):
+    if event.vacates != 1 and (event.row or run.vacate_reason.get("VacateReasonCode") != str(CLAIM_DEACTIVATED.code)):
         pool.report((number, proc), "value", f"its ad counts {event.vacates} evictions for one")
     if event.outcome == "exited" or (event.evidence and EXPIRATION not in event.changes):
         own_policy(pool, cluster, proc, event)

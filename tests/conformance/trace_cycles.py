@@ -20,7 +20,7 @@ from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.job_limits import job_concurrency_limits
 from poolbook.domain.state.pool_settings import invalid_value
 from poolbook.domain.state_machines import state
-from poolbook.domain.state_machines.drain import OPEN
+from poolbook.domain.state_machines.drain import INITIAL_DRAIN_STATE
 
 from .golden_traces import DIALECT, Trace, recorded, trace
 from .recording import NegotiatorRecording, RecordedCycle, RecordedSubmission
@@ -113,7 +113,7 @@ def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list
     events_list, ordered = list(events), list[e.Event]()
     drain_ends: dict[str, int] = {}  #: machine -> the index of its drain's end in the result
     for event in events_list:
-        if isinstance(event, e.DrainTransitioned) and event.target == OPEN:
+        if isinstance(event, e.DrainTransitioned) and event.target == INITIAL_DRAIN_STATE:
             drain_ends[event.machine] = len(ordered)
         if isinstance(event, e.SlotTransitioned):
             slot_moves = real_moves[event.slot]

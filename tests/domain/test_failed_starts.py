@@ -7,7 +7,7 @@ import errno
 from poolbook.domain.events import ClaimEnded, JobActivated, JobExited
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.state_machines.hold_codes import TRANSFERS
+from poolbook.domain.state_machines.hold_codes import TRANSFER_CODES
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
@@ -51,7 +51,7 @@ def failed(code: int, number: int = errno.ENOSPC) -> TestPool:
 def test_the_code_of_a_failed_start_decides_whether_the_job_waits_or_is_held(
     code: int, status: str, reason: str, row: str, runs_next: int | None
 ) -> None:
-    number = -1000 if code in TRANSFERS and status == "Idle" else errno.ENOSPC
+    number = -1000 if code in TRANSFER_CODES and status == "Idle" else errno.ENOSPC
     pool = failed(code, number)
     (end,) = [event for event in pool.events() if isinstance(event, JobExited)]
     ad = pool.state.clusters[1].attributes(0)

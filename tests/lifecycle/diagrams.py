@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from poolbook.domain.state_machines.claim import CLAIM
 from poolbook.domain.state_machines.dialects import HTCONDOR_25, MANUAL
 from poolbook.domain.state_machines.drain import DRAIN
-from poolbook.domain.state_machines.hold_codes import VACATE_CODES, Code
+from poolbook.domain.state_machines.hold_codes import VACATE_CODES, ReasonCode
 from poolbook.domain.state_machines.job_rows import LEFT, UNSUBMITTED
 from poolbook.domain.state_machines.match import MATCH
 from poolbook.domain.state_machines.rows import TransitionRow
@@ -39,10 +39,10 @@ def table(rows: Sequence[TransitionRow], number: str = "no.") -> str:
     )
 
 
-def codes(some: Sequence[Code]) -> str:
+def codes(some: Sequence[ReasonCode]) -> str:
     """The codes as a Markdown table."""
     return markdown_tables.table(
-        ["code", "name", "why", "subcode"], [[str(code.number), code.name, code.words, code.subcode] for code in some]
+        ["code", "name", "why", "subcode"], [[str(code.number), code.name, code.meaning, code.subcode] for code in some]
     )
 
 

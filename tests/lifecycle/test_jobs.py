@@ -148,7 +148,7 @@ def test_the_codes_are_all_of_htcondors_without_a_gap() -> None:
     assert list(VACATE_CODES) == list(range(1000, 1038))
     every = [*HOLD_CODES.values(), *VACATE_CODES.values()]
     assert len({code.name for code in every}) == len(every)
-    assert all(code.words for code in every)
+    assert all(code.meaning for code in every)
 
 
 @together(

@@ -24,7 +24,7 @@ from poolbook.domain.state_machines import (
     match_machine,
     slot_machine,
 )
-from poolbook.domain.state_machines.rows import row
+from poolbook.domain.state_machines.rows import make_row
 
 from ..sampling import spread, thorough
 
@@ -129,22 +129,22 @@ REFUSALS = [
     (
         ("Owner/Idle", "10", "Preempting/Vacating"),
         "slot (manual): row 10 does not allow Owner/Idle -> Preempting/Vacating: the row does not begin in Owner/Idle; "
-        "from Owner/Idle there is: 1 -> Unclaimed/Idle; 36 -> Drained/Retiring",
+        "rows from Owner/Idle: 1 -> Unclaimed/Idle; 36 -> Drained/Retiring",
     ),
     (
         ("Claimed/Idle", "10"),
         "slot (manual): row 10 does not allow Claimed/Idle: the row has several targets; "
-        "say which: Preempting/Vacating or Preempting/Killing",
+        "choose Preempting/Vacating or Preempting/Killing",
     ),
     (
         ("Claimed/Idle", "11", "Claimed/Retiring"),
         "slot (manual): row 11 does not allow Claimed/Idle -> Claimed/Retiring: from Claimed/Idle the row leads to "
-        "Claimed/Busy; from Claimed/Idle there is: 10 -> Preempting/Vacating or Preempting/Killing; 11 -> Claimed/Busy",
+        "Claimed/Busy; rows from Claimed/Idle: 10 -> Preempting/Vacating or Preempting/Killing; 11 -> Claimed/Busy",
     ),
     (
         ("Matched/Idle", "12a"),
         "slot (manual): row 12a does not allow Matched/Idle: the table has no such row; "
-        "from Matched/Idle there is: 8 -> Owner/Idle; 9 -> Claimed/Idle",
+        "rows from Matched/Idle: 8 -> Owner/Idle; 9 -> Claimed/Idle",
     ),
 ]
 
@@ -160,13 +160,13 @@ def test_a_refusal_names_the_thing_the_rule_and_the_way_out(asked: tuple[str, ..
 
 
 def test_a_pair_that_there_is_not_is_refused_with_the_list_of_those_that_there_are() -> None:
-    with pytest.raises(NotAllowed, match="'Owner/Busy' is no state of this table; its states are Owner/Idle, "):
+    with pytest.raises(NotAllowed, match="'Owner/Busy' is not a state of this table; its states are Owner/Idle, "):
         slot_machine(MANUAL.name).fire("Owner/Busy", "1")
 
 
 TABLES_WITH_A_FAULT = [
-    ([row("1", "A", "B", "p", "c"), row("1", "B", "A", "p", "c")], "each number once"),
-    ([row("1", "A, B", "B", "p", "c")], "row 1 leads from a state to itself"),
+    ([make_row("1", "A", "B", "p", "c"), make_row("1", "B", "A", "p", "c")], "two rows have the same number"),
+    ([make_row("1", "A, B", "B", "p", "c")], "row 1 leads from a state to itself"),
 ]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.domain.state_machines.rows import row
+from poolbook.domain.state_machines.rows import make_row
 
 from .diagrams import diagram, fill, slot_diagram, table
 
@@ -34,8 +34,8 @@ def test_a_page_without_a_place_for_each_section_is_refused(old: str, new: str, 
 
 
 TWO_ROWS = [
-    row("1", "Here/Idle", "There/Idle, There/Busy", "the place", "A cause.", "Busy if so."),
-    row("2", "There/Busy", "Gone", "the place", "An end."),
+    make_row("1", "Here/Idle", "There/Idle, There/Busy", "the place", "A cause.", "Busy if so."),
+    make_row("2", "There/Busy", "Gone", "the place", "An end."),
 ]
 
 
@@ -69,7 +69,7 @@ def test_a_diagram_of_slots_has_a_box_for_each_state_and_an_arrow_for_each_way()
 
 
 def test_rows_that_lead_the_same_way_share_an_arrow() -> None:
-    rows = [row("go", "A", "B", "p", "c"), row("run", "A", "B", "p", "c")]
+    rows = [make_row("go", "A", "B", "p", "c"), make_row("run", "A", "B", "p", "c")]
     assert diagram(rows, "B").splitlines() == [
         "```mermaid",
         "flowchart LR",

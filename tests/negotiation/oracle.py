@@ -23,7 +23,7 @@ from poolbook.domain.negotiator.groups.quotas import assign
 from poolbook.domain.negotiator.groups.rounds import Rounds
 from poolbook.domain.negotiator.negotiator_settings import Negotiator, read
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
-from poolbook.domain.requests.autoclusters import significance
+from poolbook.domain.requests.autoclusters import autoclusters_of
 from poolbook.domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.public_ad import is_published
@@ -209,7 +209,7 @@ class Negotiation:
         return self._is_offered(offer) and (constraint is None or self._true(constraint, offer.ad, ClassAd()))
 
     def _collect_jobs(self) -> None:
-        state, likeness = self.state, significance(self.state, Caches())
+        state, autoclusters = self.state, autoclusters_of(self.state, Caches())
         for cluster in state.clusters.values():
             if cluster.is_local:
                 continue
@@ -222,7 +222,7 @@ class Negotiation:
                 if self.rules.job_constraint is not None and not self._true(self.rules.job_constraint, ad, ClassAd()):
                     continue
                 order = (*(_sort_key(ad, name) for name in ORDER), cluster.id, proc)
-                kind = likeness.signature(cluster, proc)
+                kind = autoclusters.signature(cluster, proc)
                 self._user(cluster.submitter).jobs.append(Job(cluster.id, proc, ad, order, kind))
         for user in self.users.values():
             user.jobs.sort(key=lambda job: job.order)
@@ -372,7 +372,7 @@ class Negotiation:
                 slice_size = slice_of(user)
                 if floors:
                     slice_size = min(slice_size, user.floor - user.using)
-                strict = group is not None and not self.state.dialect.bends_group_quotas
+                strict = group is not None and not self.state.dialect.relaxes_group_quotas
                 own_room = max(0.0, most - group.usage) if strict and group is not None else math.inf
                 done, matched_weight = self._negotiate(
                     user, min(bounded(slice_size), pie), min(slice_size, room), spin, own_room

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain import events as e
 from poolbook.domain.requests import autoclusters
-from poolbook.domain.requests.autoclusters import significance
+from poolbook.domain.requests.autoclusters import autoclusters_of
 from poolbook.domain.state.cluster import IDLE
 
 from ..together import together
@@ -22,7 +22,7 @@ from .pools import SECOND, Pool, drawn, lives_on
 def test_jobs_of_one_autocluster_accept_the_same_slots(seed: int) -> None:
     pool = drawn(seed)
     lives_on(pool, random.Random(seed), 5)
-    alike, oracle = significance(pool.state, pool.caches), Negotiation(pool.folded(), pool.now, pool.context())
+    alike, oracle = autoclusters_of(pool.state, pool.caches), Negotiation(pool.folded(), pool.now, pool.context())
     known: dict[object, object] = {}
     for user in list(oracle.users.values()):
         for job in user.jobs:
@@ -35,7 +35,7 @@ def test_jobs_of_one_autocluster_accept_the_same_slots(seed: int) -> None:
 
 def autocluster_count(pool: Pool) -> int:
     """Return the number of autoclusters of the idle jobs."""
-    alike = significance(pool.state, pool.caches)
+    alike = autoclusters_of(pool.state, pool.caches)
     clusters = pool.state.clusters.values()
     return len({alike.signature(cluster, proc) for cluster in clusters for proc in cluster.procs()})
 
@@ -135,7 +135,7 @@ def test_autoclusters_of_ended_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatc
         pool.tell(e.JobsTransitioned, "removed", number, ((0, 1),), "remove", "Idle", "Removed", {})
         pool.tell(e.JobsTransitioned, "left", number, ((0, 1),), "leave", "Removed", "Left", {})
         assert not pool.matched()
-        known = significance(pool.state, pool.caches)
+        known = autoclusters_of(pool.state, pool.caches)
         assert len(known._numbers) <= 8 and len(known._differing) <= 6
 
 

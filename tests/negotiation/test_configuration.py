@@ -23,7 +23,7 @@ from poolbook.domain.negotiator.negotiator_settings import followed
 from poolbook.domain.negotiator.negotiator_settings import read as read_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
-from poolbook.domain.requests.autoclusters import declared
+from poolbook.domain.requests.autoclusters import declared_attributes
 from poolbook.domain.state.pool_settings import CYCLE_TIMES, GROUP_SETTINGS, SET_TO_EMPTY
 from poolbook.domain.state.state import State
 from poolbook.replay.recheck_cycles import recheck
@@ -94,8 +94,8 @@ def test_an_invalid_setting_is_rejected_with_its_line(text: str, message: str) -
 
 def test_an_empty_setting_is_empty_and_not_the_default() -> None:
     configuration = configured("NEGOTIATOR_PRE_JOB_RANK =\nREMOVE_SIGNIFICANT_ATTRIBUTES =\n")
-    assert read_settings(configuration).pre_job_rank is None and declared(configuration).removed == ()
-    assert read_settings({}).pre_job_rank is not None and declared({}).removed != ()
+    assert read_settings(configuration).pre_job_rank is None and declared_attributes(configuration).removed == ()
+    assert read_settings({}).pre_job_rank is not None and declared_attributes({}).removed != ()
 
 
 # Which settings are in effect

@@ -39,7 +39,8 @@ def _conditions() -> str:
     rows = []
     for name, condition in CONDITIONS.items():
         tests = [
-            f"{'' if test.expected else 'not '}`{f'{test.question} {test.of}'.strip()}`" for test in condition.tests
+            f"{'' if test.expected else 'not '}`{f'{test.question} {test.subject}'.strip()}`"
+            for test in condition.tests
         ]
         rows.append((name, ", ".join(tests), ", ".join(condition.expressions)))
     return markdown_tables.table(("condition", "tests", "expressions read"), rows)

@@ -33,7 +33,7 @@ def test_each_rule_fires_a_row_that_the_table_has(dialect: str, pair: str, rule)
         row = rule.killing if target == KILLING and rule.killing else rule.row
         assert machine.fire(pair, row, target) in machine.states
     assert rule.cause in CAUSE_CODES
-    assert set(rule.marks) <= set(CLAIM_FLAG_CODES)
+    assert set(rule.flags) <= set(CLAIM_FLAG_CODES)
     assert set(CONDITIONS[rule.when].expressions) <= set(EXPRESSIONS)
 
 

@@ -14,7 +14,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "job-policy.md"
 def fill(page: str) -> str:
     """Return docs/job-policy.md with its table of hold codes regenerated."""
     rows = [
-        (str(code.number), code.name, code.words, code.subcode, hold_advice(str(code.number), "condor", "JOB"))
+        (str(code.number), code.name, code.meaning, code.subcode, hold_advice(str(code.number), "condor", "JOB"))
         for code in HOLD_CODES.values()
     ]
     headings = ("code", "name", "the job is held because", "subcode", "what you can do")

@@ -17,13 +17,13 @@ from ....domain.schedd.job_submission import heading, warnings_text
 from ....domain.state.job_ad import failed_to_start, quoted, unquoted
 from ....domain.state_machines import LEFT
 from ....domain.state_machines.hold_codes import (
-    BY_THE_ACCESS_POINT,
-    DEACTIVATED,
-    EVICTIONS,
-    LOST,
+    ACCESS_POINT_CODES,
+    CLAIM_DEACTIVATED,
+    EVICTION_REASONS,
+    JOB_NOT_FOUND,
     REMOVED_CODE,
-    UNSPECIFIED,
-    Why,
+    UNSPECIFIED_INTERRUPTION,
+    StopReason,
     goes_on_hold,
 )
 from . import event_text
@@ -76,7 +76,7 @@ class UserLogs:
         self._machines: dict[str, e.Ad] = {}
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
-        self._leaving: dict[str, Why] = {}  #: why the claims of slots are about to end, where that is logged
+        self._leaving: dict[str, StopReason] = {}  #: why the claims of slots are about to end, where that is logged
         self._runs: dict[tuple[int, int], LoggedRun] = {}
 
     def fold(self, position: int, event: e.Event) -> list[tuple[LogFile, str]]:
@@ -138,7 +138,7 @@ class UserLogs:
     def on_slot_moved(self, event: e.SlotTransitioned) -> None:
         """Remember why a claim begins to end, until it has ended or its job may stay after all."""
         if event.target.startswith(_ENDING):
-            eviction_code = EVICTIONS.get(event.cause)
+            eviction_code = EVICTION_REASONS.get(event.cause)
             if eviction_code is not None:
                 self._leaving[event.slot] = eviction_code
         elif event.target != "Claimed/Suspended":
@@ -324,7 +324,12 @@ class UserLogs:
         if run is None:
             return
         policy = _vacate_of(event.vacated)
-        run.why = policy or run.why or EVICTIONS.get(event.cause) or self._leaving.get(run.place.slot, UNSPECIFIED)
+        run.why = (
+            policy
+            or run.why
+            or EVICTION_REASONS.get(event.cause)
+            or self._leaving.get(run.place.slot, UNSPECIFIED_INTERRUPTION)
+        )
         if run.suspended and event.how == "soft":  # stopped processes continue, to take the signal
             run.suspended = False
             if run.executing is not None:
@@ -389,7 +394,7 @@ def _interrupted(
     and the hold. As in HTCondor's logs, a hold by the access point, or by the job's own policy on exit, has no error
     and no eviction; nor does a policy that holds or removes a running job."""
     hold = _hold_of(event.changes)
-    if event.outcome == "exited" or (hold is not None and hold.code in BY_THE_ACCESS_POINT):
+    if event.outcome == "exited" or (hold is not None and hold.code in ACCESS_POINT_CODES):
         if hold is not None:
             yield HOLD, _held(hold)
         return
@@ -398,12 +403,12 @@ def _interrupted(
             yield EVICT, lambda _: event_text.evicted(0, 0, "", usage, table(run, cluster, event))
         yield HOLD, _held(hold)
         return
-    if hold is None and run.why == DEACTIVATED:
+    if hold is None and run.why == CLAIM_DEACTIVATED:
         return
     transfer_vacate = _vacate_of(event.changes) if event.cause == "transfer_failed" and hold is None else None
-    vacate = hold or transfer_vacate or run.why or UNSPECIFIED
+    vacate = hold or transfer_vacate or run.why or UNSPECIFIED_INTERRUPTION
     if event.outcome == "lost":
-        vacate = LOST
+        vacate = JOB_NOT_FOUND
         yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, vacate.reason)
     error = hold or transfer_vacate or run.error or _vacate_before_hold(event)
     if error is not None:
@@ -421,40 +426,40 @@ def _interrupted(
         yield HOLD, _held(hold)
 
 
-def _vacate_before_hold(event: e.JobExited) -> Why | None:
+def _vacate_before_hold(event: e.JobExited) -> StopReason | None:
     """Return why a job would have been held that waits again, since its own transform has changed it."""
     vacate = _vacate_of(event.changes) if event.row == "evict" else None
     return vacate if vacate is not None and goes_on_hold(vacate.code, vacate.subcode) else None
 
 
-def _hold_of(changes: e.Ad) -> Why | None:
+def _hold_of(changes: e.Ad) -> StopReason | None:
     if "HoldReason" not in changes:
         return None
     return _why_in(changes, "HoldReason")
 
 
-def _vacate_of(changes: e.Ad) -> Why | None:
+def _vacate_of(changes: e.Ad) -> StopReason | None:
     return _why_in(changes, "VacateReason") if changes else None
 
 
-def _why_in(changes: e.Ad, name: str) -> Why:
+def _why_in(changes: e.Ad, name: str) -> StopReason:
     code, subcode = (int(changes.get(attribute) or 0) for attribute in (f"{name}Code", f"{name}SubCode"))
-    return Why(code, subcode, unquoted(changes[name]))
+    return StopReason(code, subcode, unquoted(changes[name]))
 
 
-def _held(hold: Why) -> str:
+def _held(hold: StopReason) -> str:
     return event_text.held(hold.reason, hold.code, hold.subcode)
 
 
-def _requested_by_user(event: e.JobsTransitioned) -> Why | None:
+def _requested_by_user(event: e.JobsTransitioned) -> StopReason | None:
     """Return why a running job is stopped: its hold or removal."""
     if event.row == "remove":
-        return Why(REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))
+        return StopReason(REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))
     return _hold_of(event.changes) if event.row == "hold" else None
 
 
 # What a row of the job's table means for a user log.
-_HOLDS = HOLD, lambda changes: _held(_hold_of(changes) or Why(0, 0, ""))
+_HOLDS = HOLD, lambda changes: _held(_hold_of(changes) or StopReason(0, 0, ""))
 _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
     "hold": _HOLDS,
     "hold_again": _HOLDS,

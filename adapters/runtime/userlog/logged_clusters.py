@@ -18,7 +18,7 @@ from ....domain.events import Ad, ClusterSubmitted, JobExited, Procs
 from ....domain.state.caches import ad_of
 from ....domain.state.job_ad import failed_to_start, parse_int, unquoted
 from ....domain.state.proc_ads import Variants
-from ....domain.state_machines.hold_codes import Why
+from ....domain.state_machines.hold_codes import StopReason
 from ....domain.units import SECOND
 from .event_text import Numbers, Resource, megabytes, number, resources
 
@@ -261,8 +261,8 @@ class LoggedRun:
     suspended: bool = False
     deferred: bool = False  #: whether its process was to wait for its time
     removed: bool = False
-    why: Why | None = None  #: the first reason that stopped it
-    error: Why | None = None  #: the hold by its startd, which is reported as an error
+    why: StopReason | None = None  #: the first reason that stopped it
+    error: StopReason | None = None  #: the hold by its startd, which is reported as an error
     asked: dict[str, str] = field(factory=dict)  #: the slot's attributes that its job wants in the execute event
     waiting: list[tuple[int, str]] = field(factory=list)  #: events (number, body) to write when its processes are gone
 

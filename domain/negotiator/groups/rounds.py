@@ -223,7 +223,7 @@ class Rounds(Struct):
             self._take_turns()
             if self.ends() or self._all_used():
                 break
-        if self.rules.rounds > 1 and not self.dialect.bends_group_quotas and not self.ends():
+        if self.rules.rounds > 1 and not self.dialect.relaxes_group_quotas and not self.ends():
             self._give_the_rest()
 
     @property
@@ -285,7 +285,7 @@ class Rounds(Struct):
             cores = float(floor(cores))
         if self.rules.strict:
             cores = node.usage + min(cores - node.usage, node.room())
-        return float(int(cores)) if self.dialect.bends_group_quotas else cores
+        return float(int(cores)) if self.dialect.relaxes_group_quotas else cores
 
     # After the turns
 
