@@ -184,7 +184,7 @@ def test_a_row_that_there_is_not_cannot_be_left_out() -> None:
 @pytest.mark.parametrize("build", [slot_machine, job_machine])
 def test_there_is_one_machine_for_a_dialect_and_none_for_an_unknown_one(build: Callable[[str], StateMachine]) -> None:
     assert build(MANUAL.name) is build(MANUAL.name)
-    with pytest.raises(UnknownDialectError, match="no dialect 'Manual'"):
+    with pytest.raises(UnknownDialectError, match="'Manual' is not a dialect"):
         build("Manual")
 
 

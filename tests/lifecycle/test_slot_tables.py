@@ -216,7 +216,7 @@ def test_a_transition_that_was_seen_is_named(
 
 
 def test_an_unknown_dialect_is_refused_and_the_known_ones_are_named() -> None:
-    with pytest.raises(UnknownDialectError, match="no dialect 'klingon': choose one of manual, htcondor-25"):
+    with pytest.raises(UnknownDialectError, match="'klingon' is not a dialect: use manual or htcondor-25"):
         dialect_named("klingon")
 
 

@@ -126,7 +126,7 @@ def test_an_edited_job_moves_to_another_autocluster_and_back() -> None:
 
 
 def test_autoclusters_of_ended_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autoclusters, "_KEPT", 3)
+    monkeypatch.setattr(autoclusters, "_MAX_ENDED", 3)
     pool = Pool()
     pool.slots(1, Memory="500")
     for size in range(40):

@@ -136,7 +136,7 @@ def test_a_reopened_pool_uses_the_configuration_that_it_is_opened_with(tmp_path:
         ({"MATCH_TIMEOUT": "5"}, "MATCH_TIMEOUT is not a setting of the negotiator"),
         ({"QUEUE_SUPER_USERS": "mallory"}, "QUEUE_SUPER_USERS is not a setting of the negotiator"),
         ({"PRIORITY_HALFLIFE": "-1"}, "PRIORITY_HALFLIFE = -1"),
-        ({"NO_SUCH": "1"}, "NO_SUCH is no setting"),
+        ({"NO_SUCH": "1"}, "NO_SUCH is not a setting"),
     ],
 )
 def test_unknown_negotiator_settings_are_rejected(settings: dict[str, str], message: str) -> None:
@@ -273,7 +273,7 @@ def test_a_configuration_is_checked_before_a_pool_is_opened_with_it() -> None:
         Configured("DEFAULT_PRIO_FACTOR = 0")
     with Pool.open() as pool, pytest.raises(ConfigError, match="DEFAULT_PRIO_FACTOR"):
         pool.configure("DEFAULT_PRIO_FACTOR = 0")
-    with pytest.raises(Refusal, match="no setting"):
+    with pytest.raises(Refusal, match="not a setting"):
         Pool.open(settings={"NO_SUCH": 1})
 
 
