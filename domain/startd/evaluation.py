@@ -117,7 +117,7 @@ class PolicyEvaluation:
     def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
         """Return the slot's ad with the dynamic attributes that the expression can read, and the job's ad if the
         expression can read that."""
-        readable = names_read_by(self.compiled, name)
+        readable = names_read_by(self.compiled.form, name)
         if readable is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
         job = self.job if readable.foreign else None
@@ -136,10 +136,10 @@ class PolicyEvaluation:
         if not self._job_was_read:
             self._job_was_read = True
             compiled = self.compiled
-            if compiled.foreign or compiled.names is None or self.drain_start is not None:
+            if compiled.form.foreign or compiled.form.names is None or self.drain_start is not None:
                 job = self._job = job_classad(self.state, self.slot, self.caches)
                 if job is not None:
-                    read_names = [name for name in compiled.foreign if name in job]
+                    read_names = [name for name in compiled.form.foreign if name in job]
                     self._computed_in_job = frozenset(name for name in read_names if not isinstance(job[name], Literal))
         return self._job
 
@@ -168,7 +168,7 @@ class PolicyEvaluation:
         return self._truth(name)
 
     def _job_is_vanilla(self) -> bool:
-        if not self.compiled.has_vanilla_variants:
+        if not self.compiled.form.has_vanilla_variants:
             return False
         ad = job_ad(self.state, self.slot)
         return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA

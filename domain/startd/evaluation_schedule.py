@@ -198,7 +198,7 @@ def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
 def _possible_changes(policy: SlotPolicyEvaluation) -> Iterator[int]:
     rules = policy.state.dialect.rules.get(policy.slot.state_activity, ())
     names = {name for rule in rules for name in CONDITIONS[rule.when].expressions}
-    read = policy.compiled.names
+    read = policy.compiled.form.names
     if reads_cpu_busy_time(read):
         if policy.true("CpuBusy") != bool(policy.slot.busy_since):
             yield policy.now
@@ -211,7 +211,7 @@ def _possible_changes(policy: SlotPolicyEvaluation) -> Iterator[int]:
     if time_limits.machine_is_draining(policy):
         names.add("Start")
         yield from _changes_of_other_retirements(policy)
-    if policy.compiled.has_vanilla_variants:
+    if policy.compiled.form.has_vanilla_variants:
         names |= {f"{name}_VANILLA" for name in names}
     yield from _expression_changes(policy, names)
     yield from _ends_of_limits(policy, {rule.when for rule in rules})

@@ -71,7 +71,7 @@ def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
 
 def _record_cpu_busy(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Record that CpuBusy has become true or false, if the slot's expressions read CpuBusyTime."""
-    if not reads_cpu_busy_time(compiled_ad(draft.state, slot, draft.caches).names):
+    if not reads_cpu_busy_time(compiled_ad(draft.state, slot, draft.caches).form.names):
         return
     busy = policy_of(draft, slot).true("CpuBusy")
     if busy != bool(slot.busy_since):

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from ..classad import ClassAd, Expression
 from ..classad.evidence import DYNAMIC_REFERENCES
@@ -21,6 +20,7 @@ from ..names import SlotName
 from ..ports.sensor_readings import Readings
 from ..state.caches import Caches, ad_of, parse_cached
 from ..state.records import Slot
+from ..state.slot_attributes import Layout
 from ..state.state import ExecutionPoint
 from .dynamic_attributes import DYNAMIC_ATTRIBUTES, Attribute, SlotSnapshot
 from .startd_settings import EXPRESSIONS, setting
@@ -34,19 +34,28 @@ class SlotReferences(Struct, frozen=True):
     foreign: frozenset[str]
 
 
-class CompiledAd(Struct, frozen=True):
-    """One version of a slot's ad, with the names that its expressions read."""
+class AdForm(Struct, frozen=True):
+    """What the ads of slots have in common if they differ only in constants. They are chained to the first such ad."""
 
-    version: int
+    layout: Layout
     ad: ClassAd
+    values: list[str]
+    texts: dict[str, str]
     names: frozenset[str] | None
     """The attributes that its expressions may read, in lower case; None: any, since one computes names at run time."""
     foreign: frozenset[str]
     """The names that its policy reads and that the slot lacks, so a job may have them."""
     has_vanilla_variants: bool
-    texts: dict[str, str]
     names_read: dict[str, SlotReferences | None] = field(default_factory=dict)
     match_names: dict[frozenset[str], frozenset[str] | None] = field(default_factory=dict)
+
+
+class CompiledAd(Struct, frozen=True):
+    """One version of a slot's ad, with the names that its expressions read."""
+
+    version: int
+    ad: ClassAd
+    form: AdForm
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -58,57 +67,61 @@ class _CompiledAds(dict[str, CompiledAd]):
     """The compiled ads by slot name."""
 
 
+class _Forms(dict[int, AdForm]):
+    """The latest form of each layout, by the layout's id."""
+
+
 def compiled_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> CompiledAd:
     """Return the slot's ad, compiled and cached for its current version."""
     cache = caches.of(_CompiledAds)
     cached = cache.get(slot.name)
     if cached is not None and cached.version == slot.version:
         return cached
-    texts = {name.lower(): text for name, text in slot.ad.items()}
-    similar = cached or cache.get(slot.parent)
-    derived = None if similar is None else _derived(similar, slot, texts)
-    compiled = cache[slot.name] = derived or _compiled(slot, texts)
+    forms, layout = caches.of(_Forms), slot.ad.layout
+    form = cached.form if cached is not None and cached.form.layout is layout else forms.get(id(layout))
+    ad = None if form is None else _chained(form, slot)
+    if form is None or ad is None:
+        form = forms[id(layout)] = _form(slot)
+        ad = form.ad
+        if len(forms) > len(state.slots) + 100:
+            forms.clear()
+    compiled = cache[slot.name] = CompiledAd(slot.version, ad, form)
     if len(cache) > 2 * len(state.slots) + 100:
         for name in [name for name in cache if name not in state.slots]:
             del cache[name]
     return compiled
 
 
-def _compiled(slot: Slot, texts: dict[str, str]) -> CompiledAd:
+def _form(slot: Slot) -> AdForm:
+    texts = {name.lower(): text for name, text in slot.ad.items()}
     policy_words = _words(texts, _POLICY_NAMES)
     all_words = policy_words[0] | _words(texts, _MATCH_NAMES)[0]
     names = None if all_words & DYNAMIC_REFERENCES else frozenset(all_words)
     foreign = _foreign(texts, *policy_words)
     has_vanilla_variants = any(name.endswith("_vanilla") for name in texts)
-    return CompiledAd(slot.version, ad_of(slot.ad), names, foreign, has_vanilla_variants, texts)
+    return AdForm(slot.ad.layout, ad_of(slot.ad), list(slot.ad.values()), texts, names, foreign, has_vanilla_variants)
 
 
-def _derived(similar: CompiledAd, slot: Slot, texts: dict[str, str]) -> CompiledAd | None:
-    """Return the compiled ad of a slot from an earlier one, or from its parent's. Return None unless they differ only
-    in constants, and in attributes that no expression reads, so that the expressions read the same names."""
-    before = similar.texts
-    if similar.names is None or not similar.names.isdisjoint(before.keys() ^ texts.keys()):
-        return None
-    ad = similar.ad.copy()
-    for name in before.keys() - texts.keys():
-        del ad[name]
-    for name, text in texts.items():
-        if before.get(name) != text:
+def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
+    """Return the ad of a slot with the form's attributes; None if they differ in more than constants."""
+    ad = ClassAd(chained=form.ad)
+    for name, before, text in zip(slot.ad, form.values, slot.ad.values(), strict=True):
+        if text != before:
             value = parse_cached(text)
-            if value is None or not _PLAIN.fullmatch(text) or not _PLAIN.fullmatch(before.get(name, "0")):
+            if value is None or not _PLAIN.fullmatch(text) or not _PLAIN.fullmatch(before):
                 return None
-            ad[slot.ad.spelling(name) or name] = value
-    return replace(similar, version=slot.version, ad=ad, texts=texts)
+            ad[name] = value
+    return ad
 
 
-def names_read_by(compiled: CompiledAd, name: str) -> SlotReferences | None:
+def names_read_by(form: AdForm, name: str) -> SlotReferences | None:
     """Return the names that an expression can read; None: any, since one computes names at run time."""
     key = name.lower()
-    if key not in compiled.names_read:
-        words = _words(compiled.texts, frozenset({key}))
-        names = SlotReferences(frozenset(words[0]), _foreign(compiled.texts, *words))
-        compiled.names_read[key] = None if compiled.names is None else names
-    return compiled.names_read[key]
+    if key not in form.names_read:
+        words = _words(form.texts, frozenset({key}))
+        names = SlotReferences(frozenset(words[0]), _foreign(form.texts, *words))
+        form.names_read[key] = None if form.names is None else names
+    return form.names_read[key]
 
 
 def _foreign(texts: dict[str, str], words: set[str], targeted: set[str]) -> frozenset[str]:
@@ -116,14 +129,14 @@ def _foreign(texts: dict[str, str], words: set[str], targeted: set[str]) -> froz
     return frozenset(words - texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES | targeted)
 
 
-def names_read_by_match(compiled: CompiledAd, also: frozenset[str]) -> frozenset[str] | None:
+def names_read_by_match(form: AdForm, also: frozenset[str]) -> frozenset[str] | None:
     """Return the names that a match can read from a slot: through Requirements, Start and the attributes ``also`` (in
     lower case), which the job reads. None: any."""
-    if also not in compiled.match_names:
-        reads = [names_read_by(compiled, name) for name in ("requirements", "start", *(also & compiled.texts.keys()))]
+    if also not in form.match_names:
+        reads = [names_read_by(form, name) for name in ("requirements", "start", *(also & form.texts.keys()))]
         names = {name for read in reads if read is not None for name in read.names}
-        compiled.match_names[also] = None if None in reads else also | names
-    return compiled.match_names[also]
+        form.match_names[also] = None if None in reads else also | names
+    return form.match_names[also]
 
 
 def _words(texts: dict[str, str], names: frozenset[str]) -> tuple[set[str], set[str]]:
@@ -178,8 +191,8 @@ def snapshot_ad(
     default, those that the slot's own expressions can read) and in ``also`` (both in lower case)."""
     compiled, start = compiled_ad(m.state, m.slot, m.caches), drain_start(m.state, m.slot)
     names = None
-    if not whole and compiled.names is not None and start is None and not _sensors_publish_expressions(m):
-        names = compiled.names if only is None else only
+    if not whole and compiled.form.names is not None and start is None and not _sensors_publish_expressions(m):
+        names = compiled.form.names if only is None else only
         names = names | also if also else names
     ad = ClassAd(_values(m, names), compiled.ad)
     if start is not None:

@@ -133,7 +133,7 @@ def show_ad(draft: Draft[ExecutionPoint], message: ShowAd) -> ClassAd:
     policy = policy_of(draft, draft.state.slots[message.slot])
     ad = policy.match_ads.get(message.additional_names)
     if ad is None:
-        names = names_read_by_match(policy.compiled, message.additional_names | _ALWAYS_READ)
+        names = names_read_by_match(policy.compiled.form, message.additional_names | _ALWAYS_READ)
         ad = policy.match_ads[message.additional_names] = snapshot_ad(policy.snapshot(), only=names)
     return ad
 

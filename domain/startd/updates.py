@@ -62,7 +62,7 @@ def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset(
     # A command that opens the log briefly reads no sensors, and so changes nothing.
     if snapshot.readings is NOTHING_READ or (not published and snapshot.readings == NOTHING_READ):
         return {}
-    names = policy.compiled.names
+    names = policy.compiled.form.names
     published_names = frozenset(name.lower() for name in published)
     current = dict(_current_readings(snapshot, None if names is None else names | _SHOWN | published_names | also))
     changes = {name: text for name, text in current.items() if published.get(name) != text}

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 
-class _Layout(dict[str, int]):
+class Layout(dict[str, int]):
     """Attribute name -> index of its value."""
 
     @cached_property
@@ -18,17 +18,17 @@ class _Layout(dict[str, int]):
         return {name.lower(): name for name in self}
 
 
-_LAYOUTS: dict[tuple[str, ...], _Layout] = {}
+_LAYOUTS: dict[tuple[str, ...], Layout] = {}
 _MAX_LAYOUTS = 10_000
 
 
-def _layout(names: tuple[str, ...]) -> _Layout:
+def _layout(names: tuple[str, ...]) -> Layout:
     """Return the layout of these names. Layouts are cached; ads keep theirs when the cache is cleared."""
     layout = _LAYOUTS.get(names)
     if layout is None:
         if len(_LAYOUTS) >= _MAX_LAYOUTS:
             _LAYOUTS.clear()
-        layout = _LAYOUTS[names] = _Layout((name, index) for index, name in enumerate(names))
+        layout = _LAYOUTS[names] = Layout((name, index) for index, name in enumerate(names))
     return layout
 
 
@@ -68,6 +68,11 @@ class SlotAd(MutableMapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    @property
+    def layout(self) -> Layout:
+        """Return the layout, the same object as that of other ads with these names."""
+        return self._layout
 
     def keys(self) -> KeysView[str]:
         return self._layout.keys()
