@@ -1,4 +1,4 @@
-"""Machines for tests: what was detected on them, and pools that they join under a configuration."""
+"""Machines for tests: detected equipment, and pools that a machine joins with a configuration."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ def equipment(cpus: int = 8, memory: int = 16_000, disk: int = 1_000_000, **inve
     return Equipment(cpus, memory, memory * 1024, {"": volume}, SYSTEM, inventories)
 
 
-def configuration(text: str, here: Equipment | None = None) -> Configuration:
-    here = here or equipment()
-    detected = {"DETECTED_CPUS": here.cpus, "DETECTED_CORES": here.cpus, "DETECTED_MEMORY": here.memory}
-    return read(text, detected={name: str(value) for name, value in detected.items()})
+def configuration(text: str, detected: Equipment | None = None) -> Configuration:
+    detected = detected or equipment()
+    cpus, memory = str(detected.cpus), str(detected.memory)
+    values = {"DETECTED_CPUS": cpus, "DETECTED_CORES": cpus, "DETECTED_MEMORY": memory}
+    return read(text, detected=values)
 
 
-def offered(text: str, here: Equipment | None = None) -> s.AddMachine:
-    here = here or equipment()
-    return machine_offer("joins", "h", configuration(text, here), here)
+def offer(text: str, detected: Equipment | None = None) -> s.AddMachine:
+    detected = detected or equipment()
+    return machine_offer("joins", "h", configuration(text, detected), detected)
 
 
-def whole_ads(joins: s.AddMachine) -> dict[str, dict[str, str]]:
-    """The ad of each slot, by its number."""
-    return {plan.name.partition("@")[0]: {**joins.ad, **plan.ad} for plan in joins.slots}
+def slot_ads(machine: s.AddMachine) -> dict[str, dict[str, str]]:
+    """Return the ad of each slot by its name without the host."""
+    return {plan.name.partition("@")[0]: {**machine.ad, **plan.ad} for plan in machine.slots}
 
 
-def pool(text: str, here: Equipment | None = None, dialect: str = "manual") -> TestPool:
-    found = TestPool(dialect=dialect)
-    answer = found.handle(offered("RunBenchmarks = false\n" + text, here))
+def new_pool(text: str, detected: Equipment | None = None, dialect: str = "manual") -> TestPool:
+    pool = TestPool(dialect=dialect)
+    answer = pool.handle(offer("RunBenchmarks = false\n" + text, detected))
     assert not answer.refusal
-    return found
+    return pool
 
 
-def reconfigure(found: TestPool, text: str, here: Equipment | None = None) -> s.Reconfigure:
-    """The stimulus by which the machine of a pool takes another configuration."""
-    here = here or equipment()
-    machine = found.state.machines["h"]
-    wanted = configuration("RunBenchmarks = false\n" + text, here)
-    return reconfiguration(found.id(), machine, machine.slots.values(), wanted, here)
+def reconfigure(pool: TestPool, text: str, detected: Equipment | None = None) -> s.Reconfigure:
+    """Return the stimulus that changes the configuration of a pool's machine."""
+    detected = detected or equipment()
+    machine = pool.state.machines["h"]
+    new_configuration = configuration("RunBenchmarks = false\n" + text, detected)
+    return reconfiguration(pool.id(), machine, machine.slots.values(), new_configuration, detected)

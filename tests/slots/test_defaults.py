@@ -1,4 +1,4 @@
-"""What a configuration says of requests that a submit description leaves out (JOB_DEFAULT_REQUEST*)."""
+"""The configured defaults of requests that a submit description omits (JOB_DEFAULT_REQUEST*)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..pool.real import Folder
 SUBMIT = "executable = /bin/true\nqueue\n"
 
 
-def made(folder: Folder) -> dict[str, str]:
+def dry_run_ad(folder: Folder) -> dict[str, str]:
     lines = folder.call("submit", "--dry-run", "job.sub").splitlines()
     return dict(line.split(" = ", 1) for line in lines if " = " in line)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    found = Folder(tmp_path)
-    found.write("job.sub", SUBMIT)
-    return found
+    folder = Folder(tmp_path)
+    folder.write("job.sub", SUBMIT)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,14 @@ def folder(tmp_path: Path) -> Folder:
         ("START = false", "RequestMemory", "128"),
     ],
 )
-def test_a_request_that_is_left_out_is_the_configurations(
+def test_an_omitted_request_has_the_configured_default(
     folder: Folder, configuration: str | None, name: str, text: str | None
 ) -> None:
     if configuration is not None:
         folder.write("poolbook.conf", configuration + "\n")
-    found = made(folder)[name]
-    assert found == (text or "ifThenElse(BigJob =?= true,4,2)")
+    assert dry_run_ad(folder)[name] == (text or "ifThenElse(BigJob =?= true,4,2)")
 
 
-def test_a_configuration_that_cannot_be_read_is_said_with_its_line(folder: Folder) -> None:
+def test_an_invalid_configuration_is_reported_with_its_line(folder: Folder) -> None:
     folder.write("poolbook.conf", "A = 1\nSTART = (1\n")
     assert "poolbook.conf:2" in folder.call("submit", "job.sub", code=1)

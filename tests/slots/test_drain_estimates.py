@@ -1,5 +1,5 @@
-"""What a drain of a machine would cost (ExpectedMachine*Draining*): as a real startd published it, and as our pools say
-it, in ads, checks and every expression of the policy."""
+"""The expected cost of draining a machine (ExpectedMachine*Draining*): compared with HTCondor's startd, and in ads,
+drain checks and policy expressions."""
 
 from __future__ import annotations
 
@@ -38,39 +38,43 @@ NAMES = (
 )
 
 
-# A real pool's
+# Recorded pools
 
 
-def whole(ad: Ad, name: str) -> int:
+def integer(ad: Ad, name: str) -> int:
     return int(ad.get(name, "0"))
 
 
-def told_at_once(ads: list[Ad]) -> bool:
-    """Tell whether a machine's ads are of one moment, within whose second nothing happened: the startd computes the
-    estimates at each evaluation of its policy, and may publish a slot between two of them."""
-    if {ad.get("SlotType") for ad in ads} != {'"Static"'} or len(ads) < whole(ads[0], "TotalSlots"):
-        return False  # what became of dynamic slots meanwhile, the ads do not tell
+def are_of_one_second(ads: list[Ad]) -> bool:
+    """Check that a machine's ads are of the same second, in which nothing changed.
+
+    The startd computes the estimates when it evaluates its policy, and may publish a slot between two evaluations.
+    """
+    if {ad.get("SlotType") for ad in ads} != {'"Static"'} or len(ads) < integer(ads[0], "TotalSlots"):
+        return False  # the ads do not show what happened to dynamic slots
     same = all(len({ad.get(name) for ad in ads}) == 1 for name in (*NAMES, "MyCurrentTime"))
-    return same and all(whole(ad, "EnteredCurrentActivity") < whole(ad, "MyCurrentTime") for ad in ads)
+    return same and all(integer(ad, "EnteredCurrentActivity") < integer(ad, "MyCurrentTime") for ad in ads)
 
 
 def state_of(ads: list[Ad], jobs: Any, shifts: tuple[int, ...], idle_since: int) -> State:
-    """Return the machine that these ads tell of; ``shifts``: seconds by which each slot's job ran less when the
-    estimates were computed than when the ad was published."""
-    now = whole(ads[0], "MyCurrentTime")
+    """Return the state that these ads describe. ``shifts`` are the seconds between the computation of the estimates and
+    the publication of the ad, for each slot with a job."""
+    now = integer(ads[0], "MyCurrentTime")
     machine = Machine("h", {}, idle_since * SECOND)
     state = State(at=now * SECOND, machines={"h": machine})
     for ad, shift in zip(ads, shifts, strict=True):
         name, state_activity = unquoted(ad["Name"]), f"{unquoted(ad['State'])}/{unquoted(ad['Activity'])}"
         slot = Slot(name, "h", "static", "", SlotAd(ad), read_pair(state_activity), 0, 0)
         if "JobId" in ad and "JobStart" in ad:
-            began = (now - whole(ad, "TotalJobRunTime") + shift) * SECOND
-            promised = 600 if ad["MachineMaxVacateTime"] == "10 * 60" else whole(ad, "MachineMaxVacateTime")
+            began = (now - integer(ad, "TotalJobRunTime") + shift) * SECOND
+            vacate_time = 600 if ad["MachineMaxVacateTime"] == "10 * 60" else integer(ad, "MachineMaxVacateTime")
             job = unquoted(ad["JobId"])
-            ending = ad["Requirements"] == "false" and slot.activity == "Retiring" and "Draining" not in ad
-            marks = frozenset({"peaceful"} if ending else ())  # no other shutdown was recorded
+            is_ending = ad["Requirements"] == "false" and slot.activity == "Retiring" and "Draining" not in ad
+            marks = frozenset({"peaceful"} if is_ending else ())  # the recordings have no other kind of shutdown
             slot.claim = Claim("c", "alice@h", 1000, 0, holder="schedd", flags=marks)
-            slot.activation = Starter("1", 0, 0, name, began, max_vacate_time=promised * SECOND, job=job, ad=jobs[job])
+            slot.activation = Starter(
+                "1", 0, 0, name, began, max_vacate_time=vacate_time * SECOND, job=job, ad=jobs[job]
+            )
         machine.slots[name] = state.slots[name] = slot
     return state
 
@@ -80,55 +84,55 @@ def estimates_of(state: State) -> DrainEstimates | None:
     return published.policy_of(next(iter(state.slots.values()))).estimates()
 
 
-def test_the_estimates_of_a_real_startd_are_ours() -> None:
+def test_the_estimates_are_those_of_htcondor_s_startd() -> None:
     busy = idle = 0
     for folder in FOLDERS:
         files = TraceFiles(folder)
         for name in files.names("machine-ads-*.txt"):
             ads = [ad for ad in files.ads(name) if "SlotType" in ad]
-            if not ads or not told_at_once(ads):
+            if not ads or not are_of_one_second(ads):
                 continue
-            real = tuple(whole(ads[0], name) for name in NAMES)
-            runs = [ad for ad in ads if "JobStart" in ad]
-            shifts = product(*[(0, 1) if ad in runs else (0,) for ad in ads])
-            ours = [estimates_of(state_of(ads, files.jobs, shift, real[1])) for shift in shifts]
-            assert real in ours, (folder.name, name, real, ours)
-            busy, idle = busy + bool(runs), idle + (not runs)
+            recorded = tuple(integer(ads[0], name) for name in NAMES)
+            running = [ad for ad in ads if "JobStart" in ad]
+            shifts = product(*[(0, 1) if ad in running else (0,) for ad in ads])
+            ours = [estimates_of(state_of(ads, files.jobs, shift, recorded[1])) for shift in shifts]
+            assert recorded in ours, (folder.name, name, recorded, ours)
+            busy, idle = busy + bool(running), idle + (not running)
     assert (busy, idle) == (21, 10)
 
 
-def test_the_real_startd_and_ours_refuse_a_drain_by_the_same_checks() -> None:
+def test_the_same_checks_reject_a_drain_as_in_htcondor() -> None:
     """Three checks of these attributes are false, the fourth is true."""
     folder = DATA / "recordings/drain-checks"
-    real = [line for line in (folder / "timeline.txt").read_text().splitlines() if "failure" in line]
-    assert [line.partition("10003: ")[2] for line in real] == [
+    failures = [line for line in (folder / "timeline.txt").read_text().splitlines() if "failure" in line]
+    assert [line.partition("10003: ")[2] for line in failures] == [
         "Draining check expression is false on slot1@localhost."
     ] * 3
-    found = trace(folder)
-    play = TracePlay(found.files, found.runs[0], "htcondor-25")
+    recording = trace(folder)
+    play = TracePlay(recording.files, recording.runs[0], "htcondor-25")
     drains = [move.slot for move in play.moves() if move.target == "Drained/Retiring"]
-    words = [one.words.partition(":")[0] for one in play.refused if one.what == "Drain"]
-    assert words == ["Draining check expression is false on slot1@localhost"] * 3
+    messages = [refusal.words.partition(":")[0] for refusal in play.refused if refusal.what == "Drain"]
+    assert messages == ["Draining check expression is false on slot1@localhost"] * 3
     assert set(drains) == {"slot1@localhost", "slot2@localhost", "slot3@localhost"}
 
 
-def test_a_drain_is_charged_what_the_real_startd_charged_it() -> None:
-    """The first of these jobs ran for 5 seconds, and was vacated for 6."""
+def test_a_drain_has_the_same_badput_as_in_htcondor() -> None:
+    """The first of these jobs ran for 5 seconds, and then took 6 seconds to vacate."""
     folder = DATA / "recordings/quick-drains"
-    found = trace(folder)
-    real = re.findall(r"(slot\d): Adding to badput caused by draining: (\d+)", found.files.text("StartLog"))
-    play = TracePlay(found.files, found.runs[0], "htcondor-25")
+    recording = trace(folder)
+    recorded = re.findall(r"(slot\d): Adding to badput caused by draining: (\d+)", recording.files.text("StartLog"))
+    play = TracePlay(recording.files, recording.runs[0], "htcondor-25")
     play.moves()
     charged = [event for _, event in play.log.read() if isinstance(event, DrainBadputAdded)]
-    assert [(event.slot.partition("@")[0], str(event.badput)) for event in charged] == real
-    assert real == [("slot1", "5"), ("slot3", "6"), ("slot2", "30")]
+    assert [(event.slot.partition("@")[0], str(event.badput)) for event in charged] == recorded
+    assert recorded == [("slot1", "5"), ("slot3", "6"), ("slot2", "30")]
 
 
-# Ours
+# Pools in virtual time
 
 
 def pool_of(job: dict[str, str], *, dialect: str = "htcondor-25", **settings: str) -> Pool:
-    """A machine with a partitionable slot of four cores, on which a job of two has run for a minute."""
+    """Return a pool with a partitionable slot of four cores, on which a two-core job has run for a minute."""
     config = "\n".join(f"{name} = {text}" for name, text in settings.items())
     pool = Pool.open(behave=lambda launch: Behaviour(1000, grace=None), dialect=dialect, config=config)
     pool.add_machine("h", cpus=4, memory=4096)
@@ -140,7 +144,7 @@ def pool_of(job: dict[str, str], *, dialect: str = "htcondor-25", **settings: st
 
 
 def estimates(pool: Pool) -> tuple[int, int, int, int]:
-    """The estimates in the machine's ads, which are all the same; the instants as seconds from now."""
+    """Return the estimates, which are the same in all ads of the machine; times are relative to now."""
     ads = [tuple(slot[name] for name in NAMES) for slot in pool.slots()]
     assert len(set(ads)) == 1
     lost, ends, lost_quickly, ends_quickly = ads[0]
@@ -154,7 +158,7 @@ RETIRES = {"MaxJobRetirementTime": "300", "MachineMaxVacateTime": "20"}
 @together(
     "settings, job, expected",
     [
-        # the machine's terms, the job's -> core-seconds and seconds, in a graceful and in a quick drain
+        # settings of the machine and of the job -> core-seconds and seconds of a graceful and of a quick drain
         ({}, {}, (2 * 660, 600, 2 * 660, 600)),
         (RETIRES, {}, (2 * 300, 240, 2 * 80, 20)),
         (RETIRES, {"max_job_retirement_time": "100"}, (2 * 100, 40, 2 * 80, 20)),
@@ -164,7 +168,7 @@ RETIRES = {"MaxJobRetirementTime": "300", "MachineMaxVacateTime": "20"}
         (RETIRES, {"job_max_vacate_time": "50"}, (2 * 300, 240, 2 * 110, 50)),
         (RETIRES, {"job_max_vacate_time": "999"}, (2 * 300, 240, 2 * 300, 240)),
         (RETIRES, {"+KillSigTimeout": "5"}, (2 * 300, 240, 2 * 65, 5)),
-        # what the job says is an expression, and the machine's reads the job, or what is asked for itself
+        # the job's value is an expression; the machine's expression reads the job, or an estimate
         (RETIRES, {"+MaxJobRetirementTime": "TARGET.Cpus * 50"}, (2 * 100, 40, 2 * 80, 20)),
         (RETIRES, {"+JobMaxVacateTime": "Short ? 5 : 50", "+Short": "true"}, (2 * 300, 240, 2 * 65, 5)),
         ({**RETIRES, "MaxJobRetirementTime": "TARGET.Long =?= true ? 200 : 0"}, {"+Long": "true"},
@@ -173,28 +177,28 @@ RETIRES = {"MaxJobRetirementTime": "300", "MachineMaxVacateTime": "20"}
          (2 * 200, 140, 2 * 80, 20)),
     ],
 )  # fmt: skip
-def test_the_estimates_are_by_the_terms_of_machine_and_job(
+def test_the_estimates_depend_on_the_settings_of_machine_and_job(
     settings: dict[str, str], job: dict[str, str], expected: tuple[int, int, int, int]
 ) -> None:
     with pool_of(job, **settings) as pool:
         assert estimates(pool) == expected
 
 
-def test_what_a_job_is_told_by_an_edit_counts_at_once() -> None:
+def test_an_edit_of_the_job_changes_the_estimates_immediately() -> None:
     with pool_of({}, **RETIRES) as pool:
         pool.edit("1.0", user="root", MaxJobRetirementTime=100)
         assert estimates(pool) == (2 * 100, 40, 2 * 80, 20)
 
 
-def test_a_peaceful_shutdown_may_take_for_ever() -> None:
+def test_the_estimates_of_a_peaceful_shutdown_are_the_maximum() -> None:
     with pool_of({}, **RETIRES) as pool:
         pool.shut_down("h", how="Peaceful")
-        found = pool.slots()[0]
-        assert [found[name] for name in NAMES[:2]] == [2**31 - 1] * 2
-        assert [slot["Requirements"] for slot in pool.slots()] == [False, False]  # as the recorded ones
+        slot_ad = pool.slots()[0]
+        assert [slot_ad[name] for name in NAMES[:2]] == [2**31 - 1] * 2
+        assert [slot["Requirements"] for slot in pool.slots()] == [False, False]  # as in the recordings
 
 
-def test_while_a_job_is_vacated_its_run_time_stands_still() -> None:
+def test_the_run_time_of_a_job_does_not_change_while_it_is_vacated() -> None:
     with pool_of({}, **RETIRES) as pool:
         pool.drain("h", schedule="Quick")
         before = estimates(pool)
@@ -205,16 +209,16 @@ def test_while_a_job_is_vacated_its_run_time_stands_still() -> None:
         assert [slot["TotalMachineDrainingBadput"] for slot in pool.slots()] == [2 * 60]
 
 
-def test_a_machine_without_jobs_keeps_the_instant_at_which_its_last_one_was_gone() -> None:
+def test_a_machine_without_jobs_has_the_time_when_its_last_job_ended() -> None:
     with Pool.open() as pool:
         pool.add_machine("h", cpus=4, memory=4096)
         pool.advance(5)
         assert estimates(pool) == (0, -5, 0, -5)
     with pool_of({}) as pool:
         pool.advance(2000)
-        (gone,) = [event.at // SECOND for _, event in pool.events() if isinstance(event, JobExited)]
-        assert len(pool.slots()) == 1  # the dynamic slot is gone, and the instant is not
-        since = gone - pool.slots()[0]["MyCurrentTime"]
+        (exited_at,) = [event.at // SECOND for _, event in pool.events() if isinstance(event, JobExited)]
+        assert len(pool.slots()) == 1  # the dynamic slot no longer exists
+        since = exited_at - pool.slots()[0]["MyCurrentTime"]
         assert estimates(pool) == (0, since, 0, since) and since < -900
 
 
@@ -228,7 +232,7 @@ def test_a_machine_without_jobs_keeps_the_instant_at_which_its_last_one_was_gone
         ("ExpectedMachineQuickDrainingCompletion - time() < 20", False),
     ],
 )
-def test_a_check_of_a_drain_reads_them(check: str, drains: bool) -> None:
+def test_a_drain_check_can_read_the_estimates(check: str, drains: bool) -> None:
     with pool_of({}, **RETIRES) as pool:
         if drains:
             assert pool.drain("h", check=check) == "1"
@@ -237,11 +241,11 @@ def test_a_check_of_a_drain_reads_them(check: str, drains: bool) -> None:
                 pool.drain("h", check=check)
 
 
-def test_start_and_preempt_and_the_requirements_of_jobs_read_them() -> None:
+def test_start_preempt_and_job_requirements_can_read_the_estimates() -> None:
     start = "ExpectedMachineQuickDrainingBadput < 200"
-    wanted = "TARGET.ExpectedMachineQuickDrainingBadput >= 300"
+    requirements = "TARGET.ExpectedMachineQuickDrainingBadput >= 300"
     with pool_of({}, START=start, PREEMPT="ExpectedMachineQuickDrainingBadput >= 400", **RETIRES) as pool:
-        pool.submit({"executable": "/bin/work", "requirements": wanted})
+        pool.submit({"executable": "/bin/work", "requirements": requirements})
         pool.submit({"executable": "/bin/work"})
         pool.advance(30)
         assert [job["JobStatus"] for job in pool.jobs()] == [2, 1, 2]
@@ -249,7 +253,7 @@ def test_start_and_preempt_and_the_requirements_of_jobs_read_them() -> None:
         assert not any(slot["Activity"] == "Busy" and slot["JobId"] == "1.0" for slot in pool.slots())
 
 
-# What START is in a drain
+# START during a drain
 
 DEFAULT = "TARGET.Evictable =?= true"
 
@@ -257,7 +261,7 @@ DEFAULT = "TARGET.Evictable =?= true"
 @together(
     "dialect, before, schedule, start, expected",
     [
-        # the dialect, a drain before that was canceled, the drain, its -start -> START
+        # dialect, an earlier canceled drain, schedule, -start -> START
         ("htcondor-25", "", "Graceful", "", DEFAULT),
         ("htcondor-25", "", "Graceful", "TARGET.Short", "TARGET.Short"),
         ("htcondor-25", "", "Quick", "", ""),
@@ -271,7 +275,7 @@ DEFAULT = "TARGET.Evictable =?= true"
         ("manual", "Graceful", "Quick", "", ""),
     ],
 )
-def test_a_graceful_drain_has_a_start_of_its_own(
+def test_only_a_graceful_drain_changes_start(
     dialect: str, before: str, schedule: str, start: str, expected: str
 ) -> None:
     with pool_of({}, dialect=dialect, DEFAULT_DRAINING_START_EXPR=DEFAULT, **RETIRES) as pool:

@@ -1,4 +1,4 @@
-"""What a machine offers under a configuration: as a real startd's slots, for each configuration that one was given."""
+"""The slots of a machine with a configuration are the same as in HTCondor."""
 
 from __future__ import annotations
 
@@ -20,91 +20,93 @@ from poolbook.domain.state.caches import Caches
 
 from ..domain.pools import TestPool
 from ..together import together
-from .configurations import DATA, KEPT, configurations
-from .machines import offered, pool, whole_ads
+from .configurations import DATA, RECORDED_NAMES, configurations
+from .machines import new_pool, offer, slot_ads
 
 RECORDS: list[dict[str, Any]] = json.loads(gzip.decompress((DATA / "offers.json.gz").read_bytes()))
 TEXTS = dict(configurations())
 DISK = 1_000_003
 NOT_COMPARED = {
-    "Name": "the machine's name is another",
-    "MachineMaxVacateTime": "the pool has it as a setting, and the ad where it is configured",
-    "START": "Start, in other letters",
+    "Name": "the machine has another name",
+    "MachineMaxVacateTime": "a setting of the pool; in the ad only if it is configured",
+    "START": "the same as Start",
 }
-"""The attributes that are not compared, with the reason."""
-OTHERWISE = {
-    "START slot by slot": {"Start"},  # a real startd asks SLOT1_START for nothing: here it is the slot's
+"""Attributes that are not compared, with the reason."""
+DIFFERENT = {
+    "START slot by slot": {"Start"},  # HTCondor's startd ignores SLOT1_START
     "START in STARTD_ATTRS slot by slot": {"Start"},
-    "a resource not among the names": {"DetectedGPUs"},  # there the inventory's facts stay, without the resource
+    "a resource not among the names": {
+        "DetectedGPUs"
+    },  # HTCondor keeps the attributes of the inventory without the resource
 }
-"""The attributes in which a configuration is taken in another way."""
+"""Attributes that differ in a configuration."""
 
 
 def machine(record: dict[str, Any]) -> Equipment:
-    """The machine of the recording."""
+    """Return the equipment of the recording's machine."""
     facts = record["facts"]
     swap = int(facts["TotalVirtualMemory"])
     volume = ExecuteVolume("<from-config>", DISK, DISK)
     return Equipment(int(facts["DetectedCpus"]), int(facts["DetectedMemory"]), swap, {"": volume})
 
 
-MADE = [record for record in RECORDS if record["slots"]]
-FAILED = [record for record in RECORDS if not record["slots"]]
+ACCEPTED = [record for record in RECORDS if record["slots"]]
+REJECTED = [record for record in RECORDS if not record["slots"]]
 
 
 CATALOGS = re.compile(r"\(TARGET\.RequestDisk - ifthenelse\(.*?,catalogs\)\)\),0\)\)")
-"""In WithinResourceLimits: the space of common files, which there are none of here."""
+"""The space of common files in WithinResourceLimits, which Poolbook does not have."""
 
 
-def compared(name: str, ad: dict[str, str]) -> dict[str, str]:
-    """The attributes that are compared, each as the language writes it."""
+def comparable_attributes(name: str, ad: dict[str, str]) -> dict[str, str]:
+    """Return the attributes to compare, in normalized form."""
     return {
         key: unparse(parse(CATALOGS.sub("TARGET.RequestDisk", text))).strip("()")
         for key, text in sorted(ad.items(), key=lambda item: item[0].lower())
-        if KEPT.fullmatch(key)
+        if RECORDED_NAMES.fullmatch(key)
         and not key.startswith("slot")
         and key not in NOT_COMPARED
-        and key not in OTHERWISE.get(name, ())
+        and key not in DIFFERENT.get(name, ())
     }
 
 
-@together("record", MADE)
-def test_slots_are_those_of_a_real_startd(record: dict[str, Any]) -> None:
+@together("record", ACCEPTED)
+def test_slots_are_the_same_as_those_of_htcondor_s_startd(record: dict[str, Any]) -> None:
     name = record["name"]
-    ours = whole_ads(offered(TEXTS[name], machine(record)))
-    theirs = {ad["Name"].strip('"').partition("@")[0]: ad for ad in record["slots"]}
-    assert {slot: compared(name, {"Rank": "0.0"} | ad) for slot, ad in ours.items()} == {
-        slot: compared(name, ad) for slot, ad in theirs.items()
+    our_ads = slot_ads(offer(TEXTS[name], machine(record)))
+    recorded_ads = {ad["Name"].strip('"').partition("@")[0]: ad for ad in record["slots"]}
+    assert {slot: comparable_attributes(name, {"Rank": "0.0"} | ad) for slot, ad in our_ads.items()} == {
+        slot: comparable_attributes(name, ad) for slot, ad in recorded_ads.items()
     }
 
 
-@pytest.mark.parametrize("record", FAILED, ids=lambda record: record["name"])
-def test_what_a_real_startd_refuses_is_refused(record: dict[str, Any]) -> None:
+@pytest.mark.parametrize("record", REJECTED, ids=lambda record: record["name"])
+def test_a_configuration_that_htcondor_s_startd_rejects_is_rejected(record: dict[str, Any]) -> None:
     with pytest.raises((SlotTypeError, ConfigError)):
-        offered(TEXTS[record["name"]], machine(MADE[0]))
+        offer(TEXTS[record["name"]], machine(ACCEPTED[0]))
 
 
-def test_many_configurations_were_recorded() -> None:
-    assert len(MADE) > 60 and len(FAILED) > 8
+def test_the_recording_has_all_configurations() -> None:
+    assert len(ACCEPTED) > 60 and len(REJECTED) > 8
     assert {record["name"] for record in RECORDS} == TEXTS.keys()
 
 
-def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
+def test_attributes_of_other_slots_are_the_same_as_those_of_htcondor_s_startd() -> None:
     record = next(record for record in RECORDS if record["name"] == "attributes of other slots")
-    found = pool(TEXTS[record["name"]], machine(record))
-    found.advance(1)
-    for theirs in record["slots"]:
-        slot = found.state.slots[f"slot{theirs['SlotID']}@h"]
+    pool = new_pool(TEXTS[record["name"]], machine(record))
+    pool.advance(1)
+    for recorded_ad in record["slots"]:
+        slot = pool.state.slots[f"slot{recorded_ad['SlotID']}@h"]
         ad = snapshot_ad(
-            PolicyEvaluation(found.state, slot, found.world.sense, found.world.now(), Context(), Caches()).snapshot()
+            PolicyEvaluation(pool.state, slot, pool.world.sense, pool.world.now(), Context(), Caches()).snapshot()
         )
-        wanted = {key: text for key, text in theirs.items() if re.match(r"slot\d_", key)}
-        assert len(wanted) == 6
-        assert {key: unparse(ad[key]) for key in wanted} == wanted
+        expected = {key: text for key, text in recorded_ad.items() if re.match(r"slot\d_", key)}
+        assert len(expected) == 6
+        assert {key: unparse(ad[key]) for key in expected} == expected
 
 
 @together(
-    "text, words",
+    "text, message",
     [
         ("NUM_SLOTS = -1", "NUM_SLOTS = -1: a machine has from 0 to 10000 slots of a type"),
         ("NUM_SLOTS = 1000000000", "NUM_SLOTS = 1000000000"),
@@ -121,19 +123,19 @@ def test_attributes_of_other_slots_are_those_of_a_real_startd() -> None:
         ("MUST_MODIFY_REQUEST_EXPRS = maybe", "MUST_MODIFY_REQUEST_EXPRS: maybe is neither true nor false"),
     ],
 )
-def test_what_cannot_be_offered_is_refused_in_words(text: str, words: str) -> None:
-    with pytest.raises((SlotTypeError, ConfigError)) as refused:
-        offered(text)
-    assert words in str(refused.value)
+def test_an_invalid_configuration_of_slots_is_rejected(text: str, message: str) -> None:
+    with pytest.raises((SlotTypeError, ConfigError)) as error_info:
+        offer(text)
+    assert message in str(error_info.value)
 
 
-def idle_of(found: TestPool, name: str) -> list[int]:
-    """An attribute of the moment of slot1 and slot2."""
-    slots = [found.state.slots[f"slot{number}@h"] for number in (1, 2)]
-    now = found.world.now()
+def current_values(pool: TestPool, name: str) -> list[int]:
+    """Return the current value of an attribute in slot1 and slot2."""
+    slots = [pool.state.slots[f"slot{number}@h"] for number in (1, 2)]
+    now = pool.world.now()
     return [
         snapshot_ad(
-            PolicyEvaluation(found.state, slot, found.world.sense, now, Context(), Caches()).snapshot(), whole=True
+            PolicyEvaluation(pool.state, slot, pool.world.sense, now, Context(), Caches()).snapshot(), whole=True
         ).eval(name)
         for slot in slots
     ]
@@ -149,23 +151,23 @@ def idle_of(found: TestPool, name: str) -> list[int]:
         ("DISCONNECTED_KEYBOARD_IDLE_BOOST = 500", [600, 600], [600, 600]),
     ],
 )
-def test_slots_notice_the_keyboard_and_the_console_that_they_are_connected_to(
+def test_slots_show_the_activity_of_connected_keyboards_and_consoles(
     text: str, keyboard: list[int], console: list[int]
 ) -> None:
-    found = pool("NUM_SLOTS = 2\n" + text)
-    found.advance(100)
-    now = found.world.now()
-    found.world.set_readings("h", Readings(last_input=now - 10_000_000, last_console=now - 40_000_000))
-    assert (idle_of(found, "KeyboardIdle"), idle_of(found, "ConsoleIdle")) == (keyboard, console)
+    pool = new_pool("NUM_SLOTS = 2\n" + text)
+    pool.advance(100)
+    now = pool.world.now()
+    pool.world.set_readings("h", Readings(last_input=now - 10_000_000, last_console=now - 40_000_000))
+    assert (current_values(pool, "KeyboardIdle"), current_values(pool, "ConsoleIdle")) == (keyboard, console)
 
 
-def test_the_owners_load_is_in_the_slots_ads() -> None:
-    found = pool("NUM_SLOTS = 2\nIS_OWNER = SlotID == 2")
-    found.world.set_readings("h", Readings(load=1.2549, condor_load={"slot1@h": 0.996}))
-    found.advance(1)
-    assert [found.state.slots[f"slot{number}@h"].state for number in (1, 2)] == ["Unclaimed", "Owner"]
-    assert idle_of(found, "LoadAvg") == [1.0, 0.26]
-    assert idle_of(found, "CondorLoadAvg") == [1.0, 0.0]
+def test_the_owner_s_load_is_in_the_slots_ads() -> None:
+    pool = new_pool("NUM_SLOTS = 2\nIS_OWNER = SlotID == 2")
+    pool.world.set_readings("h", Readings(load=1.2549, condor_load={"slot1@h": 0.996}))
+    pool.advance(1)
+    assert [pool.state.slots[f"slot{number}@h"].state for number in (1, 2)] == ["Unclaimed", "Owner"]
+    assert current_values(pool, "LoadAvg") == [1.0, 0.26]
+    assert current_values(pool, "CondorLoadAvg") == [1.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -177,8 +179,8 @@ def test_the_owners_load_is_in_the_slots_ads() -> None:
         ("CLAIM_WORKLIFE =", "-1", None),
     ],
 )
-def test_what_the_pool_has_as_a_setting_is_in_the_ad_where_it_is_configured(
+def test_a_setting_of_the_pool_is_in_the_ad_only_if_it_is_configured(
     text: str, worklife: str | None, vacate: str | None
 ) -> None:
-    ad = whole_ads(offered(text))["slot1"]
+    ad = slot_ads(offer(text))["slot1"]
     assert (ad.get("CLAIM_WORKLIFE"), ad.get("MachineMaxVacateTime")) == (worklife, vacate)

@@ -1,4 +1,4 @@
-"""Differential: a slot's published ad is one, whoever asks: the negotiator's columns, the views, `Pool` and `Log`."""
+"""Differential: the negotiator's columns, the views, `Pool` and `Log` all have the same ad of a slot."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..projections.pools import busy_pool, folded
 from ..projections.test_folding import Step, steps
 
 FIXED = settings(derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-MOVING = ("Time", "Idle", "Clock", "Expected")
+TIME_DEPENDENT = ("Time", "Idle", "Clock", "Expected")
 NO_COLUMNS = {"Name"}
-"""The name, where a test's slot has no own."""
+"""Attributes that are not in the columns."""
 
 
 def texts(ad: ClassAd) -> dict[str, str]:
@@ -41,8 +41,8 @@ def value(ad: ClassAd, name: str, context: Context) -> Any:
         return None
 
 
-def have_one_ad(log: list[tuple[int, Event]]) -> None:
-    """Check that the views and the negotiator's columns have what is published of a log's slots."""
+def check_ads(log: list[tuple[int, Event]]) -> None:
+    """Check that the views and the negotiator's columns have the published ads of a log's slots."""
     state = fold(log)
     now = state.at // SECOND
     context = Context(now=now)
@@ -53,24 +53,24 @@ def have_one_ad(log: list[tuple[int, Event]]) -> None:
     slots = public_ads_of(state, Caches(), now * SECOND, context, {name.lower() for name in names}, PublishedSlots)
     for slot, ad in ads.items():
         column = slots.table.ad(slots.places[slot])
-        # START is left out where it is true, or the slot refuses: the columns have it, and the same slots match.
-        asked = names if "Start" in ad else names - {"Start", "Requirements"}
-        found = {name: value(column, name, context) for name in asked}
-        assert found == {name: value(ad, name, context) for name in asked}, slot
+        # Ads omit START if it is true or the slot accepts no job. The columns have it, and the same slots match.
+        compared = names if "Start" in ad else names - {"Start", "Requirements"}
+        values = {name: value(column, name, context) for name in compared}
+        assert values == {name: value(ad, name, context) for name in compared}, slot
 
 
 @settings(FIXED, max_examples=10)
 @given(st.lists(steps, max_size=10), st.sampled_from(sorted(DIALECTS)))
-def test_whatever_happens_in_a_pool_its_slots_have_one_ad(happens: list[Step], dialect: str) -> None:
+def test_the_ads_are_the_same_after_any_steps(random_steps: list[Step], dialect: str) -> None:
     pool = busy_pool(dialect)
-    for happening in happens:
-        happening(pool)
-    have_one_ad(pool.events)
+    for step in random_steps:
+        step(pool)
+    check_ads(pool.events)
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_whatever_an_owner_s_policy_does_its_slots_have_one_ad(policy: str, dialect: str) -> None:
+def test_the_ads_are_the_same_with_any_owner_s_policy(policy: str, dialect: str) -> None:
     point = Point(dialect)
     point.read(load=0.25)
     point.point(POLICIES[policy], slots=2, STARTD_SLOT_ATTRS="State, LoadAvg")
@@ -80,34 +80,34 @@ def test_whatever_an_owner_s_policy_does_its_slots_have_one_ad(policy: str, dial
         point.read(load=load)
         if turn == 2:
             point.touch()
-        have_one_ad(list(point.log.read()))
+        check_ads(list(point.log.read()))
 
 
-def test_the_views_know_of_the_running_jobs_what_their_slots_ads_tell() -> None:
-    """What a drain would grant a job depends on its own ad: its cluster's, its process's, what was edited."""
+def test_the_views_know_the_job_attributes_that_slot_ads_depend_on() -> None:
+    """The drain estimates depend on the job's ad: its cluster's, its process's, and edits."""
     point = Point("htcondor-25")
     point.point({"MaxJobRetirementTime": "TARGET.Long =?= true ? 900 : 90", "MachineMaxVacateTime": "20"}, slots=3)
     point.job("alice", JobMaxVacateTime="Short ? 5 : 50", Short="ProcId == 1", count=2)
     point.job("bob", MaxJobRetirementTime="40")
     at(point, 30)
-    have_one_ad(list(point.log.read()))
+    check_ads(list(point.log.read()))
     point.edit("1.0", Long="true")
     at(point, 40)
-    have_one_ad(list(point.log.read()))
+    check_ads(list(point.log.read()))
 
 
-def test_pool_and_log_tell_the_same_of_slots(tmp_path: Path) -> None:
+def test_pool_and_log_return_the_same_slots(tmp_path: Path) -> None:
     with Pool.open(tmp_path / "pool.db") as pool:
         pool.add_machine("h", cpus=4, memory=4096)
         pool.submit({"executable": "/bin/true", "request_cpus": "2"}, count=2)
         pool.advance(20)
         slots = pool.slots()
         with Log.open(tmp_path / "pool.db") as log:
-            at_rest = log.slots()
+            log_slots = log.slots()
     assert len(slots) > 1 and {slot["State"] for slot in slots} >= {"Claimed"}
-    assert [still(slot) for slot in slots] == [still(slot) for slot in at_rest]
+    assert [constant(slot) for slot in slots] == [constant(slot) for slot in log_slots]
 
 
-def still(slot: dict[str, Any]) -> dict[str, Any]:
-    """An ad without what moves by the clock: a log at rest tells of its last event's instant."""
-    return {name: value for name, value in slot.items() if not any(word in name for word in MOVING)}
+def constant(slot: dict[str, Any]) -> dict[str, Any]:
+    """Return an ad without attributes that depend on the time; `Log` uses the time of the last event."""
+    return {name: value for name, value in slot.items() if not any(word in name for word in TIME_DEPENDENT)}

@@ -1,4 +1,4 @@
-"""What slots' ads say to others: as the manual has it, and as a real pool's ads are."""
+"""The published ads of slots, by the manual and by recorded ads."""
 
 from __future__ import annotations
 
@@ -32,41 +32,41 @@ AD = {
     "MODIFY_REQUEST_EXPR_REQUESTCPUS": "4",
 }
 IDLE = {True: "1000", False: "10", None: "undefined"}
-"""A KeyboardIdle with which START is true, false, or neither."""
-USUAL, LIMITS = AD["Requirements"], "WithinResourceLimits"
+"""A KeyboardIdle for which START is true, false or undefined."""
+FULL_REQUIREMENTS, LIMITS = AD["Requirements"], "WithinResourceLimits"
 
 
 @together(
-    "dialect, state, more, requirements, start",
+    "dialect, state, options, requirements, start",
     [
-        (MANUAL, "Unclaimed", {"willing": False}, USUAL, AD["Start"]),
-        (MANUAL, "Unclaimed", {"willing": None}, USUAL, AD["Start"]),
+        (MANUAL, "Unclaimed", {"start_value": False}, FULL_REQUIREMENTS, AD["Start"]),
+        (MANUAL, "Unclaimed", {"start_value": None}, FULL_REQUIREMENTS, AD["Start"]),
         # "When the START expression locally evaluates to True", it is not published
-        (MANUAL, "Unclaimed", {"willing": True}, LIMITS, None),
-        (MANUAL, "Claimed", {"willing": True}, LIMITS, None),
-        # the real startd publishes it
-        (HTCONDOR_25, "Unclaimed", {"willing": True}, USUAL, AD["Start"]),
+        (MANUAL, "Unclaimed", {"start_value": True}, LIMITS, None),
+        (MANUAL, "Claimed", {"start_value": True}, LIMITS, None),
+        # HTCondor's startd publishes it
+        (HTCONDOR_25, "Unclaimed", {"start_value": True}, FULL_REQUIREMENTS, AD["Start"]),
         # "says that Requirements are False to prevent being matched again"
-        (MANUAL, "Matched", {"willing": True}, "false", None),
+        (MANUAL, "Matched", {"start_value": True}, "false", None),
         (HTCONDOR_25, "Matched", {}, "false", None),
         (MANUAL, "Preempting", {}, "false", None),
         (HTCONDOR_25, "Preempting", {}, "false", None),
-        # drains, shutdowns, better matches that wait
+        # drains, shutdowns, queued claims
         (HTCONDOR_25, "Claimed", {"drain": ""}, "false", None),
         (MANUAL, "Drained", {"drain": ""}, "false", None),
         (HTCONDOR_25, "Claimed", {"shutdown": True}, "false", None),
-        (MANUAL, "Claimed", {"waits": True}, "false", None),
-        (HTCONDOR_25, "Claimed", {"drain": "Owner == \"x\""}, USUAL, 'Owner == "x"'),
-        # a START that was given for the drain is never kept from those who look
-        (MANUAL, "Claimed", {"drain": "true"}, USUAL, "true"),
+        (MANUAL, "Claimed", {"has_queued_claim": True}, "false", None),
+        (HTCONDOR_25, "Claimed", {"drain": "Owner == \"x\""}, FULL_REQUIREMENTS, 'Owner == "x"'),
+        # the START of a drain is always published
+        (MANUAL, "Claimed", {"drain": "true"}, FULL_REQUIREMENTS, "true"),
     ],
 )  # fmt: skip
-def test_requirements_and_start(
-    dialect: Dialect, state: str, more: dict[str, object], requirements: str, start: str | None
+def test_requirements_and_start_are_published_by_state(
+    dialect: Dialect, state: str, options: dict[str, object], requirements: str, start: str | None
 ) -> None:
-    found = published(AD, dialect, state, **more)  # type: ignore[arg-type]
-    assert found["Requirements"] == requirements
-    assert found.get("Start") == start
+    ad = published(AD, dialect, state, **options)  # type: ignore[arg-type]
+    assert ad["Requirements"] == requirements
+    assert ad.get("Start") == start
 
 
 def published(
@@ -74,12 +74,12 @@ def published(
     dialect: Dialect,
     state: str,
     *,
-    willing: bool | None = None,
+    start_value: bool | None = None,
     drain: str | None = None,
     shutdown: bool = False,
-    waits: bool = False,
+    has_queued_claim: bool = False,
 ) -> dict[str, str]:
-    """The published ad of a machine's only slot, as text. `drain`: the START of the drain that the machine is in."""
+    """Return the published ad of a machine's only slot. `drain`: the START expression of the machine's drain."""
     machine = Machine("h", {}, 0, shutdown="Fast" if shutdown else "")
     if drain is not None:
         machine.drain = MachineDrain(1, "Graceful", "Graceful", 0, start=drain)
@@ -92,33 +92,33 @@ def published(
         read_pair(f"{state}/Idle"),
         0,
         0,
-        published_ad={"KeyboardIdle": IDLE[willing]},
+        published_ad={"KeyboardIdle": IDLE[start_value]},
     )
-    slot.queued_claim = Claim("c", "bob@h", 0, 0) if waits else None
+    slot.queued_claim = Claim("c", "bob@h", 0, 0) if has_queued_claim else None
     machine.slots[slot.name] = slot
     pool = State(dialect=dialect, machines={"h": machine}, slots={slot.name: slot})
-    found = PublishedSlots(pool, Caches(), 5_000_000, Context(now=5)).ad(slot)
-    return {name: unparse(found[name]) for name in found}
+    published_ad = PublishedSlots(pool, Caches(), 5_000_000, Context(now=5)).ad(slot)
+    return {name: unparse(published_ad[name]) for name in published_ad}
 
 
-def test_the_policy_is_kept_to_itself() -> None:
+def test_the_policy_is_not_published() -> None:
     assert published(AD, HTCONDOR_25, "Unclaimed").keys() & AD.keys() == {
         "Start", "Requirements", "WithinResourceLimits", "Rank",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("rank", "expected"),
     [({}, {"Rank": "0.0"}), ({"Rank": "5"}, {"Rank": "5"}), ({"rank": "TARGET.Size"}, {"rank": "TARGET.Size"})],
 )
-def test_a_slot_without_a_rank_says_that_it_values_all_jobs_alike(own: dict[str, str], said: dict[str, str]) -> None:
-    usual = {name: text for name, text in AD.items() if name != "Rank"}
-    found = published(usual | own, HTCONDOR_25, "Unclaimed")
-    assert {name: text for name, text in found.items() if name.lower() == "rank"} == said
+def test_a_slot_without_a_rank_publishes_a_rank_of_0(rank: dict[str, str], expected: dict[str, str]) -> None:
+    without_rank = {name: text for name, text in AD.items() if name != "Rank"}
+    ad = published(without_rank | rank, HTCONDOR_25, "Unclaimed")
+    assert {name: text for name, text in ad.items() if name.lower() == "rank"} == expected
 
 
-def ads() -> Iterator[ClassAd]:
-    """Every slot's ad that was taken of the recorded pool."""
+def recorded_ads() -> Iterator[ClassAd]:
+    """Yield every recorded slot ad."""
     for path in sorted(TRACES.glob("*/machine-ads-*")):
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
@@ -128,18 +128,18 @@ def ads() -> Iterator[ClassAd]:
                 yield ad
 
 
-def test_the_ads_of_a_real_pool_hold_what_is_published_and_no_more() -> None:
-    seen = 0
-    for ad in ads():
-        seen += 1
+def test_recorded_ads_have_exactly_the_published_attributes() -> None:
+    count = 0
+    for ad in recorded_ads():
+        count += 1
         assert not [name for name in ad if not is_published(name)]
         drain = "" if "Draining" in ad else None
         ours = published({name: str(ad[name]) for name in ad}, HTCONDOR_25, ad.eval("State"), drain=drain)
         assert ours["Requirements"] == str(ad["Requirements"])
         assert ("Start" in ours) == ("Start" in ad)
-    assert seen > 130
+    assert count > 130
 
 
-def test_what_the_real_ads_show_of_the_policy_is_shown() -> None:
-    real = {name for ad in ads() for name in ad}
-    assert {name for name in POLICY if is_published(name)} <= real
+def test_the_published_policy_attributes_are_in_the_recorded_ads() -> None:
+    recorded_names = {name for ad in recorded_ads() for name in ad}
+    assert {name for name in POLICY if is_published(name)} <= recorded_names
