@@ -74,12 +74,12 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
     for _, members in groupby(events, lambda event: event[1].stimulus):
         group = list(members)
         try:
-            _hold_poll(result, state, group)
-            begin = _begin(group)
+            _repeat_poll(result, state, group)
+            begin = _begin_position(group)
             fold(group[:begin], state)
             remaining: Sequence[e.LoggedEvent] = group[begin:]
             if remaining:
-                remaining = _take(result, state, remaining, zones)
+                remaining = _repeat_group(result, state, remaining, zones)
                 if tell is not None:
                     tell(remaining[0][0], result.taken)
             fold(remaining, state)
@@ -90,7 +90,7 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
     return result
 
 
-def _hold_poll(result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
+def _repeat_poll(result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
     """Hold a poll of the defragmentation again on the state before it, if this is one's decision."""
     for position, logged in group:
         if isinstance(logged, e.DefragPolled):
@@ -98,7 +98,7 @@ def _hold_poll(result: RecheckedCycles, state: State, group: Sequence[e.LoggedEv
             try:
                 first_difference = next(_poll_differs(state, group, logged), None)
             except Exception as error:  # an edited log can say anything
-                first_difference = "the poll", "was held", _cannot_be_held(error)
+                first_difference = "the poll", "was held", _failure_text(error)
             if first_difference is not None:
                 _note_difference(result, position, logged.at, first_difference)
             return
@@ -111,13 +111,13 @@ def _poll_differs(state: State, group: Sequence[e.LoggedEvent], logged: e.Defrag
         return
     cause_of, context = (lambda cause: (logged.at, cause, logged.stimulus)), _context(state, logged.at, logged.offset)
     repeated = decide_poll(state, Caches(), PublishedSlots, cause_of, context, logged.offset, policy)
-    yield from _fields("the poll", logged, repeated.event)
+    yield from _field_differences("the poll", logged, repeated.event)
     notes = tuple(event for _, event in group if isinstance(event, e.EvaluationRecorded))[: len(repeated.notes)]
     if notes != repeated.notes:
-        yield "the evidence", _words(notes), _words(repeated.notes)
+        yield "the evidence", _value_text(notes), _value_text(repeated.notes)
 
 
-def _cannot_be_held(error: Exception) -> str:
+def _failure_text(error: Exception) -> str:
     return f"cannot be held ({type(error).__name__}: {error})"
 
 
@@ -132,7 +132,7 @@ def _note_difference(result: RecheckedCycles, position: int, at: int, difference
         result.differences.append(RecheckDifference(position, at, *difference))
 
 
-def _begin(group: Sequence[e.LoggedEvent]) -> int:
+def _begin_position(group: Sequence[e.LoggedEvent]) -> int:
     """Return where the events of a cycle begin among those of one stimulus, or their number if none was held. Before
     another half-life is in force, priorities are updated without a cycle."""
     event_types = {type(event) for _, event in group}
@@ -150,7 +150,7 @@ class _Zones:
     rules: int | None = None
 
 
-def _take(
+def _repeat_group(
     result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
 ) -> Sequence[e.LoggedEvent]:
     """Hold a cycle again on the state before it, and compare; return the events to fold."""
@@ -167,17 +167,19 @@ def _take(
     offset = zones.offset or 0
     repeated = None
     try:
-        cause_of, negotiator = (lambda cause: (first_event.at, cause, first_event.stimulus)), _whose(group)
+        cause_of, negotiator = (lambda cause: (first_event.at, cause, first_event.stimulus)), _negotiator_of(group)
         repeated = hold(
             state, caches, PublishedSlots, cause_of, _context(state, first_event.at, offset), offset, whose=negotiator
         )
     except Exception as error:
-        differences: Iterator[Difference] = iter([("the cycle", "was held", _cannot_be_held(error))])
+        differences: Iterator[Difference] = iter([("the cycle", "was held", _failure_text(error))])
     else:
         if logged is not None and repeated.held is not None and logged.rules != repeated.held.rules:
             result.taken, result.others = result.taken - 1, result.others + 1
             return group
-        differences = _differs(group, logged, repeated, recorded=logged is not None or zones.offset is not None)
+        differences = _cycle_differences(
+            group, logged, repeated, recorded=logged is not None or zones.offset is not None
+        )
     first_difference = next(differences, None)
     if first_difference is not None:
         _note_difference(result, position, first_event.at, first_difference)
@@ -189,7 +191,7 @@ def _take(
     return [(place, expected if event is logged else event) for place, event in group]
 
 
-def _whose(group: Sequence[e.LoggedEvent]) -> str:
+def _negotiator_of(group: Sequence[e.LoggedEvent]) -> str:
     """Return the negotiator whose cycle it is, of several."""
     negotiators = (event.negotiator for _, event in group if isinstance(event, e.CycleHeld | e.PrioritiesUpdated))
     return next(negotiators, "")
@@ -198,18 +200,18 @@ def _whose(group: Sequence[e.LoggedEvent]) -> str:
 # -- Differences between two cycles: what differs, and its two values
 
 
-def _differs(
+def _cycle_differences(
     group: Sequence[e.LoggedEvent], logged: e.CycleHeld | None, repeated: CycleResult, recorded: bool
 ) -> Iterator[Difference]:
     updates = [event for _, event in group if isinstance(event, e.PrioritiesUpdated)]
     old_priorities = updates[0].priorities if updates else {}
     new_priorities = repeated.priorities.priorities if repeated.priorities is not None else {}
-    yield from _of_names("the priority of", old_priorities, new_priorities)
+    yield from _mapping_differences("the priority of", old_priorities, new_priorities)
     if updates[:1] != ([] if repeated.priorities is None else [repeated.priorities]):
-        yield "the event of the priorities", _words(updates[:1]), _words(repeated.priorities)
+        yield "the event of the priorities", _value_text(updates[:1]), _value_text(repeated.priorities)
     assignments = [event for _, event in group if isinstance(event, e.QuotasAssigned)]
     if recorded and assignments[:1] != ([] if repeated.quotas is None else [repeated.quotas]):
-        yield "the quotas of groups", _words(assignments[:1]), _words(repeated.quotas)
+        yield "the quotas of groups", _value_text(assignments[:1]), _value_text(repeated.quotas)
     if logged is None:
         if recorded and repeated.held is not None:
             yield "the cycle", _NOTHING, _counts(repeated.held)
@@ -217,11 +219,11 @@ def _differs(
     if repeated.held is None:
         yield "the cycle", _counts(logged), _NOTHING
         return
-    yield from _in_order("match", logged.matches, repeated.held.matches)
-    yield from _in_order("reason", logged.unmatched, repeated.held.unmatched)
-    yield from _of_names("the statistic", logged.statistics, repeated.held.statistics)
+    yield from _sequence_differences("match", logged.matches, repeated.held.matches)
+    yield from _sequence_differences("reason", logged.unmatched, repeated.held.unmatched)
+    yield from _mapping_differences("the statistic", logged.statistics, repeated.held.statistics)
     if logged != repeated.held:
-        yield from _fields("the cycle", logged, repeated.held)
+        yield from _field_differences("the cycle", logged, repeated.held)
     if len(updates) > 1 or sum(isinstance(event, e.CycleHeld) for _, event in group) > 1:
         yield "the cycle", "was held twice", "once"
 
@@ -230,13 +232,13 @@ def _counts(cycle: e.CycleHeld) -> str:
     return f"{len(cycle.matches)} matches and {len(cycle.unmatched)} reasons"
 
 
-def _of_names(subject: str, logged: Mapping[str, Any], repeated: Mapping[str, Any]) -> Iterator[Difference]:
+def _mapping_differences(subject: str, logged: Mapping[str, Any], repeated: Mapping[str, Any]) -> Iterator[Difference]:
     for name in dict.fromkeys((*logged, *repeated)):
         if logged.get(name) != repeated.get(name):
-            yield f"{subject} {name}", _words(logged.get(name)), _words(repeated.get(name))
+            yield f"{subject} {name}", _value_text(logged.get(name)), _value_text(repeated.get(name))
 
 
-def _in_order(subject: str, logged: Sequence[Any], repeated: Sequence[Any]) -> Iterator[Difference]:
+def _sequence_differences(subject: str, logged: Sequence[Any], repeated: Sequence[Any]) -> Iterator[Difference]:
     """Yield the first difference of two lists of matches or reasons."""
     for number in range(max(len(logged), len(repeated))):
         logged_item, right = (sequence[number] if number < len(sequence) else None for sequence in (logged, repeated))
@@ -244,28 +246,28 @@ def _in_order(subject: str, logged: Sequence[Any], repeated: Sequence[Any]) -> I
             continue
         name = f"{subject} {number + 1}"
         if logged_item is None or right is None or logged_item.job != right.job:
-            yield name, _short(logged_item), _short(right)
+            yield name, _short_text(logged_item), _short_text(right)
         else:
-            yield from _fields(f"{name}, of job {logged_item.job},", logged_item, right)
+            yield from _field_differences(f"{name}, of job {logged_item.job},", logged_item, right)
         return
 
 
-def _short(entry: e.Match | e.Unmatched | None) -> str:
+def _short_text(entry: e.Match | e.Unmatched | None) -> str:
     if entry is None:
         return _NOTHING
     return f"job {entry.job} on {entry.slot}" if isinstance(entry, e.Match) else f"of job {entry.job}"
 
 
-def _fields(subject: str, logged: Any, repeated: Any) -> Iterator[Difference]:
+def _field_differences(subject: str, logged: Any, repeated: Any) -> Iterator[Difference]:
     for name in type(logged).__match_args__:
         logged_value, repeated_value = getattr(logged, name), getattr(repeated, name)
         if logged_value != repeated_value:
-            yield f"{subject} {name}", _words(logged_value), _words(repeated_value)
+            yield f"{subject} {name}", _value_text(logged_value), _value_text(repeated_value)
 
 
-def _words(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, tuple | list):
-        return ", ".join(_words(item) for item in value) or _NOTHING
+        return ", ".join(_value_text(item) for item in value) or _NOTHING
     if isinstance(value, e.DefragDrain | e.DefragCancel):
         rank = f" of rank {value.rank:.12g}" if isinstance(value, e.DefragDrain) else ""
         return f"{value.machine} by {value.slot}{rank}{f', refused: {value.refused}' if value.refused else ''}"

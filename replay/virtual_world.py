@@ -56,7 +56,7 @@ class Speed:
     seconds: float = 5.0
 
 
-_SOFTLY: tuple[How, ...] = ("soft", "hold", "remove")
+_SOFT_SIGNALS: tuple[How, ...] = ("soft", "hold", "remove")
 
 
 Behave = Callable[[Launch], Behaviour]
@@ -64,7 +64,7 @@ CLIENT = Behaviour(seconds=10 * 366 * 86400.0)
 """A backfill client runs until it is signalled to end."""
 
 
-def sleeps(launch: Launch) -> Behaviour:
+def sleep_behaviour(launch: Launch) -> Behaviour:
     """Return the behaviour for a job's ad: `sleep N` runs N seconds, anything else a minute; the attributes
     VirtualSeconds, VirtualCode and VirtualGrace override it."""
     ad = launch.job_ad
@@ -102,13 +102,13 @@ class VirtualWorld(World):
     """The world of a simulation; ``behave`` gives each job's behaviour. ``simulated``: readings change only through
     ``set_readings`` or when ``wait`` returns something, so that no one need ask before."""
 
-    behave: Behave = sleeps
+    behave: Behave = sleep_behaviour
     clock: int = EPOCH
     simulated: bool = True
     speeds: dict[str, Speed] = field(factory=dict)  #: machine -> the result of its benchmarks
     clients: dict[str, Behaviour] = field(factory=dict)  #: machine -> the behaviour of its next backfill clients
     _readings: dict[str, Readings] = field(factory=dict)
-    _stirred: set[str] = field(factory=set)
+    _changed_machines: set[str] = field(factory=set)
     _loads: dict[str, dict[str, float]] = field(factory=dict)
     """Machine -> slot -> the load of its job, if there is any."""
     _loaded: dict[str, Readings] = field(factory=dict)  #: machine -> its readings with the load of its jobs
@@ -118,7 +118,7 @@ class VirtualWorld(World):
     mails: list[Mail] = field(factory=list)  #: the mails that a real world would have sent
     _started: list[Stimulus] = field(factory=list)
     _serial: int = 0
-    seen: set[str] = field(factory=set)  #: every activation that was ever started here
+    started_keys: set[str] = field(factory=set)  #: every activation that was ever started here
 
     def now(self) -> int:
         return self.clock
@@ -141,10 +141,10 @@ class VirtualWorld(World):
         """Set the readings of a machine from now on."""
         self._readings[machine] = readings
         self._loaded.pop(machine, None)
-        self._stirred.add(machine)
+        self._changed_machines.add(machine)
 
     def changed_machines(self) -> set[str]:
-        stirred_machines, self._stirred = self._stirred, set()
+        stirred_machines, self._changed_machines = self._changed_machines, set()
         return stirred_machines
 
     def benchmark(self, slot: str) -> None:
@@ -164,14 +164,14 @@ class VirtualWorld(World):
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         for launch in launches:
-            if launch.key in self.seen:
+            if launch.key in self.started_keys:
                 continue
             if isinstance(launch, ClientLaunch):
-                self.seen.add(launch.key)
+                self.started_keys.add(launch.key)
                 self._start_client(launch)
                 continue
             behaviour = self.behave(launch)  # if it raises an error, it is asked again
-            self.seen.add(launch.key)
+            self.started_keys.add(launch.key)
             if behaviour.failure:
                 self._started.append(
                     ActivationEnded(
@@ -182,16 +182,16 @@ class VirtualWorld(World):
                 continue
             transfers = bool(launch.slot_ad) and launch.job_ad.get("ShouldTransferFiles") == '"YES"'
             if transfers:
-                self._started.append(self._moved(launch.key, "input"))
+                self._started.append(self._transferred(launch.key, "input"))
             self._started.append(
                 ActivationStarted(
-                    f"start-{launch.key}", launch.key, 10_000 + len(self.seen), f"dir_{launch.key}", self.clock
+                    f"start-{launch.key}", launch.key, 10_000 + len(self.started_keys), f"dir_{launch.key}", self.clock
                 )
             )
             self.occupy(launch.key, launch.slot, behaviour)
             self._runs[launch.key].transfers = transfers
 
-    def _moved(self, key: str, direction: str) -> Transferred:
+    def _transferred(self, key: str, direction: str) -> Transferred:
         """Files move in no time here."""
         return Transferred(f"transfer-{key}-{direction}", key, direction, self.clock, self.clock)
 
@@ -201,10 +201,12 @@ class VirtualWorld(World):
             end = BackfillEnded(f"end-{launch.key}", launch.key, self.clock, failure=behaviour.failure)
             self._started.append(end)
             return
-        self._started.append(BackfillRunning(f"start-{launch.key}", launch.key, 10_000 + len(self.seen), self.clock))
+        self._started.append(
+            BackfillRunning(f"start-{launch.key}", launch.key, 10_000 + len(self.started_keys), self.clock)
+        )
         self.occupy(launch.key, launch.slot, behaviour, client=True)
 
-    def client_exits(self, machine: str, code: int = 0, signal: int | None = None) -> bool:
+    def end_client(self, machine: str, code: int = 0, signal: int | None = None) -> bool:
         """Let the machine's backfill client exit now; return False if none runs."""
         for key, run in self._runs.items():
             if run.client and SlotName.parse(run.slot).machine == machine:
@@ -221,10 +223,10 @@ class VirtualWorld(World):
         ``end_stimuli`` come in when it is over."""
         remaining = round(behaviour.seconds * SECOND)
         run = self._runs[key] = _VirtualRun(behaviour, slot, remaining, self.clock, end_stimuli, client)
-        self._burden(run, behaviour.load)
+        self._set_load(run, behaviour.load)
         self._plan(key, run)
 
-    def _burden(self, run: _VirtualRun, load: float) -> None:
+    def _set_load(self, run: _VirtualRun, load: float) -> None:
         """Set the load of a run from now on."""
         if run.behaviour.load:
             machine = SlotName.parse(run.slot).machine
@@ -232,7 +234,7 @@ class VirtualWorld(World):
             place = _CLIENT if run.client else run.slot
             loads.pop(place, None)
             self._loaded.pop(machine, None)
-            self._stirred.add(machine)
+            self._changed_machines.add(machine)
             if load:
                 loads[place] = load
 
@@ -245,20 +247,20 @@ class VirtualWorld(World):
         run = self._runs.get(key)
         if run is None:
             return
-        if signal_kind in (*_SOFTLY, "hard") and run.behaviour.immortal:
+        if signal_kind in (*_SOFT_SIGNALS, "hard") and run.behaviour.immortal:
             return
         if signal_kind == "suspend" and run.running:
             run.left -= self.clock - run.since
             run.running, run.version = False, 0
-            self._burden(run, 0.0)
+            self._set_load(run, 0.0)
         elif signal_kind == "continue" and not run.running:
             self._resume(key, run)
-        elif signal_kind == "hard" or (signal_kind in _SOFTLY and run.killed_by is None):
+        elif signal_kind == "hard" or (signal_kind in _SOFT_SIGNALS and run.killed_by is None):
             self._kill(key, run, is_hard=signal_kind == "hard")
 
     def _resume(self, key: str, run: _VirtualRun) -> None:
         run.running, run.since = True, self.clock
-        self._burden(run, run.behaviour.load)
+        self._set_load(run, run.behaviour.load)
         self._plan(key, run)
 
     def _kill(self, key: str, run: _VirtualRun, is_hard: bool) -> None:
@@ -287,9 +289,9 @@ class VirtualWorld(World):
         while (next_at := self._next_end()) is not None and next_at <= self.clock:
             key = heapq.heappop(self._agenda)[2]
             run = self._runs.pop(key)
-            self._burden(run, 0.0)
+            self._set_load(run, 0.0)
             if run.transfers and run.killed_by is None and not run.behaviour.lost:
-                stimuli.append(self._moved(key, "output"))
+                stimuli.append(self._transferred(key, "output"))
             stimuli += run.ends or [self._end(key, run)]
         return stimuli
 

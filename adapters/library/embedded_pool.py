@@ -29,7 +29,7 @@ from ...domain.state.caches import Caches, ad_of
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
 from ...domain.units import SECOND
-from ...replay.virtual_world import EPOCH, Behave, Behaviour, VirtualWorld, sleeps
+from ...replay.virtual_world import EPOCH, Behave, Behaviour, VirtualWorld, sleep_behaviour
 from ..machine.host import user_name
 from ..runtime.engine import Engine
 from ..runtime.open_pool import open_pool_log, take_in_turn
@@ -92,7 +92,7 @@ class Pool(Submitters, LogQueries):
         url: str | os.PathLike[str] = "memory:",
         *,
         execute: bool = False,
-        behave: Behave = sleeps,
+        behave: Behave = sleep_behaviour,
         start: float | None = None,
         dialect: str = DEFAULT_DIALECT,
         settings: Mapping[str, object] | None = None,

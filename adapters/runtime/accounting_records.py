@@ -257,7 +257,7 @@ def _split_record(record: Record) -> list[Record]:
 def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
     """Return the records of an imported log at an instant (microseconds; None: the last), and their instant: from its
     Accountantnew.log, or from condor_userprio's output. Raise `NotKnown` if no imported file has them."""
-    from ...replay.forensics.daemon_tables import NotKnown, sample, tables
+    from ...replay.forensics.daemon_tables import NotKnown, last_sample, tables
 
     early = 0
     try:
@@ -268,7 +268,7 @@ def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]
     except NotKnown as error:
         early = error.since
     try:
-        last = sample(log, "submitter_ads", at)
+        last = last_sample(log, "submitter_ads", at)
     except NotKnown as error:
         raise NotKnown(min(filter(None, (early, error.since)), default=0)) from None
     return of_texts(last.ads), last.at

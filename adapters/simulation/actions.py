@@ -220,7 +220,7 @@ def _backfill(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus
 
 def _backfill_exits(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     client_behaviour = behaviour(step.options)
-    if not simulation.world.client_exits(_machine(simulation, step), client_behaviour.code, client_behaviour.signal):
+    if not simulation.world.end_client(_machine(simulation, step), client_behaviour.code, client_behaviour.signal):
         time = simulation.transcript.time(step.at)
         raise PlayError(f"no backfill client runs on {step.machine} at {time}: START_BACKFILL starts one", step.line)
     yield from ()

@@ -17,7 +17,7 @@ from ...domain.state.records import Slot
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.scenario import PlayError, Scenario, ScenarioStep
 from ...replay.scenario.transcript import Transcript, TranscriptEntry
-from ...replay.virtual_world import Behaviour, VirtualWorld, sleeps
+from ...replay.virtual_world import Behaviour, VirtualWorld, sleep_behaviour
 from ..machine.host import VERSION
 from ..runtime.engine import Engine
 from ..stores.log_id import new_log_id
@@ -129,7 +129,7 @@ class Simulation:
     # -- Reactions of the world
 
     def _behave(self, launch: Launch) -> Behaviour:
-        return self.behaviours.get(launch.cluster) or sleeps(launch)
+        return self.behaviours.get(launch.cluster) or sleep_behaviour(launch)
 
     def _take_events(self, first_position: int, events: Sequence[Event]) -> None:
         for entry in self.transcript.hear(first_position, events):

@@ -76,17 +76,17 @@ class DaemonTable:
     taken: int = 0
     torn: bool = False  #: records are missing, so that an ad may be changed whose creation was not seen
     held: dict[str, _TableAd] = field(factory=dict)
-    _whole: bool = True  #: all that was read belongs to the compacted part
+    _is_whole: bool = True  #: all that was read belongs to the compacted part
 
-    def reaches(self, event: e.TableWritten, at: int) -> bool:
+    def includes(self, event: e.TableWritten, at: int) -> bool:
         """Return True if the event belongs to the table at the instant."""
-        return event.at <= at or (self._begins(event) and self._whole)
+        return event.at <= at or (self._begin(event) and self._is_whole)
 
     def take(self, event: e.TableWritten) -> None:
-        if self._whole and self._begins(event):
+        if self._is_whole and self._begin(event):
             self.since = event.at
         else:
-            self._whole = False
+            self._is_whole = False
         self.at, self.taken = event.at, event.number
         for operation in event.operations:
             self._apply(*operation)
@@ -95,16 +95,16 @@ class DaemonTable:
         return {key: table_ad.ad() for key, table_ad in self.held.items()}
 
     @staticmethod
-    def _begins(event: e.TableWritten) -> bool:
+    def _begin(event: e.TableWritten) -> bool:
         return not event.operations or event.operations[0][0] != BEGIN_TRANSACTION
 
     def _apply(self, operation: int, key: str, name: str, text: str) -> None:
         if operation == LOG_SEQUENCE:
             self.held.clear()
             self.torn = False
-            self.sequence, self.born = _whole(key), _whole(text)
+            self.sequence, self.born = _int_or_zero(key), _int_or_zero(text)
         elif operation == NEW_AD:
-            self._new(key, text.partition(" ")[0])
+            self._add_ad(key, text.partition(" ")[0])
         elif operation == DESTROY_AD:
             self.held.pop(key, None)
         elif operation in (SET_ATTRIBUTE, DELETE_ATTRIBUTE):
@@ -118,7 +118,7 @@ class DaemonTable:
             else:
                 self._delete(key, table_ad, name)
 
-    def _new(self, key: str, ad_type: str) -> None:
+    def _add_ad(self, key: str, ad_type: str) -> None:
         table_ad = self.held[key] = _TableAd()
         if ad_type not in ("", "(empty)"):
             table_ad.set("MyType", f'"{ad_type}"')
@@ -128,21 +128,21 @@ class DaemonTable:
     def _delete(self, key: str, table_ad: _TableAd, name: str) -> None:
         """Delete an attribute of a job's own ad; one that the cluster has too becomes undefined instead."""
         table_ad.pop(name.lower(), None)
-        job = _job(key) if self.kind == "queue" else None
+        job = _job_of_key(key) if self.kind == "queue" else None
         cluster = None if job is None else self.held.get(cluster_key(job[0]))
         if cluster is not None and name.lower() in cluster:
             table_ad.set(name, "undefined")
 
 
-def _job(key: str) -> tuple[int, int] | None:
+def _job_of_key(key: str) -> tuple[int, int] | None:
     """Return the job of a key of the queue; None for every other record."""
     cluster, dot, proc = key.partition(".")
-    if not dot or not (proc == "0" or _whole(proc)) or not _whole(cluster):
+    if not dot or not (proc == "0" or _int_or_zero(proc)) or not _int_or_zero(cluster):
         return None
-    return _whole(cluster), _whole(proc)
+    return _int_or_zero(cluster), _int_or_zero(proc)
 
 
-def _whole(text: str) -> int:
+def _int_or_zero(text: str) -> int:
     text = text.strip()
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
@@ -155,7 +155,7 @@ def jobs_of(table: DaemonTable) -> list[Ad]:
     """Return the schedd's jobs as whole ads, by cluster and proc."""
     ads_by_job: list[tuple[tuple[int, int], Ad]] = []
     for key, table_ad in table.held.items():
-        job = _job(key)
+        job = _job_of_key(key)
         if job is None:
             continue
         merged_ad = _TableAd(table.held.get(cluster_key(job[0]), {}))
@@ -215,7 +215,7 @@ def _tables_by_source(log: EventStore, kind: str, at: int, number: int | None) -
             gaps[place.source] = _gaps(log, place.source)
         source_table, missing = tables_by_source[place.source], gaps[place.source]
         is_beyond_number = number is not None and event.number > number
-        source_table.over = source_table.over or is_beyond_number or not source_table.table.reaches(event, at)
+        source_table.over = source_table.over or is_beyond_number or not source_table.table.includes(event, at)
         while not source_table.over and missing and missing[0] <= place.line:
             missing.pop(0)
             source_table.table.torn = True
@@ -223,7 +223,7 @@ def _tables_by_source(log: EventStore, kind: str, at: int, number: int | None) -
     return {source: source_table for source, source_table in tables_by_source.items() if source_table.table.taken}
 
 
-def _daemon(log: EventStore, source: int) -> tuple[str, int]:
+def _daemon_of(log: EventStore, source: int) -> tuple[str, int]:
     """Return a source's host and folder (two daemons may begin tables in one second), and when it was found."""
     for _, event in log.read_stream(f"source/{source}"):
         if isinstance(event, e.SourceFound):
@@ -240,7 +240,7 @@ def tables(log: EventStore, kind: str, at: int | None = None, number: int | None
     until = EVER if at is None else at
     files: dict[tuple[str, int, int], tuple[_SourceTable, int]] = {}
     for source, source_table in _tables_by_source(log, kind, until, number).items():
-        daemon, written = _daemon(log, source)
+        daemon, written = _daemon_of(log, source)
         key = daemon, source_table.table.born, source_table.table.sequence
         known_table = files.get(key)
         if known_table is None or known_table[0].table.taken <= source_table.table.taken:
@@ -281,11 +281,11 @@ def queue(log: EventStore, at: int | None = None, number: int | None = None) -> 
     queues = tables(log, "queue", at, number)
     if queues:
         return QueueSnapshot([ad for table in queues for ad in jobs_of(table)], max(table.at for table in queues))
-    return _sampled(log, EVER if at is None else at)
+    return _sampled_queue(log, EVER if at is None else at)
 
 
-def _sampled(log: EventStore, at: int) -> QueueSnapshot:
-    ads, sample_time = sample(log, "job_ads", at)
+def _sampled_queue(log: EventStore, at: int) -> QueueSnapshot:
+    ads, sample_time = last_sample(log, "job_ads", at)
     return QueueSnapshot(
         sorted((ad for ad in ads if _job_id(ad) is not None), key=lambda ad: _job_id(ad) or (0, 0)), sample_time
     )
@@ -298,7 +298,7 @@ class AdSample(NamedTuple):
     at: int
 
 
-def sample(log: EventStore, kind: str, at: int | None = None) -> AdSample:
+def last_sample(log: EventStore, kind: str, at: int | None = None) -> AdSample:
     """Return the last sample of a kind ("job_ads", "submitter_ads") taken by an instant. A sample is a file.
 
     :raises NotKnown: there is none
@@ -318,14 +318,15 @@ def sample(log: EventStore, kind: str, at: int | None = None) -> AdSample:
         raise NotKnown(min(early_times), SAMPLED) if early_times else NotKnown(0, NOTHING)
     last_sample = max(samples.values(), key=lambda events: events[-1].at)
     return AdSample(
-        [_ad_of(packed_ad.text) for event in last_sample for packed_ad in packed_ads.unpack(event)], last_sample[-1].at
+        [_parse_ad(packed_ad.text) for event in last_sample for packed_ad in packed_ads.unpack(event)],
+        last_sample[-1].at,
     )
 
 
-def _ad_of(text: str) -> Ad:
+def _parse_ad(text: str) -> Ad:
     parts = (line.partition("=") for line in text.split("\n"))
     return {name.strip(): value.strip() for name, equals, value in parts if equals}
 
 
 def _job_id(ad: Ad) -> tuple[int, int] | None:
-    return _job(f"{ad.get('ClusterId', '')}.{ad.get('ProcId', '')}")
+    return _job_of_key(f"{ad.get('ClusterId', '')}.{ad.get('ProcId', '')}")

@@ -28,30 +28,30 @@ def job_of(text: str) -> tuple[int, int] | None:
 class Sources:
     """The sources of a log, learned as it is read. Paths are the latest known."""
 
-    found: dict[int, e.SourceFound] = field(factory=dict)
-    reached: dict[int, e.SourceRead] = field(factory=dict)
+    found_events: dict[int, e.SourceFound] = field(factory=dict)
+    read_events: dict[int, e.SourceRead] = field(factory=dict)
     _letters: dict[int, tuple[str, int]] = field(factory=dict)
 
     def take(self, event: e.Event) -> None:
         if isinstance(event, e.SourceFound):
-            self.found[event.source] = event
+            self.found_events[event.source] = event
             self._letters.clear()  # a rotated file may now belong to another chain
         elif isinstance(event, e.SourceRead):
-            self.reached[event.source] = event
+            self.read_events[event.source] = event
 
     def path(self, source: int) -> str:
-        if source in self.reached:
-            return self.reached[source].path
-        return self.found[source].path if source in self.found else f"source {source}"
+        if source in self.read_events:
+            return self.read_events[source].path
+        return self.found_events[source].path if source in self.found_events else f"source {source}"
 
     def kind(self, source: int) -> str:
-        return self.found[source].kind if source in self.found else ""
+        return self.found_events[source].kind if source in self.found_events else ""
 
     def chain(self, source: int) -> int:
         """Return the first of the rotated files to which a source belongs."""
         seen_sources = {source}
-        while source in self.found and self.found[source].follows not in (0, *seen_sources):
-            source = self.found[source].follows
+        while source in self.found_events and self.found_events[source].follows not in (0, *seen_sources):
+            source = self.found_events[source].follows
             seen_sources.add(source)
         return source
 
@@ -70,7 +70,7 @@ class Sources:
         place = place_of(stimulus)
         return (stimulus, 0) if place is None else (self.path(place.source), place.line)
 
-    def told(self, at: int, stimulus: str, statement_text: str, zone: tzinfo = UTC) -> str:
+    def line_of(self, at: int, stimulus: str, statement_text: str, zone: tzinfo = UTC) -> str:
         """Return a line of a story: time, words, place."""
         file, line = self.place(stimulus)
         return f"{instant(at, zone)}  {statement_text}  [{file}{f':{line}' if line else ''}]"
@@ -184,22 +184,22 @@ class PlaceNames:
     def machine(self, stimulus: str) -> str:
         """Return the machine of the record's source; empty for an event of no import."""
         place = place_of(stimulus)
-        return "" if place is None else self.source(place.source).found[place.source].machine
+        return "" if place is None else self.source(place.source).found_events[place.source].machine
 
     def name(self, stimulus: str) -> str:
         """Return the place of the record for people; empty for an event of no import or an unknown source."""
         place = place_of(stimulus)
-        if place is None or place.source not in self.source(place.source).found:
+        if place is None or place.source not in self.source(place.source).found_events:
             return ""
-        file = self._file(place.source)
+        file = self._file_name(place.source)
         return f"{file}:{place.line}" if place.line else file
 
-    def _file(self, number: int) -> str:
+    def _file_name(self, number: int) -> str:
         """Return the file's name, with as much of its path as tells it apart from other sources."""
         if not self._names:
             self._names = shortest_tails({place.source: place.path for place in self.all()})
         path = self.source(number).path(number)
-        first_path = self.sources.found[number].path
+        first_path = self.sources.found_events[number].path
         # A file that was rotated since has a new name: the path under which it was found tells it apart.
         return self._names.get(number, path) if path == first_path else _tail(path, self._names.get(number, path))
 

@@ -112,7 +112,7 @@ class ImportedRuns:
     def _of_job(self, records: Records, job: Job, records_of_job: list[JobRecord]) -> Iterator[tuple[JobRun, Hints]]:
         accounts = accounts_of(records_of_job, records.gaps)
         for recorded_job in _lives(accounts, records.users.get(job[0], "")):
-            statements = (statement for account in recorded_job.accounts for statement in account.said)
+            statements = (statement for account in recorded_job.accounts for statement in account.statements)
             reader = _ImportedJobRuns(job, recorded_job, records, _believed(statements))
             runs = reader.runs()
             yield from runs
@@ -128,7 +128,8 @@ class ImportedRuns:
 def _lives(accounts: Sequence[JobAccount], user: str) -> Iterator[RecordedJob]:
     """Yield the jobs of a number. A startd's account with another user belongs to a job of another access point."""
     account_users = [
-        (each, [(fact.letter, _short(fact.text)) for fact in each.said if fact.fact in _USERS]) for each in accounts
+        (each, [(fact.letter, _short(fact.text)) for fact in each.statements if fact.fact in _USERS])
+        for each in accounts
     ]
     users = {name for _, names in account_users for letter, name in names if letter != "L"} | ({_short(user)} - {""})
     others = [account for account, names in account_users if users and any(name not in users for _, name in names)]
@@ -138,7 +139,7 @@ def _lives(accounts: Sequence[JobAccount], user: str) -> Iterator[RecordedJob]:
     running_jobs = [
         recorded_job
         for recorded_job in recorded_jobs_of_user
-        if not any(fact.fact == "became" for each in recorded_job.accounts for fact in each.said)
+        if not any(fact.fact == "became" for each in recorded_job.accounts for fact in each.statements)
     ]
     for account in own_accounts:
         if id(account) not in placed_accounts and len(running_jobs) == 1 and running_jobs[0].span[0] <= account.first:
@@ -188,7 +189,7 @@ class _ImportedJobRuns:
 
     def runs(self) -> list[tuple[JobRun, Hints]]:
         run_ends, orphan_ends = _endings(self.life.accounts)
-        statements = [statement for account in self.life.accounts for statement in account.said]
+        statements = [statement for account in self.life.accounts for statement in account.statements]
         user, group = self._user(), self._of_ads(self.records.groups, statements) or ""
         departure = self._of_ads(self.records.left, statements)
         name = f"{self.job[0]}.{self.job[1]}"
@@ -291,18 +292,18 @@ class _Known(NamedTuple):
 
     @staticmethod
     def of(same_runs: Sequence[RecordedRun], run_ends: dict[int, ImportedRunEnd]) -> _Known:
-        facts = _believed(statement for run in same_runs for statement in run.said)
+        facts = _believed(statement for run in same_runs for statement in run.statements)
         own_ends = [run_ends[id(run)] for run in same_runs if id(run) in run_ends]
         entries = next((run_end.entries for run_end in own_ends if run_end.entries), ())
-        stop_times = [run.stopped for run in same_runs if run.stopped is not None]
+        stop_times = [run.stopped_at for run in same_runs if run.stopped_at is not None]
         if stop_times:  # a startd that died logged nothing when its jobs' connections broke
             stop_times += [run_end.lost for run_end in own_ends]
         stop = facts.get("stopped")
         end_time = stop.value if stop is not None else entries[0][1].at if entries else max(stop_times, default=None)
         attended = max((run_end.attended for run_end in own_ends), default=0)
         places = [place for run_end in own_ends for place in run_end.places]
-        places += [run.over for run in same_runs if run.over]
-        places += [f"{s.source}:{s.line}" for run in same_runs for s in run.said if s.fact == "stopped"]
+        places += [run.end_place for run in same_runs if run.end_place]
+        places += [f"{s.source}:{s.line}" for run in same_runs for s in run.statements if s.fact == "stopped"]
         return _Known(
             facts, _began(same_runs, facts), end_time, entries, attended, bool(own_ends), tuple(dict.fromkeys(places))
         )
@@ -377,7 +378,7 @@ def _endings(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd],
     run_ends: dict[int, ImportedRunEnd] = {}
     orphan_ends: list[ImportedRunEnd] = []
     for account in accounts:
-        begun_runs = iter([run for run in account.runs if run.began is not None])
+        begun_runs = iter([run for run in account.runs if run.began_at is not None])
         run: RecordedRun | None = None
         near_entries: list[Entry] = []
         for entry in [*account.entries, None]:

@@ -17,22 +17,22 @@ from ..narration.formatting import instant
 from .judged_pool import JudgedPool, rule
 
 
-def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
+def check_settings(pool: JudgedPool, event: e.PoolFounded) -> None:
     """Report impossible settings; the accountant then uses the defaults."""
-    fit = {name: text for name, text in event.settings.items() if _fits(pool, name, text)}
+    fit = {name: text for name, text in event.settings.items() if _is_valid_setting(pool, name, text)}
     _check_negotiators(pool, fit)
     pool.folds = replace(event, settings=fit)
 
 
 @rule(e.PoolConfigured)
-def configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
+def check_configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
     current_settings, fit = pool.state.settings, {}
     for name, text in event.settings.items():
         if text == current_settings.get(name, ""):
             pool.report("pool", "value", f"{name} is said to have become {text or 'its default'}: it was that before")
         elif not text and (name in DOMAINS or configurable_kind(name) is None):
             pool.report("pool", "value", f"{name} cannot go back to a default: it always has a value")
-        elif not text or _fits(pool, name, text):
+        elif not text or _is_valid_setting(pool, name, text):
             fit[name] = text
     _check_negotiators(pool, {name: text for name, text in {**current_settings, **fit}.items() if text})
     pool.folds = replace(event, settings=fit)
@@ -44,7 +44,7 @@ def _check_negotiators(pool: JudgedPool, settings: e.Ad) -> None:
         pool.report("pool", "value", text)
 
 
-def _fits(pool: JudgedPool, name: str, text: str) -> bool:
+def _is_valid_setting(pool: JudgedPool, name: str, text: str) -> bool:
     try:
         complete_settings({name: text})
     except ValueError as error:
@@ -54,7 +54,7 @@ def _fits(pool: JudgedPool, name: str, text: str) -> bool:
 
 
 @rule(e.QuotasAssigned)
-def quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
+def check_quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
     """Check the quotas of accounting groups by the settings and the cores that are said to be divided."""
     rules = read(pool.state.settings)
     expected_quotas = quotas_of(rules.tree, event.total, oversubscribes(rules.quotas, pool.state.dialect))
@@ -70,9 +70,9 @@ def quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
 
 
 @rule(e.PrioritiesUpdated)
-def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
+def check_priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
     state = pool.state
-    pool.counts_for("accountant", event.negotiator)
+    pool.check_negotiator("accountant", event.negotiator)
     halflife = terms_of(state.settings, event.negotiator).halflife
     accounts = accounts_of(state.submitters, event.negotiator)
     updated_at = state.accounted.get(event.negotiator, 0) if event.negotiator else state.priorities_updated_at
@@ -91,7 +91,7 @@ def priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
             pool.report(name, "priority", "it has used something since its last priority, and has no new one")
 
 
-def begins(pool: JudgedPool, name: str, logged_factor: float, negotiator: str = "") -> None:
+def check_initial_factor(pool: JudgedPool, name: str, logged_factor: float, negotiator: str = "") -> None:
     """Check the factor that an event lets a submitter begin with. Older logs do not tell it."""
     expected = first_factor(pool.state, name, negotiator)
     if logged_factor and logged_factor != expected:
@@ -99,15 +99,15 @@ def begins(pool: JudgedPool, name: str, logged_factor: float, negotiator: str = 
         pool.report(name, "factor", f"it is recorded to begin with the priority factor {logged_factor}, but {text}")
 
 
-def _by_owner(pool: JudgedPool, subject: str, user: str) -> None:
+def _check_owner(pool: JudgedPool, subject: str, user: str) -> None:
     if user not in super_users(pool.state.settings):
         pool.report(subject, "granted", f"set by {user or 'an unknown user'}, who is not the pool's owner")
 
 
 @rule(e.SubmitterSet)
-def submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
-    _by_owner(pool, event.submitter, event.user)
-    pool.counts_for(event.submitter, event.negotiator)
+def check_submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
+    _check_owner(pool, event.submitter, event.user)
+    pool.check_negotiator(event.submitter, event.negotiator)
     pool.folds = None
     name, grant_name = event.submitter, GRANTS.get(event.name)
     if grant_name is None:
@@ -125,7 +125,7 @@ def submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
     elif lease_end and not is_canceled and event.until != lease_end:
         text = f"its {event.name} is set otherwise than until {instant(lease_end)}, when the running lease ends"
         pool.report(name, "granted", text)
-    begins(pool, name, event.factor, event.negotiator)
+    check_initial_factor(pool, name, event.factor, event.negotiator)
     if not is_canceled and (text := unfit(event.name, event.value)):
         pool.report(name, "granted", f"its {event.name} is set to {event.value}: {text}")
         return
@@ -133,25 +133,25 @@ def submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
 
 
 @rule(e.SubmittersReset)
-def submitters_reset(pool: JudgedPool, event: e.SubmittersReset) -> None:
-    _by_owner(pool, "accountant", event.user)
-    pool.counts_for("accountant", event.negotiator)
+def check_submitters_reset(pool: JudgedPool, event: e.SubmittersReset) -> None:
+    _check_owner(pool, "accountant", event.user)
+    pool.check_negotiator("accountant", event.negotiator)
     if not event.submitters:
         pool.report("accountant", "reference", "the usage of an unknown submitter is reset")
     for name, factor in event.factors.items():
-        begins(pool, name, factor, event.negotiator)
+        check_initial_factor(pool, name, factor, event.negotiator)
 
 
-def _initial(pool: JudgedPool, event: e.SubmitterDeleted) -> float:
+def _initial_factor(pool: JudgedPool, event: e.SubmitterDeleted) -> float:
     return initial(event.submitter, terms_of(pool.state.settings, event.negotiator))
 
 
 @rule(e.SubmitterDeleted)
-def submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
-    _by_owner(pool, event.submitter, event.user)
-    pool.counts_for(event.submitter, event.negotiator)
+def check_submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
+    _check_owner(pool, event.submitter, event.user)
+    pool.check_negotiator(event.submitter, event.negotiator)
     if str(AccountName(event.negotiator, event.submitter)) not in pool.state.submitters:
         pool.report(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")
-    elif event.factor and event.factor != (factor := _initial(pool, event)):
+    elif event.factor and event.factor != (factor := _initial_factor(pool, event)):
         text = f"it continues with the priority factor {event.factor}, but the settings make it {factor}"
         pool.report(event.submitter, "factor", text)

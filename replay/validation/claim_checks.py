@@ -13,12 +13,12 @@ from ...domain.state.slot_fold import JOB_FLAGS
 from ...domain.state_machines import claim_state
 from ...domain.state_machines.drain import SCHEDULES
 from ..narration.formatting import interval
-from .accounting_checks import begins
+from .accounting_checks import check_initial_factor
 from .job_checks import known_cluster
 from .judged_pool import JudgedPool, has_own_times, job_name, job_of, known_slot, policy, rule, rule_of
-from .machine_checks import may_wait
-from .match_checks import as_its_ad_says, claimed, keeps_limits, match_of
-from .run_checks import begins_on, leaves, waits_for_a_slot, wrong_order
+from .machine_checks import may_await_client
+from .match_checks import check_limits_of_ad, check_limits_of_match, match_of, note_claimed_part
+from .run_checks import check_drain_counted, check_slot_free, is_waiting_for_slot, signal_order_errors
 
 MOST_DIGITS = 12  #: the most digits of a number of seconds
 _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits", "negotiator")
@@ -26,17 +26,17 @@ _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits
 
 
 @rule_of(e.ClaimMade, known_slot)
-def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
+def check_claim_made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     if slot.claim is not None:
         pool.report(slot, "claim", f"it is claimed, by {slot.claim.submitter}")
     waiting_claim = slot.queued_claim
     takes_waiting = waiting_claim is not None and waiting_claim.id == event.claim
     job, matched = match_of(pool, slot, event.job) or (None, None)
     if event.cause == "coalesced":
-        coalesced(pool, slot, event)
+        check_coalesced(pool, slot, event)
         job = job_of(event.job)
     elif not event.holder and not takes_waiting:
-        _as_matched(pool, slot, event, matched)
+        _check_match_terms(pool, slot, event, matched)
     if waiting_claim is not None and (waiting_claim.id != event.claim or _terms(waiting_claim) != _terms(event)):
         text = f"claim {waiting_claim.id} waited for it, but {event.claim} takes it, or with other terms"
         pool.report(slot, "waiting", text)
@@ -47,12 +47,12 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     machine = pool.state.machines.get(slot.machine)
     if machine is not None and machine.shutdown and not (takes_waiting and pool.dialect.better_match_survives_shutdown):
         pool.report(slot, "shutdown", f"it is claimed while {slot.machine} is shut down")
-    claimed(pool, slot, event, matched)
-    _asked_for(pool, event)
-    begins(pool, event.submitter, event.factor, event.negotiator)
+    note_claimed_part(pool, slot, event, matched)
+    _check_request(pool, event)
+    check_initial_factor(pool, event.submitter, event.factor, event.negotiator)
     if waiting_claim is not None and takes_waiting and not event.holder:
         job = job_of(waiting_claim.job)
-        if job is not None and not waits_for_a_slot(pool, *job):
+        if job is not None and not is_waiting_for_slot(pool, *job):
             pool.report(slot, "waiting", f"its better match is for job {event.job}, which waits no longer")
     pool.notified.discard(slot.name)
     pool.expected.pop(slot.name, None)
@@ -60,20 +60,20 @@ def made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
         pool.expected[slot.name] = job
 
 
-def _as_matched(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
+def _check_match_terms(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
     """Check that a claim of the pool's own schedd is of a slot that it was given, on the terms of that."""
     if matched is None:
         pool.report(slot, "match", "it is claimed without a match")
     elif event.negotiator != matched.negotiator:
         pool.report(slot, "match", "the claim counts for another negotiator than matched it")
-    keeps_limits(pool, event, "" if matched is None else matched.limits)
+    check_limits_of_match(pool, event, "" if matched is None else matched.limits)
 
 
-def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
+def _check_request(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
     """Check that a claim's lease is a time, and its job is a job or none."""
     if event.holder:
-        as_its_ad_says(pool, event, event.ad)
-    pool.counts_for(event.slot, event.negotiator)
+        check_limits_of_ad(pool, event, event.ad)
+    pool.check_negotiator(event.slot, event.negotiator)
     if event.lease < 0:
         pool.report_slot(event.slot, "value", f"a claim's lease is {event.lease} s, below 0")
     if event.job and not event.holder and job_of(event.job) is None:
@@ -81,7 +81,7 @@ def _asked_for(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
         pool.folds = replace(event, job="")
 
 
-def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
+def _named_claim(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
     """Return the slot's claim, if it is the named one; else fold nothing."""
     claim_now = slot.claim
     if claim_now is not None and claim_now.id == claim:
@@ -93,23 +93,23 @@ def _of(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
 
 
 @rule_of(e.ClaimQueued, known_slot)
-def queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
-    if slot.claim is None and not may_wait(pool, slot):
+def check_claim_queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
+    if slot.claim is None and not may_await_client(pool, slot):
         pool.report(slot, "waiting", "a better match waits for it, but it is not claimed")
     if slot.queued_claim is not None and slot.queued_claim.id == event.claim:
         pool.report(slot, "waiting", f"{event.claim} is said to wait for it a second time")
-    _asked_for(pool, event)
+    _check_request(pool, event)
     if not event.holder:
-        _own_waits(pool, slot, event)
+        _check_own_waits(pool, slot, event)
 
 
-def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
+def _check_own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     """Check that the pool's own schedd waits for a slot it was given; its job gets no other until then."""
     job, matched = match_of(pool, slot, event.job) or (None, PendingMatch())
-    keeps_limits(pool, event, matched.limits)
+    check_limits_of_match(pool, event, matched.limits)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
         pool.report(slot, "match", f"job {event.job} waits for it, but it was not matched with that job")
-    elif not waits_for_a_slot(pool, *job):
+    elif not is_waiting_for_slot(pool, *job):
         pool.report(slot, "match", f"job {event.job} waits for it, but not for a slot")
     if event.negotiator != matched.negotiator:
         pool.report(slot, "match", "the claim that waits for it counts for another negotiator than matched it")
@@ -119,14 +119,14 @@ def _own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
 
 
 @rule_of(e.ClaimWithdrawn, known_slot)
-def withdrawn(pool: JudgedPool, slot: Slot, event: e.ClaimWithdrawn) -> None:
+def check_claim_withdrawn(pool: JudgedPool, slot: Slot, event: e.ClaimWithdrawn) -> None:
     if slot.queued_claim is None or slot.queued_claim.id != event.claim:
         pool.report(slot, "waiting", f"{event.claim} waits for it no longer, but it did not wait")
 
 
 @rule_of(e.ClaimFlagged, known_slot)
-def flagged(pool: JudgedPool, slot: Slot, event: e.ClaimFlagged) -> None:
-    claim = _of(pool, slot, event.claim)
+def check_claim_flagged(pool: JudgedPool, slot: Slot, event: e.ClaimFlagged) -> None:
+    claim = _named_claim(pool, slot, event.claim)
     if claim is None:
         return
     for flag in event.flags:
@@ -141,44 +141,44 @@ def flagged(pool: JudgedPool, slot: Slot, event: e.ClaimFlagged) -> None:
 
 
 @rule_of(e.ClaimActivated, known_slot)
-def activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated) -> None:
-    claim = _of(pool, slot, event.claim)
+def check_claim_activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated) -> None:
+    claim = _named_claim(pool, slot, event.claim)
     pool.folds = event
     if claim is not None and not claim.holder:
         text = f"job {event.job} of a holder outside begins, but the pool's own access point holds it"
         pool.report(slot, "activation", text)
-    begins_on(pool, slot)
+    check_slot_free(pool, slot)
     if event.vacate < 0:
         pool.report(slot, "value", "the time to vacate that its job was promised is below 0")
 
 
 @rule_of(e.ClaimDeactivated, known_slot)
-def deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactivated) -> None:
+def check_claim_deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactivated) -> None:
     run = slot.activation
     if run is None or run.job != event.job:
         run_text = f"it runs {job_name(run)}" if run else "nothing runs on it"
         pool.report(slot, "activation", f"job {event.job} of a holder outside is gone, but {run_text}")
     if slot.claim is not None:
-        _of(pool, slot, event.claim)
-    leaves(pool, slot)
+        _named_claim(pool, slot, event.claim)
+    check_drain_counted(pool, slot)
     pool.folds = event
 
 
 @rule_of(e.StarterSignalled, known_slot)
-def signalled(pool: JudgedPool, slot: Slot, event: e.StarterSignalled) -> None:
+def check_starter_signalled(pool: JudgedPool, slot: Slot, event: e.StarterSignalled) -> None:
     run = slot.activation
     if run is None or not run.job:
         run_text = "no job" if run is None else f"job {job_name(run)} of the pool's own"
         pool.report(slot, "end", f"an outside holder's starter ends its job, but it has {run_text}")
         pool.folds = None
         return
-    for text in wrong_order(run, event):
+    for text in signal_order_errors(run, event):
         pool.report(slot, "end", text)
 
 
 @rule_of(e.ClaimHolderSilent, known_slot)
-def silent(pool: JudgedPool, slot: Slot, event: e.ClaimHolderSilent) -> None:
-    claim = _of(pool, slot, event.claim)
+def check_holder_silent(pool: JudgedPool, slot: Slot, event: e.ClaimHolderSilent) -> None:
+    claim = _named_claim(pool, slot, event.claim)
     if claim is None:
         return
     if not event.until and not claim.lease_end:
@@ -188,7 +188,7 @@ def silent(pool: JudgedPool, slot: Slot, event: e.ClaimHolderSilent) -> None:
 
 
 @rule_of(e.ClaimEnded, known_slot)
-def ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None:
+def check_claim_ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None:
     claim = slot.claim
     if claim is None or claim.id != event.claim:
         claim_text = "it has none" if claim is None else f"its claim is {claim.id}"
@@ -198,7 +198,7 @@ def ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None:
     if (claim.submitter, claim.negotiator) != (event.submitter, event.negotiator):
         pool.report(slot, "claim", f"{event.submitter} gives up a claim that {claim.submitter} holds")
     where = claim_state(slot.state_activity, slot.activation is not None)
-    if not pool.claim_table.legal(where, "end", "Ended") and not _ends_there(pool, slot, claim, event):
+    if not pool.claim_table.legal(where, "end", "Ended") and not _may_end_there(pool, slot, claim, event):
         pool.report(slot, "claim", f"a claim ends in Preempting, but it is {slot.state_activity}")
     usage = (event.at - claim.since) * claim.weight
     if usage != event.usage:
@@ -207,13 +207,13 @@ def ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None:
         pool.report(slot, "activation", f"the claim ends while job {job_name(slot.activation)} runs on it")
 
 
-def _ends_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnded) -> bool:
+def _may_end_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnded) -> bool:
     """Return True if a claim may end without Preempting: it is withdrawn at once (5b), or its machine leaves."""
     machine = pool.state.machines.get(slot.machine)
     return claim.since == event.at or (event.cause == "shutdown" and machine is not None and bool(machine.shutdown))
 
 
-def lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+def check_lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Check that the lease is over when a claim is given up for its holder's silence."""
     until = slot.claim.lease_end if slot.claim is not None else 0
     if not 0 < until <= event.at:
@@ -221,7 +221,7 @@ def lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
         pool.report(slot, "lease", f"the claim's lease is said to be over, but {text}")
 
 
-def retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Check that a job ran for its retirement, less its vacate time; plain numbers only, expressions have evidence."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
     limit, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
@@ -246,9 +246,9 @@ def _seconds(text: str) -> int | None:
 
 
 @rule(e.ClaimsEarmarked)
-def earmarked(pool: JudgedPool, event: e.ClaimsEarmarked) -> None:
+def check_earmark_made(pool: JudgedPool, event: e.ClaimsEarmarked) -> None:
     job = event.cluster, event.proc
-    if known_cluster(pool, *job) is not None and not waits_for_a_slot(pool, *job):
+    if known_cluster(pool, *job) is not None and not is_waiting_for_slot(pool, *job):
         pool.report(job, "earmark", "claims are kept for it, but it does not wait")
     if job in pool.state.earmarks:
         pool.report(job, "earmark", "claims are kept for it already")
@@ -267,7 +267,7 @@ def earmarked(pool: JudgedPool, event: e.ClaimsEarmarked) -> None:
 
 
 @rule(e.EarmarkEnded)
-def earmark_ended(pool: JudgedPool, event: e.EarmarkEnded) -> None:
+def check_earmark_ended(pool: JudgedPool, event: e.EarmarkEnded) -> None:
     job = event.cluster, event.proc
     earmark = pool.state.earmarks.get(job)
     if earmark is None:
@@ -283,23 +283,25 @@ def earmark_ended(pool: JudgedPool, event: e.EarmarkEnded) -> None:
         pool.report(job, "earmark", "the jobs that were to go for it are said to be late, but have time left")
 
 
-def coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
+def check_coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     """Check a claim of a slot that was put together for a job of what claims held that were kept for it."""
     job = job_of(event.job)
     earmark = None if job is None else pool.state.earmarks.get(job)
     if job is None or earmark is None:
         pool.report(slot, "earmark", f"it is claimed for job {event.job}, for which no claims were kept")
         return
-    slots = _there(pool, earmark)
+    slots = _existing_slots(pool, earmark)
     if slots:
         text = f"it is put together for job {event.job}, but the claim of {', '.join(slots)} is still there"
         pool.report(slot, "earmark", text)
-    if not waits_for_a_slot(pool, *job):
+    if not is_waiting_for_slot(pool, *job):
         pool.report(slot, "earmark", f"it is put together for job {event.job}, which does not wait")
-    as_its_ad_says(pool, event, pool.state.clusters[job[0]].attributes(job[1]) if job[0] in pool.state.clusters else {})
+    check_limits_of_ad(
+        pool, event, pool.state.clusters[job[0]].attributes(job[1]) if job[0] in pool.state.clusters else {}
+    )
 
 
-def _there(pool: JudgedPool, earmark: Earmark) -> list[str]:
+def _existing_slots(pool: JudgedPool, earmark: Earmark) -> list[str]:
     """Return the kept slots whose claims still exist."""
     slots = ((pool.state.slots.get(name), claim) for name, claim in earmark.claims.items())
     return [
@@ -310,6 +312,6 @@ def _there(pool: JudgedPool, earmark: Earmark) -> list[str]:
 def settle_earmarks(pool: JudgedPool) -> None:
     """Check that no claim is kept that is gone."""
     for job, earmark in list(pool.state.earmarks.items()):
-        if len(_there(pool, earmark)) < len(earmark.claims):
+        if len(_existing_slots(pool, earmark)) < len(earmark.claims):
             pool.report(job, "earmark", "claims are kept for it, of which one is gone")
             del pool.state.earmarks[job]

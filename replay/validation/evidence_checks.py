@@ -23,8 +23,8 @@ from ...domain.state.caches import ad_of, parse_cached
 from ...domain.state.cluster import Cluster
 from ...domain.state.records import Slot
 from ..narration.sentence_tables import cause_words
-from .job_policy_checks import periodic, wrong_evidence
-from .judged_pool import JudgedPool, policy, rule, truth_of, unparsed
+from .job_policy_checks import evidence_problem, policies_of_row
+from .judged_pool import JudgedPool, normalized_text, policy, rule, truth_of
 from .transition_rules import ALWAYS_READ, DECIDED, OWN_POLICY, VARIANT, WITHOUT, DecidingExpressions, Truth
 
 _BEYOND = frozenset(
@@ -37,14 +37,14 @@ machine's time zone, which no log has."""
 
 
 @rule(e.EvaluationRecorded)
-def recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
+def check_recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
     pool.notes[pool.position] = event
-    text = redecided(event)
+    text = reevaluation_problem(event)
     if text:
         pool.report(event.name, "decision", text)
 
 
-def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+def check_slot_evidence(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Check the evidence of a slot's transition: it exists, is of the same stimulus and the slot's own expression, and
     has the truth that the cause needs. A decision that rests on a reading must name some."""
     expressions = DECIDED.get(event.cause)
@@ -54,12 +54,16 @@ def decided(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
             text = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
             pool.report(slot, "evidence", text)
         else:
-            _fits(pool, slot, event, expressions, note)
-    elif expressions is not None and expressions.always and any(_reads(slot, name) for name in expressions.names):
+            _check_note(pool, slot, event, expressions, note)
+    elif (
+        expressions is not None
+        and expressions.always
+        and any(_always_reads_attribute(slot, name) for name in expressions.names)
+    ):
         pool.report(slot, "evidence", f"it names no evidence that {cause_words(event.cause)}")
 
 
-def _fits(
+def _check_note(
     pool: JudgedPool,
     slot: Slot,
     event: e.SlotTransitioned,
@@ -74,17 +78,17 @@ def _fits(
     machine = pool.state.machines.get(slot.machine)
     drain = None if machine is None else machine.drain
     own = drain.start if name == "start" and drain is not None and drain.start else policy(slot, note.name.lower())
-    if own is not None and unparsed(own) != unparsed(note.expression):
+    if own is not None and normalized_text(own) != normalized_text(note.expression):
         pool.report(slot, "evidence", f"its evidence is {note.name} = {note.expression}, but its {note.name} is {own}")
 
 
-def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
+def check_job_evidence(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
     """Check the evidence of a transition by a job's own policy; without any, that a constant expression allows it."""
-    truths, policies = OWN_POLICY.get(event.row, {}), periodic(event.row)
-    if policies and not wrong_evidence(pool, cluster, proc, policies, event.evidence, event.at):
+    truths, policies = OWN_POLICY.get(event.row, {}), policies_of_row(event.row)
+    if policies and not evidence_problem(pool, cluster, proc, policies, event.evidence, event.at):
         return  # a periodic policy that was asked at the end of the run
     if not event.evidence:
-        _by_constants(pool, cluster, proc, event.row, truths)
+        _check_constants(pool, cluster, proc, event.row, truths)
         return
     note = pool.notes.get(event.evidence)
     name = "" if note is None else note.name.lower()
@@ -94,7 +98,9 @@ def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTrans
         text = f"{event.row} is not for {note.name} to decide"
     elif truth_of(note.value) not in truths[name]:
         text = f"{event.row} follows, but {note.name} was {note.value}"
-    elif cluster.is_uniform(name) and unparsed(cluster.requested_value(proc, name)) != unparsed(note.expression):
+    elif cluster.is_uniform(name) and normalized_text(cluster.requested_value(proc, name)) != normalized_text(
+        note.expression
+    ):
         value_text = cluster.requested_value(proc, name) or "not there"
         text = f"its evidence is {note.name} = {note.expression}, but its {note.name} is {value_text}"
     else:
@@ -102,7 +108,7 @@ def own_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTrans
     pool.report((cluster.id, proc), "evidence", text)
 
 
-def _by_constants(
+def _check_constants(
     pool: JudgedPool, cluster: Cluster, proc: int, row: str, wanted_truths: Mapping[str, tuple[Truth, ...]]
 ) -> None:
     if not wanted_truths or not all(cluster.is_uniform(name) for name in wanted_truths):
@@ -116,13 +122,13 @@ def _by_constants(
     pool.report((cluster.id, proc), "evidence", f"{row} follows, and names no evidence, but it has {known_texts}")
 
 
-def _reads(slot: Slot, name: str) -> bool:
+def _always_reads_attribute(slot: Slot, name: str) -> bool:
     """Return True if a slot's expression, and its variant if any, reads an attribute that is always there."""
     texts = [text for key in (name, name + VARIANT) if (text := policy(slot, key))]
-    return bool(texts) and all(_reads_always(text) for text in texts)
+    return bool(texts) and all(_text_reads_attribute(text) for text in texts)
 
 
-def _reads_always(text: str) -> bool:
+def _text_reads_attribute(text: str) -> bool:
     meaning = parse_cached(text)
     return meaning is not None and any(
         node.key in ALWAYS_READ and (node.base is None or unparse(node.base).lower() == "my")
@@ -134,7 +140,7 @@ def _reads_always(text: str) -> bool:
 # Taking a decision again
 
 
-def redecided(note: e.EvaluationRecorded) -> str:
+def reevaluation_problem(note: e.EvaluationRecorded) -> str:
     """Return what is wrong with evidence; empty if its expression has the noted truth, or cannot be evaluated again."""
     reparsed = parse_cached(note.expression)
     if reparsed is None:

@@ -16,9 +16,9 @@ from ...domain.state.job_ad import TERMINAL, parse_int, unquoted
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.records import RUNS, Activation
 from ...domain.state_machines import LEFT, UNSUBMITTED
-from .accounting_checks import begins
-from .evidence_checks import own_policy
-from .job_policy_checks import by_policy, changed_itself, first_of, is_by_policy, wrote_itself
+from .accounting_checks import check_initial_factor
+from .evidence_checks import check_job_evidence
+from .job_policy_checks import check_chirp_write, check_job_transform, check_policy_cause, first_proc, has_policy_cause
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, rule, rule_of
 from .submission_checks import check_number, judge_submission
 
@@ -28,7 +28,7 @@ _NONE = 255
 
 
 @rule(e.ClusterSubmitted)
-def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
+def check_submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     name = f"cluster {event.cluster}"
     check_number(pool, event)
     count = event.count
@@ -37,10 +37,10 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         pool.folds = None
     elif event.columns and len(event.columns) != -(-count // CHUNK):
         pool.report(name, "value", f"{len(event.columns)} chunks do not hold what differs between {count} jobs")
-    begins(pool, event.submitter, event.factor)
+    check_initial_factor(pool, event.submitter, event.factor)
     if 0 < count <= MOST_JOBS:
         judge_submission(pool, event)
-    if event.submitter not in _submitters(event):
+    if event.submitter not in _possible_submitters(event):
         words = f"it counts for {event.submitter}, which is neither its User nor its AccountingGroup"
         pool.report(name, "value", words)
     expected_values = {"ClusterId": str(event.cluster), "TotalSubmitProcs": str(event.count)}
@@ -56,7 +56,7 @@ def submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         pool.job_moves[rows[0] if rows else "submit", UNSUBMITTED, event.status] += count
 
 
-def _submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
+def _possible_submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
     """Return the submitters that a cluster may have: its user (always, in logs from before AccountingGroup), or its
     AccountingGroup. If that is an expression, any."""
     user = unquoted(event.ad.get("User", "")) or event.submitter
@@ -79,10 +79,10 @@ _OfJobs = e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialize
 
 
 def _cluster_of(pool: JudgedPool, event: _OfJobs) -> Cluster | None:
-    return known_cluster(pool, event.cluster, first_of(event))
+    return known_cluster(pool, event.cluster, first_proc(event))
 
 
-def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
+def _proc_ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
     """Return the ranges of an event as (first, behind the last), cut to the cluster's size."""
     ranges, previous_last = [], -1
     if not event.procs:
@@ -100,7 +100,7 @@ def _ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[in
     return ranges
 
 
-def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple[int, Activation]]:
+def _runs_in_range(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple[int, Activation]]:
     runs_by_job = pool.state.by_job
     if behind - first < len(runs_by_job):
         procs = list(range(first, behind))
@@ -110,18 +110,18 @@ def _runs(pool: JudgedPool, cluster: int, first: int, behind: int) -> list[tuple
 
 
 @rule_of(e.JobsTransitioned, _cluster_of)
-def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) -> None:
-    lead = first_of(event)
+def check_jobs_transition(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) -> None:
+    lead = first_proc(event)
     if not pool.job_table.legal(event.source, event.row, event.target):
         text = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
         pool.report((cluster.id, lead), "row", text)
     source = NUMBERS.get(event.source, _NONE)
-    for first, behind in _ranges(pool, cluster, event):
+    for first, behind in _proc_ranges(pool, cluster, event):
         part = cluster.status[first:behind]
         if part.count(source) != behind - first:
-            _wrong_source(pool, cluster, event, first, part, source)
-        runs = _runs(pool, cluster.id, first, behind)
-        _touch(pool, cluster, first, behind, runs)
+            _report_wrong_source(pool, cluster, event, first, part, source)
+        runs = _runs_in_range(pool, cluster.id, first, behind)
+        _touch_slots(pool, cluster, first, behind, runs)
         if event.target in RUNS and len(runs) < behind - first:
             idle_proc = min(set(range(first, behind)).difference(proc for proc, _ in runs))
             pool.report((cluster.id, idle_proc), "activation", f"it becomes {event.target}, but it has no run")
@@ -132,15 +132,17 @@ def transitioned(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) 
         if event.left and event.target in TERMINAL:
             pool.job_moves["leave", event.target, LEFT] += behind - first - part.count(0) - len(runs)
         if event.row == "hold_again":
-            _held_again(pool, cluster, event, first, behind)
-    pool.tell(cluster.id)
-    by_policy(pool, cluster, lead, event)
-    if (event.evidence and not is_by_policy(event)) or event.row == "leave":
-        own_policy(pool, cluster, lead, event)
-    comes_to_its_end(pool, cluster, event.target, event.left)
+            _check_repeated_hold(pool, cluster, event, first, behind)
+    pool.add_to_story(cluster.id)
+    check_policy_cause(pool, cluster, lead, event)
+    if (event.evidence and not has_policy_cause(event)) or event.row == "leave":
+        check_job_evidence(pool, cluster, lead, event)
+    note_ended_jobs(pool, cluster, event.target, event.left)
 
 
-def _held_again(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, behind: int) -> None:
+def _check_repeated_hold(
+    pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, behind: int
+) -> None:
     """Check that a hold takes the place of another one only where it is a user's, and the other is not."""
     if event.cause != "user_hold" or event.changes.get("HoldReasonCode") != str(HELD_BY_USER):
         pool.report((cluster.id, first), "cause", "it is held again, but by no user")
@@ -149,15 +151,15 @@ def _held_again(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, f
         pool.report((cluster.id, firm), "source", "it is held again, but a user holds it already, or its input does")
 
 
-def comes_to_its_end(pool: JudgedPool, cluster: Cluster, status: str, has_left: bool) -> None:
+def note_ended_jobs(pool: JudgedPool, cluster: Cluster, status: str, has_left: bool) -> None:
     """Note jobs that have ended: they leave the queue in the same append, unless something keeps them."""
     if status in TERMINAL and not has_left:
-        pool.over[cluster.id] = None
+        pool.unsettled_clusters[cluster.id] = None
 
 
 def settle_queue(pool: JudgedPool) -> None:
     """Check at the end of an append that ended jobs left the queue, unless their LeaveJobInQueue may keep them."""
-    for number in pool.over:
+    for number in pool.unsettled_clusters:
         cluster = pool.state.clusters.get(number)
         if (
             cluster is None
@@ -172,24 +174,26 @@ def settle_queue(pool: JudgedPool) -> None:
             if proc >= 0:
                 text = f"it is {name}, has no run and no reason to stay, and does not leave the queue"
                 pool.report((number, proc), "queue", text)
-    pool.over = {}
+    pool.unsettled_clusters = {}
 
 
 KEEPS = "LeaveJobInQueue"
 
 
-def _touch(pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: list[tuple[int, Activation]]) -> None:
+def _touch_slots(
+    pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: list[tuple[int, Activation]]
+) -> None:
     """Note the slots that run jobs of a range, or that these wait for: they are checked at the end of the append."""
-    pool.touched.update((run.slot, None) for _, run in runs)
+    pool.touched_slots.update((run.slot, None) for _, run in runs)
     reserved = pool.state.reserved
     if behind - first < len(reserved):
         jobs = [(cluster.id, proc) for proc in range(first, behind) if (cluster.id, proc) in reserved]
     else:
         jobs = [job for job in reserved if job[0] == cluster.id and first <= job[1] < behind]
-    pool.touched.update((reserved[job], None) for job in jobs)
+    pool.touched_slots.update((reserved[job], None) for job in jobs)
 
 
-def _wrong_source(
+def _report_wrong_source(
     pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, part: bytearray, source: int
 ) -> None:
     index = next(index for index, status in enumerate(part) if status != source)
@@ -204,14 +208,14 @@ def status_name(number: int) -> str:
 
 
 @rule_of(e.JobsMaterialized, _cluster_of)
-def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) -> None:
+def check_materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) -> None:
     factory = cluster.factory
     if factory is None or factory.mode != "Running":
         mode = "has no factory" if factory is None else f"has a factory that is {factory.mode}"
         pool.report(f"cluster {cluster.id}", "factory", f"its jobs come into the queue, but it {mode}")
         pool.folds = None
         return
-    for first, behind in _ranges(pool, cluster, event):
+    for first, behind in _proc_ranges(pool, cluster, event):
         if first != factory.materialized:
             text = f"it comes into the queue, but the next of its cluster is {factory.materialized}"
             pool.report((cluster.id, first), "factory", text)
@@ -220,11 +224,11 @@ def materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterialized) 
         pool.job_moves[row, UNSUBMITTED, event.status] += behind - first
         if event.status != cluster.initial_status:
             pool.report((cluster.id, first), "source", f"it begins in {event.status}, but others of its cluster do not")
-        _within_limits(pool, cluster, behind - first)
-    pool.tell(cluster.id)
+        _check_factory_limits(pool, cluster, behind - first)
+    pool.add_to_story(cluster.id)
 
 
-def _within_limits(pool: JudgedPool, cluster: Cluster, count: int) -> None:
+def _check_factory_limits(pool: JudgedPool, cluster: Cluster, count: int) -> None:
     """Check that a factory makes no more jobs than its limits allow, where these are plain numbers."""
     assert cluster.factory is not None
     ad = {**cluster.ad, **cluster.factory.changes}
@@ -244,7 +248,7 @@ def _within_limits(pool: JudgedPool, cluster: Cluster, count: int) -> None:
 
 
 @rule_of(e.FactoryTransitioned, lambda pool, event: known_cluster(pool, event.cluster, 0))
-def factory_moved(pool: JudgedPool, cluster: Cluster, event: e.FactoryTransitioned) -> None:
+def check_factory_transition(pool: JudgedPool, cluster: Cluster, event: e.FactoryTransitioned) -> None:
     factory = cluster.factory
     if factory is None:
         pool.report(f"cluster {cluster.id}", "factory", f"its factory becomes {event.target}, but it has none")
@@ -252,32 +256,32 @@ def factory_moved(pool: JudgedPool, cluster: Cluster, event: e.FactoryTransition
     elif factory.mode != event.source or event.target not in MODES - {event.source}:
         text = f"its factory goes from {event.source} to {event.target}, but it is {factory.mode}"
         pool.report(f"cluster {cluster.id}", "factory", text)
-    pool.tell(cluster.id)
+    pool.add_to_story(cluster.id)
 
 
 MODES = frozenset({"Running", "Paused", "Removed"})
 
 
 @rule_of(e.JobsEdited, _cluster_of)
-def edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
-    for first, behind in _ranges(pool, cluster, event):
+def check_edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+    for first, behind in _proc_ranges(pool, cluster, event):
         behind = behind if cluster.factory is None else min(behind, cluster.factory.materialized)
         gone_proc = cluster.status.find(0, first, behind)
         if gone_proc >= 0:
             pool.report((cluster.id, gone_proc), "reference", "it is edited, but not in the queue")
     if event.cause == "chirp" or event.number or event.notes or event.delayed:
-        wrote_itself(pool, cluster, event)
+        check_chirp_write(pool, cluster, event)
     elif event.transform or event.before or event.noted or event.skipped:
-        changed_itself(pool, cluster, event)
+        check_job_transform(pool, cluster, event)
     for name in event.changes:
         if name.lower() in IDENTITY | OWN or guard(name, pool.state.settings) == IMMUTABLE:
             pool.report(f"cluster {cluster.id}", "immutable", f"{name} is edited")
-    pool.tell(cluster.id)
+    pool.add_to_story(cluster.id)
 
 
 @rule_of(e.JobsDeferred, _cluster_of)
-def deferred(pool: JudgedPool, cluster: Cluster, event: e.JobsDeferred) -> None:
-    for first, behind in _ranges(pool, cluster, event):
+def check_deferred(pool: JudgedPool, cluster: Cluster, event: e.JobsDeferred) -> None:
+    for first, behind in _proc_ranges(pool, cluster, event):
         part = cluster.status[first:behind]
         if part.count(IDLE) != len(part):
             index = next(index for index, status in enumerate(part) if status != IDLE)
@@ -285,4 +289,4 @@ def deferred(pool: JudgedPool, cluster: Cluster, event: e.JobsDeferred) -> None:
             pool.report((cluster.id, first + index), "source" if part[index] else "reference", text)
     if event.until <= event.at:
         pool.report(f"cluster {cluster.id}", "value", "what a schedule gives is still to come")
-    pool.tell(cluster.id)
+    pool.add_to_story(cluster.id)

@@ -18,24 +18,26 @@ from ...domain.state.job_ad import EXPIRATION
 from ...domain.state.pool_settings import START_SETTINGS, schedd_seconds
 from ...domain.state.records import RUNS
 from ...domain.state_machines.hold_codes import CLAIM_DEACTIVATED, HELD_BY_STARTD
-from .judged_pool import JudgedPool, rule, truth_of, unparsed
+from .judged_pool import JudgedPool, normalized_text, rule, truth_of
 
 
-def _by_machine(event: e.JobSignalled) -> bool:
+def _is_held_by_machine(event: e.JobSignalled) -> bool:
     """Return True if the machine has such jobs held, and the hold comes with the end of the run."""
     code = event.vacated.get("VacateReasonCode")
     return event.cause == "held_by_machine" and not event.evidence and code == str(HELD_BY_STARTD)
 
 
-def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobSignalled) -> None:
+def check_policy_cause(
+    pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobSignalled
+) -> None:
     """Check a transition whose cause is a policy, or the signal that follows on one or vacates a job; of any other
     signal, that it does not say what only a policy's does."""
     if isinstance(event, e.JobsTransitioned) and event.holds != 1:
         is_by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.is_local
         if not is_by_shadow or event.holds != HOLDS_BY_SHADOW:
             pool.report((cluster.id, proc), "value", f"its ad counts {event.holds} holds for one")
-    if not is_by_policy(event):
-        if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _by_machine(event):
+    if not has_policy_cause(event):
+        if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _is_held_by_machine(event):
             text = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
             pool.report((cluster.id, proc), "evidence", text)
         return
@@ -53,29 +55,29 @@ def by_policy(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransi
         if event.vacated.get("VacateReasonCode", "") != code:
             text = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
             pool.report((cluster.id, proc), "value", text)
-    text = wrong_evidence(pool, cluster, proc, (policy,), event.evidence, event.at)
+    text = evidence_problem(pool, cluster, proc, (policy,), event.evidence, event.at)
     if text:
         pool.report((cluster.id, proc), "evidence", text)
 
 
-def is_by_policy(event: e.JobsTransitioned | e.JobSignalled) -> bool:
+def has_policy_cause(event: e.JobsTransitioned | e.JobSignalled) -> bool:
     """Return True if a policy caused it."""
     return event.cause in BY_CAUSE
 
 
-def periodic(row: str) -> tuple[Policy, ...]:
+def policies_of_row(row: str) -> tuple[Policy, ...]:
     """The policies that do this to a job."""
     return tuple(policy for policy in POLICIES if policy.row == row)
 
 
-def wrong_evidence(
+def evidence_problem(
     pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...], evidence: int, at: int
 ) -> str:
     """Return what is wrong with the evidence that one of these policies held at an instant; empty: nothing. Without
     any, one of them has to hold in an empty ad: it read nothing."""
-    texts = dict(_texts(pool, cluster, proc, policies))
+    texts = dict(_policy_texts(pool, cluster, proc, policies))
     if not evidence:
-        if None in texts.values() or any(_holds(text, at) for text in texts.values() if text):
+        if None in texts.values() or any(_is_true(text, at) for text in texts.values() if text):
             return ""
         return f"it names no evidence that {' or '.join(policy.cause for policy in policies)} held"
     note = pool.notes.get(evidence)
@@ -87,18 +89,18 @@ def wrong_evidence(
     if truth_of(note.value) is not True:
         return f"it says that {note.name} held, but it was {note.value}"
     text = texts[name]
-    if text is not None and unparsed(text) != unparsed(note.expression):
+    if text is not None and normalized_text(text) != normalized_text(note.expression):
         return f"its evidence is {note.name} = {note.expression}, but its {note.name} is {text or 'not there'}"
     return ""
 
 
-def _holds(text: str, at: int) -> bool:
+def _is_true(text: str, at: int) -> bool:
     meaning, second = parse_cached(text), at // 1_000_000
     context = Context(now=second, seed=second)
     return meaning is not None and truth(value_or_error(meaning, ClassAd(), None, context)) is True
 
 
-def _texts(
+def _policy_texts(
     pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...]
 ) -> Iterator[tuple[str, str | None]]:
     """What the policies ask, by the names of their expressions in small letters; None: it differs between jobs."""
@@ -113,24 +115,24 @@ def _texts(
                 yield name.lower(), settings[name]
 
 
-def changed_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+def check_job_transform(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
     """Check that a job has the transform that is said to have changed it, at the end of a run."""
-    proc = first_of(event)
+    proc = first_proc(event)
     if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
         pool.report((cluster.id, proc), "activation", "a job's own transform changes it alone, at the end of its run")
         return
     if not cluster.requested_value(proc, f"{BODY}{event.transform}"):
         pool.report((cluster.id, proc), "reference", f"it has no transform {event.transform}")
-    _was_so(pool, cluster, proc, event)
+    _check_values_before(pool, cluster, proc, event)
     for place in event.noted:
         if place not in pool.notes:
             text = f"its evidence is said to be {place}, where the stimulus recorded none"
             pool.report((cluster.id, proc), "evidence", text)
 
 
-def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
+def check_chirp_write(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
     """Check that a job that is said to have set its own attributes runs, and that nothing counts twice."""
-    proc = first_of(event)
+    proc = first_proc(event)
     run = pool.state.by_job.get((cluster.id, proc))
     if event.procs != ((proc, proc),) or run is None:
         pool.report((cluster.id, proc), "activation", "a job writes with condor_chirp for itself, while it runs")
@@ -141,15 +143,15 @@ def wrote_itself(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> Non
         pool.report((cluster.id, proc), "value", text)
     if event.cause != "chirp" or event.transform or event.noted or not event.changes.keys() >= set(event.delayed):
         pool.report((cluster.id, proc), "value", "its own change is recorded a second time")
-    _was_so(pool, cluster, proc, event)
+    _check_values_before(pool, cluster, proc, event)
 
 
-def first_of(event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialized) -> int:
+def first_proc(event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialized) -> int:
     """Return the first job of an event about several; 0 if it is about none, as in a log that was edited."""
     return event.procs[0][0] if event.procs else 0
 
 
-def _was_so(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsEdited) -> None:
+def _check_values_before(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsEdited) -> None:
     """Check what attributes are said to have been before."""
     for name, text in event.before.items():
         if name not in event.changes or text != cluster.value(proc, name):
@@ -160,13 +162,13 @@ def _was_so(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsEdited) 
 
 
 @rule(e.MailDue)
-def mail_due(pool: JudgedPool, event: e.MailDue) -> None:
+def check_mail_due(pool: JudgedPool, event: e.MailDue) -> None:
     if event.cluster not in pool.state.clusters:
         pool.report(event, "reference", "a mail is due about it, but it is not in the queue")
 
 
 @rule(e.Mailed)
-def mailed(pool: JudgedPool, event: e.Mailed) -> None:
+def check_mailed(pool: JudgedPool, event: e.Mailed) -> None:
     due_mail = pool.state.mails.get(event.mail)
     if due_mail is None or (due_mail.cluster, due_mail.proc) != (event.cluster, event.proc):
         pool.report(event, "reference", f"no mail about it is due that stands at {event.mail}, or it was sent before")
@@ -174,7 +176,7 @@ def mailed(pool: JudgedPool, event: e.Mailed) -> None:
 
 
 @rule(e.JobCooledDown)
-def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
+def check_cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
     last_cool_down = pool.state.cool_downs.get((event.cluster, event.proc))
     if last_cool_down is None:
         pool.report(event, "reference", "its cool-down is over, but it is in none")
@@ -183,13 +185,13 @@ def cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
         pool.report(event, "order", "its cool-down is over before its time")
 
 
-def let_in(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
+def check_start_evidence(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
     """Check what let a job of the access point's universes begin: that it is the pool's expression, and was true."""
     note, (name, _) = pool.notes.get(event.evidence), START_SETTINGS.get(cluster.universe, ("", ""))
     text = pool.state.settings.get(name, "")
     if note is None:
         words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
-    elif note.name != name or unparsed(note.expression) != unparsed(text):
+    elif note.name != name or normalized_text(note.expression) != normalized_text(text):
         words = f"it began by {note.name} = {note.expression}, but {name or 'nothing'} is {text or 'not there'}"
     elif truth_of(note.value) is not True:
         words = f"it says that {note.name} held, but it was {note.value}"
@@ -198,10 +200,10 @@ def let_in(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
     pool.report(event, "evidence", words)
 
 
-def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
+def check_cool_down(pool: JudgedPool, event: e.JobExited) -> None:
     """Check a cool-down: that the access point's expression came to so many seconds."""
     if pool.state.clusters[event.cluster].universe == SCHEDULER_UNIVERSE:
-        _cools_down_after_failure(pool, event)
+        _check_cool_down_after_failure(pool, event)
         return
     place = event.cooled if event.row == "requeue" else event.evidence
     note, text = pool.notes.get(place), pool.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "")
@@ -210,7 +212,7 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
         words = f"a run that is followed by {event.row} has no cool-down"
     elif note is None and place:
         words = f"its evidence is said to be {place}, where the stimulus recorded none"
-    elif unparsed(text) != unparsed(text if note is None else note.expression):
+    elif normalized_text(text) != normalized_text(text if note is None else note.expression):
         policy_text = "nothing" if note is None else note.expression
         words = f"its cool-down is by {policy_text}, but SYSTEM_ON_VACATE_COOL_DOWN is {text}"
     elif (
@@ -228,7 +230,7 @@ def cools_down(pool: JudgedPool, event: e.JobExited) -> None:
     pool.report(event, "evidence", words)
 
 
-def _cools_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
+def _check_cool_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
     seconds, expected = (
         int(event.changes[EXPIRATION]) - event.at // 1_000_000,
         schedd_seconds(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),

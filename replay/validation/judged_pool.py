@@ -58,7 +58,7 @@ class Violation:
     at: int = 0
 
 
-class OfOneJob(Protocol):
+class OneJobEvent(Protocol):
     """An event about one job."""
 
     @property
@@ -106,22 +106,22 @@ class JudgedPool:
         self.to_cancel: set[str] = set()  #: those whose drains it canceled, and that drain still
         self.charged: set[str] = set()  #: the activations that a drain was charged for
         # Checked at the end of a stimulus:
-        self.touched: dict[str, None] = {}
-        self.drained: dict[str, None] = {}  #: the machines with news of their drain
-        self.over: dict[int, None] = {}  #: the clusters with ended jobs that have not left the queue
+        self.touched_slots: dict[str, None] = {}
+        self.drained_machines: dict[str, None] = {}  #: the machines with news of their drain
+        self.unsettled_clusters: dict[int, None] = {}  #: the clusters with ended jobs that have not left the queue
         self.notes: dict[int, e.EvaluationRecorded] = {}  #: the recorded evidence, by position
         self.negotiators: set[str] = {""}  #: all that there ever were, as events have them
         self.preempted: dict[str, str] = {}  #: the dynamic slots that are to go for a match, with its job
-        self.going: dict[str, str] = {}  #: the slots to be evicted, with the slots that they were carved from
+        self.preempted_for: dict[str, str] = {}  #: the slots to be evicted, with the slots that they were carved from
         self.claimed_parts: set[str] = set()  #: the slots of which a holder outside claimed a part
         self.transformed: dict[int, list[e.JobsTransformed]] = {}
         """What transforms did to submissions that have not come into the queue yet."""
-        self.turned_away = self.refused_answers = 0  #: submissions refused, and answered so
+        self.refusals_counted = self.refused_answers = 0  #: submissions refused, and answered so
         self.asked = ""
         self.answered = self.cycle = self.matched_any = False
         self._stories: dict[Thing, deque[e.LoggedEvent]] = {}
-        self._gone: deque[Thing] = deque()
-        self._found: list[Violation] = []
+        self._ended_subjects: deque[Thing] = deque()
+        self._violations: list[Violation] = []
 
     def read(self, position: int, event: e.Event) -> None:
         self.position, self.event, self.folds, self.at = position, event, event, event.at
@@ -137,47 +137,47 @@ class JudgedPool:
         try:
             evolve(self.state, self.folds)
         except Exception as error:
-            if not self._found:
+            if not self._violations:
                 self.report("log", "value", f"the event cannot be folded: {error!r}")
             self.state.position = self.position
         if isinstance(self.folds, e.ClusterEvent) and self.folds.cluster not in self.state.clusters:
             self.forget(self.folds.cluster)
 
-    def counts_for(self, subject: str, negotiator: str) -> None:
+    def check_negotiator(self, subject: str, negotiator: str) -> None:
         """Check that there is, or was, a negotiator in whose accounting something is said to count."""
         if negotiator not in self.negotiators:
             self.report(subject, "reference", f"there is no negotiator {negotiator}")
 
     # Reporting
 
-    def report(self, subject: str | Slot | tuple[int, int] | OfOneJob, rule: str, text: str) -> None:
+    def report(self, subject: str | Slot | tuple[int, int] | OneJobEvent, rule: str, text: str) -> None:
         """Report a violation: by a slot or a job (also that of an event) with its story, or by what a name says."""
         if isinstance(subject, Slot):
             self.report_slot(subject.name, rule, text)
         elif isinstance(subject, str):
-            self._found.append(Violation(self.position, subject, rule, text, (), self.at))
+            self._violations.append(Violation(self.position, subject, rule, text, (), self.at))
         else:
             cluster, proc = subject if isinstance(subject, tuple) else (subject.cluster, subject.proc)
             events = {event[0]: event for event in (*self._story(cluster), *self._story((cluster, proc)))}
-            story = self._lines(events.values(), proc)
-            self._found.append(Violation(self.position, f"{cluster}.{proc}", rule, text, story, self.at))
+            story = self._story_lines(events.values(), proc)
+            self._violations.append(Violation(self.position, f"{cluster}.{proc}", rule, text, story, self.at))
 
     def report_slot(self, name: str, rule: str, text: str) -> None:
         """Report a violation by a slot of this name, which need not be there."""
-        story = self._lines(self._story(name), None)
-        self._found.append(Violation(self.position, name, rule, text, story, self.at))
+        story = self._story_lines(self._story(name), None)
+        self._violations.append(Violation(self.position, name, rule, text, story, self.at))
 
-    def found(self) -> Iterator[Violation]:
+    def take_violations(self) -> Iterator[Violation]:
         """Return the violations since the last call."""
-        violations, self._found = self._found, []
+        violations, self._violations = self._violations, []
         return iter(violations)
 
-    def _lines(self, events: Iterable[e.LoggedEvent], proc: int | None) -> tuple[str, ...]:
+    def _story_lines(self, events: Iterable[e.LoggedEvent], proc: int | None) -> tuple[str, ...]:
         last_event = () if self.event is None else ((self.position, self.event),)
         story = sorted({event[0]: event for event in (*events, *last_event)}.values(), key=lambda event: event[0])
         lines: list[str] = []
         for position, event in story:
-            member = next(members(position, event), None) if proc is None else _of(position, event, proc)
+            member = next(members(position, event), None) if proc is None else _member_of(position, event, proc)
             if member is not None:
                 lines.append(line(member))
         return tuple(lines[-KEPT:])
@@ -189,9 +189,9 @@ class JudgedPool:
 
     def begin_story(self, subject: Thing, most: int = KEPT) -> None:
         self._stories[subject] = deque(maxlen=most)
-        self.tell(subject)
+        self.add_to_story(subject)
 
-    def tell(self, subject: Thing) -> None:
+    def add_to_story(self, subject: Thing) -> None:
         story = self._stories.get(subject)
         if story is not None and self.event is not None:
             story.append((self.position, self.event))
@@ -199,19 +199,23 @@ class JudgedPool:
     def end_run(self, cluster: int, proc: int) -> None:
         """Move the story of an ended activation into its cluster's."""
         self._stories.get(cluster, deque[e.LoggedEvent]()).extend(self._stories.pop((cluster, proc), ()))
-        self.tell(cluster)
+        self.add_to_story(cluster)
 
     def forget(self, subject: Thing) -> None:
         """Drop a thing that is gone, and keep its story for a while."""
-        self._gone.append(subject)
-        if len(self._gone) > KEPT_GONE:
-            oldest = self._gone.popleft()
-            if oldest not in self._gone and oldest not in self.state.slots and oldest not in self.state.clusters:
+        self._ended_subjects.append(subject)
+        if len(self._ended_subjects) > KEPT_GONE:
+            oldest = self._ended_subjects.popleft()
+            if (
+                oldest not in self._ended_subjects
+                and oldest not in self.state.slots
+                and oldest not in self.state.clusters
+            ):
                 self._stories.pop(oldest, None)
 
 
 Kind = TypeVar("Kind", bound=e.Event)
-Found = TypeVar("Found")
+Subject = TypeVar("Subject")
 Rule = Callable[[JudgedPool, Any], None]
 RULES_OF: dict[type[e.Event], Rule] = {}  #: the checks of each kind of event, made before it is folded
 
@@ -227,11 +231,11 @@ def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Cal
 
 
 def rule_of(
-    kind: type[Kind], find_subject: Callable[[JudgedPool, Kind], Found | None]
-) -> Callable[[Callable[[JudgedPool, Found, Kind], None]], Callable[[JudgedPool, Kind], None]]:
+    kind: type[Kind], find_subject: Callable[[JudgedPool, Kind], Subject | None]
+) -> Callable[[Callable[[JudgedPool, Subject, Kind], None]], Callable[[JudgedPool, Kind], None]]:
     """Register a function as a check of a kind of event, asked only where what the event is about is found."""
 
-    def declare(check_event: Callable[[JudgedPool, Found, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
+    def declare(check_event: Callable[[JudgedPool, Subject, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
         @rule(kind)
         def asked(pool: JudgedPool, event: Kind) -> None:
             subject = find_subject(pool, event)
@@ -250,8 +254,8 @@ def known_slot(pool: JudgedPool, event: e.SlotEvent) -> Slot | None:
     if slot is None:
         pool.report_slot(name, "reference", f"there is no slot {name}")
         return None
-    pool.tell(name)
-    pool.touched[name] = None
+    pool.add_to_story(name)
+    pool.touched_slots[name] = None
     return slot
 
 
@@ -278,7 +282,7 @@ def job_name(starter: Starter) -> str:
     return starter.job or f"{starter.cluster}.{starter.proc}"
 
 
-def _of(position: int, event: e.Event, proc: int) -> Member | None:
+def _member_of(position: int, event: e.Event, proc: int) -> Member | None:
     """Return the part of an event about a job; of another kind of event, its first part."""
     return member_of(position, event, proc) if job_procs(event) else next(members(position, event), None)
 
@@ -302,7 +306,7 @@ def job_of(text: str) -> tuple[int, int] | None:
 # What a recorded expression and its recorded value mean.
 
 
-def unparsed(text: str) -> str:
+def normalized_text(text: str) -> str:
     """Return a text as the language writes its meaning; a text that is not an expression is unchanged."""
     meaning = parse_cached(text)
     return text if meaning is None else unparse(meaning)

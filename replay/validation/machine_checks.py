@@ -32,7 +32,7 @@ PER_RESOURCE = "MODIFY_REQUEST_EXPR_"  #: the prefixes of settings of which ther
 BENCHMARKING = "Unclaimed/Benchmarking"
 
 
-def _known(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
+def _known_machine(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
     machine = pool.state.machines.get(event.machine)
     if machine is None:
         pool.report(event.machine, "reference", f"machine {event.machine} is not in the pool")
@@ -40,16 +40,16 @@ def _known(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
 
 
 @rule(e.MachineJoined)
-def joined(pool: JudgedPool, event: e.MachineJoined) -> None:
+def check_machine_joined(pool: JudgedPool, event: e.MachineJoined) -> None:
     if event.machine in pool.state.machines:
         pool.report(event.machine, "reference", f"machine {event.machine} is already in the pool")
         pool.folds = None
         return
-    _settings(pool, event)
+    _check_settings(pool, event)
 
 
-@rule_of(e.MachineLeft, _known)
-def left(pool: JudgedPool, machine: Machine, event: e.MachineLeft) -> None:
+@rule_of(e.MachineLeft, _known_machine)
+def check_machine_left(pool: JudgedPool, machine: Machine, event: e.MachineLeft) -> None:
     if event.cause == "shutdown" and not machine.shutdown:
         pool.report(event.machine, "shutdown", "it leaves because of a shutdown that was not requested")
     if machine.backfill is not None:
@@ -58,24 +58,24 @@ def left(pool: JudgedPool, machine: Machine, event: e.MachineLeft) -> None:
         pool.report(event.machine, "reference", f"machine {event.machine} has {len(machine.slots)} slots left")
 
 
-@rule_of(e.MachineConfigured, _known)
-def configured(pool: JudgedPool, machine: Machine, event: e.MachineConfigured) -> None:
-    _settings(pool, event)
+@rule_of(e.MachineConfigured, _known_machine)
+def check_machine_configured(pool: JudgedPool, machine: Machine, event: e.MachineConfigured) -> None:
+    _check_settings(pool, event)
     for name, text in event.settings.items():
         if machine.settings.get(name, "") == text:
             value_text = f"it is {text}" if text else "it has its default"
             pool.report(event.machine, "value", f"{name} is said to be new, but {value_text} already")
 
 
-def _settings(pool: JudgedPool, event: e.MachineJoined | e.MachineConfigured) -> None:
+def _check_settings(pool: JudgedPool, event: e.MachineJoined | e.MachineConfigured) -> None:
     for name in event.settings:
         if name not in SETTINGS and not name.startswith(PER_RESOURCE):
             pool.report(event.machine, "value", f"{name} is not a setting of an execution point")
 
 
 @rule(e.BenchmarksRan)
-def benchmarks_ran(pool: JudgedPool, event: e.BenchmarksRan) -> None:
-    machine = _known(pool, event)
+def check_benchmarks(pool: JudgedPool, event: e.BenchmarksRan) -> None:
+    machine = _known_machine(pool, event)
     slot = pool.state.slots.get(event.slot)
     if slot is None or slot.machine != event.machine:
         pool.report(event.machine, "reference", f"{event.slot} is not a slot of {event.machine}")
@@ -90,8 +90,8 @@ def benchmarks_ran(pool: JudgedPool, event: e.BenchmarksRan) -> None:
 # Drains
 
 
-@rule_of(e.DrainBegan, _known)
-def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None:
+@rule_of(e.DrainBegan, _known_machine)
+def check_drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None:
     if machine.drain is not None:
         pool.report(event.machine, "drain", f"it drains already: drain {machine.drain.number} is not over")
     if event.drain != machine.drains + 1:
@@ -101,15 +101,15 @@ def drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None
     if event.completion not in COMPLETIONS:
         text = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
         pool.report(event.machine, "value", text)
-    drain_began_by_poll(pool, event)
+    check_drain_by_poll(pool, event)
     claims = ((slot.name, slot.claim) for slot in machine.slots.values())
     pool.drained_claims[machine.name] = {
         name: claim.id for name, claim in claims if claim is not None and "late" not in claim.flags
     }
-    pool.drained[machine.name] = None
+    pool.drained_machines[machine.name] = None
 
 
-def _drain(pool: JudgedPool, machine: Machine, number: int) -> MachineDrain | None:
+def _matching_drain(pool: JudgedPool, machine: Machine, number: int) -> MachineDrain | None:
     """Return the machine's drain, if it is the one of this number; else fold nothing."""
     drain = machine.drain
     if drain is None or drain.number != number:
@@ -117,13 +117,13 @@ def _drain(pool: JudgedPool, machine: Machine, number: int) -> MachineDrain | No
         drain_text = "it does not drain" if drain is None else f"its drain is {drain.number}"
         pool.report(machine.name, "drain", f"something is said of drain {number}, but {drain_text}")
         return None
-    pool.drained[machine.name] = None
+    pool.drained_machines[machine.name] = None
     return drain
 
 
-@rule_of(e.DrainTransitioned, _known)
-def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) -> None:
-    drain = _drain(pool, machine, event.drain)
+@rule_of(e.DrainTransitioned, _known_machine)
+def check_drain_transition(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) -> None:
+    drain = _matching_drain(pool, machine, event.drain)
     if drain is None:
         return
     if event.source != drain.state:
@@ -134,17 +134,17 @@ def drain_moved(pool: JudgedPool, machine: Machine, event: e.DrainTransitioned) 
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):
         completion = f"{drain.completion} was asked for" if drain.completion else "nothing was asked to follow"
         pool.report(machine.name, "drain", f"its drain ends by {event.row}, but {completion}")
-    drain_moved_by_poll(pool, event)
+    check_cancel_by_poll(pool, event)
     for slot in machine.slots.values() if event.row == "complete" else ():
         if slot.state != "Drained":
             pool.report(slot, "drain", f"the drain of {machine.name} is complete, but it is {slot.state_activity}")
     if event.target == INITIAL_DRAIN_STATE:
-        pool.touched.update(dict.fromkeys(machine.slots))
+        pool.touched_slots.update(dict.fromkeys(machine.slots))
 
 
-@rule_of(e.DrainFinal, _known)
-def drain_final(pool: JudgedPool, machine: Machine, event: e.DrainFinal) -> None:
-    drain = _drain(pool, machine, event.drain)
+@rule_of(e.DrainFinal, _known_machine)
+def check_drain_final(pool: JudgedPool, machine: Machine, event: e.DrainFinal) -> None:
+    drain = _matching_drain(pool, machine, event.drain)
     if drain is None:
         return
     if drain.final:
@@ -156,8 +156,8 @@ def drain_final(pool: JudgedPool, machine: Machine, event: e.DrainFinal) -> None
             pool.report_slot(name, "drain", text)
 
 
-@rule_of(e.DrainBadputAdded, _known)
-def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) -> None:
+@rule_of(e.DrainBadputAdded, _known_machine)
+def check_drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) -> None:
     slot = pool.state.slots.get(event.slot)
     if slot is None or slot.machine != machine.name:
         pool.report(machine.name, "reference", f"{event.slot} is not a slot of {machine.name}")
@@ -179,7 +179,7 @@ def drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputAdded) 
             pool.report(slot, "drain", text)
 
 
-def idle_in_drained(pool: JudgedPool, event: e.SlotTransitioned, machine: Machine | None) -> None:
+def check_drained_idle(pool: JudgedPool, event: e.SlotTransitioned, machine: Machine | None) -> None:
     """Check that a slot becomes Drained/Idle only when every slot of its machine is in Drained (33)."""
     for slot in () if machine is None else machine.slots.values():
         if slot.name != event.slot and slot.state != "Drained":
@@ -187,7 +187,7 @@ def idle_in_drained(pool: JudgedPool, event: e.SlotTransitioned, machine: Machin
             return
 
 
-def settle(pool: JudgedPool, name: str) -> None:
+def settle_machine(pool: JudgedPool, name: str) -> None:
     """Check that every slot is Drained/Idle when a drain is complete."""
     machine = pool.state.machines.get(name)
     if machine is None or machine.drain is None or machine.drain.state not in ("Complete", "Stopped"):
@@ -197,8 +197,8 @@ def settle(pool: JudgedPool, name: str) -> None:
             pool.report(slot, "drain", f"the drain of {name} is {machine.drain.state}, and it is {slot.state_activity}")
 
 
-@rule_of(e.ShutdownBegan, _known)
-def shutdown_began(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -> None:
+@rule_of(e.ShutdownBegan, _known_machine)
+def check_shutdown(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -> None:
     if event.how not in SHUTDOWNS:
         pool.report(machine.name, "value", f"{event.how!r} is not a way to shut down: {', '.join(SHUTDOWNS)}")
     elif machine.shutdown in SHUTDOWNS and SHUTDOWNS.index(event.how) <= SHUTDOWNS.index(machine.shutdown):
@@ -215,24 +215,28 @@ DRAINED, CANCELED = "defrag", "defrag_cancel"
 
 
 @rule(e.DefragPolled)
-def polled(pool: JudgedPool, event: e.DefragPolled) -> None:
+def check_defrag_poll(pool: JudgedPool, event: e.DefragPolled) -> None:
     policy = policy_in_force(pool.state.settings)
     if policy is None:
         pool.report(THING, "defrag", "it polls, but DEFRAG is not in the pool's DAEMON_LIST")
         pool.folds = None
         return
-    _in_time(pool, policy, event)
-    _changes(pool, "drain", pool.state.defrag.draining, event.began_draining, event.over_draining, event.draining)
-    _changes(pool, "be whole", pool.state.defrag.whole, event.became_whole, event.no_longer_whole, event.whole)
-    _count(pool, policy, event)
-    _machines(pool, event)
+    _check_poll_time(pool, policy, event)
+    _check_machine_sets(
+        pool, "drain", pool.state.defrag.draining, event.began_draining, event.over_draining, event.draining
+    )
+    _check_machine_sets(
+        pool, "be whole", pool.state.defrag.whole, event.became_whole, event.no_longer_whole, event.whole
+    )
+    _check_drain_count(pool, policy, event)
+    _check_chosen_machines(pool, event)
     if not all(isfinite(value) and value >= 0 for value in event.costs.values()):
         pool.report(THING, "value", "the average cost of drains is not a number of 0 or more")
     pool.to_drain = {cancel.machine for cancel in event.drains if not cancel.refused}
     pool.to_cancel = {cancel.machine for cancel in event.cancels if not cancel.refused}
 
 
-def _in_time(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
+def _check_poll_time(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
     last_poll = pool.state.defrag.last_poll
     if policy.interval <= 0:
         pool.report(THING, "defrag", f"it polls, but DEFRAG_INTERVAL is {policy.interval}")
@@ -240,7 +244,7 @@ def _in_time(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> N
         pool.report(THING, "defrag", f"it polls {(event.at - last_poll) / SECOND:g} s after its last poll, too early")
 
 
-def _changes(
+def _check_machine_sets(
     pool: JudgedPool, what: str, known: set[str], came: Sequence[str], went: Sequence[str], count: int
 ) -> None:
     if known & set(came) or not set(went) <= known:
@@ -249,7 +253,7 @@ def _changes(
         pool.report(THING, "defrag", f"{count} machines are said to {what}, but the polls so far make that others")
 
 
-def _count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
+def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
     if policy.interval <= 0:
         return
     drains_before = before(pool.state, event.at)
@@ -264,12 +268,12 @@ def _count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> Non
         pool.report(THING, "defrag", f"it drains {begun_count} machines, more than the {number} that it may")
 
 
-def _machines(pool: JudgedPool, event: e.DefragPolled) -> None:
+def _check_chosen_machines(pool: JudgedPool, event: e.DefragPolled) -> None:
     """Check that what was chosen is there, is chosen once, and has its evidence."""
     state = pool.state
     whole = (state.defrag.whole - set(event.no_longer_whole)) | set(event.became_whole)
-    _once(pool, [choice.machine for choice in event.drains if not choice.refused], "drained")
-    _once(pool, [choice.machine for choice in event.cancels], "canceled")
+    _check_distinct(pool, [choice.machine for choice in event.drains if not choice.refused], "drained")
+    _check_distinct(pool, [choice.machine for choice in event.cancels], "canceled")
     choices: list[e.DefragDrain | e.DefragCancel] = [*event.drains, *event.cancels]
     for choice in choices:
         slot = state.slots.get(choice.slot)
@@ -281,23 +285,23 @@ def _machines(pool: JudgedPool, event: e.DefragPolled) -> None:
         if isinstance(choice, e.DefragDrain):
             if choice.machine in whole:
                 pool.report(THING, "defrag", f"{choice.machine} is drained, but it is whole")
-            _asked(pool, choice.evidence, "DEFRAG_REQUIREMENTS")
+            _check_evidence(pool, choice.evidence, "DEFRAG_REQUIREMENTS")
         else:
-            _asked(pool, choice.evidence, "DEFRAG_CANCEL_REQUIREMENTS")
+            _check_evidence(pool, choice.evidence, "DEFRAG_CANCEL_REQUIREMENTS")
 
 
-def _once(pool: JudgedPool, machines: Sequence[str], noun: str) -> None:
+def _check_distinct(pool: JudgedPool, machines: Sequence[str], noun: str) -> None:
     if len(set(machines)) < len(machines):
         pool.report(THING, "defrag", f"a machine is {noun} twice by one poll")
 
 
-def _asked(pool: JudgedPool, evidence: Iterable[int], name: str) -> None:
+def _check_evidence(pool: JudgedPool, evidence: Iterable[int], name: str) -> None:
     notes = [pool.notes[position] for position in evidence if position in pool.notes]
     if not any(note.name == name and note.value == "true" for note in notes):
         pool.report(THING, "evidence", f"it chose a machine, and noted no {name} that was true of it")
 
 
-def drain_began_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
+def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
     """Check a drain: whether the defragmentation chose it, and under its terms."""
     if event.cause != DRAINED:
         return
@@ -311,7 +315,7 @@ def drain_began_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
         pool.report(event.machine, "defrag", f"it drains otherwise than the settings say: {', '.join(terms)}")
 
 
-def drain_moved_by_poll(pool: JudgedPool, event: e.DrainTransitioned) -> None:
+def check_cancel_by_poll(pool: JudgedPool, event: e.DrainTransitioned) -> None:
     """Check that a drain is canceled by the defragmentation where it decided so alone."""
     if event.cause != CANCELED:
         return
@@ -340,15 +344,15 @@ _OUTCOMES: Final = {True: ("killed", *_AT_ANY_TIME), False: ("exited", *_AT_ANY_
 
 def _known_with_slots(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
     """Return the machine of an event, and have its slots checked; without one, fold nothing."""
-    machine = _known(pool, event)
+    machine = _known_machine(pool, event)
     if machine is None:
         pool.folds = None
     else:
-        pool.touched.update(dict.fromkeys(machine.slots))
+        pool.touched_slots.update(dict.fromkeys(machine.slots))
     return machine
 
 
-def _client(
+def _matching_client(
     pool: JudgedPool, event: e.BackfillExecuting | e.BackfillSignalled | e.BackfillExited
 ) -> BackfillClient | None:
     """Return the client of an event, if it is the machine's; else fold nothing."""
@@ -363,7 +367,7 @@ def _client(
 
 
 @rule_of(e.BackfillStarted, _known_with_slots)
-def started(pool: JudgedPool, machine: Machine, event: e.BackfillStarted) -> None:
+def check_client_started(pool: JudgedPool, machine: Machine, event: e.BackfillStarted) -> None:
     if machine.backfill is not None:
         pool.report(machine.name, "backfill", f"a backfill client begins beside client {machine.backfill.key}")
     slot = machine.slots.get(event.slot)
@@ -378,22 +382,22 @@ def started(pool: JudgedPool, machine: Machine, event: e.BackfillStarted) -> Non
         pool.report(machine.name, "backfill", "its client begins again before the time")
 
 
-@rule_of(e.BackfillExecuting, _client)
-def executing(pool: JudgedPool, client: BackfillClient, event: e.BackfillExecuting) -> None:
+@rule_of(e.BackfillExecuting, _matching_client)
+def check_client_executing(pool: JudgedPool, client: BackfillClient, event: e.BackfillExecuting) -> None:
     if client.pid:
         pool.report(event.machine, "backfill", f"its client is said to run as process {event.pid}: it is {client.pid}")
     if event.pid < 1 or event.began > event.at:
         pool.report(event.machine, "value", f"a process {event.pid} of {event.began} is none")
 
 
-@rule_of(e.BackfillSignalled, _client)
-def signalled(pool: JudgedPool, client: BackfillClient, event: e.BackfillSignalled) -> None:
+@rule_of(e.BackfillSignalled, _matching_client)
+def check_client_signalled(pool: JudgedPool, client: BackfillClient, event: e.BackfillSignalled) -> None:
     if event.until < event.at or event.at < client.next_signal:
         pool.report(event.machine, "backfill", "its client is signalled to end too early")
 
 
-@rule_of(e.BackfillExited, _client)
-def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) -> None:
+@rule_of(e.BackfillExited, _matching_client)
+def check_client_exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) -> None:
     machine = pool.state.machines[event.machine]
     if event.outcome not in _OUTCOMES[bool(client.last_signalled)]:
         state = "signalled" if client.last_signalled else "not signalled"
@@ -406,7 +410,7 @@ def exited(pool: JudgedPool, client: BackfillClient, event: e.BackfillExited) ->
 
 
 @rule_of(e.BackfillLeaving, known_slot)
-def leaving(pool: JudgedPool, slot: Slot, event: e.BackfillLeaving) -> None:
+def check_slot_leaves_backfill(pool: JudgedPool, slot: Slot, event: e.BackfillLeaving) -> None:
     if event.destination not in _DESTINATIONS:
         pool.report(slot, "value", f"{event.destination!r} is not a state to which a slot goes from Backfill")
     elif event.destination == (slot.destination or "Owner"):
@@ -415,7 +419,7 @@ def leaving(pool: JudgedPool, slot: Slot, event: e.BackfillLeaving) -> None:
         pool.report(slot, "backfill", f"it is said to leave Backfill, but it is {slot.state_activity}")
 
 
-def leaves_backfill(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+def check_backfill_destination(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Check that a slot whose client is gone goes where it was headed."""
     if slot.state != "Backfill" or event.target.startswith("Backfill/"):
         return
@@ -449,6 +453,6 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
         pool.report(slot, "backfill", f"backfill client {client.key} runs, and no slot of its machine has it")
 
 
-def may_wait(pool: JudgedPool, slot: Slot) -> bool:
+def may_await_client(pool: JudgedPool, slot: Slot) -> bool:
     """Return True if a claim may wait for an unclaimed slot: a client that is ending still has its cores."""
     return slot.state_activity == BACKFILL_BUSY or client_occupies_slot(pool.state, slot)

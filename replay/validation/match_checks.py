@@ -17,14 +17,14 @@ from ...domain.state.records import PendingMatch, Slot
 from ...domain.state_machines import void_row
 from ...domain.state_machines.slot_rows import KILLING
 from .judged_pool import JudgedPool, has_own_times, job_of, known_slot, policy, rule, rule_of
-from .run_checks import waits_for_a_slot
+from .run_checks import is_waiting_for_slot
 from .transition_rules import REASONS
 
 
 @rule(e.CycleHeld)
-def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
+def check_cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
     pool.cycle = True
-    pool.counts_for("negotiator", event.negotiator)
+    pool.check_negotiator("negotiator", event.negotiator)
     pool.matched_any = pool.matched_any or bool(event.matches)
     matches: dict[tuple[str, str], e.Match] = {}
     taken_slots: set[str] = set()
@@ -35,20 +35,20 @@ def cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         if job is None or cluster is None or not 0 <= job[1] < cluster.count:
             pool.report(match.job, "reference", f"there is no job {match.job} to match")
             continue
-        if not waits_for_a_slot(pool, *job) or job in pool.state.reserved or job in jobs:
+        if not is_waiting_for_slot(pool, *job) or job in pool.state.reserved or job in jobs:
             pool.report(job, "match", f"it is matched with {match.slot}, but does not wait")
-        _reason(pool, match)
+        _check_preemption_reason(pool, match)
         if (match.slot in pool.state.matches or match.slot in taken_slots) and not _is_carved_later(pool, match.slot):
             pool.report_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
             matches = {pair: other_match for pair, other_match in matches.items() if other_match.slot != match.slot}
         taken_slots.add(match.slot)
         matches[match.slot, match.job] = match
         jobs.add(job)
-        pool.touched[match.slot] = None
+        pool.touched_slots[match.slot] = None
     for name in event.regrouped:
         if all(match.job != name for match in event.matches):
             pool.report(name, "match", "it is said to have negotiated by autoregroup, but was not matched")
-    exceed_no_limit(pool, event.matches)
+    check_concurrency_limits(pool, event.matches)
     if len(matches) < len(event.matches):
         pool.folds = replace(event, matches=tuple(matches.values()))
 
@@ -59,11 +59,11 @@ def _is_carved_later(pool: JudgedPool, name: str) -> bool:
     return slot is not None and slot.kind == "partitionable" and not pool.dialect.informs_startd_of_matches
 
 
-def _reason(pool: JudgedPool, match: e.Match) -> None:
+def _check_preemption_reason(pool: JudgedPool, match: e.Match) -> None:
     """Check that a match of a claimed slot has a reason, and any other has none."""
     slot = pool.state.slots.get(match.slot)
     claim = None if slot is None else slot.claim
-    preempts(pool, match)
+    check_preempted_slots(pool, match)
     if match.reason and match.reason not in REASONS:
         pool.report_slot(match.slot, "value", f"{match.reason!r} is not a reason of a match: {', '.join(REASONS)}")
     elif match.reason and claim is None and not match.preempts:
@@ -83,7 +83,7 @@ def match_of(pool: JudgedPool, slot: Slot, job: str) -> tuple[tuple[int, int], P
 
 
 @rule_of(e.MatchVoided, known_slot)
-def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
+def check_match_voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
     if not pool.match_table.lookup.get((slot.match_state, void_row(event.cause))):
         text = f"{void_row(event.cause)} is not how a match ends without a notification of the slot"
         pool.report_slot(event.slot, "match", text)
@@ -96,7 +96,7 @@ def voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> None:
 # Concurrency limits
 
 
-def exceed_no_limit(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
+def check_concurrency_limits(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
     """Check a cycle's matches one after the other."""
     if not any(match.limits for match in matches):
         return
@@ -113,7 +113,7 @@ def exceed_no_limit(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
             held_amounts[name] = used_amount + units
 
 
-def as_its_ad_says(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
+def check_limits_of_ad(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
     """Check that a claim that was made without a match holds what the job's ad says, if that is a plain text."""
     meaning = parse_cached(ad.get(LIMITS, '""'))
     limits = meaning.value if isinstance(meaning, Literal) else event.limits
@@ -122,7 +122,7 @@ def as_its_ad_says(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.A
         pool.report_slot(event.slot, "limit", text)
 
 
-def keeps_limits(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, limits: str) -> None:
+def check_limits_of_match(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, limits: str) -> None:
     """Check that a claim of the pool's own schedd holds what its match was given."""
     if event.limits != limits:
         text = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but its match {limits or 'nothing'}"
@@ -134,7 +134,7 @@ def keeps_limits(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, limits: s
 _GOING: Final = (KILLING, "Claimed/Cleaning")
 
 
-def preempts(pool: JudgedPool, match: e.Match) -> None:
+def check_preempted_slots(pool: JudgedPool, match: e.Match) -> None:
     """Check the dynamic slots that are to go for a match: claimed parts of the same slot, none with retirement time."""
     if match.preempts and not match.reason:
         pool.report_slot(match.slot, "match", f"others go for job {match.job}, and no reason is given")
@@ -157,12 +157,12 @@ def preempts(pool: JudgedPool, match: e.Match) -> None:
             pool.preempted[name] = match.job
 
 
-def goes(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+def note_preempted_slot(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     """Take note of a slot that is said to go for a match, or for a claim from outside (asked at the stimulus's end)."""
-    pool.going[slot.name] = slot.parent
+    pool.preempted_for[slot.name] = slot.parent
 
 
-def claimed(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
+def note_claimed_part(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
     """Take note of a claim of a part of a slot: others may have gone for one from outside, and must for a match."""
     if event.holder and slot.parent:
         pool.claimed_parts.add(slot.parent)
@@ -170,9 +170,9 @@ def claimed(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMa
         pool.preempted.update(dict.fromkeys(matched.preempts, event.job))
 
 
-def gives_back(pool: JudgedPool, slot: Slot, given: dict[str, int]) -> None:
+def check_resources_returned(pool: JudgedPool, slot: Slot, given: dict[str, int]) -> None:
     """Check that a dynamic slot that goes for a match gives all of its resources back."""
-    if slot.name not in pool.going or slot.state_activity not in _GOING:
+    if slot.name not in pool.preempted_for or slot.state_activity not in _GOING:
         pool.report(slot, "resources", "it gives its resources back, but does not go for a match")
     if any(pool.amounts[slot.name].have.values()):
         pool.report(slot, "resources", "it gives back a part of its resources alone")
@@ -188,7 +188,7 @@ def settle_preempted(pool: JudgedPool) -> None:
         slot = pool.state.slots.get(name)
         if slot is not None and slot.state_activity not in _GOING:
             pool.report_slot(name, "match", f"it was to go for job {job}, and is {slot.state_activity}")
-    for name, parent in pool.going.items():
+    for name, parent in pool.preempted_for.items():
         if name not in pool.preempted and parent not in pool.claimed_parts:
             pool.report_slot(name, "match", "it is said to go for a match, and no match takes its resources")
-    pool.preempted, pool.going, pool.claimed_parts = {}, {}, set()
+    pool.preempted, pool.preempted_for, pool.claimed_parts = {}, {}, set()

@@ -14,9 +14,9 @@ from ...domain.state.job_ad import EXPIRATION, TERMINAL
 from ...domain.state.records import RUNS, Activation, Slot, Starter, provided_attributes
 from ...domain.state_machines import LEFT
 from ...domain.state_machines.hold_codes import CLAIM_DEACTIVATED
-from .evidence_checks import own_policy
-from .job_checks import IDLE, comes_to_its_end, known_cluster, status_name
-from .job_policy_checks import by_policy, cools_down, let_in
+from .evidence_checks import check_job_evidence
+from .job_checks import IDLE, known_cluster, note_ended_jobs, status_name
+from .job_policy_checks import check_cool_down, check_policy_cause, check_start_evidence
 from .judged_pool import NUMBERS, JudgedPool, job_name, rule, rule_of
 from .transition_rules import NEEDS, OUTCOMES
 
@@ -25,7 +25,7 @@ READY = ("Claimed/Idle", "Claimed/Busy")  #: the pairs in which a slot's job beg
 _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 
 
-def leaves(pool: JudgedPool, slot: Slot) -> None:
+def check_drain_counted(pool: JudgedPool, slot: Slot) -> None:
     """Check that a drain counted the slot's job, if it ended it."""
     run, claim = slot.activation, slot.claim
     if run is not None and claim is not None and "drained" in claim.flags and run.key not in pool.charged:
@@ -34,7 +34,7 @@ def leaves(pool: JudgedPool, slot: Slot) -> None:
 
 
 @rule(e.JobActivated)
-def activated(pool: JudgedPool, event: e.JobActivated) -> None:
+def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
     number, proc = event.cluster, event.proc
     cluster = known_cluster(pool, number, proc)
     slot = pool.state.slots.get(event.slot)
@@ -56,18 +56,18 @@ def activated(pool: JudgedPool, event: e.JobActivated) -> None:
     run = pool.state.by_job.get((number, proc))
     if run is not None:
         pool.report((number, proc), "activation", f"it runs already, on {run.slot}")
-    if _deferred_wrongly(cluster, event):
+    if _is_deferred_wrongly(cluster, event):
         pool.report((number, proc), "value", "its start is not deferred to its DeferralTime")
     if event.evidence:
-        let_in(pool, cluster, event)
+        check_start_evidence(pool, cluster, event)
     pool.begin_story((number, proc))
     pool.job_moves["activate", "Idle", "Running"] += 1
     if slot is not None:
-        pool.touched[event.slot] = None
-        _takes(pool, slot, cluster, event)
+        pool.touched_slots[event.slot] = None
+        _check_slot_ready(pool, slot, cluster, event)
 
 
-def _deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:
+def _is_deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:
     """Return True if a job's start is deferred to another time than its DeferralTime, as far as that does not depend
     on the time zone. In older logs none is deferred."""
     expected = {deferral_at(cluster, event.proc, event.at, zone) for zone in (UTC, _ELSEWHERE)}
@@ -77,10 +77,10 @@ def _deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:
 _ELSEWHERE = timezone(timedelta(hours=5))
 
 
-def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated) -> None:
+def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated) -> None:
     """Check that a job's slot is ready for it, claimed by its submitter, and for no job that goes first."""
     job = event.cluster, event.proc
-    begins_on(pool, slot)
+    check_slot_free(pool, slot)
     claim = slot.claim
     if claim is None or claim.id != event.claim:
         pool.report(job, "activation", f"{event.claim} is not the claim of {event.slot}")
@@ -95,13 +95,13 @@ def _takes(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated
         pool.report(job, "earmark", f"it begins on {slot.name}, whose claim is kept for another job")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:
-        if waits_for_a_slot(pool, *expected) and expected not in pool.state.cool_downs:
+        if is_waiting_for_slot(pool, *expected) and expected not in pool.state.cool_downs:
             pool.report(job, "match", f"{event.slot} was claimed for another job, which is to run first")
         if job in pool.state.reserved:
             pool.report(job, "match", f"it begins on {event.slot}, but was given another slot")
 
 
-def begins_on(pool: JudgedPool, slot: Slot) -> None:
+def check_slot_free(pool: JudgedPool, slot: Slot) -> None:
     """Check that a job begins on a slot without one, in a pair that allows it."""
     if slot.activation is not None:
         pool.report(slot, "activation", f"it runs job {job_name(slot.activation)} already")
@@ -109,7 +109,7 @@ def begins_on(pool: JudgedPool, slot: Slot) -> None:
         pool.report(slot, "activation", f"a job is activated in {' or '.join(READY)}, but it is {slot.state_activity}")
 
 
-def waits_for_a_slot(pool: JudgedPool, number: int, proc: int) -> bool:
+def is_waiting_for_slot(pool: JudgedPool, number: int, proc: int) -> bool:
     """Return True if a job is Idle, with nothing left of an earlier run."""
     cluster = pool.state.clusters.get(number)
     is_idle = cluster is not None and 0 <= proc < cluster.count and cluster.status[proc] == IDLE
@@ -128,12 +128,12 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
     if run is None:
         pool.folds = None
     elif not isinstance(event, e.JobExited):
-        pool.tell((event.cluster, event.proc))
+        pool.add_to_story((event.cluster, event.proc))
     return run
 
 
 @rule_of(e.JobTransferBegan, _run)
-def transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan) -> None:
+def check_transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan) -> None:
     if event.way not in _WAYS:
         pool.report(event, "transfer", f"{event.way!r} is not a direction of files: input, checkpoint or output")
         pool.folds = None
@@ -152,7 +152,7 @@ _WAYS = {"input": ("",), "checkpoint": ("input done", "checkpoint done"), "outpu
 
 
 @rule_of(e.JobTransferEnded, _run)
-def transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded) -> None:
+def check_transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded) -> None:
     if run.transfer != event.way or event.way not in _WAYS:
         pool.report(event, "transfer", f"its {event.way} has moved, but the transfer is at {run.transfer or 'nothing'}")
         pool.folds = None
@@ -168,7 +168,7 @@ def transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded)
 
 
 @rule_of(e.JobExecuting, _run)
-def executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
+def check_executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
     if run.transfer not in ("", "input done"):
         pool.report(event, "transfer", "its process began, but its files were still to come")
     if run.executing:
@@ -178,7 +178,7 @@ def executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
 
 
 @rule_of(e.JobDue, _run)
-def due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
+def check_start_due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
     if not run.deferred:
         pool.report(event, "activation", "its process waits for no time")
     elif event.at < run.deferred:
@@ -191,22 +191,22 @@ _MEASURES = ("image", "resident", "disk", "user_cpu", "system_cpu")
 
 
 @rule_of(e.JobMeasured, _run)
-def measured(pool: JudgedPool, run: Activation, event: e.JobMeasured) -> None:
+def check_measured(pool: JudgedPool, run: Activation, event: e.JobMeasured) -> None:
     for name in _MEASURES:
         if getattr(event, name) < 0:
             pool.report(event, "value", f"{name} is {getattr(event, name)}, below 0")
 
 
 @rule_of(e.JobSignalled, _run)
-def signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
-    for text in wrong_order(run, event):
+def check_job_signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
+    for text in signal_order_errors(run, event):
         pool.report(event, "end", text)
     cluster = pool.state.clusters.get(event.cluster)
     if cluster is not None:
-        by_policy(pool, cluster, event.proc, event)
+        check_policy_cause(pool, cluster, event.proc, event)
 
 
-def wrong_order(run: Activation | Starter, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
+def signal_order_errors(run: Activation | Starter, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
     """Yield the errors in the order of the signals that end processes."""
     if event.how not in ("soft", "hard"):
         yield f"{event.how!r} is not a way to end a job: soft or hard"
@@ -219,7 +219,7 @@ def wrong_order(run: Activation | Starter, event: e.JobSignalled | e.StarterSign
 
 
 @rule_of(e.JobExited, _run)
-def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
+def check_job_exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
     number, proc = event.cluster, event.proc
     cluster = pool.state.clusters.get(number)
     if cluster is None:
@@ -230,34 +230,34 @@ def exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
         pool.report((number, proc), "activation", f"it ends on {event.slot}, but runs on {run.slot}")
         pool.folds = replace(event, slot=run.slot)
     status = cluster.status[proc]
-    _row_of_end(pool, event, status)
-    _outcome(pool, event, run, status)
+    _check_end_row(pool, event, status)
+    _check_outcome(pool, event, run, status)
     slot = pool.state.slots.get(run.slot)
     if slot is not None:
         if slot.state_activity in NEEDS and NEEDS[slot.state_activity].job is False:
             pool.report(slot, "activation", f"its job's end comes after it has moved on to {slot.state_activity}")
-        leaves(pool, slot)
-        pool.touched[run.slot] = None
+        check_drain_counted(pool, slot)
+        pool.touched_slots[run.slot] = None
     pool.end_run(number, proc)
     if event.row:
         pool.job_moves[event.row, event.source, event.target] += 1
     if event.outcome == LOST:
         pool.lost.append((pool.position, event))
     if EXPIRATION in event.changes:
-        cools_down(pool, event)
+        check_cool_down(pool, event)
     if event.cooled and (event.row != "requeue" or EXPIRATION not in event.changes):
         pool.report((number, proc), "evidence", "it names what gave it a cool-down, but it is not requeued with one")
     if event.vacates != 1 and (event.row or run.vacate_reason.get("VacateReasonCode") != str(CLAIM_DEACTIVATED.code)):
         pool.report((number, proc), "value", f"its ad counts {event.vacates} evictions for one")
     if event.outcome == "exited" or (event.evidence and EXPIRATION not in event.changes):
-        own_policy(pool, cluster, proc, event)
+        check_job_evidence(pool, cluster, proc, event)
     new_status = event.target or status_name(status)
     if event.left and new_status in TERMINAL:
         pool.job_moves["leave", new_status, LEFT] += 1
-    comes_to_its_end(pool, cluster, new_status, event.left)
+    note_ended_jobs(pool, cluster, new_status, event.left)
 
 
-def _row_of_end(pool: JudgedPool, event: e.JobExited, number: int) -> None:
+def _check_end_row(pool: JudgedPool, event: e.JobExited, number: int) -> None:
     status = status_name(number)
     if event.source != (status if event.row else ""):
         pool.report(event, "source", f"its end begins in {event.source or 'nothing'}, but it is {status}")
@@ -270,7 +270,7 @@ def _row_of_end(pool: JudgedPool, event: e.JobExited, number: int) -> None:
         pool.report(event, "row", f"it is {status}, and no row says what it is from here on")
 
 
-def _outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int) -> None:
+def _check_outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int) -> None:
     job = event.cluster, event.proc
     outcome = OUTCOMES.get((event.outcome, event.cause))
     if outcome is None:

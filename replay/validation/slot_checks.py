@@ -12,12 +12,18 @@ from ...domain.state.records import RUNS, Slot, Starter
 from ...domain.state.slot_fold import SUSPENDED
 from ...domain.state_machines import DIALECTS, MANUAL, job_machine, slot_machine
 from . import accounting_checks, match_checks
-from .claim_checks import lease_over, retirement_over
-from .evidence_checks import decided
+from .claim_checks import check_lease_over, check_retirement_over
+from .evidence_checks import check_slot_evidence
 from .judged_pool import NAMES, Amounts, JudgedPool, amount, job_name, job_of, known_slot, rule, rule_of
-from .machine_checks import BENCHMARKING, idle_in_drained, leaves_backfill, may_wait, settle_backfill
-from .run_checks import waits_for_a_slot
-from .submission_checks import answered_refusal
+from .machine_checks import (
+    BENCHMARKING,
+    check_backfill_destination,
+    check_drained_idle,
+    may_await_client,
+    settle_backfill,
+)
+from .run_checks import is_waiting_for_slot
+from .submission_checks import count_refusal_answer
 from .transition_rules import NEEDS
 
 _DRAINED = ("Drained/Idle", "Drained/Retiring")
@@ -25,11 +31,11 @@ KINDS = ("static", "partitionable", "dynamic")
 
 
 @rule(e.PoolFounded)
-def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
+def check_pool_founded(pool: JudgedPool, event: e.PoolFounded) -> None:
     if pool.founded:
         pool.report("pool", "founded", "the pool was founded before")
     pool.founded = True
-    accounting_checks.founded(pool, event)
+    accounting_checks.check_settings(pool, event)
     pool.vacate = 1_000_000 * (amount(event.settings.get("MachineMaxVacateTime", "")) or 0)
     if event.dialect not in DIALECTS:
         pool.report("pool", "reference", f"{event.dialect} is not a dialect: the rest is judged as {MANUAL.name}")
@@ -39,24 +45,24 @@ def founded(pool: JudgedPool, event: e.PoolFounded) -> None:
 
 
 @rule(e.WriterBegan)
-def writer(pool: JudgedPool, event: e.WriterBegan) -> None:
+def check_writer(pool: JudgedPool, event: e.WriterBegan) -> None:
     if event.epoch != pool.state.epoch + 1:
         pool.report("pool", "epoch", f"epoch {event.epoch} follows on {pool.state.epoch}")
 
 
 @rule(e.RequestAnswered)
-def answered(pool: JudgedPool, event: e.RequestAnswered) -> None:
+def check_answer(pool: JudgedPool, event: e.RequestAnswered) -> None:
     if pool.answered:
         pool.report("requests", "answer", f"{event.stimulus} was answered already")
     pool.answered = True
-    answered_refusal(pool, event)
+    count_refusal_answer(pool, event)
 
 
 # Slots
 
 
 @rule(e.SlotCreated)
-def created(pool: JudgedPool, event: e.SlotCreated) -> None:
+def check_slot_created(pool: JudgedPool, event: e.SlotCreated) -> None:
     name = event.slot
     if name in pool.state.slots:
         pool.report_slot(name, "reference", f"slot {name} exists already")
@@ -66,15 +72,15 @@ def created(pool: JudgedPool, event: e.SlotCreated) -> None:
     if machine is None:
         pool.report_slot(name, "reference", f"its machine {event.machine} is not in the pool")
     elif machine.drain is not None:
-        pool.drained[event.machine] = None
+        pool.drained_machines[event.machine] = None
     pool.begin_story(name)
-    pool.touched[name] = None
+    pool.touched_slots[name] = None
     if event.kind not in KINDS:
         pool.report_slot(name, "value", f"{event.kind} is not a kind of slot")
     amounts = pool.amounts[name] = Amounts()
-    _amounts(pool, name, resource_names(event.ad), event.ad)
+    _set_amounts(pool, name, resource_names(event.ad), event.ad)
     amounts.whole = dict(amounts.have)
-    amounts.weight = None if "SlotWeight" in event.ad else _thousandths(event.ad.get("Cpus", ""))
+    amounts.weight = None if "SlotWeight" in event.ad else _cpus_weight(event.ad.get("Cpus", ""))
     parent = pool.state.slots.get(event.parent)
     if event.kind != "dynamic":
         if event.parent:
@@ -85,12 +91,12 @@ def created(pool: JudgedPool, event: e.SlotCreated) -> None:
         _carve(pool, event.parent, amounts.have, 1)
 
 
-def _thousandths(cpus_text: str) -> int | None:
+def _cpus_weight(cpus_text: str) -> int | None:
     """Return the weight of a slot whose SlotWeight is its Cpus."""
     return 1000 * int(cpus_text) if cpus_text.isascii() and cpus_text.isdigit() and len(cpus_text) < 20 else None
 
 
-def _amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[str, ...], ad: e.Ad) -> None:
+def _set_amounts(pool: JudgedPool, name: str, names: Mapping[str, object] | tuple[str, ...], ad: e.Ad) -> None:
     for resource in names:
         if resource in ad:
             value = amount(ad[resource])
@@ -104,22 +110,22 @@ def _carve(pool: JudgedPool, parent: str, amounts: dict[str, int], sign: int) ->
     carved = pool.amounts[parent].carved
     for resource, size in amounts.items():
         carved[resource] = carved.get(resource, 0) + sign * size
-    pool.touched[parent] = None
+    pool.touched_slots[parent] = None
 
 
 @rule_of(e.SlotTransitioned, known_slot)
-def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
+def check_slot_transition(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
     name = slot.name
     if slot.state_activity != event.source:
         pool.report_slot(
             name, "source", f"transition {event.row} begins in {event.source}, but it is {slot.state_activity}"
         )
     if not pool.slot_table.legal(event.source, event.row, event.target):
-        pool.report_slot(name, "row", _no_row(pool, event.row, event.source, event.target))
+        pool.report_slot(name, "row", _missing_row_text(pool, event.row, event.source, event.target))
     if event.reason:
         pool.report_slot(name, "value", "it names the reason of another pool's record: a pool's own has its cause")
-    decided(pool, slot, event)
-    leaves_backfill(pool, slot, event)
+    check_slot_evidence(pool, slot, event)
+    check_backfill_destination(pool, slot, event)
     if event.cause in _AT_ENDS:
         _AT_ENDS[event.cause](pool, slot, event)
     if event.cause == "benchmarks_done" and name in pool.benchmarking:
@@ -128,7 +134,7 @@ def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> Non
         pool.benchmarking.add(name)
     machine = pool.state.machines.get(slot.machine)
     if event.target == "Drained/Idle":
-        idle_in_drained(pool, event, machine)
+        check_drained_idle(pool, event, machine)
     drain = None if machine is None else machine.drain
     stays = _DRAINED if drain is None or not drain.start else (*_DRAINED, "Claimed/Idle")  # START may accept a job
     if drain is not None and slot.state_activity in _DRAINED and event.target not in stays:
@@ -137,19 +143,19 @@ def transitioned(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> Non
     if event.target == "Matched/Idle" and name not in pool.state.matches and not pool.cycle:
         pool.notified.add(name)
     if machine is not None and "Drained" in event.target + slot.state_activity:
-        pool.drained[machine.name] = None
+        pool.drained_machines[machine.name] = None
     pool.moves[event.row, event.source, event.target] += 1
 
 
 _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]]] = {
-    "lease_over": lease_over,
-    "retirement_over": retirement_over,
-    PSLOT_PREEMPTION: match_checks.goes,
+    "lease_over": check_lease_over,
+    "retirement_over": check_retirement_over,
+    PSLOT_PREEMPTION: match_checks.note_preempted_slot,
 }
 """The things that must have ended for a transition with this cause."""
 
 
-def _no_row(pool: JudgedPool, row: str, source: str, target: str) -> str:
+def _missing_row_text(pool: JudgedPool, row: str, source: str, target: str) -> str:
     table = pool.slot_table
     matching_rows = [number for number, targets in table.allowed(source).items() if target in targets]
     hint = f"that is row {matching_rows[0]}" if matching_rows else "no row does"
@@ -157,14 +163,16 @@ def _no_row(pool: JudgedPool, row: str, source: str, target: str) -> str:
 
 
 @rule_of(e.SlotAdChanged, known_slot)
-def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
+def check_slot_changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
     amounts = pool.amounts[slot.name]
     if "SlotWeight" in event.changes or "Cpus" in event.changes:
         amounts.weight = None  # the weight is the expression's now
     before = dict(amounts.have)
-    _amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD_RESOURCES, *amounts.have))), event.changes)
+    _set_amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD_RESOURCES, *amounts.have))), event.changes)
     if event.cause == PSLOT_PREEMPTION and slot.kind == "dynamic":
-        match_checks.gives_back(pool, slot, {name: size - amounts.have[name] for name, size in before.items()})
+        match_checks.check_resources_returned(
+            pool, slot, {name: size - amounts.have[name] for name, size in before.items()}
+        )
     if event.cause in ("carved", "merged", PSLOT_PREEMPTION):
         return
     for resource, size in amounts.have.items():
@@ -172,7 +180,7 @@ def changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
 
 
 @rule_of(e.SlotDestroyed, known_slot)
-def destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
+def check_slot_destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
     amounts = pool.amounts.pop(slot.name)
     for rule_text, is_broken, held_amount in (
         ("a claim", "claim", slot.claim is not None),
@@ -191,7 +199,7 @@ def destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
 
 
 @rule_of(e.CpuBusyChanged, known_slot)
-def cpu_busy(pool: JudgedPool, slot: Slot, event: e.CpuBusyChanged) -> None:
+def check_cpu_busy(pool: JudgedPool, slot: Slot, event: e.CpuBusyChanged) -> None:
     if bool(slot.busy_since) == event.busy:
         pool.report(slot, "source", f"CpuBusy is said to become {str(event.busy).lower()}: it was that before")
 
@@ -205,25 +213,27 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
         pool.state.slot_matches.pop(name, None)
         for matched in pool.state.matches.pop(name, {}):
             pool.state.reserved.pop(matched, None)
-            pool.report_slot(name, "match", f"job {_job(matched)} is matched with no slot of the pool")
+            pool.report_slot(name, "match", f"job {_job_text(matched)} is matched with no slot of the pool")
         return
     activation, waiting = slot.activation, slot.queued_claim
     needs = NEEDS.get(slot.state_activity)
     if needs is not None:
-        _agrees(pool, slot, "claim", "a claim", needs.claim, slot.claim is not None)
+        _check_presence(pool, slot, "claim", "a claim", needs.claim, slot.claim is not None)
         if needs.job is not None:
-            _agrees(pool, slot, "activation", "a job", needs.job, activation is not None)
+            _check_presence(pool, slot, "activation", "a job", needs.job, activation is not None)
         if needs.match is not None:
-            _agrees(pool, slot, "match", "a match", needs.match, name in pool.state.matches or name in pool.notified)
-    if waiting is not None and slot.claim is None and not may_wait(pool, slot):
+            _check_presence(
+                pool, slot, "match", "a match", needs.match, name in pool.state.matches or name in pool.notified
+            )
+    if waiting is not None and slot.claim is None and not may_await_client(pool, slot):
         pool.report_slot(name, "waiting", f"{waiting.id} waits for it, and it is not claimed")
     job = job_of(waiting.job) if waiting is not None and not waiting.holder else None
-    if job is not None and not waits_for_a_slot(pool, *job):
-        pool.report_slot(name, "waiting", f"{_job(job)} is said to wait for it, but does not wait for a slot")
+    if job is not None and not is_waiting_for_slot(pool, *job):
+        pool.report_slot(name, "waiting", f"{_job_text(job)} is said to wait for it, but does not wait for a slot")
     if activation is not None and not activation.job:
         _settle_job(pool, slot, activation)
     elif activation is not None:
-        _signalled(pool, slot, activation)
+        _check_signalled(pool, slot, activation)
     machine = pool.state.machines.get(slot.machine)
     settle_backfill(pool, slot, machine)
     if machine is not None and machine.drain is None and slot.state_activity in _DRAINED:
@@ -255,23 +265,23 @@ def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
             (cluster, proc), "end", f"it is {status} on {slot.name} ({slot.state_activity}), and got no signal to end"
         )
     else:
-        _signalled(pool, slot, starter)
+        _check_signalled(pool, slot, starter)
 
 
 _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("hard",)}
 """Check the last signal to the job of a slot in Preempting."""
 
 
-def _signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:
+def _check_signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:
     if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
         expected_signal = "killed" if run.stop else "signalled to end"
         pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {expected_signal}")
 
 
-def _agrees(pool: JudgedPool, slot: Slot, rule: str, noun: str, is_needed: bool, is_present: bool) -> None:
+def _check_presence(pool: JudgedPool, slot: Slot, rule: str, noun: str, is_needed: bool, is_present: bool) -> None:
     if is_needed != is_present:
         pool.report(slot, rule, f"it is {slot.state_activity} {'without' if is_needed else 'and has'} {noun}")
 
 
-def _job(job: tuple[int, int]) -> str:
+def _job_text(job: tuple[int, int]) -> str:
     return f"{job[0]}.{job[1]}"

@@ -24,27 +24,27 @@ _NOT_COMPARED = frozenset({"jobstatus", *(name.lower() for name in HOLD_ATTRIBUT
 
 
 @rule(e.JobsTransformed)
-def told_transformed(pool: JudgedPool, event: e.JobsTransformed) -> None:
+def check_transformed(pool: JudgedPool, event: e.JobsTransformed) -> None:
     name = f"cluster {event.cluster}"
     if f"JOB_TRANSFORM_{event.transform}" not in pool.state.settings:
         pool.report(name, "policy", f"{event.transform} is not a transform of the settings in force")
     for position in event.evidence:
-        _noted(pool, name, position, f"JOB_TRANSFORM_{event.transform}")
+        _evidence_at(pool, name, position, f"JOB_TRANSFORM_{event.transform}")
     pool.transformed.setdefault(event.cluster, []).append(event)
 
 
 @rule(e.SubmissionRefused)
-def refused(pool: JudgedPool, event: e.SubmissionRefused) -> None:
+def check_submission_refused(pool: JudgedPool, event: e.SubmissionRefused) -> None:
     name = f"cluster {event.cluster}"
     check_number(pool, event)
     policy = event.setting.startswith(("SUBMIT_REQUIREMENT_", "JOB_TRANSFORM_")) or event.setting in JOB_LIMITS
     if policy and event.setting not in pool.state.settings:
         pool.report(name, "policy", f"{event.setting} is not a setting in force")
-    pool.turned_away += 1
+    pool.refusals_counted += 1
     if not event.job.startswith(f"{event.cluster}."):
         pool.report(name, "reference", f"{event.job} is not a job of {name}")
     if event.evidence:
-        note = _noted(pool, name, event.evidence, event.setting)
+        note = _evidence_at(pool, name, event.evidence, event.setting)
         if note is not None and note.value == "true":
             pool.report(name, "policy", f"it is refused by {event.setting}, which is noted as true")
 
@@ -60,12 +60,12 @@ def check_number(pool: JudgedPool, event: e.ClusterSubmitted | e.SubmissionRefus
         pool.report(f"cluster {number}", "reference", f"cluster {number} was submitted before, or is below 1")
 
 
-def answered_refusal(pool: JudgedPool, event: e.RequestAnswered) -> None:
+def count_refusal_answer(pool: JudgedPool, event: e.RequestAnswered) -> None:
     """Count a submission that is answered with a refusal."""
     pool.refused_answers += event.request == "submit" and event.answer.startswith('{"refusal"')
 
 
-def _noted(pool: JudgedPool, name: str, position: int, subject: str) -> e.EvaluationRecorded | None:
+def _evidence_at(pool: JudgedPool, name: str, position: int, subject: str) -> e.EvaluationRecorded | None:
     note = pool.notes.get(position)
     if note is None or not note.name.startswith(subject):
         pool.report(name, "evidence", f"{position} is not evidence of {subject}")
@@ -87,7 +87,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         return
     try:
         columns: Columns = unpack(event.columns)
-        ad, columns_before = _undone(event.ad, columns, transformations, event.count)
+        ad, columns_before = _before_transforms(event.ad, columns, transformations, event.count)
     except Exception:
         pool.report(name, "value", "what differs between its jobs cannot be read")
         return
@@ -114,13 +114,17 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
             pool.report(name, "policy", f"{attribute} = {values[0]}, and its transforms make it {attribute_values[0]}")
     expected = [done for done, _ in changes_by_transform(kinds)]
     for done, logged in zip_longest(expected, transformations):
-        if done is None or logged is None or any(getattr(logged, key) != value for key, value in _fields(done).items()):
+        if (
+            done is None
+            or logged is None
+            or any(getattr(logged, key) != value for key, value in _expected_fields(done).items())
+        ):
             transform = (done or logged).transform
             pool.report(name, "policy", f"its record of what {transform} did differs from what the transform does")
             return
 
 
-def _fields(change: TransformChanges) -> Mapping[str, object]:
+def _expected_fields(change: TransformChanges) -> Mapping[str, object]:
     """Return the fields that the event of a transform should have."""
     return asdict(change)
 
@@ -130,12 +134,12 @@ def settle_submissions(pool: JudgedPool) -> None:
     for number in pool.transformed:
         pool.report(f"cluster {number}", "policy", "it was transformed, and did not come into the queue")
     pool.transformed.clear()
-    if pool.turned_away != pool.refused_answers:
+    if pool.refusals_counted != pool.refused_answers:
         pool.report("requests", "answer", "the answer to the request differs from what happened to the submission")
-    pool.turned_away = pool.refused_answers = 0
+    pool.refusals_counted = pool.refused_answers = 0
 
 
-def _undone(
+def _before_transforms(
     ad: e.Ad, columns: Columns, transformations: Sequence[e.JobsTransformed], count: int
 ) -> tuple[e.Ad, dict[str, Sequence[str]]]:
     """What was submitted, before these transforms."""
@@ -147,13 +151,13 @@ def _undone(
                 columns_undone.pop(name, None)
                 ad[name] = text
             else:
-                _put(ad, columns_undone, name, event, [text] * count, count)
+                _put_values(ad, columns_undone, name, event, [text] * count, count)
         for name, texts in unpack(event.columns_before).items():
-            _put(ad, columns_undone, name, event, texts, count)
+            _put_values(ad, columns_undone, name, event, texts, count)
     return {name: text for name, text in ad.items() if text}, columns_undone
 
 
-def _put(
+def _put_values(
     ad: e.Ad, columns: dict[str, Sequence[str]], name: str, event: e.JobsTransformed, texts: Sequence[str], count: int
 ) -> None:
     if "" in texts:  # it was no attribute of any job

@@ -27,7 +27,7 @@ class SlotNeeds(NamedTuple):
     match: bool | None  #: None: either
 
 
-def _needs(pair: str) -> SlotNeeds:
+def _slot_needs(pair: str) -> SlotNeeds:
     state, _, activity = pair.partition("/")
     claim = state in ("Claimed", "Preempting")
     job: bool | None = state == "Preempting" or (state == "Claimed" and activity in ("Busy", "Suspended", "Retiring"))
@@ -42,7 +42,7 @@ def _needs(pair: str) -> SlotNeeds:
     return SlotNeeds(claim, job, True if state == "Matched" else None if match_need else False)
 
 
-NEEDS: Final[dict[str, SlotNeeds]] = {pair: _needs(pair) for pair in HTCONDOR_25.state_activities}
+NEEDS: Final[dict[str, SlotNeeds]] = {pair: _slot_needs(pair) for pair in HTCONDOR_25.state_activities}
 
 
 class Outcome(NamedTuple):
@@ -78,7 +78,7 @@ class DecidingExpressions(NamedTuple):
     always: bool = True  #: evidence is required where the expression reads what every slot has
 
 
-def _decided(row: str) -> DecidingExpressions:
+def _deciding_expressions(row: str) -> DecidingExpressions:
     names, truth_texts, *options = row.split(" | ")
     return DecidingExpressions(tuple(names.split()), tuple(_TRUTHS[text] for text in truth_texts.split()), not options)
 
@@ -86,10 +86,12 @@ def _decided(row: str) -> DecidingExpressions:
 _TRUTHS: Final[dict[str, Truth]] = {"true": True, "false": False, "undefined": None}
 
 
-DECIDED: Final = {cause: _decided(row) for cause, row in _TABLES["decided"].items()}
+DECIDED: Final = {cause: _deciding_expressions(row) for cause, row in _TABLES["decided"].items()}
 """The transitions that expressions decide, by cause."""
 OWN_POLICY: Final = {
-    row: {wanted.names[0]: wanted.truths} for row, words in _TABLES["own policy"].items() if (wanted := _decided(words))
+    row: {wanted.names[0]: wanted.truths}
+    for row, words in _TABLES["own policy"].items()
+    if (wanted := _deciding_expressions(words))
 }
 """The truths by which the expression of a job's own policy decides a transition: at the end of a run, and behind it."""
 

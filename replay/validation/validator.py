@@ -53,18 +53,18 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
     for position, event in events:
         is_begin = event.stimulus != stimulus or type(event) is e.WriterBegan  # each of these is on its own
         if is_begin:
-            yield from _settled(pool)
+            yield from _settle(pool)
             stimulus = event.stimulus
         if event.at > at:
             job_checks.settle_queue(pool)
-            yield from pool.found()
+            yield from pool.take_violations()
         pool.read(position, event)
         if not is_begin and event.at != at:
             pool.report(event_name(event), "instant", f"{stimulus} is of {at}, but this of {event.at}")
-        _in_order(pool, event, last, at)
+        _check_order(pool, event, last, at)
         if event.cause not in e.CAUSE_CODES:
             pool.report(event_name(event), "cause", f"{event.cause!r} is not a cause that an event may name")
-        elif event.cause in ASKED and not goes_on(event):
+        elif event.cause in ASKED and not is_continue_signal(event):
             pool.asked = event.cause
         rule = RULES_OF.get(type(event))
         if rule is None:
@@ -77,30 +77,30 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
             rule(pool, event)
             pool.fold()
         last, at = position, event.at
-        yield from pool.found()
-    yield from _settled(pool)
+        yield from pool.take_violations()
+    yield from _settle(pool)
     job_checks.settle_queue(pool)
-    yield from pool.found()
+    yield from pool.take_violations()
     if verdict is not None:
-        _fill(verdict, pool, last)
+        _count_pool(verdict, pool, last)
 
 
-def _in_order(pool: JudgedPool, event: e.Event, last: int, at: int) -> None:
+def _check_order(pool: JudgedPool, event: e.Event, last: int, at: int) -> None:
     if pool.position != last + 1:
         pool.report("log", "order", f"position {pool.position} follows on {last}")
     if event.at < at:
         pool.report(event_name(event), "order", f"it is of {event.at}, before the event before it ({at})")
 
 
-def _settled(pool: JudgedPool) -> Iterator[Violation]:
-    for name in pool.touched:
+def _settle(pool: JudgedPool) -> Iterator[Violation]:
+    for name in pool.touched_slots:
         slot_checks.settle_slot(pool, name)
-    for name in pool.drained:
-        machine_checks.settle(pool, name)
+    for name in pool.drained_machines:
+        machine_checks.settle_machine(pool, name)
     match_checks.settle_preempted(pool)
     machine_checks.settle_drains(pool)
     claim_checks.settle_earmarks(pool)
-    pool.touched, pool.drained = {}, {}
+    pool.touched_slots, pool.drained_machines = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:
         pool.report("requests", "answer", f"a user asked for it ({pool.asked}), and there is no answer")
@@ -108,10 +108,10 @@ def _settled(pool: JudgedPool) -> Iterator[Violation]:
         pool.report("negotiator", "evidence", "the cycle made matches, and does not say what they rest on")
     pool.asked, pool.notes = "", {}
     pool.answered = pool.cycle = pool.matched_any = False
-    return pool.found()
+    return pool.take_violations()
 
 
-def goes_on(event: e.Event) -> bool:
+def is_continue_signal(event: e.Event) -> bool:
     """Return True if a suspended slot continues: that needs no request, since its job may have ended."""
     return type(event) is e.SlotTransitioned and event.cause == "continue_command"
 
@@ -124,7 +124,7 @@ def event_name(event: e.Event) -> str:
         return "log"
 
 
-def _fill(verdict: ValidationResult, pool: JudgedPool, last: int) -> None:
+def _count_pool(verdict: ValidationResult, pool: JudgedPool, last: int) -> None:
     verdict.dialect = pool.dialect.name
     verdict.events = last
     verdict.began, verdict.ended, verdict.lost = pool.began, pool.ended, pool.lost

@@ -48,8 +48,8 @@ def _facts() -> str:
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
     for name, fact in FACTS.items():
-        first = (fact.of, f"**{name}**: {fact.words}. {_UNITS[fact.unit].capitalize()}")
-        for (words, less, more), letters in groupby(fact.sayings, key=lambda letter: fact.sayings[letter]):
+        first = (fact.subject, f"**{name}**: {fact.words}. {_UNITS[fact.unit].capitalize()}")
+        for (words, less, more), letters in groupby(fact.sources, key=lambda letter: fact.sources[letter]):
             how = _range(fact, FactSource(words, less, more))
             yield *first, " ".join(letters), f"{words} ({how})" if how else words
             first = ("", "")
@@ -59,7 +59,7 @@ def _range(fact: Fact, saying: FactSource) -> str:
     """By how much the value may differ from what is written."""
     parts = [
         f"{sign}{'any' if amount == ANY else _amount(fact, amount)}"
-        for sign, amount in (("-", saying.less), ("+", saying.more))
+        for sign, amount in (("-", saying.below), ("+", saying.above))
         if amount
     ]
     return ", ".join(parts).replace("-", "\N{MINUS SIGN}")

@@ -60,15 +60,15 @@ def test_an_honest_pool_is_accused_of_nothing() -> None:
 
 def comparable(fact: Fact, one: str, other: str) -> bool:
     """Whether what two kinds say of a fact can contradict at all: two that say "at least" never do."""
-    first, second = fact.sayings[one], fact.sayings[other]
-    return not (first.more == second.more == ANY or first.less == second.less == ANY)
+    first, second = fact.sources[one], fact.sources[other]
+    return not (first.above == second.above == ANY or first.below == second.below == ANY)
 
 
 @pytest.mark.parametrize("of_a_liar", thorough(1))
 @pytest.mark.parametrize("fact", FACTS)
 def test_a_lie_of_any_source_against_any_other_is_found(fact: str, of_a_liar: int) -> None:
     """Each source lies, and so many others are honest: another one for each liar, as far as there are any."""
-    sayings = [*FACTS[fact].sayings]
+    sayings = [*FACTS[fact].sources]
     turned = {liar: sayings[place + 1 :] + sayings[:place] for place, liar in enumerate(sayings)}
     pairs = [(a, b) for a in turned for b in [b for b in turned[a] if comparable(FACTS[fact], a, b)][:of_a_liar]]
     assert pairs
@@ -84,11 +84,11 @@ def test_a_lie_of_any_source_against_any_other_is_found(fact: str, of_a_liar: in
 
 @together("fact", FACTS)
 def test_a_contradiction_names_who_says_what_and_where(fact: str) -> None:
-    liar, honest = (LETTERS[letter] for letter in list(FACTS[fact].sayings)[1::-1])
+    liar, honest = (LETTERS[letter] for letter in list(FACTS[fact].sources)[1::-1])
     files = [file(liar, lies(fact)[0]), file(honest, Truth())]
     told, *_ = (c for c in examine(files).audit.contradictions if c.fact == fact)
     letters = [KINDS[stated.kind].letter for stated in told.stated]
-    assert letters == sorted(letters, key=list(FACTS[fact].sayings).index)
+    assert letters == sorted(letters, key=list(FACTS[fact].sources).index)
     # An ad whose global id is of another number is no record of the same job: it contradicts itself.
     assert {stated.kind for stated in told.stated} == ({liar} if fact == "number" else {liar, honest})
     for stated in told.stated:

@@ -137,7 +137,7 @@ def follows(fact: str) -> set[str]:
     """The facts that are changed by a change of this one, because they are the same thing: its own among them."""
     fields = {name for change in CHANGES[fact] for name in change}
     alike = {other for other, changes in CHANGES.items() if any(fields & change.keys() for change in changes)}
-    entries = {"entry"} if "U" in FACTS[fact].sayings else set()  # an entry at another time is another entry, too
+    entries = {"entry"} if "U" in FACTS[fact].sources else set()  # an entry at another time is another entry, too
     return alike | entries | _FOLLOW.get(fact, set())
 
 

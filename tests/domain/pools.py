@@ -13,7 +13,7 @@ from poolbook.domain.events import Event
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import EventStore
 from poolbook.domain.units import SECOND
-from poolbook.replay.virtual_world import Behave, VirtualWorld, sleeps
+from poolbook.replay.virtual_world import Behave, VirtualWorld, sleep_behaviour
 
 from ..job_commands import job_command
 
@@ -46,7 +46,7 @@ class TestPool:
         *,
         dialect: str = "manual",
         log: EventStore | None = None,
-        behave: Behave = sleeps,
+        behave: Behave = sleep_behaviour,
         tables: Tables | None = None,
         settings: dict[str, str] | None = None,
         steady: bool = True,

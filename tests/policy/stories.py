@@ -159,7 +159,7 @@ VERBS: dict[str, Callable[[Point, str, list[str]], Any]] = {
     "drain": lambda point, slot, arguments: point.drain(arguments[0], **_named(arguments[1:])),
     "undrain": lambda point, slot, arguments: point.undrain(),
     "client": lambda point, slot, arguments: point.client(**_named(arguments)),
-    "exit": lambda point, slot, arguments: point.world.client_exits("h", int(arguments[0]) if arguments else 0),
+    "exit": lambda point, slot, arguments: point.world.end_client("h", int(arguments[0]) if arguments else 0),
     "off": lambda point, slot, arguments: point.off(arguments[0]),
     "pause": lambda point, slot, arguments: point.pause(slot),
     "unpause": lambda point, slot, arguments: point.unpause(slot),

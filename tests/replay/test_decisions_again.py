@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poolbook.domain import events as e
-from poolbook.replay.validation.evidence_checks import redecided
+from poolbook.replay.validation.evidence_checks import reevaluation_problem
 
 from ..together import together
 
@@ -45,12 +45,12 @@ def test_repeating_a_decision_compares_it_with_its_evidence(
     expression: str, value: str, read: dict[str, str], agrees: bool
 ) -> None:
     evidence = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", expression, value, read)
-    assert (redecided(evidence) == "") == agrees
+    assert (reevaluation_problem(evidence) == "") == agrees
 
 
 def test_the_difference_is_reported() -> None:
     read = {"MY.KeyboardIdle": "70"}
     evidence = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", "KeyboardIdle < 60", "true", read)
-    assert redecided(evidence) == (
+    assert reevaluation_problem(evidence) == (
         "KeyboardIdle < 60 is noted as true, but with what it read (MY.KeyboardIdle = 70) it is false"
     )

@@ -118,7 +118,7 @@ def test_a_compaction_changes_nothing(before: int, after: int) -> None:
     for event in transactions(before):
         old_table.take(event)
     for event in transactions(after):
-        if not new_table.reaches(event, 0):
+        if not new_table.includes(event, 0):
             break
         new_table.take(event)
     # The schedd moves a status that all jobs of a cluster share to the cluster's ad: each job keeps its value.

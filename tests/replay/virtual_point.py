@@ -70,7 +70,7 @@ class PointPool(Pool):
 
     def _exit(self, machine: str, code: str = "0") -> None:
         """exit h 1: the client exits."""
-        self._world.client_exits(machine, int(code))
+        self._world.end_client(machine, int(code))
 
     # The administrator
 

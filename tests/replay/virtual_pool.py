@@ -13,7 +13,7 @@ from poolbook.domain.ports.world import Launch
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.units import SECOND
-from poolbook.replay.virtual_world import Behaviour, VirtualWorld, sleeps
+from poolbook.replay.virtual_world import Behaviour, VirtualWorld, sleep_behaviour
 
 from ..job_commands import job_command
 
@@ -48,7 +48,7 @@ UNITS = {"s": 1, "min": 60, "h": 3600}
 
 def behave(launch: Launch) -> Behaviour:
     """Behave as the ad says; with VirtualEnd a job fails to start, is lost, ends by a signal, or exceeds its memory."""
-    behaviour = sleeps(launch)
+    behaviour = sleep_behaviour(launch)
     end = launch.job_ad.get("VirtualEnd", "")
     ignores_signals = behaviour.grace is not None and behaviour.grace < 0
     return Behaviour(

@@ -14,7 +14,7 @@ from poolbook.domain.decide.pool_configuration import followed
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
-from poolbook.replay.virtual_world import VirtualWorld, sleeps
+from poolbook.replay.virtual_world import VirtualWorld, sleep_behaviour
 
 Kind = TypeVar("Kind", bound=e.Event)
 JOB = {
@@ -53,7 +53,7 @@ class TextFiles:
 class PolicyPool:
     def __init__(self, config: str = "", dialect: str = "htcondor-25", files: Mapping[str, str] | None = None) -> None:
         self.log = open_log("memory:", create=True)
-        self.engine = Engine(self.log, VirtualWorld(sleeps))
+        self.engine = Engine(self.log, VirtualWorld(sleep_behaviour))
         self.engine.load()
         self.files = TextFiles(files or {})
         self.warnings: list[str] = []

@@ -28,13 +28,13 @@ class Statement(NamedTuple):
     at: int
     number: int = 0  #: tells facts of one kind apart, as the holds of a job; 0 if there is one only
 
-    def denies(self, other: Statement) -> bool:
+    def contradicts(self, other: Statement) -> bool:
         """Return True if both cannot be true."""
         if FACTS[self.fact].unit == "text":
-            return not _same(self.text, other.text)
+            return not _is_same_name(self.text, other.text)
         return self.low > other.high or other.low > self.high
 
-    def told(self, zone: tzinfo) -> str:
+    def story_line(self, zone: tzinfo) -> str:
         unit = FACTS[self.fact].unit
         if self.text or unit == "text":
             return self.text
@@ -43,7 +43,7 @@ class Statement(NamedTuple):
         return interval(self.value) if unit == "time" else str(self.value)
 
 
-def _same(first: str, other: str) -> bool:
+def _is_same_name(first: str, other: str) -> bool:
     """Return True if two names are the same; a domain may be missing or cut short, since daemons write both."""
     name, _, domain = first.partition("@")
     other_name, _, other_domain = other.partition("@")
@@ -60,11 +60,11 @@ class StatementSource(NamedTuple):
     line: int
     at: int
 
-    def says(self, fact: str, text: str, number: int = 0) -> Statement:
-        assert self.letter in FACTS[fact].sayings, f"compared_facts.txt does not say how {self.letter} states {fact}"
+    def text_statement(self, fact: str, text: str, number: int = 0) -> Statement:
+        assert self.letter in FACTS[fact].sources, f"compared_facts.txt does not say how {self.letter} states {fact}"
         return Statement(fact, self.letter, text, 0, 0, 0, self.source, self.line, self.at, number)
 
-    def measures(
+    def value_statement(
         self,
         fact: str,
         value: int,
@@ -77,36 +77,36 @@ class StatementSource(NamedTuple):
     ) -> Statement:
         """Return an amount or an instant, with the given range or that of its kind. `basis` names the attributes
         that the value is from if one record has the fact in several ways."""
-        _, default_below, default_above = FACTS[fact].sayings[self.letter]
+        _, default_below, default_above = FACTS[fact].sources[self.letter]
         low = value - (default_below if below is None else below)
         high = value + (default_above if above is None else above)
         if basis:
             text = f"{interval(value) if FACTS[fact].unit == 'time' else value} ({basis})"
         return Statement(fact, self.letter, text, value, low, high, self.source, self.line, self.at, number)
 
-    def known(self, fact: str, value: int | None, **options: Any) -> list[Statement]:
+    def known_value(self, fact: str, value: int | None, **options: Any) -> list[Statement]:
         """Return what ``measures`` returns, alone in a list; nothing for an unknown value."""
-        return [] if value is None else [self.measures(fact, value, **options)]
+        return [] if value is None else [self.value_statement(fact, value, **options)]
 
-    def named(self, fact: str, text: str) -> list[Statement]:
+    def named_text(self, fact: str, text: str) -> list[Statement]:
         """Return what ``says`` returns, alone in a list; nothing for an empty text."""
-        return [self.says(fact, text)] if text else []
+        return [self.text_statement(fact, text)] if text else []
 
 
 @define
 class RecordedRun:
     """A run as one record or one log tells it; unknown instants are None."""
 
-    placed: int | None = None
-    began: int | None = None
-    stopped: int | None = None
-    said: list[Statement] = field(factory=list)
-    over: str = ""  #: the place of a daemon's record of its end, in which it states nothing else
+    placed_at: int | None = None
+    began_at: int | None = None
+    stopped_at: int | None = None
+    statements: list[Statement] = field(factory=list)
+    end_place: str = ""  #: the place of a daemon's record of its end, in which it states nothing else
     shadow: int = 0  #: the number of its shadow, from 1; 0 if unknown
 
     @property
     def span(self) -> tuple[int, int] | None:
-        instants = [at for at in (self.placed, self.began, self.stopped) if at is not None]
+        instants = [at for at in (self.placed_at, self.began_at, self.stopped_at) if at is not None]
         return (min(instants), max(instants)) if instants else None
 
 
@@ -118,14 +118,14 @@ class JobAccount:
     first: int
     last: int
     job: str = ""
-    said: list[Statement] = field(factory=list)
+    statements: list[Statement] = field(factory=list)
     runs: list[RecordedRun] = field(factory=list)
     log: str = ""  #: the log it belongs to, if other accounts of that log have other runs of the job
     address: str = ""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
     seamless: bool = False  #: a job event log covers the job from its submission on without a gap
-    begun_anew: bool = False  #: a job event log has a run's beginning, and before it no end of the run that went on
-    hold_hidden: bool = False  #: it may have been held while it ran, and released or removed before its shadow exited
+    is_restarted: bool = False  #: a job event log has a run's beginning, and before it no end of the run that went on
+    hides_hold: bool = False  #: it may have been held while it ran, and released or removed before its shadow exited
     reconnected: bool = False  #: the shadow was replaced, or gone for a while: its counters started again, or were lost
 
     @property
@@ -149,7 +149,7 @@ class RecordedJob:
     @property
     def reconnected(self) -> bool:
         """Return True if a shadow was lost with what it had counted. Two logs have to agree that runs had no end."""
-        logs = [account.begun_anew for account in self.accounts if account.entries]
+        logs = [account.is_restarted for account in self.accounts if account.entries]
         return any(account.reconnected for account in self.accounts) or (len(logs) > 1 and all(logs))
 
     @property
@@ -171,7 +171,7 @@ def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
     )
     several = len(schedds) > 1 or len(addresses) > 1
     for account in accounts_by_submission:
-        matching_jobs = _of(account, jobs, several)
+        matching_jobs = _jobs_of_account(account, jobs, several)
         if len(matching_jobs) == 1:
             matching_jobs[0].accounts.append(account)
         elif not matching_jobs and (account.submitted is not None or not jobs):
@@ -179,29 +179,29 @@ def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
     return jobs
 
 
-def _of(account: JobAccount, jobs: list[RecordedJob], several: bool) -> list[RecordedJob]:
+def _jobs_of_account(account: JobAccount, jobs: list[RecordedJob], several: bool) -> list[RecordedJob]:
     if account.job:
         jobs_by_id = [job for job in jobs if account.job in job.jobs]
-        return jobs_by_id or [job for job in jobs if not job.jobs and _fits(account, job, several)]
+        return jobs_by_id or [job for job in jobs if not job.jobs and _fits_in_time(account, job, several)]
     jobs_at_address = [
         job for job in jobs if not account.address or not job.addresses or account.address in job.addresses
     ]
-    nearby_jobs = [job for job in jobs_at_address if _near(account, job)]
-    return nearby_jobs or [job for job in jobs_at_address if _fits(account, job, several)]
+    nearby_jobs = [job for job in jobs_at_address if _is_near(account, job)]
+    return nearby_jobs or [job for job in jobs_at_address if _fits_in_time(account, job, several)]
 
 
-def _near(account: JobAccount, job: RecordedJob) -> bool:
+def _is_near(account: JobAccount, job: RecordedJob) -> bool:
     submitted = job.submitted
     return account.submitted is not None and submitted is not None and abs(account.submitted - submitted) <= MINUTE
 
 
-def _fits(account: JobAccount, job: RecordedJob, several: bool) -> bool:
+def _fits_in_time(account: JobAccount, job: RecordedJob, several: bool) -> bool:
     """Return True if an account fits a job by time: a number is one job at a time, unless several access points have
     it."""
     first, last = job.span
     submitted = job.submitted
     if account.submitted is not None and submitted is not None:
-        return _near(account, job) or (not several and account.first < last and first < account.last)
+        return _is_near(account, job) or (not several and account.first < last and first < account.last)
     if submitted is None:
         return True  # nothing tells against it
     return submitted - MINUTE <= account.first <= last + FAR
@@ -212,7 +212,7 @@ _Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or recor
 
 def statements_by_run(job: RecordedJob) -> list[list[Statement]]:
     """Return the statements on each run of a job, in the order of the runs."""
-    return [[statement for run in runs for statement in run.said] for runs in runs_of(job)]
+    return [[statement for run in runs for statement in run.statements] for runs in runs_of(job)]
 
 
 def runs_of(job: RecordedJob) -> list[list[RecordedRun]]:
@@ -230,7 +230,7 @@ def runs_of(job: RecordedJob) -> list[list[RecordedRun]]:
             parents[number] = number = parents[parents[number]]
         return number
 
-    for index, second in _pairs(runs):
+    for index, second in _mergeable_pairs(runs):
         lower_root, higher_root = sorted((root(index), root(second)))
         parents[higher_root] = lower_root
     groups: dict[int, list[_Entry]] = {}
@@ -240,11 +240,11 @@ def runs_of(job: RecordedJob) -> list[list[RecordedRun]]:
     return [
         same_runs
         for same_runs in split_groups
-        if not any(_of_two_shadows(index, second) for index, second in combinations(same_runs, 2))
+        if not any(_have_two_shadows(index, second) for index, second in combinations(same_runs, 2))
     ]
 
 
-def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
+def _mergeable_pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
     """Return the pairs of runs that may be one. Of several runs of one log, the nearest stays."""
     pairs: list[tuple[int, int, int]] = []
     nearest_runs: dict[tuple[int, object], int] = {}
@@ -253,7 +253,7 @@ def _pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
             other_log, other, other_span = runs[second]
             if other_span[0] > span[1] + FAR:
                 break
-            if log != other_log and (distance := _apart(run, other)) is not None:
+            if log != other_log and (distance := _distance(run, other)) is not None:
                 pairs.append((distance, number, second))
                 for key in ((number, other_log), (second, log)):
                     nearest_runs[key] = min(distance, nearest_runs.get(key, distance))
@@ -274,41 +274,43 @@ def _split_near(group: list[_Entry]) -> list[list[RecordedRun]]:
         return [[run for _, run, _ in group]]
     complete_logs = [runs for runs in logs.values() if len(runs) == largest_count]
     aligned_runs = [
-        runs for runs in complete_logs if all(_agree(a, other) for a, other in zip(complete_logs[0], runs, strict=True))
+        runs
+        for runs in complete_logs
+        if all(_are_close(a, other) for a, other in zip(complete_logs[0], runs, strict=True))
     ]
     return [list(column) for column in zip(*aligned_runs, strict=True)]
 
 
-def _instants(run: RecordedRun, other: RecordedRun) -> list[int]:
+def _distances(run: RecordedRun, other: RecordedRun) -> list[int]:
     """Return the distances of the instants that both runs have, in microseconds."""
-    pairs = ((run.placed, other.placed), (run.began, other.began), (run.stopped, other.stopped))
+    pairs = ((run.placed_at, other.placed_at), (run.began_at, other.began_at), (run.stopped_at, other.stopped_at))
     return [abs(time - other_time) for time, other_time in pairs if time is not None and other_time is not None]
 
 
-def _agree(run: RecordedRun, other: RecordedRun) -> bool:
-    return all(distance <= NEAR for distance in _instants(run, other))
+def _are_close(run: RecordedRun, other: RecordedRun) -> bool:
+    return all(distance <= NEAR for distance in _distances(run, other))
 
 
-def _of_two_shadows(run: RecordedRun, other: RecordedRun) -> bool:
+def _have_two_shadows(run: RecordedRun, other: RecordedRun) -> bool:
     """Return True if the ads of two runs name two shadows. A shadow that reconnects counts as another one, but keeps
     the start of the one before."""
-    both_have_shadows = run.shadow and other.shadow and run.placed is not None and other.placed is not None
-    return bool(both_have_shadows) and run.shadow != other.shadow and run.placed != other.placed
+    both_have_shadows = run.shadow and other.shadow and run.placed_at is not None and other.placed_at is not None
+    return bool(both_have_shadows) and run.shadow != other.shadow and run.placed_at != other.placed_at
 
 
-def _apart(run: RecordedRun, other: RecordedRun) -> int | None:
+def _distance(run: RecordedRun, other: RecordedRun) -> int | None:
     """Return how far two runs of different logs lie apart, in microseconds; None if they are not one."""
-    if _of_two_shadows(run, other):
+    if _have_two_shadows(run, other):
         return None
-    smallest_gap = min(_instants(run, other), default=ANY)
+    smallest_gap = min(_distances(run, other), default=ANY)
     if run.span is None or other.span is None:
         return smallest_gap if smallest_gap <= NEAR else None
     shorter_length = min(run.span[1] - run.span[0], other.span[1] - other.span[0])
     if (
         not shorter_length
-        and run.placed is not None
-        and other.placed is not None
-        and abs(run.placed - other.placed) > NEAR
+        and run.placed_at is not None
+        and other.placed_at is not None
+        and abs(run.placed_at - other.placed_at) > NEAR
     ):
         return None  # another shadow was started meanwhile: the first was lost
     if smallest_gap <= NEAR:
@@ -319,7 +321,7 @@ def _apart(run: RecordedRun, other: RecordedRun) -> int | None:
     return FAR + (shorter_length - overlap if shorter_length else abs(run.span[0] - other.span[0]))
 
 
-def disputed(statements: Sequence[Statement]) -> list[list[Statement]]:
+def disputed_statements_of(statements: Sequence[Statement]) -> list[list[Statement]]:
     """Return the contradicted facts of a thing: all statements on each, believed first, one per kind and value."""
     facts: dict[tuple[str, int], list[Statement]] = {}
     for statement in statements:
@@ -327,7 +329,7 @@ def disputed(statements: Sequence[Statement]) -> list[list[Statement]]:
     groups = []
     for fact_statements in facts.values():
         if len(fact_statements) > 1 and any(
-            first.denies(other_statement) for first, other_statement in combinations(fact_statements, 2)
+            first.contradicts(other_statement) for first, other_statement in combinations(fact_statements, 2)
         ):
             fact_statements.sort(key=lambda s: (BELIEVED[s.fact, s.letter], s.source, s.line))
             groups.append(list({(s.letter, s.text, s.value): s for s in reversed(fact_statements)}.values())[::-1])

@@ -23,15 +23,15 @@ class FactSource(NamedTuple):
     """How one kind of source states a fact: where, and how far the value may lie below or above what is written."""
 
     words: str
-    less: int = 0
-    more: int = 0
+    below: int = 0
+    above: int = 0
 
 
 class Fact(NamedTuple):
-    of: str  #: the subject: a job, a run (of a job), a slot or a submitter
+    subject: str  #: the subject: a job, a run (of a job), a slot or a submitter
     words: str
     unit: str  #: how its values are compared and printed: text, instant, time or count
-    sayings: dict[str, FactSource]  #: by the letter of the source's kind, the believed first
+    sources: dict[str, FactSource]  #: by the letter of the source's kind, the believed first
 
 
 AMOUNTS: Final[dict[str, int]] = {
@@ -65,6 +65,6 @@ COUNTED_BY_SHADOWS: Final = frozenset({"starts", "stopped", "wall", "wall_runs",
 startd ends the run when it sees that, and the shadow when the lease is over."""
 LETTERS: Final[dict[str, str]] = {kind.letter: name for name, kind in KINDS.items()}
 BELIEVED: Final[dict[tuple[str, str], int]] = {
-    (name, letter): rank for name, fact in FACTS.items() for rank, letter in enumerate(fact.sayings)
+    (name, letter): rank for name, fact in FACTS.items() for rank, letter in enumerate(fact.sources)
 }
 """The rank of a source by (fact, letter): 0 is believed first."""

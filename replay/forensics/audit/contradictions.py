@@ -23,15 +23,22 @@ from ....domain.imported.packed_ads import plain, select
 from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, AuditFinding, Contradiction, SourceValue
 from ..imported_log import Sources, job_of
-from .audit_statements import RecordedJob, Statement, StatementSource, disputed, recorded_jobs, statements_by_run
+from .audit_statements import (
+    RecordedJob,
+    Statement,
+    StatementSource,
+    disputed_statements_of,
+    recorded_jobs,
+    statements_by_run,
+)
 from .compared_facts import COUNTED_BY_SHADOWS, FACTS, LETTERS, NUMBERED
 from .copied_ads import CopiedAds
 from .doubted_records import DOUBTS
 from .duplicates import find_duplicates
 from .event_log_facts import ENTRIES, JobRecord, differing_entries
 from .event_log_rules import ENDED_AGAIN
-from .exit_statuses import BegunAndEnded, ExitStatuses
-from .job_ad_facts import ATTRIBUTES, STATUSES, Ad, date, text_of, whole
+from .exit_statuses import BeginChecks, ExitStatuses
+from .job_ad_facts import ATTRIBUTES, STATUSES, Ad, date, int_of, text_of
 from .job_records import OF_PROCESSES, accounts_of
 from .scratch_db import ScratchDatabase
 from .slot_facts import NONE, disputed_facts
@@ -46,7 +53,7 @@ _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched", "rejected
 _OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose times are compared one by one
 OF_LOGS: Final = {"schedd": "D", "startd": "L", "negotiator": "N"}
 """The daemons of whose deaths a master may tell, and the letters of their logs."""
-DONE_AGAIN: Final = frozenset({"after_end", "ended_twice", "gone_twice", "held", "history_twice", "not_held"})
+REPEATABLE_RULES: Final = frozenset({"after_end", "ended_twice", "gone_twice", "held", "history_twice", "not_held"})
 """The rules that a schedd breaks which does something again."""
 KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds", "submitted"})
 """The facts that a schedd may forget, and has otherwise then."""
@@ -54,7 +61,7 @@ TIMED_BY_SCHEDDS: Final = frozenset({"ended", "run_wall", "stopped", "wall", "wa
 """The facts on which sources differ where a schedd stood still: a shadow waits for it between ad and log, and it learns
 of ends late."""
 ENDS: Final = frozenset({4, 5})
-LOSS: Final = ": the schedd had died, and lost the end of its job_queue.log"
+LOSS_TEXT: Final = ": the schedd had died, and lost the end of its job_queue.log"
 CLAIMED: Final = "Claimed"
 UNKNOWN_STATUS: Final = "of unknown status"
 
@@ -71,13 +78,13 @@ class FactAuditor:
     _accountants: dict[int, AccountantFold] = field(factory=dict)
     _owners: dict[str, str] = field(factory=dict)
     _jobs: dict[str, tuple[int, int]] = field(factory=dict)
-    _asked: dict[str, str] = field(factory=dict)  #: the claim for which a slot was asked last
+    _requested_jobs: dict[str, str] = field(factory=dict)  #: the claim for which a slot was asked last
     _claims: dict[str, str] = field(factory=dict)  #: the claim of a slot's owner
     _slots: dict[int, set[str]] = field(factory=dict)
     _order: int = 0
     _gaps: dict[int, list[int]] = field(factory=dict)  #: the positions at which each chain of logs lacks records
     _steps: TableSteps = field(default=Factory(lambda self: TableSteps(self.sources), takes_self=True))
-    _begun: BegunAndEnded = field(default=Factory(lambda self: BegunAndEnded(self.sources), takes_self=True))
+    _begun: BeginChecks = field(default=Factory(lambda self: BeginChecks(self.sources), takes_self=True))
     _spans: dict[int, FileSpan] = field(factory=dict)
     _deaths: Deaths = field(factory=dict)
     _absences: Deaths = field(factory=dict)  #: the same of daemons that were shut down: shadows may outlive a schedd
@@ -92,10 +99,10 @@ class FactAuditor:
         letter, chain = self.sources.letter(place.source)
         is_doubted = isinstance(event, e.SourceEvent) or (type(event) is e.DaemonReported and event.said in DOUBTS)
         if event.at and letter in _OF_DAEMONS and not is_doubted:
-            self._span(letter, chain, event)
+            self._note_span(letter, chain, event)
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
 
-    def _span(self, letter: str, chain: int, event: e.Event) -> None:
+    def _note_span(self, letter: str, chain: int, event: e.Event) -> None:
         """Note the time that a log covers, and whether its daemon died."""
         span = self._spans.get(chain)
         daemon_began = isinstance(event, e.DaemonReported) and event.said == "began"
@@ -104,24 +111,26 @@ class FactAuditor:
         elif daemon_began:
             deaths = self._absences if span.over else self._deaths
             deaths.setdefault(letter, []).append((span.last, event.at))
-        span.silent(event.at)
+        span.note_silence(event.at)
         span.over = isinstance(event, e.DaemonReported) and event.said == "ended"
         span.last = max(span.last, event.at)
 
-    def _hear(self, job: tuple[int, int], origin: StatementSource, chain: int, what_happened: str, body: str) -> None:
+    def _add_job_record(
+        self, job: tuple[int, int], origin: StatementSource, chain: int, what_happened: str, body: str
+    ) -> None:
         letter, source, line, at = origin
         self.scratch.add_record(*job, JobRecord(self._order, letter, chain, source, line, at, what_happened, body))
 
     def on_logged(self, event: e.JobLogged, origin: StatementSource, chain: int) -> None:
         if event.number in ENTRIES and event.proc >= 0:
-            self._hear((event.cluster, event.proc), origin, chain, str(event.number), event.text)
+            self._add_job_record((event.cluster, event.proc), origin, chain, str(event.number), event.text)
 
     def on_kept(self, event: e.AdsKept, origin: StatementSource, chain: int) -> None:
         if origin.letter in ("H", "P", "S", "A"):
             self.scratch.add_ads(self._order, origin.letter, origin.source, origin.line, event)
         elif origin.letter == "C":
             for ad in select(event, _OF_SLOTS):
-                self._sampled(ad, origin)
+                self._record_slot_ad(ad, origin)
         elif origin.letter == "V":
             for ad in select(event, OF_SUBMITTERS):
                 at = date(ad, "LastUpdate")
@@ -129,7 +138,7 @@ class FactAuditor:
                     for fact, value in submitter_facts(ad):
                         self.scratch.add_fact(plain(ad["Name"]), fact, origin._replace(at=at), value)
 
-    def _sampled(self, ad: Ad, origin: StatementSource) -> None:
+    def _record_slot_ad(self, ad: Ad, origin: StatementSource) -> None:
         """Record the facts of a slot's ad, unless it lacks the state or the time."""
         slot, state, activity = (text_of(ad, name) for name in ("Name", "State", "Activity"))
         at = date(ad, "MyCurrentTime")
@@ -146,23 +155,25 @@ class FactAuditor:
         self._steps.take(str(source), event)
         if event.kind == "queue":
             if source not in self._queues:
-                self._queues[source] = JobQueueFold(partial(self._left, source), partial(self._left_again, source))
+                self._queues[source] = JobQueueFold(
+                    partial(self._record_departure, source), partial(self._record_repeated_departure, source)
+                )
             self._queues[source].take(event, origin.line)
         else:
             if source not in self._accountants:
-                self._accountants[source] = AccountantFold(partial(self._accounted, source))
+                self._accountants[source] = AccountantFold(partial(self._record_submitter_fact, source))
             self._accountants[source].take(event, origin.line)
 
-    def _left(
+    def _record_departure(
         self, source: int, cluster: int, proc: int, at: int, line: int, ad: Mapping[str, Any], final: bool
     ) -> None:
         origin = StatementSource("Q", source, line, at)
-        self._hear((cluster, proc), origin, source, "final" if final else "ad", json.dumps(ad))
+        self._add_job_record((cluster, proc), origin, source, "final" if final else "ad", json.dumps(ad))
 
-    def _left_again(self, source: int, key: str, at: int, line: int) -> None:
+    def _record_repeated_departure(self, source: int, key: str, at: int, line: int) -> None:
         self.scratch.add_end(key, "Q", source, "", at, source, line)
 
-    def _accounted(self, source: int, subject: str, fact: str, at: int, body: str, line: int) -> None:
+    def _record_submitter_fact(self, source: int, subject: str, fact: str, at: int, body: str, line: int) -> None:
         if fact in OF_USAGE:
             self._steps.usage(source, subject, fact, body, f"{source}:{line}", at)
         if fact in FACTS:
@@ -179,26 +190,26 @@ class FactAuditor:
             self.scratch.add_fact(facts["slot"], "matched", origin, facts["user"])
             self.scratch.add_fact(facts["slot"], "matched_job", origin, job)
             self.scratch.add_fact(job, "matched_slot", origin, facts["slot"])
-        self._hear((event.cluster, event.proc), origin, chain, event.said, json.dumps(facts))
+        self._add_job_record((event.cluster, event.proc), origin, chain, event.said, json.dumps(facts))
 
     def on_slot(self, event: e.SlotReported, origin: StatementSource, chain: int) -> None:
         if origin.letter != "L":
             return
         slot, facts = event.slot, event.facts
         if event.said == "requested":
-            self._asked[slot] = facts.get("claim", "")
+            self._requested_jobs[slot] = facts.get("claim", "")
         elif event.said == "owner" and "user" in facts:
             self._owners[slot] = facts["user"]
-            self._claims[slot] = self._asked.pop(slot, "")
+            self._claims[slot] = self._requested_jobs.pop(slot, "")
             self.scratch.add_fact(slot, "holder", origin, facts["user"])
         elif event.said == "activated" and (job := job_of(facts.get("job", ""))) is not None:
             self._jobs[slot] = job
             self.scratch.add_fact(slot, "job", origin, facts["job"])
             body = json.dumps({"slot": slot, "user": self._owners.get(slot, ""), "claim": self._claims.get(slot, "")})
-            self._hear(job, origin, chain, "activated", body)
+            self._add_job_record(job, origin, chain, "activated", body)
         elif event.said in ("job_over", "starter_gone") and (job := self._jobs.pop(slot, None)) is not None:
             self.scratch.add_fact(slot, "job", origin, NONE)
-            self._hear(job, origin, chain, "over", json.dumps({"slot": slot}))
+            self._add_job_record(job, origin, chain, "over", json.dumps({"slot": slot}))
 
     def on_moved(self, event: e.SlotTransitioned, origin: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
@@ -218,7 +229,7 @@ class FactAuditor:
     def on_born(self, event: e.SlotCreated, origin: StatementSource, chain: int) -> None:
         self._slots.setdefault(chain, set()).add(event.slot)
         self._forget(event.slot, origin, NONE)
-        self._asked[event.slot] = self._asked.pop(event.parent, "")
+        self._requested_jobs[event.slot] = self._requested_jobs.pop(event.parent, "")
         self.scratch.add_fact(event.slot, "state", origin, "Owner/Idle")
 
     def on_daemon(self, event: e.DaemonReported, origin: StatementSource, chain: int) -> None:
@@ -227,12 +238,12 @@ class FactAuditor:
         if event.said in ("began", "ended"):
             self._begun.forget(chain, event.said == "began")
             if origin.letter == "L":
-                self._unknown(chain, origin)
+                self._record_unknown_slots(chain, origin)
 
     def on_cycle(self, event: e.CycleReported, origin: StatementSource, chain: int) -> None:
         self._begun.cycle(chain, event)
 
-    def _unknown(self, chain: int, origin: StatementSource) -> None:
+    def _record_unknown_slots(self, chain: int, origin: StatementSource) -> None:
         """Record that nothing is known of a startd's slots from here on."""
         for slot in sorted(self._slots.pop(chain, ())):
             self._forget(slot, origin, "")
@@ -251,9 +262,9 @@ class FactAuditor:
                 fold.finish()
         since = event.since if isinstance(event, e.SourceGap) else 0
         span = self._spans.get(chain)  # a line without a time has that of the import
-        self._unknown(chain, origin._replace(at=since or (event.at if span is None else span.last)))
+        self._record_unknown_slots(chain, origin._replace(at=since or (event.at if span is None else span.last)))
 
-    def _ends(self, source: int) -> int:
+    def _covered_until(self, source: int) -> int:
         """Return until when the log of a source covers what happens; 0 if its daemon ended."""
         span = self._spans.get(self.sources.chain(source))
         return 0 if span is None or span.over else span.last
@@ -272,8 +283,8 @@ class FactAuditor:
         unpaired = UnpairedRecords(self.sources, self._spans, deaths_by_letter, self._gaps, end_of_log)
         shown_counts = Counter[str]()
         for cluster, proc, records in self.scratch.records_by_job(ATTRIBUTES):
-            shown_counts.update(_shown_status(records))
-            if len({violation.letter for violation in records}) == 1 and not _misnumbered(
+            shown_counts.update(_listed_status(records))
+            if len({violation.letter for violation in records}) == 1 and not _lacks_own_number(
                 f"#{cluster}.{proc}#", records
             ):
                 continue
@@ -285,9 +296,9 @@ class FactAuditor:
                 self._judge(f"{cluster}.{proc}", job)
         self.audit.jobs = dict(sorted((shown_counts + Counter(self.audit.jobs)).items()))
         spans = {source: accountant.spans for source, accountant in self._accountants.items()}
-        for subject, fact, rows in self.scratch.facts_by_thing():
-            for statements in disputed_facts(fact, rows, spans, self._ends):
-                self._accuse(subject, statements, 0)
+        for subject, fact, rows in self.scratch.facts_by_subject():
+            for statements in disputed_facts(fact, rows, spans, self._covered_until):
+                self._add_contradiction(subject, statements, 0)
         counted_subjects = {
             dispute.thing for dispute in self.audit.contradictions if dispute.fact in ("starts", "holds")
         }
@@ -298,49 +309,49 @@ class FactAuditor:
         self.audit.noted += unpaired.noted
         self.audit.violations += (*self._steps.finish(), *self._begun.finish())
         self.audit.violations += find_duplicates(self.scratch, self.sources, self.zone)
-        self._excuse()
+        self._excuse_repetitions()
         self.scratch.close()
 
     def _judge(self, job: str, job_record: RecordedJob) -> None:
         ignored = COUNTED_BY_SHADOWS if job_record.reconnected else frozenset()
-        if was_forgotten := self._forgotten(job_record):
+        if was_forgotten := self._may_be_forgotten(job_record):
             ignored |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
-        if self._stood_still(job_record):
+        if self._may_have_stalled(job_record):
             ignored |= TIMED_BY_SCHEDDS
-        if (hidden_holds := [one.hold_hidden for one in job_record.accounts if one.entries]) and all(hidden_holds):
+        if (hidden_holds := [one.hides_hold for one in job_record.accounts if one.entries]) and all(hidden_holds):
             ignored |= {"hold", "holds"}
-        statements = [statements for account in job_record.accounts for statements in account.said]
-        for disputed_statements in disputed([one for one in statements if one.fact not in ignored]):
-            self._accuse(job, disputed_statements, 0)
+        statements = [statements for account in job_record.accounts for statements in account.statements]
+        for disputed_statements in disputed_statements_of([one for one in statements if one.fact not in ignored]):
+            self._add_contradiction(job, disputed_statements, 0)
         for pair in differing_entries(job_record.accounts):
-            self._accuse(job, list(pair), 0)
+            self._add_contradiction(job, list(pair), 0)
         for number, run_statements in enumerate(statements_by_run(job_record), 1):
-            groups = disputed([one for one in run_statements if one.fact not in ignored])
+            groups = disputed_statements_of([one for one in run_statements if one.fact not in ignored])
             if was_forgotten and any(disputed_statements[0].fact == "placed" for disputed_statements in groups):
                 continue  # two shadows with one number: the schedd had forgotten the first
             for disputed_statements in groups:
-                self._accuse(job, disputed_statements, number)
+                self._add_contradiction(job, disputed_statements, number)
 
-    def _forgotten(self, job: RecordedJob) -> bool:
+    def _may_be_forgotten(self, job: RecordedJob) -> bool:
         """Return True if a schedd died soon after something happened to a job: it may have forgotten that."""
         deaths = self._deaths.get("D", [])
         entry_times = [origin.at for account in job.accounts for _, origin, _ in account.entries] if deaths else ()
         return any(since - UNSAVED <= at <= until for at in entry_times for since, until in deaths)
 
-    def _stood_still(self, job: RecordedJob) -> bool:
+    def _may_have_stalled(self, job: RecordedJob) -> bool:
         """Return True if a schedd wrote nothing while a run of a job ended: it may have stood still, or its log lacks
         that time."""
         spans = [span for span in self._spans.values() if span.letter == "D"]
         end_times = {origin.at for account in job.accounts for number, origin, _ in account.entries if number in ENDS}
-        return any(not span.tells_of(at) for span in spans for at in end_times)
+        return any(not span.covers(at) for span in spans for at in end_times)
 
-    def _excuse(self) -> None:
+    def _excuse_repetitions(self) -> None:
         """Move to the repeated records what is there twice, legally: an end that a shadow wrote once more, and what a
         schedd that was killed did again, since it had lost the end of its job_queue.log."""
         deaths, audit = self._deaths.get("D", []), self.audit
 
         def lost(entry: AuditFinding) -> bool:
-            is_repetition = entry.rule in DONE_AGAIN or entry.words == ENDED_AGAIN
+            is_repetition = entry.rule in REPEATABLE_RULES or entry.words == ENDED_AGAIN
             return is_repetition and any(until - NEAR <= entry.at <= until + AFTERWARDS for _, until in deaths)
 
         def legal(entry: AuditFinding) -> bool:
@@ -348,16 +359,16 @@ class FactAuditor:
 
         repeated_findings = [*audit.repeated, *filter(legal, audit.violations)]
         audit.repeated[:] = [
-            evolve(item, rule="repeated", words=item.words + LOSS * lost(item)) for item in repeated_findings
+            evolve(item, rule="repeated", words=item.words + LOSS_TEXT * lost(item)) for item in repeated_findings
         ]
         audit.violations[:] = [item for item in audit.violations if not legal(item)]
 
-    def _accuse(self, subject: str, statements: list[Statement], run: int) -> None:
+    def _add_contradiction(self, subject: str, statements: list[Statement], run: int) -> None:
         first = statements[0]
         values = tuple(
             SourceValue(
                 LETTERS[statement.letter],
-                statement.told(self.zone),
+                statement.story_line(self.zone),
                 *self.sources.place(f"{statement.source}:{statement.line}"),
             )
             for statement in statements
@@ -378,14 +389,14 @@ class FactAuditor:
         self.audit.contradictions.append(Contradiction(subject, first.fact, text, first.at, run, values))
 
 
-def _shown_status(records: Sequence[JobRecord]) -> Iterator[str]:
+def _listed_status(records: Sequence[JobRecord]) -> Iterator[str]:
     """Yield the status of a job that no job event log and no history has: the last that an ad of the queue shows."""
     if not any(record.letter in "UEH" for record in records):
         ads = [json.loads(record.body) for record in records if record.letter in "QA"]
-        yield STATUSES.get(whole(ads[-1], "JobStatus") or 0, UNKNOWN_STATUS) if ads else UNKNOWN_STATUS
+        yield STATUSES.get(int_of(ads[-1], "JobStatus") or 0, UNKNOWN_STATUS) if ads else UNKNOWN_STATUS
 
 
-def _misnumbered(number: str, records: Sequence[JobRecord]) -> bool:
+def _lacks_own_number(number: str, records: Sequence[JobRecord]) -> bool:
     """Return True if an ad lacks its job's number in its GlobalJobId."""
     return any(
         record.letter in "HPSA" and "GlobalJobId" in record.body and number not in record.body for record in records

@@ -21,7 +21,7 @@ from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .findings import LEAST_OTHERS, finding
 from .job_ad_facts import date
-from .table_folds import COPIED, ONCE, SINCE, SUBMITTED
+from .table_folds import COPIED_ATTRIBUTES, SET_ONCE, STATUS_SEPARATOR, SUBMITTED
 from .tolerances import NEAR, UNSAVED
 
 _UNLIKE: Final = {
@@ -46,29 +46,31 @@ class CopiedAds:
         tables = [ad for ad in ads if ad[0].letter == "Q"]
         final_ads = [ad for ad in tables if ad[0].what == "final"]
         histories = [ad for ad in ads if ad[0].letter == "H"]
-        is_certain = tables and not self._forgotten(*tables[-1])
+        is_certain = tables and not self._may_be_lost(*tables[-1])
         for copy in histories if len(final_ads) == 1 and (is_certain or len(histories) == 1) else ():
             if copy[1].get("GlobalJobId") == final_ads[0][1].get("GlobalJobId"):
-                self._left(job, *copy, *final_ads[0])
+                self._compare_with_queue(job, *copy, *final_ads[0])
         if is_certain:
             for record, ad in ads:
                 if record.letter != "Q":
-                    self._once(job, record, ad, tables)
+                    self._compare_once(job, record, ad, tables)
 
-    def _forgotten(self, last_record: JobRecord, ad: Mapping[str, str]) -> bool:
+    def _may_be_lost(self, last_record: JobRecord, ad: Mapping[str, str]) -> bool:
         """Return True if a schedd died during the job's life: it lost values that others have copied."""
         submitted = date(ad, "QDate") or 0
         return any(submitted <= until and since - UNSAVED <= last_record.at for since, until in self.deaths)
 
-    def _left(
+    def _compare_with_queue(
         self, job: tuple[int, int], history: JobRecord, copy: Mapping[str, str], queue: JobRecord, ad: Mapping[str, str]
     ) -> None:
-        names = sorted(name for name in copy.keys() & ad.keys() - {ONCE} if not _same(copy[name], ad[name]))
+        names = sorted(
+            name for name in copy.keys() & ad.keys() - {SET_ONCE} if not _is_same_value(copy[name], ad[name])
+        )
         self.alike["left"] += not names
         for name in names:
-            self._differs(job, name, history, copy[name], queue, f"was {ad[name]}", "left")
+            self._note_difference(job, name, history, copy[name], queue, f"was {ad[name]}", "left")
 
-    def _once(
+    def _compare_once(
         self,
         job: tuple[int, int],
         record: JobRecord,
@@ -77,17 +79,21 @@ class CopiedAds:
     ) -> None:
         """Compare a copy with the values that the job's ad had."""
         ads_of_same_job = [(queue, ad) for queue, ad in tables if ad.get("GlobalJobId") == copy.get("GlobalJobId")]
-        for name in sorted(copy.keys() & set(COPIED) - _UNLIKE.get(record.letter, set())):
-            known_values = {value for _, ad in ads_of_same_job for value in ad[ONCE][name]}
-            value = copy[name] + SINCE + copy.get("EnteredCurrentStatus", "") if name == "JobStatus" else copy[name]
+        for name in sorted(copy.keys() & set(COPIED_ATTRIBUTES) - _UNLIKE.get(record.letter, set())):
+            known_values = {value for _, ad in ads_of_same_job for value in ad[SET_ONCE][name]}
+            value = (
+                copy[name] + STATUS_SEPARATOR + copy.get("EnteredCurrentStatus", "")
+                if name == "JobStatus"
+                else copy[name]
+            )
             if not known_values or (record.letter in "PS" and any(_EXPANDED in text for text in known_values)):
                 continue
-            if any(_same(value, text) for text in known_values):
+            if any(_is_same_value(value, text) for text in known_values):
                 self.alike[name] += 1
-            elif name in SUBMITTED or _kept(record, copy, [queue.at for queue, _ in ads_of_same_job]):
-                self._differs(job, name, record, value, ads_of_same_job[-1][0], "never had this value", name)
+            elif name in SUBMITTED or _is_covered(record, copy, [queue.at for queue, _ in ads_of_same_job]):
+                self._note_difference(job, name, record, value, ads_of_same_job[-1][0], "never had this value", name)
 
-    def _differs(
+    def _note_difference(
         self,
         job: tuple[int, int],
         name: str,
@@ -111,7 +117,7 @@ class CopiedAds:
                 yield difference
 
 
-def _kept(record: JobRecord, copy: Mapping[str, str], end_times: Sequence[int]) -> bool:
+def _is_covered(record: JobRecord, copy: Mapping[str, str], end_times: Sequence[int]) -> bool:
     """Return True if job_queue.log has a copy's values: it continues behind them. A schedd that is killed loses what it
     wrote last; `end_times`: the ends of the job's parts of the table."""
     ad_time = date(copy, "ServerTime" if record.letter == "A" else "EnteredCurrentStatus") or 0
@@ -119,7 +125,7 @@ def _kept(record: JobRecord, copy: Mapping[str, str], end_times: Sequence[int]) 
     return not was_lost and ad_time < end_times[-1] - NEAR
 
 
-def _same(value: str, other: str) -> bool:
+def _is_same_value(value: str, other: str) -> bool:
     """Return True if two expressions are the same (a schedd writes FALSE and false), or the same number."""
     try:
         return value == other or ('"' not in value and value.lower() == other.lower()) or float(value) == float(other)

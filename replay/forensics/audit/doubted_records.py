@@ -28,7 +28,7 @@ class DoubtAuditor:
 
     sources: Sources
     audit: Audit
-    _displaced: dict[int, list[e.DaemonReported]] = field(factory=dict)
+    _displaced_ads: dict[int, list[e.DaemonReported]] = field(factory=dict)
 
     def take(self, position: int, event: e.Event) -> None:
         if not isinstance(event, e.DaemonReported) or event.said not in DOUBTS:
@@ -37,11 +37,11 @@ class DoubtAuditor:
         if place is None:
             return
         if event.said == "displaced":
-            self._displaced.setdefault(place.source, []).append(event)
+            self._displaced_ads.setdefault(place.source, []).append(event)
         elif self.sources.kind(place.source) != "startlog" or not event.facts["seconds"].startswith("-"):
-            self._aside(event, place.source)  # the audit of StartLogs reports their early records
+            self._note_moved_record(event, place.source)  # the audit of StartLogs reports their early records
 
-    def _aside(self, event: e.DaemonReported, source: int) -> None:
+    def _note_moved_record(self, event: e.DaemonReported, source: int) -> None:
         seconds, text = event.facts["seconds"], event.facts["text"]
         offset_text = f"{seconds.removeprefix('-')} s {'before' if seconds.startswith('-') else 'after'}"
         message = f"its time was changed: it is {offset_text} the lines above and below it: {text}"
@@ -52,10 +52,10 @@ class DoubtAuditor:
         return finding(self.sources, subject, rule, text, [(event.at, event.stimulus, text)])
 
     def finish(self) -> None:
-        for events in self._displaced.values():
+        for events in self._displaced_ads.values():
             for event in events if len(events) <= MOST else ():
                 shift, job, above = (int(event.facts["bytes"]), event.facts["job"], event.facts.get("above", ""))
-                text = _displaced(shift, job, above)
+                text = _displacement_text(shift, job, above)
                 if above:
                     self.audit.violations.append(self._finding(event, above, "displaced", text))
                 elif abs(shift) < ONE_AD:
@@ -64,7 +64,7 @@ class DoubtAuditor:
                     )
 
 
-def _displaced(shift: int, job: str, above: str) -> str:
+def _displacement_text(shift: int, job: str, above: str) -> str:
     position_text = f"between the ads of jobs {above} and {job}" if above else f"above the ad of job {job}"
     if shift >= LEAST_AD:
         return f"{shift} bytes {position_text} are missing: an ad was removed"

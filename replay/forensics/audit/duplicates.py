@@ -12,7 +12,7 @@ from ...audit_result import AuditFinding
 from ...narration.formatting import instant
 from ..imported_log import Sources
 from .findings import finding
-from .job_ad_facts import READ, Ad, date, text_of, whole
+from .job_ad_facts import READ, Ad, date, int_of, text_of
 from .scratch_db import ScratchDatabase
 from .tolerances import FAR, NEAR
 
@@ -22,45 +22,45 @@ _SLACK: Final = {"P": NEAR, "S": FAR}
 
 def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """Yield a finding for each repetition in the scratch database; stories print times in `zone`."""
-    yield from _histories(scratch, sources, zone)
+    yield from _repeated_in_histories(scratch, sources, zone)
     repeated_ad_places = set[
         tuple[int, int]
     ]()  # ads of a shadow that could not tell the schedd the end, and wrote it once more
     for letter, source, line, ad in scratch.ads_of("PS", READ["claims"]):
         begin = date(ad, "JobCurrentStartDate")
         until = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate")
-        _ended(scratch, letter, sources.chain(source), source, line, ad)
+        _add_end(scratch, letter, sources.chain(source), source, line, ad)
         if ad.get("TerminationPending", "").lower() == "true":
             repeated_ad_places.add((source, line))
         counts = plain(ad.get("EpochAdType", "EPOCH")) == "EPOCH" if letter == "P" else "JobDuration" in ad
         if counts and begin is not None and until is not None and "PublicClaimId" in ad:
             job = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
             scratch.add_run(plain(ad["PublicClaimId"]), letter, begin, until, job, source, line)
-    yield from _runs(scratch, sources, zone, repeated_ad_places)
-    yield from _claims(scratch, sources, zone)
+    yield from _repeated_ends(scratch, sources, zone, repeated_ad_places)
+    yield from _overlapping_claims(scratch, sources, zone)
 
 
-def _histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
+def _repeated_in_histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """Yield the jobs that are in one history more than once. Two histories may be copies of one, in any form."""
     for job, places in scratch.repeated_in_histories():
         chains: dict[int, list[tuple[int, str, str]]] = {}
         for source, line, at in places:
             step = (at, f"{source}:{line}", "its ad was added to the history")
             chains.setdefault(sources.chain(source), []).append(step)
-        subject = _number(job)
+        subject = _job_number(job)
         for story in chains.values():
             if len(story) > 1:
                 text = f"{job} left the queue {len(story)} times"
                 yield finding(sources, subject, "history_twice", text, story, zone=zone)
 
 
-def _number(job: str) -> str:
+def _job_number(job: str) -> str:
     """Return the number in a job's global id; an id of another form is unchanged."""
     parts = job.split("#")
     return parts[1] if len(parts) == 3 else job
 
 
-def _ended(scratch: ScratchDatabase, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
+def _add_end(scratch: ScratchDatabase, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
     """Add the end of a run to the scratch database.
 
     A run is keyed by its shadow's beginning, in seconds. When the queue forgot a shadow and starts one under the same
@@ -68,7 +68,7 @@ def _ended(scratch: ScratchDatabase, letter: str, chain: int, source: int, line:
     """
     if letter == "P" and (text_of(ad, "EpochAdType") != "EPOCH" or "HoldReasonCode" in ad):
         return
-    job, shadow, placed = text_of(ad, "GlobalJobId"), whole(ad, "NumShadowStarts"), date(ad, "JobCurrentStartDate")
+    job, shadow, placed = text_of(ad, "GlobalJobId"), int_of(ad, "NumShadowStarts"), date(ad, "JobCurrentStartDate")
     if job and shadow is not None and placed is not None:
         at = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate") or 0
         scratch.add_end(job, letter, chain, f"{shadow} {placed}", at, source, line)
@@ -81,7 +81,7 @@ _ENDS: Final = {
 }
 
 
-def _runs(
+def _repeated_ends(
     scratch: ScratchDatabase, sources: Sources, zone: tzinfo, repeated_ad_places: Set[tuple[int, int]]
 ) -> Iterator[AuditFinding]:
     for job, letter, places in scratch.repeated_ends():
@@ -89,11 +89,11 @@ def _runs(
         if not repeated_ad_places.isdisjoint((source, line) for _, source, line in places):
             rule = "repeated"
         story = [(at, f"{source}:{line}", event_text) for at, source, line in dict.fromkeys(places)]
-        subject = _number(job)
+        subject = _job_number(job)
         yield finding(sources, subject, rule, text.format(job, len(story)), story, zone=zone)
 
 
-def _claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
+def _overlapping_claims(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     for claim, letter, runs in scratch.runs_by_claim():
         latest = next(runs)
         for run in runs:

@@ -41,7 +41,7 @@ def facts_of_entries(records: Iterable[JobRecord], gaps: Iterable[int] = ()) -> 
         elif bisect(missing, logs[-1].last) != bisect(missing, entry.order):
             logs[-1].interrupted()
         logs[-1].take(number, origin, entry)
-    return [log.told() for log in logs]
+    return [log.finished_account() for log in logs]
 
 
 _OF_JOBS: Final = {
@@ -54,14 +54,14 @@ _OF_LAST_RUNS: Final = {
 """The names that an entry gives to facts."""
 
 
-def _used(origin: StatementSource, facts: dict[str, str], names: dict[str, str]) -> list[Statement]:
+def _usage_statements(origin: StatementSource, facts: dict[str, str], names: dict[str, str]) -> list[Statement]:
     """Return the usage that an entry states. Its times are whole seconds; CPU times come in microseconds."""
     statements = []
     for fact, name in names.items():
         text = facts.get(name, "")
         if text.isdecimal() and len(text) < 18:
             unit = SECOND if name.endswith("_used") and FACTS[fact].unit == "time" else 1
-            statements.append(origin.measures(fact, int(text) * unit))
+            statements.append(origin.value_statement(fact, int(text) * unit))
     return statements
 
 
@@ -92,15 +92,15 @@ def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, S
         for key, key_entries in user_entries.items():
             pool_key_entries = pool_entries.get(key, [])
             for entry in key_entries if len(key_entries) == len(pool_key_entries) else ():
-                compared = [_difference(entry, pool_entry) for pool_entry in pool_key_entries]
+                compared = [_first_difference(entry, pool_entry) for pool_entry in pool_key_entries]
                 if compared and all(compared):
                     differences += [pair for pair in compared[-1:] if pair is not None]
         if not {user, pool} & torn_logs:
-            differences += _moved(user_entries, pool_entries)
+            differences += _shifted_entries(user_entries, pool_entries)
     return differences
 
 
-def _moved(entries: _Entries, other_entries: _Entries) -> list[tuple[Statement, Statement]]:
+def _shifted_entries(entries: _Entries, other_entries: _Entries) -> list[tuple[Statement, Statement]]:
     """Return the entries that two complete logs put into different seconds: each log has one that the other lacks
     there, and both have as many of the type. Entries on a job's size are frequent and may be left out."""
     differences = []
@@ -118,18 +118,20 @@ def _moved(entries: _Entries, other_entries: _Entries) -> list[tuple[Statement, 
             text, other_text = (
                 f"{number:03} at {instant(entry_time_origin.at)}" for entry_time_origin in (origin, other_origin)
             )
-            differences.append((origin.says("entry", text), other_origin.says("entry", other_text)))
+            differences.append((origin.text_statement("entry", text), other_origin.text_statement("entry", other_text)))
     return differences
 
 
-def _difference(entry: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
+def _first_difference(entry: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
     """Return the first difference of two entries. A value that one lacks does not count, since forms lack values."""
     number, origin, facts = entry
     _, other_origin, other_facts = other
     for name in sorted((facts.keys() & other_facts.keys()) - COMPARED.get(number, frozenset())):
         if facts[name] != other_facts[name]:
             label = f"{number:03} {name.replace('_', ' ')}: "
-            return origin.says("entry", label + facts[name]), other_origin.says("entry", label + other_facts[name])
+            return origin.text_statement("entry", label + facts[name]), other_origin.text_statement(
+                "entry", label + other_facts[name]
+            )
     return None
 
 
@@ -147,12 +149,12 @@ class _EntryFacts:
     holds: int = 0
     numbered: list[Statement] = field(factory=list)  #: the holds whose numbers the ads have, too
     counted_twice: int = 0  #: holds that the schedd may count again when the shadow exits, as it does if that has 107
-    holding: tuple[int, dict[str, str]] | None = None
+    hold_entry: tuple[int, dict[str, str]] | None = None
     run: RecordedRun | None = None
-    troubled: bool = False
+    is_troubled: bool = False
     evicted_to_hold: bool = False  #: the last run's end has a hold's code
-    going: bool = False  #: a run has begun, and no entry tells that it is over
-    closing: tuple[str, StatementSource, dict[str, str]] | None = None
+    is_running: bool = False  #: a run has begun, and no entry tells that it is over
+    closing_entry: tuple[str, StatementSource, dict[str, str]] | None = None
 
     def take(self, number: int, origin: StatementSource, entry: JobRecord) -> None:
         self.place, self.last = origin, entry.order
@@ -166,96 +168,103 @@ class _EntryFacts:
         """Forget what was open: records are missing before the next entry, and what had begun may be over."""
         self.seamless = False
         self.run = None
-        self.troubled = self.going = False
+        self.is_troubled = self.is_running = False
 
     def submitted(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.account.submitted = origin.at
         self.account.address = facts.get("host", "").partition("?")[0]
-        self.account.said.append(origin.measures("submitted", origin.at))
+        self.account.statements.append(origin.value_statement("submitted", origin.at))
 
     def executing(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.starts += 1
-        self.account.begun_anew |= self.going
-        self.troubled, self.going = False, True
-        self.run = RecordedRun(began=origin.at)
+        self.account.is_restarted |= self.is_running
+        self.is_troubled, self.is_running = False, True
+        self.run = RecordedRun(began_at=origin.at)
         self.account.runs.append(self.run)
-        self.run.said += [origin.measures("began", origin.at), *origin.named("slot", facts.get("slot", ""))]
+        self.run.statements += [
+            origin.value_statement("began", origin.at),
+            *origin.named_text("slot", facts.get("slot", "")),
+        ]
 
-    def trouble(self, origin: StatementSource, facts: dict[str, str]) -> None:
+    def note_trouble(self, origin: StatementSource, facts: dict[str, str]) -> None:
         """Note that no entry will tell the run's end and usage to the second."""
-        self.troubled, self.going = True, False
+        self.is_troubled, self.is_running = True, False
 
     def reconnecting(self, origin: StatementSource, facts: dict[str, str]) -> None:
-        self.troubled = self.account.reconnected = True
+        self.is_troubled = self.account.reconnected = True
 
     def over(self, origin: StatementSource, facts: dict[str, str]) -> None:
         """Take an entry 004 or 005: the end of a run."""
         self.evicted_to_hold = 0 < int(facts.get("reason_code", 0)) < FIRST_VACATE_CODE
         run = self.run
-        self.run, self.going = None, False
+        self.run, self.is_running = None, False
         if run is None:  # the log begins in the middle, or the job was placed but never began
             run = RecordedRun()
-        if not self.troubled:
-            run.stopped = origin.at
-            run.said.append(origin.measures("stopped", origin.at))
-            if run.began is not None:
-                run.said += _used(origin, facts, _OF_RUNS)
-                run.said.append(origin.measures("run_wall", origin.at - run.began))
+        if not self.is_troubled:
+            run.stopped_at = origin.at
+            run.statements.append(origin.value_statement("stopped", origin.at))
+            if run.began_at is not None:
+                run.statements += _usage_statements(origin, facts, _OF_RUNS)
+                run.statements.append(origin.value_statement("run_wall", origin.at - run.began_at))
             if facts["words"].startswith("Job terminated"):
-                run.said += _used(origin, facts, _OF_LAST_RUNS)
-        if run.began is None:
+                run.statements += _usage_statements(origin, facts, _OF_LAST_RUNS)
+        if run.began_at is None:
             if "code" in facts or "signal" in facts:
-                run.stopped = origin.at
+                run.stopped_at = origin.at
                 self.account.runs.append(run)
-        elif run.stopped is not None:
-            self.wall += max(0, origin.at - run.began)
+        elif run.stopped_at is not None:
+            self.wall += max(0, origin.at - run.began_at)
             self.runs += 1
         for word in ("code", "signal"):
             if word in facts and facts["words"].startswith("Job terminated"):
-                run.said.append(origin.says("exit", f"{word} {facts[word]}"))
+                run.statements.append(origin.text_statement("exit", f"{word} {facts[word]}"))
 
     def completed(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.over(origin, facts)
-        self.closing = ("completed", origin, facts)
+        self.closing_entry = ("completed", origin, facts)
 
     def removed(self, origin: StatementSource, facts: dict[str, str]) -> None:
-        self.run, self.going = None, False
-        self.account.hold_hidden |= self.holding is None and self.evicted_to_hold
-        self.closing = ("removed", origin, facts)
+        self.run, self.is_running = None, False
+        self.account.hides_hold |= self.hold_entry is None and self.evicted_to_hold
+        self.closing_entry = ("removed", origin, facts)
 
     def held(self, origin: StatementSource, facts: dict[str, str]) -> None:
-        evicted_to_hold, self.going, self.evicted_to_hold = self.evicted_to_hold, False, False
-        if self.holding is not None and origin.at - self.holding[0] < SECOND and self.holding[1] == facts:
+        evicted_to_hold, self.is_running, self.evicted_to_hold = self.evicted_to_hold, False, False
+        if self.hold_entry is not None and origin.at - self.hold_entry[0] < SECOND and self.hold_entry[1] == facts:
             return  # both the schedd and the shadow wrote it
-        self.holding = origin.at, facts
+        self.hold_entry = origin.at, facts
         self.holds += 1
         if not self.counted_twice:
-            self.numbered.append(origin.says("hold", facts.get("code", "0"), self.holds))
+            self.numbered.append(origin.text_statement("hold", facts.get("code", "0"), self.holds))
         self.counted_twice += evicted_to_hold
 
     def released(self, origin: StatementSource, facts: dict[str, str]) -> None:
-        self.account.hold_hidden |= self.holding is None and (self.going or self.evicted_to_hold)
-        self.holding = None
+        self.account.hides_hold |= self.hold_entry is None and (self.is_running or self.evicted_to_hold)
+        self.hold_entry = None
 
-    def told(self) -> JobAccount:
+    def finished_account(self) -> JobAccount:
         account, origin = self.account, self.place
         is_seamless = account.seamless = account.submitted is not None and self.seamless
-        above = None if is_seamless and self.closing is not None else ANY
-        account.said.append(origin.measures("starts", self.starts, above=above))
-        account.said.append(origin.measures("holds", self.holds, above=self.counted_twice if above is None else above))
+        above = None if is_seamless and self.closing_entry is not None else ANY
+        account.statements.append(origin.value_statement("starts", self.starts, above=above))
+        account.statements.append(
+            origin.value_statement("holds", self.holds, above=self.counted_twice if above is None else above)
+        )
         if self.runs:
-            account.said.append(origin.measures("wall", self.wall, below=NEAR * self.runs))
+            account.statements.append(origin.value_statement("wall", self.wall, below=NEAR * self.runs))
         if is_seamless:
-            account.said += self.numbered
-        if self.closing is not None:
-            self._closed(account, *self.closing)
+            account.statements += self.numbered
+        if self.closing_entry is not None:
+            self._close_account(account, *self.closing_entry)
         return account
 
-    def _closed(self, account: JobAccount, new_status: str, origin: StatementSource, facts: dict[str, str]) -> None:
-        account.said.append(origin.says("became", new_status))
+    def _close_account(
+        self, account: JobAccount, new_status: str, origin: StatementSource, facts: dict[str, str]
+    ) -> None:
+        account.statements.append(origin.text_statement("became", new_status))
         below = LEASE if new_status == "removed" else None
-        account.said.append(origin.measures("ended", origin.at, below=below))
-        account.said += _used(origin, facts, _OF_JOBS)
+        account.statements.append(origin.value_statement("ended", origin.at, below=below))
+        account.statements += _usage_statements(origin, facts, _OF_JOBS)
 
 
 _ON_ENTRY = {
@@ -263,11 +272,11 @@ _ON_ENTRY = {
     1: _EntryFacts.executing,
     4: _EntryFacts.over,
     5: _EntryFacts.completed,
-    7: _EntryFacts.trouble,
+    7: _EntryFacts.note_trouble,
     9: _EntryFacts.removed,
     12: _EntryFacts.held,
     13: _EntryFacts.released,
-    21: _EntryFacts.trouble,
+    21: _EntryFacts.note_trouble,
     22: _EntryFacts.reconnecting,
     23: _EntryFacts.reconnecting,
     24: _EntryFacts.reconnecting,

@@ -37,7 +37,7 @@ class EntryRule(NamedTuple):
     repeats: bool = False
 
 
-def _rule(number: int, sources: str, words: str) -> EntryRule:
+def _entry_rule(number: int, sources: str, words: str) -> EntryRule:
     target, _, rule = words.removesuffix(" again").partition(" ! ")
     return EntryRule(number, sources, target, rule, words.endswith(" again"))
 
@@ -47,7 +47,7 @@ _CONDITIONS: Final = {name: words.split(", ", 1) for name, words in _TABLES.pop(
 OUTCOMES: Final = {name: outcome for name, (outcome, _) in _CONDITIONS.items()}
 DESCRIPTIONS: Final = {name: words for name, (_, words) in _CONDITIONS.items()}
 _ENTRIES: Final = {heading.partition(" "): rows for heading, rows in _TABLES.items()}
-ENTRY_RULES: Final = tuple(_rule(int(key[0]), *row) for key, rows in _ENTRIES.items() for row in rows.items())
+ENTRY_RULES: Final = tuple(_entry_rule(int(key[0]), *row) for key, rows in _ENTRIES.items() for row in rows.items())
 TARGETS: Final = {int(number): target for number, _, target in _ENTRIES}
 """The conditions after an entry that leaves several possible."""
 _BY_CONDITION: Final = {(step.number, source): step for step in ENTRY_RULES for source in step.sources.split(", ")}
@@ -85,12 +85,12 @@ RUN_ENDS: Final = (4, 7, 24)  #: the entries after which a shadow may stay for a
 LEASE: Final = 2_400_000_000  #: the default of JobLeaseDuration, in microseconds
 ASIDE: Final = 30_000_000
 """How far an entry may lie before the job's previous one, in microseconds: its writer may have to wait."""
-_TOLD: Final = 6  #: the number of entries of a job that are kept for its story
+_STORY_LENGTH: Final = 6  #: the number of entries of a job that are kept for its story
 _TOLD_OF_ENDED: Final = 3  #: the same of a job that has ended
 
 
 _Job = tuple[int, int]
-_told = Struct("<qIIh")
+_PACKED_ENTRY = Struct("<qIIh")
 
 
 @define
@@ -147,57 +147,57 @@ class EventLogAuditor:
             assert isinstance(event, e.JobLogged)
             place = place_of(event.stimulus)
             if place is not None and event.number < OF_EXECUTION_POINTS and event.cluster > 0 and event.proc >= 0:
-                log = self._of(place.source)
-                if log.parts.goes_back(place.source):
-                    _renew(log)
+                log = self._log_of(place.source)
+                if log.parts.note_part(place.source):
+                    _reset_coverage(log)
                     log.reached = dict.fromkeys(range(log.epoch), 0)
-                self._entry(log, event)
+                self._follow_entry(log, event)
         elif kind is e.AdsKept:
             assert isinstance(event, e.AdsKept)
             self._ads.take(event)
         elif kind is e.SourceGap or kind is e.SourceRefused:
             assert isinstance(event, e.SourceGap | e.SourceRefused)
-            _renew(self._of(event.source))
+            _reset_coverage(self._log_of(event.source))
         elif kind is e.SourceFound:
             self._chain_of.clear()
 
     def finish(self) -> None:
         for log in self._chains.values():
             for history in log.lives.values():
-                self._unreleased(log, history)
-                self._look_for(log, history)
+                self._report_unreleased(log, history)
+                self._look_for_lost_entries(log, history)
             log.parts.report()
         self._compare_ends()
-        outcomes = [outcome for log in self._chains.values() for outcome in _became(log)]
-        self.audit.jobs = count_outcomes((*outcomes, *self._ads.became({job for job, *_ in outcomes})))
+        outcomes = [outcome for log in self._chains.values() for outcome in _job_outcomes(log)]
+        self.audit.jobs = count_outcomes((*outcomes, *self._ads.outcomes({job for job, *_ in outcomes})))
 
-    def _of(self, source: int) -> _EventLog:
+    def _log_of(self, source: int) -> _EventLog:
         if source not in self._chain_of:
             self._chain_of[source] = self._chains.setdefault(self.sources.chain(source), _EventLog())
         return self._chain_of[source]
 
-    def _entry(self, log: _EventLog, event: e.JobLogged) -> None:
+    def _follow_entry(self, log: _EventLog, event: e.JobLogged) -> None:
         job, number = (event.cluster, event.proc), event.number
         log.first = log.first or event.at
         is_late = event.at < log.last - ASIDE or log.aside is not None
         log.last = max(log.last, event.at)
         history = log.lives.get(job)
         if number == 0:
-            history = self._submitted(log, job, history, event)
+            history = self._begin_history(log, job, history, event)
         elif history is None:
             history = log.lives[job] = _JobHistory(job, ANY_CONDITION, "", log.epoch)
         if history.epoch != log.epoch:
             history.epoch, history.conditions, history.last = log.epoch, ANY_CONDITION, (0, 0, 0)
             history.slot, history.rival, history.aside, history.unreleased = "", None, None, None
         if is_late or history.aside is not None:
-            self._aside(log, history, event)
+            self._is_moved_entry(log, history, event)
         self._remember(history, event)
         if number in ELSEWHERE:
             history.free = True
         elif number in TARGETS and number:
             self._judge(log, history, event)
 
-    def _aside(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
+    def _is_moved_entry(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
         """Return True if one entry alone lies before the one above it, and the job's next one does not."""
         if log.aside is not None:
             previous_history, log.aside = log.aside, None
@@ -209,25 +209,26 @@ class EventLogAuditor:
             if event.at >= before:
                 log.parts.add(self.audit.violations, moved_finding)
             return
-        above = _last_told(history)
+        above = _last_time(history)
         if event.at < above - ASIDE and not history.free and event.number:
-            words = f"it is {_seconds(above - event.at)} earlier than the job's entry above it, but the next one is not"
-            history.aside = above, self._finding(history, event, "backwards", words)
+            lead = _seconds_text(above - event.at)
+            text = f"it is {lead} earlier than the job's entry above it, but the next one is not"
+            history.aside = above, self._finding(history, event, "backwards", text)
             log.aside = history
 
     def _remember(self, history: _JobHistory, event: e.JobLogged) -> None:
         place = place_of(event.stimulus)
         assert place is not None
-        numbers = _TOLD_OF_ENDED if history.condition in OVER else _TOLD
-        packed_entry = _told.pack(event.at, place.source, place.line, event.number)
-        history.trail = (history.trail + packed_entry)[-numbers * _told.size :]
+        numbers = _TOLD_OF_ENDED if history.condition in OVER else _STORY_LENGTH
+        packed_entry = _PACKED_ENTRY.pack(event.at, place.source, place.line, event.number)
+        history.trail = (history.trail + packed_entry)[-numbers * _PACKED_ENTRY.size :]
 
-    def _submitted(self, log: _EventLog, job: _Job, history: _JobHistory | None, event: e.JobLogged) -> _JobHistory:
+    def _begin_history(self, log: _EventLog, job: _Job, history: _JobHistory | None, event: e.JobLogged) -> _JobHistory:
         """Return the life that an entry 000 begins or repeats."""
         host = facts(0, event.text).get("host", "")
         if history is not None and history.epoch == log.epoch and history.submitted:
             if history.submitted == event.at:
-                self._found(log, self.audit.repeated, history, event, "repeated", "it was already submitted")
+                self._add_finding(log, self.audit.repeated, history, event, "repeated", "it was already submitted")
                 return history
             if history.condition not in OVER and history.host and host and history.host != host:
                 history.free = True  # two access points, one file
@@ -235,8 +236,8 @@ class EventLogAuditor:
         if history is not None:
             if history.epoch == log.epoch and not history.free and history.condition in ON_A_SLOT | {"Disconnected"}:
                 text = "its id was given to another job, but no record shows that it had ended"
-                self._found(log, self.audit.lost, history, event, "lost", text)
-            log.became.append((job, history.submitted, _last_told(history), history.condition))
+                self._add_finding(log, self.audit.lost, history, event, "lost", text)
+            log.became.append((job, history.submitted, _last_time(history), history.condition))
             if log.slots.get(history.slot) == job:
                 del log.slots[history.slot]
         initial_conditions, entry = frozenset({"Submitted"}), (0, event.at, hash(event.text))
@@ -245,7 +246,7 @@ class EventLogAuditor:
 
     def _judge(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
         number, before = event.number, history.condition
-        self._unreleased(log, history, number)
+        self._report_unreleased(log, history, number)
         entry_key = (number, event.at, hash(event.text))
         effect = effect_of(number, history.conditions)
         # A shadow that has not seen the end writes it from the job's ad, without the table of resources.
@@ -255,31 +256,33 @@ class EventLogAuditor:
             effect.rules == ("not_held",) and history.last[0] in RUN_ENDS and event.at - history.last[1] <= MINUTE
         )
         if entry_key == history.last and number not in (5, 9):
-            self._found(log, self.audit.repeated, history, event, "repeated", "the same entry is in the log again")
+            self._add_finding(
+                log, self.audit.repeated, history, event, "repeated", "the same entry is in the log again"
+            )
             return
         if effect.rules == ("not_running",) and history.last[0] in RUN_ENDS and event.at - history.last[1] <= MINUTE:
             # The starter reported it as the run ended, and the shadow logs it before it exits.
-            self._found(log, self.audit.repeated, history, event, "repeated", _words(number, before))
+            self._add_finding(log, self.audit.repeated, history, event, "repeated", _entry_words(number, before))
             return
         if history.free:
             effect = effect_of(number, ANY_CONDITION)
         elif effect.repeats or ended_again:
-            self._found(log, self.audit.repeated, history, event, "repeated", _words(number, before))
+            self._add_finding(log, self.audit.repeated, history, event, "repeated", _entry_words(number, before))
         elif number == 1 and effect.rules == ("held",):
-            history.unreleased = self._finding(history, event, "held", _words(number, before))
+            history.unreleased = self._finding(history, event, "held", _entry_words(number, before))
         elif effect.rules:
-            self._found(log, self.audit.violations, history, event, effect.rules[0], _words(number, before))
+            self._add_finding(log, self.audit.violations, history, event, effect.rules[0], _entry_words(number, before))
         elif number == 5 and history.conditions <= NOT_BEGUN and "TimeExecute" in event.text:
             text = "it ended after a run, but no entry shows its start"
-            self._found(log, self.audit.violations, history, event, "unbegun", text)
+            self._add_finding(log, self.audit.violations, history, event, "unbegun", text)
         history.conditions = effect.conditions
         history.condition = TARGETS[number] if TARGETS[number] in effect.conditions else min(effect.conditions)
         history.last = entry_key
-        self._slot(log, history, event)
+        self._follow_slot(log, history, event)
         if history.condition in OVER:
-            history.trail = history.trail[-_TOLD_OF_ENDED * _told.size :]
+            history.trail = history.trail[-_TOLD_OF_ENDED * _PACKED_ENTRY.size :]
 
-    def _unreleased(self, log: _EventLog, history: _JobHistory, number: int = 0) -> None:
+    def _report_unreleased(self, log: _EventLog, history: _JobHistory, number: int = 0) -> None:
         """Accuse a job that began though it was on hold, unless its release follows: a schedd may log it late."""
         if (
             (unreleased_finding := history.unreleased) is not None
@@ -289,13 +292,13 @@ class EventLogAuditor:
             log.parts.add(self.audit.violations, unreleased_finding)
         history.unreleased = None
 
-    def _slot(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
+    def _follow_slot(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
         """Follow which job is on which slot, and find two on one."""
         if event.number in (10, 11):
             return
         if event.number in (4, 5) and history.rival is not None and event.at - history.rival[1] > OVERLAP:
             rival_job, rival_time, stimulus = history.rival
-            self._two(log, history, rival_job, rival_time, stimulus, event)
+            self._report_two_jobs(log, history, rival_job, rival_time, stimulus, event)
         if history.slot and log.slots.get(history.slot) == history.job:
             del log.slots[history.slot]
         history.slot, history.rival = "", None
@@ -309,7 +312,7 @@ class EventLogAuditor:
             history.slot, history.begun = slot, event.stimulus
             log.slots[slot] = history.job
 
-    def _two(
+    def _report_two_jobs(
         self, log: _EventLog, history: _JobHistory, other_job: _Job, at: int, stimulus: str, event: e.JobLogged
     ) -> None:
         """Report two jobs on one slot. Which of them has a wrong slot or time is not known."""
@@ -319,7 +322,7 @@ class EventLogAuditor:
         name, other = _name(history.job), _name(other_job)
         text = (
             f"jobs {name} and {other} ran on it at the same time: {name} started at {other_file}:{other_line} "
-            f"and ended {_seconds(event.at - at)} after {other} started at {file}:{line}"
+            f"and ended {_seconds_text(event.at - at)} after {other} started at {file}:{line}"
         )
         story = [*_story(history), (at, stimulus, f"{other}: {words_of(1)}")]
         slot_twice_finding = finding(self.sources, history.slot, "slot_twice", text, story)
@@ -334,7 +337,7 @@ class EventLogAuditor:
             for history in log.lives.values():
                 if not history.trail or history.free:
                     continue
-                at, stimulus, _ = _trail(history)[-1]
+                at, stimulus, _ = _last_entries(history)[-1]
                 covered_until = log.reached.get(history.epoch, log.last)
                 has_ended = history.condition in OVER
                 logged_jobs.append(
@@ -361,7 +364,7 @@ class EventLogAuditor:
             story = [*_story(log.lives[lost_job.job]), (at, end, "its end")]
             self.audit.lost.append(finding(self.sources, _name(lost_job.job), "lost", text, story, event_index=-2))
 
-    def _look_for(self, log: _EventLog, history: _JobHistory) -> None:
+    def _look_for_lost_entries(self, log: _EventLog, history: _JobHistory) -> None:
         if history.free or history.epoch != log.epoch:
             return
         text, searched_since = "", 0
@@ -373,12 +376,12 @@ class EventLogAuditor:
         elif history.condition == "Disconnected":
             text, searched_since = (
                 "its shadow lost the connection to it, and no record shows what happened then",
-                _last_told(history),
+                _last_time(history),
             )
         if text and log.last - searched_since > LEASE:
             self.audit.lost.append(finding(self.sources, _name(history.job), "lost", text, _story(history)))
 
-    def _found(
+    def _add_finding(
         self,
         log: _EventLog,
         findings: list[AuditFinding],
@@ -396,7 +399,7 @@ class EventLogAuditor:
         return finding(self.sources, _name(history.job), rule, text, story)
 
 
-def _renew(log: _EventLog) -> None:
+def _reset_coverage(log: _EventLog) -> None:
     log.reached[log.epoch] = log.last
     log.epoch += 1
     log.slots.clear()
@@ -412,34 +415,34 @@ def _access_point(history: _JobHistory) -> str:
     return history.host.partition("?")[0].strip("<>")
 
 
-def _trail(history: _JobHistory) -> list[tuple[int, str, int]]:
-    return [(at, f"{source}:{line}", number) for at, source, line, number in _told.iter_unpack(history.trail)]
+def _last_entries(history: _JobHistory) -> list[tuple[int, str, int]]:
+    return [(at, f"{source}:{line}", number) for at, source, line, number in _PACKED_ENTRY.iter_unpack(history.trail)]
 
 
 def _story(history: _JobHistory) -> list[tuple[int, str, str]]:
-    return [(at, stimulus, words_of(number)) for at, stimulus, number in _trail(history)]
+    return [(at, stimulus, words_of(number)) for at, stimulus, number in _last_entries(history)]
 
 
-def _last_told(history: _JobHistory) -> int:
-    trail = _trail(history)
+def _last_time(history: _JobHistory) -> int:
+    trail = _last_entries(history)
     return trail[-1][0] if trail else 0
 
 
-def _words(number: int, before: str) -> str:
+def _entry_words(number: int, before: str) -> str:
     return f"{words_of(number)}, although it was {DESCRIPTIONS[before]}"
 
 
-ENDED_AGAIN: Final = _words(5, "Completed")
+ENDED_AGAIN: Final = _entry_words(5, "Completed")
 
 
-def _seconds(span: int) -> str:
+def _seconds_text(span: int) -> str:
     return f"{span / 1e6:g} s"
 
 
-def _became(log: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
+def _job_outcomes(log: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
     """Yield the outcome of each job of a chain: job, submitted, last heard of, ended, outcome."""
     outcomes = [
-        (history.job, history.submitted, _last_told(history), history.condition) for history in log.lives.values()
+        (history.job, history.submitted, _last_time(history), history.condition) for history in log.lives.values()
     ]
     for job, submitted, at, condition in (*log.became, *outcomes):
         yield job, submitted, at, condition in OVER, OUTCOMES[condition]

@@ -21,7 +21,7 @@ from .startd_log_rules import StartdLogAuditor
 _OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.PoolFounded)
 
 
-class _Judge(Protocol):
+class _Auditor(Protocol):
     def take(self, position: int, event: e.Event) -> None: ...
 
     def finish(self) -> None: ...
@@ -31,7 +31,7 @@ def examine(log: EventStore) -> Audit:
     """Audit the log of an import. The stores check its seal."""
     audit = Audit(HTCONDOR_25.name, imported=True)
     sources = Sources()
-    judges: tuple[_Judge, ...] = (
+    judges: tuple[_Auditor, ...] = (
         StartdLogAuditor(sources, audit),
         EventLogAuditor(sources, audit),
         FactAuditor(sources, audit),
@@ -45,8 +45,8 @@ def examine(log: EventStore) -> Audit:
             judge.take(position, event)
     for judge in judges:
         judge.finish()
-    _sources(audit, sources)
-    _sort(audit)
+    _note_sources(audit, sources)
+    _sort_findings(audit)
     return audit
 
 
@@ -62,15 +62,15 @@ def _take(audit: Audit, sources: Sources, event: e.Event) -> None:
             audit.ended = max(audit.ended, event.at)
 
 
-def _sources(audit: Audit, sources: Sources) -> None:
-    for number, source in sources.found.items():
-        read = sources.reached.get(number)
+def _note_sources(audit: Audit, sources: Sources) -> None:
+    for number, source in sources.found_events.items():
+        read = sources.read_events.get(number)
         audit.sources.append((sources.path(number), source.kind, 0 if read is None else read.lines))
         if read is not None and read.left:
             audit.torn.append((read.path, read.left))
 
 
-def _sort(audit: Audit) -> None:
+def _sort_findings(audit: Audit) -> None:
     """Sort the findings so that the order of the import does not show."""
     audit.sources.sort()
     audit.torn.sort()

@@ -33,13 +33,13 @@ class StatusRule(NamedTuple):
 REQUEUED: Final = "requeued"  #: the word of an entry 004 of a job that exited
 
 
-def _status(row: str) -> StatusRule:
+def _status_rule(row: str) -> StatusRule:
     text, new_status, entries = (column.strip() for column in row.split("|"))
     return StatusRule(text, new_status, frozenset(entries.split()))
 
 
 STATUSES: Final = {
-    status: _status(row) for status, row in tables(get_data(__package__, "exit_statuses.txt"))["statuses"].items()
+    status: _status_rule(row) for status, row in tables(get_data(__package__, "exit_statuses.txt"))["statuses"].items()
 }
 _ENDS: Final = frozenset({"4", "5"})
 """The entries that show how a run ended."""
@@ -99,11 +99,11 @@ class ExitStatuses:
         self._misfits.judge("exit", bool(entries & rule.entries), contradicted)
 
     def finish(self) -> Iterator[AuditFinding]:
-        return self._misfits.only()
+        return self._misfits.single_misfit()
 
 
 @define
-class BegunAndEnded:
+class BeginChecks:
     """Takes the events of daemons' logs; then ``finish`` yields the only one that does not fit.
 
     A negotiator ends each cycle before it begins the next one, and a schedd logs the start and the exit of a job's
@@ -153,4 +153,4 @@ class BegunAndEnded:
             self._known.discard(chain)
 
     def finish(self) -> Iterator[AuditFinding]:
-        return self._misfits.only()
+        return self._misfits.single_misfit()

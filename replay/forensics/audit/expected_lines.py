@@ -57,15 +57,15 @@ class LineCensus:
                 f"/ {alternative}" in f"/ {event.reason}" for alternative in expected_text.split("|")
             )
             self._lines.judge(
-                (is_dynamic, number, expected_text), has_expected_text, partial(_lacks, finding, expected_text)
+                (is_dynamic, number, expected_text), has_expected_text, partial(_lacking_line, finding, expected_text)
             )
 
-    def missed(self) -> Iterator[AuditFinding]:
+    def missing_lines(self) -> Iterator[AuditFinding]:
         """Yield the transitions before which a line is missing."""
-        return self._lines.of_each_kind()
+        return self._lines.only_of_each_kind()
 
 
-def _lacks(finding: Callable[[str], AuditFinding], text: str) -> AuditFinding:
+def _lacking_line(finding: Callable[[str], AuditFinding], text: str) -> AuditFinding:
     name = _CALLED.get(text, " or ".join(map(repr, text.split("|"))))
     return finding(f"this startd logged {name} before every other such transition: a line was removed")
 

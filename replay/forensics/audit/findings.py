@@ -31,7 +31,7 @@ def finding(
     """Return a finding. Its story is records (instant, stimulus, words); the one at `event_index` is at fault."""
     at, stimulus, _ = story[event_index]
     file, line = sources.place(stimulus)
-    return AuditFinding(subject, rule, text, at, file, line, tuple(sources.told(*record, zone) for record in story))
+    return AuditFinding(subject, rule, text, at, file, line, tuple(sources.line_of(*record, zone) for record in story))
 
 
 @define
@@ -51,15 +51,15 @@ class Misfits:
             finding_now = finding() if self.at_once else None
             kind_misfits.append(finding if finding_now is None else lambda: finding_now)
 
-    def of_each_kind(self) -> Iterator[AuditFinding]:
+    def only_of_each_kind(self) -> Iterator[AuditFinding]:
         """Yield each misfit that is the only one of its kind, of which enough records fit."""
         for kind, kind_misfits in self._misfits.items():
             if len(kind_misfits) == 1 and self._fitting[kind] >= LEAST_OTHERS:
                 yield kind_misfits[0]()
 
-    def only(self) -> Iterator[AuditFinding]:
+    def single_misfit(self) -> Iterator[AuditFinding]:
         """Yield the misfit if it is the only one of all kinds, and enough records of its kind fit."""
-        return self.of_each_kind() if len([*chain(*self._misfits.values())]) == 1 else iter(())
+        return self.only_of_each_kind() if len([*chain(*self._misfits.values())]) == 1 else iter(())
 
 
 @define
@@ -71,7 +71,7 @@ class LogParts:
     _order: list[int] = field(factory=list)
     _findings: dict[int, list[tuple[list[AuditFinding], AuditFinding]]] = field(factory=dict)
 
-    def goes_back(self, source: int) -> bool:
+    def note_part(self, source: int) -> bool:
         """Take the next record's part. Return True if it is an earlier one: the findings behind it are withdrawn."""
         if source == self.current:
             return False

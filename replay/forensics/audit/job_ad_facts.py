@@ -42,7 +42,7 @@ each evaluation of its policy until it exits."""
 Ad = Mapping[str, str]
 
 
-def whole(ad: Ad, name: str) -> int | None:
+def int_of(ad: Ad, name: str) -> int | None:
     """Return a whole number of an ad."""
     text = ad.get(name, "")
     try:
@@ -72,10 +72,10 @@ def date(ad: Ad, name: str) -> int | None:
     return microseconds if microseconds is not None and microseconds > 0 else None
 
 
-def _holds(ad: Ad) -> tuple[int, bool] | None:
+def _hold_count(ad: Ad) -> tuple[int, bool] | None:
     """Return how many times a job was put on hold, and whether that is exact; else it is an upper bound. HTCondor
     counts a submission on hold, which no entry tells."""
-    holds = whole(ad, "NumHolds") if "NumHolds" in ad else 0
+    holds = int_of(ad, "NumHolds") if "NumHolds" in ad else 0
     if not holds:
         return None if holds is None else (0, True)
     text = ad.get("NumHoldsByReason")
@@ -86,31 +86,31 @@ def _holds(ad: Ad) -> tuple[int, bool] | None:
     return holds, reasons.keys() <= COUNTED_ONCE
 
 
-def ad_told(origin: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
+def account_of_ad(origin: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
     """Return what an ad of a job states; None if it lacks the submission time. `final`: of when the job left the
     queue."""
     submitted = date(ad, "JobMaterializeDate") or date(ad, "QDate")
     if submitted is None:
         return None
-    ended = _end(origin, ad) if final else None
-    last = max(_sampled(origin, ad) if not final else 0, ended or 0, submitted)
+    ended = _departure(origin, ad) if final else None
+    last = max(_sample_time(origin, ad) if not final else 0, ended or 0, submitted)
     account = JobAccount(submitted, submitted, last, text_of(ad, "GlobalJobId"))
-    account.reconnected = any(whole(ad, name) for name in ("NumJobReconnects", "TotalJobReconnectAttempts"))
-    account.said += _who(origin, ad)
-    account.said += [origin.measures("submitted", submitted), *origin.known("ended", ended)]
+    account.reconnected = any(int_of(ad, name) for name in ("NumJobReconnects", "TotalJobReconnectAttempts"))
+    account.statements += _owner_statements(origin, ad)
+    account.statements += [origin.value_statement("submitted", submitted), *origin.known_value("ended", ended)]
     if final:
-        account.said += _became(origin, ad)
-    completed = whole(ad, "JobStatus") == COMPLETED
-    if whole(ad, "JobUniverse") in ON_SLOTS:
-        account.said += _amounts(origin, ad, final, completed)
-    account.runs += _run(origin, ad, completed)
+        account.statements += _outcome_statements(origin, ad)
+    completed = int_of(ad, "JobStatus") == COMPLETED
+    if int_of(ad, "JobUniverse") in ON_SLOTS:
+        account.statements += _amount_statements(origin, ad, final, completed)
+    account.runs += _runs_of_ad(origin, ad, completed)
     account.last = max([last, *(run.span[1] for run in account.runs if run.span is not None)])
     return account
 
 
-def _end(origin: StatementSource, ad: Ad) -> int | None:
+def _departure(origin: StatementSource, ad: Ad) -> int | None:
     """Return when a job left the queue; None if it was removed after it completed, since two records show that."""
-    status, completion_time = whole(ad, "JobStatus"), date(ad, "CompletionDate")
+    status, completion_time = int_of(ad, "JobStatus"), date(ad, "CompletionDate")
     if origin.letter not in "HQ" or status not in (COMPLETED, REMOVED):
         return None
     if status == COMPLETED:
@@ -118,63 +118,63 @@ def _end(origin: StatementSource, ad: Ad) -> int | None:
     return date(ad, "EnteredCurrentStatus") if completion_time is None else None
 
 
-def _became(origin: StatementSource, ad: Ad) -> list[Statement]:
+def _outcome_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
     """Return the outcome of a job that left the queue: both, for one that was removed after it was completed."""
-    status, completed = whole(ad, "JobStatus"), date(ad, "CompletionDate") is not None
+    status, completed = int_of(ad, "JobStatus"), date(ad, "CompletionDate") is not None
     if status not in STATUSES or (status not in (COMPLETED, REMOVED) and origin.letter != "H"):
         return []
-    if status == REMOVED and completed and whole(ad, "LastJobStatus") in (None, COMPLETED):
+    if status == REMOVED and completed and int_of(ad, "LastJobStatus") in (None, COMPLETED):
         return []
-    statements = [origin.says("became", STATUSES[status])]
+    statements = [origin.text_statement("became", STATUSES[status])]
     if completed and status != COMPLETED:
-        statements.append(origin.says("became", STATUSES[COMPLETED]))
+        statements.append(origin.text_statement("became", STATUSES[COMPLETED]))
     return statements
 
 
-def _sampled(origin: StatementSource, ad: Ad) -> int:
+def _sample_time(origin: StatementSource, ad: Ad) -> int:
     """Return when an ad of the queue was valid: its job was there at least until then."""
     sample_time = origin.at if origin.letter == "Q" else date(ad, "ServerTime") if origin.letter == "A" else None
     return sample_time or date(ad, "EnteredCurrentStatus") or 0
 
 
-def _who(origin: StatementSource, ad: Ad) -> list[Statement]:
+def _owner_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
     user = text_of(ad, "User")
     if not user:
         return []
     group = text_of(ad, "AccountingGroup")
     domain = user.partition("@")[2]
     submitter = user if not group else group if "@" in group or not domain else f"{group}@{domain}"
-    statements = [origin.says("user", user), origin.says("submitter", submitter)]
+    statements = [origin.text_statement("user", user), origin.text_statement("submitter", submitter)]
     if (owner := text_of(ad, "Owner")) and owner != user.partition("@")[0]:
-        statements.append(origin.says("user", owner))
+        statements.append(origin.text_statement("user", owner))
     number = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
-    statements.append(origin.says("number", number))
+    statements.append(origin.text_statement("number", number))
     if (global_id_match := _NUMBER.search(text_of(ad, "GlobalJobId"))) and global_id_match[1] != number:
-        statements.append(origin.says("number", global_id_match[1]))
+        statements.append(origin.text_statement("number", global_id_match[1]))
     return statements
 
 
-def _amounts(origin: StatementSource, ad: Ad, final: bool, completed: bool) -> list[Statement]:
+def _amount_statements(origin: StatementSource, ad: Ad, final: bool, completed: bool) -> list[Statement]:
     above = None if final else ANY
-    statements = [] if origin.letter == "S" else origin.known("starts", whole(ad, "NumJobStarts"), above=above)
-    holds, is_exact = _holds(ad) or (None, False)
+    statements = [] if origin.letter == "S" else origin.known_value("starts", int_of(ad, "NumJobStarts"), above=above)
+    holds, is_exact = _hold_count(ad) or (None, False)
     wall = seconds(ad, "RemoteWallClockTime")
     if origin.letter != "S" and (is_exact or final):
-        statements += origin.known("holds", holds, below=None if is_exact else ANY, above=above)
+        statements += origin.known_value("holds", holds, below=None if is_exact else ANY, above=above)
     if origin.letter in "HQA":
-        statements += origin.known("wall", wall, above=above)
+        statements += origin.known_value("wall", wall, above=above)
     if origin.letter in "PA" or (origin.letter in "HQ" and (completed or not final)):
         for fact, (name, unit) in _TOTALS.items():
-            statements += origin.known(fact, seconds(ad, name, unit), above=above)
-    if origin.letter == "P" and (earlier_runs := (whole(ad, "NumShadowStarts") or 0) - 1) > 0:
+            statements += origin.known_value(fact, seconds(ad, name, unit), above=above)
+    if origin.letter == "P" and (earlier_runs := (int_of(ad, "NumShadowStarts") or 0) - 1) > 0:
         basis = "RemoteWallClockTime of the next run"
-        statements += origin.known("wall_runs", wall, below=0, above=0, number=earlier_runs, basis=basis)
+        statements += origin.known_value("wall_runs", wall, below=0, above=0, number=earlier_runs, basis=basis)
     if origin.letter in "HQ" and final:
-        statements += _of_one_shadow(origin, ad, completed)
+        statements += _time_statements(origin, ad, completed)
     if origin.letter in "HQA" and holds and is_exact:
-        name = "HoldReasonCode" if whole(ad, "JobStatus") == HELD else "LastHoldReasonCode"
-        if (code := whole(ad, name)) is not None:
-            statements.append(origin.says("hold", str(code), holds))
+        name = "HoldReasonCode" if int_of(ad, "JobStatus") == HELD else "LastHoldReasonCode"
+        if (code := int_of(ad, name)) is not None:
+            statements.append(origin.text_statement("hold", str(code), holds))
     return statements
 
 
@@ -185,19 +185,19 @@ _TOTALS: Final = {
 """What all runs used: the attributes, and their units."""
 
 
-def _of_one_shadow(origin: StatementSource, ad: Ad, completed: bool) -> list[Statement]:
+def _time_statements(origin: StatementSource, ad: Ad, completed: bool) -> list[Statement]:
     """Return the time on slots of all of a job's shadows; of a single shadow in all the ad's ways, with the CPU
     time."""
-    shadows, wall = whole(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
+    shadows, wall = int_of(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
     if shadows is None or wall is None:
         return []
     statements = list[Statement]()
 
     def ran(value: int | None, basis: str, number: int = shadows, below: int | None = 0, above: int | None = 0) -> None:
-        statements.extend(origin.known("wall_runs", value, below=below, above=above, number=number, basis=basis))
+        statements.extend(origin.known_value("wall_runs", value, below=below, above=above, number=number, basis=basis))
 
     ran(wall, "RemoteWallClockTime")
-    if not _checkpoints(ad):
+    if not _writes_checkpoints(ad):
         ran(seconds(ad, "CommittedTime"), "CommittedTime", below=None, above=ANY)
     last_wall_time = seconds(ad, "LastRemoteWallClockTime")
     if shadows > 1 and last_wall_time is not None:
@@ -216,54 +216,56 @@ def _of_one_shadow(origin: StatementSource, ad: Ad, completed: bool) -> list[Sta
     if placed is not None and ended is not None:
         ran(ended - placed, "JobCurrentStartDate to its end", below=None if completed else ANY, above=None)
     for fact, name in (("user_cpu", "RemoteUserCpu"), ("system_cpu", "RemoteSysCpu")) if completed else ():
-        statements += origin.known(fact, seconds(ad, name), basis=name)
+        statements += origin.known_value(fact, seconds(ad, name), basis=name)
     return statements
 
 
-def _run(origin: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
+def _runs_of_ad(origin: StatementSource, ad: Ad, completed: bool) -> list[RecordedRun]:
     placed = date(ad, "JobCurrentStartDate")
     if placed is None:
         return []
-    run = RecordedRun(placed, shadow=whole(ad, "NumShadowStarts") or 0)
-    if whole(ad, "JobUniverse") in ON_SLOTS:
-        _where(origin, ad, run, placed)
-    run.stopped = _stop(origin, ad, completed)
+    run = RecordedRun(placed, shadow=int_of(ad, "NumShadowStarts") or 0)
+    if int_of(ad, "JobUniverse") in ON_SLOTS:
+        _add_place(origin, ad, run, placed)
+    run.stopped_at = _add_stop(origin, ad, completed)
     if origin.letter in "PS":
-        run.said += origin.known("stopped", run.stopped)
-    if run.stopped is None and origin.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT:
-        run.stopped = max(_sampled(origin, ad), placed)  # the run continues at least until then
+        run.statements += origin.known_value("stopped", run.stopped_at)
+    if run.stopped_at is None and origin.letter in "AQ" and int_of(ad, "JobStatus") in ON_A_SLOT:
+        run.stopped_at = max(_sample_time(origin, ad), placed)  # the run continues at least until then
         return [run]
     if origin.letter in "PS" or completed:
-        run.said += _outcome(origin, ad)
-        if whole(ad, "JobUniverse") in ON_SLOTS:
-            run.said += _times(origin, ad, run, placed) + _sizes(origin, ad)
+        run.statements += _exit_statements(origin, ad)
+        if int_of(ad, "JobUniverse") in ON_SLOTS:
+            run.statements += _duration_statements(origin, ad, run, placed) + _size_statements(origin, ad)
     return [run]
 
 
-def _checkpoints(ad: Ad) -> bool:
+def _writes_checkpoints(ad: Ad) -> bool:
     """Return True if the job writes checkpoints itself: its CommittedTime counts from when its program began."""
     return any(name in ad for name in READ["checkpointing"])
 
 
-def _where(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:
+def _add_place(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:
     """Add the slot, the claim and the beginning of a run."""
     # A job removed while it runs keeps its attributes, and the names with Last are of the run before.
-    now = origin.letter in "PS" or "RemoteHost" in ad or (origin.letter in "AQ" and whole(ad, "JobStatus") in ON_A_SLOT)
+    now = (
+        origin.letter in "PS" or "RemoteHost" in ad or (origin.letter in "AQ" and int_of(ad, "JobStatus") in ON_A_SLOT)
+    )
     slot, claim = ("RemoteHost", "PublicClaimId") if now else ("LastRemoteHost", "LastPublicClaimId")
-    run.said.append(origin.measures("placed", placed))
+    run.statements.append(origin.value_statement("placed", placed))
     for fact, name in (("slot", slot), ("claim", claim)):
-        run.said += origin.named(fact, text_of(ad, name).removesuffix("#..."))
+        run.statements += origin.named_text(fact, text_of(ad, name).removesuffix("#..."))
     if origin.letter == "S":
-        run.said += origin.known("began", date(ad, "JobStartDate"))
+        run.statements += origin.known_value("began", date(ad, "JobStartDate"))
     executing_time = date(ad, "JobCurrentStartExecutingDate")
     # A starter's ad has the value of the run before, and so has the job's until the program runs.
     earliest_time = placed + 1 if now and origin.letter != "P" else placed
     if origin.letter != "S" and executing_time is not None and executing_time >= earliest_time:
-        run.began = executing_time
-        run.said.append(origin.measures("began", executing_time))
+        run.began_at = executing_time
+        run.statements.append(origin.value_statement("began", executing_time))
 
 
-def _stop(origin: StatementSource, ad: Ad, is_over: bool) -> int | None:
+def _add_stop(origin: StatementSource, ad: Ad, is_over: bool) -> int | None:
     if origin.letter == "P":
         return date(ad, "EpochWriteDate")
     if origin.letter == "S":  # without a duration the program never ran, and cleanup was much later
@@ -271,76 +273,78 @@ def _stop(origin: StatementSource, ad: Ad, is_over: bool) -> int | None:
     return date(ad, "CompletionDate") if is_over else None
 
 
-def _outcome(origin: StatementSource, ad: Ad) -> list[Statement]:
+def _exit_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
     statements = []
     exited_by_signal = ad.get("ExitBySignal", "").lower() == "true"
     name, word = ("ExitSignal", "signal") if exited_by_signal else ("ExitCode", "code")
     # A starter that must be quick sends no final update: a vacated run keeps the values from before.
-    is_stale = origin.letter == "P" and "VacateReasonCode" in ad and (whole(ad, "NumShadowStarts") or 0) > 1
-    if "ExitBySignal" in ad and (value := whole(ad, name)) is not None and not is_stale:
-        statements.append(origin.says("exit", f"{word} {value}"))
+    is_stale = origin.letter == "P" and "VacateReasonCode" in ad and (int_of(ad, "NumShadowStarts") or 0) > 1
+    if "ExitBySignal" in ad and (value := int_of(ad, name)) is not None and not is_stale:
+        statements.append(origin.text_statement("exit", f"{word} {value}"))
     # A starter that must be quick kills its job, and its last measurement may not reach the shadow.
     below = ANY if origin.letter == "S" and exited_by_signal else None
-    if whole(ad, "JobUniverse") in ON_SLOTS:
-        statements += origin.known("run_user_cpu", seconds(ad, "RemoteUserCpu"), below=below)
-        statements += origin.known("run_system_cpu", seconds(ad, "RemoteSysCpu"), below=below)
+    if int_of(ad, "JobUniverse") in ON_SLOTS:
+        statements += origin.known_value("run_user_cpu", seconds(ad, "RemoteUserCpu"), below=below)
+        statements += origin.known_value("run_system_cpu", seconds(ad, "RemoteSysCpu"), below=below)
     return statements
 
 
-def _added(runs: list[RecordedRun]) -> Iterator[Statement]:
+def _cumulative_times(runs: list[RecordedRun]) -> Iterator[Statement]:
     """Yield the time on slots of a job's first run, of its first two, and so on, up to the first gap."""
     runs_by_shadow = {run.shadow: run for run in runs}
     total, number = 0, 1
     while len(runs_by_shadow) == len(runs) and (run := runs_by_shadow.get(number)) is not None:
-        if run.placed is None or run.stopped is None or not run.said:
+        if run.placed_at is None or run.stopped_at is None or not run.statements:
             return
-        total += max(0, run.stopped - run.placed)
-        statement = run.said[0]
+        total += max(0, run.stopped_at - run.placed_at)
+        statement = run.statements[0]
         origin = StatementSource(statement.letter, statement.source, statement.line, statement.at)
         below, above = NEAR * number, LINGERING * number
-        yield origin.measures("wall_runs", total, below=below, above=above, number=number, basis="EpochWriteDate")
+        yield origin.value_statement(
+            "wall_runs", total, below=below, above=above, number=number, basis="EpochWriteDate"
+        )
         number += 1
 
 
-def _times(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> list[Statement]:
+def _duration_statements(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> list[Statement]:
     """Return the duration of a run, in every way in which the ad states it."""
     statements = list[Statement]()
 
     def say(fact: str, name: str, below: int | None = None, above: int | None = None) -> None:
-        statements.extend(origin.known(fact, seconds(ad, name), below=below, above=above, basis=name))
+        statements.extend(origin.known_value(fact, seconds(ad, name), below=below, above=above, basis=name))
 
     if origin.letter == "S":
         if "JobDuration" in ad:
             say("run_wall", "RemoteWallClockTime")
             say("run_wall", "JobDuration", NEAR, ANY)
         return statements
-    if run.stopped is not None:
+    if run.stopped_at is not None:
         basis = f"JobCurrentStartDate to {'EpochWriteDate' if origin.letter == 'P' else 'CompletionDate'}"
-        statements.append(origin.measures("run_wall", run.stopped - placed, basis=basis))
+        statements.append(origin.value_statement("run_wall", run.stopped_at - placed, basis=basis))
     if origin.letter != "P":
         say("run_wall", "LastRemoteWallClockTime", 0, 0)
-        if run.shadow == 1 and not _checkpoints(ad):
+        if run.shadow == 1 and not _writes_checkpoints(ad):
             say("run_wall", "CommittedTime")
-    if run.began is not None:  # else these are of the run before
+    if run.began_at is not None:  # else these are of the run before
         say("run_wall", "ActivationDuration", NEAR, ANY)
         say("busy", "ActivationDuration")
         say("executed", "ActivationExecutionDuration")
     return statements
 
 
-def _sizes(origin: StatementSource, ad: Ad) -> list[Statement]:
+def _size_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
     """Return what a run needed. An event log has it rounded for matchmaking, or as measured."""
     statements = []
     if origin.letter in "HQA":
-        resident = whole(ad, "ResidentSetSize_RAW")
+        resident = int_of(ad, "ResidentSetSize_RAW")
         if resident is not None and "ResidentSetSize" in ad.get("MemoryUsage", ""):
-            statements.append(origin.measures("memory", -(-resident // 1024), above=-(-resident // 1024) + 1))
-        if (resident := whole(ad, "DiskUsage_RAW")) is not None:
-            statements.append(origin.measures("disk", resident, above=resident + 1))
+            statements.append(origin.value_statement("memory", -(-resident // 1024), above=-(-resident // 1024) + 1))
+        if (resident := int_of(ad, "DiskUsage_RAW")) is not None:
+            statements.append(origin.value_statement("disk", resident, above=resident + 1))
     return statements
 
 
-def epochs_told(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[JobAccount]:
+def accounts_of_epochs(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[JobAccount]:
     """Return what the epoch ads of one job number tell, joined by submission; one run may be in two ads."""
     accounts_by_job: dict[str, JobAccount] = {}
     spans: dict[str, list[tuple[int, int, StatementSource]]] = {}
@@ -350,16 +354,16 @@ def epochs_told(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[
             key, JobAccount(account.submitted, account.first, account.last, account.job, log="P")
         )
         for run in account.runs:
-            if not any((run.placed, run.stopped) == (other.placed, other.stopped) for other in job.runs):
+            if not any((run.placed_at, run.stopped_at) == (other.placed_at, other.stopped_at) for other in job.runs):
                 job.runs.append(run)
-            if run.placed is not None and run.stopped is not None:
-                job.last = max(job.last, run.stopped)
-                spans.setdefault(key, []).append((run.placed, run.stopped, origin))
-        job.said += account.said
+            if run.placed_at is not None and run.stopped_at is not None:
+                job.last = max(job.last, run.stopped_at)
+                spans.setdefault(key, []).append((run.placed_at, run.stopped_at, origin))
+        job.statements += account.statements
     for key, epochs in spans.items():
         epochs.sort(key=lambda span: span[:2])
         total = sum(end - begin for begin, end, _ in epochs)
         total -= sum(max(0, epoch[1] - other[0]) for epoch, other in pairwise(epochs))
-        wall = epochs[-1][2].measures("wall", max(total, 0), below=NEAR * len(epochs))
-        accounts_by_job[key].said += [wall, *_added(accounts_by_job[key].runs)]
+        wall = epochs[-1][2].value_statement("wall", max(total, 0), below=NEAR * len(epochs))
+        accounts_by_job[key].statements += [wall, *_cumulative_times(accounts_by_job[key].runs)]
     return list(accounts_by_job.values())

@@ -12,7 +12,7 @@ from typing import Final
 from ....domain.imported.packed_ads import plain
 from .audit_statements import JobAccount, RecordedRun, StatementSource
 from .event_log_facts import JobRecord, facts_of_entries
-from .job_ad_facts import ad_told, epochs_told
+from .job_ad_facts import account_of_ad, accounts_of_epochs
 
 OF_PROCESSES: Final = ("process_began", "process_ended", "terminated")
 """The reports of starters and shadows about a job's process."""
@@ -34,7 +34,7 @@ def accounts_of(records: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]])
             final = record.letter == "H" or record.what == "final"
             if plain(ad.get("EpochAdType", "EPOCH")) != "EPOCH":
                 continue
-            account = ad_told(origin, ad, final)
+            account = account_of_ad(origin, ad, final)
             if account is not None and record.letter == "P":
                 epochs.append((origin, account))
             elif account is not None:
@@ -43,15 +43,15 @@ def accounts_of(records: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]])
         elif record.what in OF_PROCESSES:
             processes.setdefault((record.letter, record.chain), []).append(record)
         else:
-            _add(origin, record, shadows, accounts)
+            _add_record(origin, record, shadows, accounts)
     for (_, chain), log in entries.items():
         accounts += facts_of_entries(log, gaps.get(chain, ()))
     for (letter, chain), log in processes.items():
-        accounts += _exits(log, f"{letter} {chain}")
-    return accounts + epochs_told(epochs)
+        accounts += _process_exits(log, f"{letter} {chain}")
+    return accounts + accounts_of_epochs(epochs)
 
 
-def _add(
+def _add_record(
     origin: StatementSource, record: JobRecord, shadows: dict[str, JobAccount], known_accounts: list[JobAccount]
 ) -> None:
     """Add a record of the daemons' logs to a job's accounts: each shadow and each activation has its own."""
@@ -59,8 +59,8 @@ def _add(
     run_key = f"{record.chain} {facts.get('slot') if record.letter == 'L' else facts.get('shadow')}"
     if record.what in ("over", "shadow_gone"):
         if (shadow_account := shadows.pop(run_key, None)) is not None:
-            shadow_account.last = shadow_account.runs[0].stopped = record.at
-            shadow_account.runs[0].over = f"{record.source}:{record.line}"
+            shadow_account.last = shadow_account.runs[0].stopped_at = record.at
+            shadow_account.runs[0].end_place = f"{record.source}:{record.line}"
             shadow_account.reconnected |= facts.get("reason", "").startswith("signal")  # what it counted is lost
         return
     log = f"{record.letter} {record.chain}"
@@ -74,15 +74,17 @@ def _add(
             return
     account = JobAccount(None, record.at, record.at, log=log, address=facts.get("source", "").partition("?")[0])
     known_accounts.append(account)
-    account.said += origin.named("user" if record.letter == "L" else "submitter", facts.get("user", ""))
+    account.statements += origin.named_text("user" if record.letter == "L" else "submitter", facts.get("user", ""))
     if record.what in ("activated", "shadow_began"):
         shadows[run_key] = account
-        run = RecordedRun(placed=record.at, said=[origin.measures("placed", record.at)])
-        run.said += origin.named("slot", facts.get("slot", "")) + origin.named("claim", facts.get("claim", ""))
+        run = RecordedRun(placed_at=record.at, statements=[origin.value_statement("placed", record.at)])
+        run.statements += origin.named_text("slot", facts.get("slot", "")) + origin.named_text(
+            "claim", facts.get("claim", "")
+        )
         account.runs.append(run)
 
 
-def _exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
+def _process_exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
     """Yield the exits of a job's processes in a starters' or shadows' log. A process that was signalled to end, or
     that its starter starts again (a job that writes checkpoints, or has a PostCmd), does not say how the job did."""
     began_records: dict[str, JobRecord] = {}
@@ -99,6 +101,8 @@ def _exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
         origin = StatementSource(record.letter, record.source, record.line, record.at)
         outcome = next(f"{word} {facts[word]}" for word in ("code", "signal") if word in facts)
         run = RecordedRun(
-            began=begin_record.at if begin_record else None, stopped=record.at, said=[origin.says("exit", outcome)]
+            began_at=begin_record.at if begin_record else None,
+            stopped_at=record.at,
+            statements=[origin.text_statement("exit", outcome)],
         )
         yield JobAccount(None, begin_record.at if begin_record else record.at, record.at, log=name, runs=[run])

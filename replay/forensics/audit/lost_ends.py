@@ -25,7 +25,7 @@ JobOutcome = tuple[Job, int, int, bool, str]  #: a job, submitted, last heard of
 TWINS: Final = 2_000_000  #: how far another job event log must continue behind an end, in microseconds
 AFTER: Final = 60_000_000  #: the same for an end in an ad: another process writes the history
 _OVER: Final = {HTCONDOR_25.job_status_numbers[name]: name.lower() for name in ("Removed", "Completed")}
-_ad = Struct("<qqqqqqq")
+_PACKED_AD = Struct("<qqqqqqq")
 
 
 class LoggedJob(NamedTuple):
@@ -74,7 +74,7 @@ class HistoryAds:
             jobs, times, strict=True
         ):
             if status in _OVER:
-                self._kept += _ad.pack(
+                self._kept += _PACKED_AD.pack(
                     cluster, proc, submitted, completion_time or departure_time, place.source, line, status
                 )
 
@@ -82,14 +82,14 @@ class HistoryAds:
         """Return the submission, leaving time and place of each ad of some jobs."""
         ends: dict[Job, list[tuple[int, int, str]]] = {job: [] for job in jobs}
         if ends:
-            for cluster, proc, submitted, at, source, line, _ in _ad.iter_unpack(bytes(self._kept)):
+            for cluster, proc, submitted, at, source, line, _ in _PACKED_AD.iter_unpack(bytes(self._kept)):
                 if (cluster, proc) in ends:
                     ends[cluster, proc].append((submitted, at, RecordPlace(source, line).stimulus))
         return ends
 
-    def became(self, known_jobs: Collection[Job]) -> Iterator[JobOutcome]:
+    def outcomes(self, known_jobs: Collection[Job]) -> Iterator[JobOutcome]:
         """Yield the outcomes of the jobs that no event log tells, for ``count_outcomes``."""
-        for cluster, proc, submitted, at, _, _, status in _ad.iter_unpack(bytes(self._kept)):
+        for cluster, proc, submitted, at, _, _, status in _PACKED_AD.iter_unpack(bytes(self._kept)):
             if (cluster, proc) not in known_jobs:
                 yield (cluster, proc), submitted, at, True, _OVER[status]
 
@@ -101,12 +101,13 @@ def find_lost_ends(logged_jobs: list[LoggedJob], spans: list[LogCoverage], ads: 
     for job in logged_jobs:
         chains.setdefault(job.job, set()).add(job.chain)
         if job.ended and job.submitted:
-            ended_jobs.setdefault(_life(job), []).append(job)
+            ended_jobs.setdefault(_job_key(job), []).append(job)
     open_jobs = [job for job in logged_jobs if not job.ended and job.submitted and job.covers]
     ends = ads.ends(job.job for job in open_jobs)
     for job in open_jobs:
         ended_twin = next(
-            (ended_twin for ended_twin in ended_jobs.get(_life(job), ()) if ended_twin.last + TWINS < job.covers), None
+            (ended_twin for ended_twin in ended_jobs.get(_job_key(job), ()) if ended_twin.last + TWINS < job.covers),
+            None,
         )
         if ended_twin is not None:
             yield LostEnd(job, ended_twin.stimulus, ended_twin.last)
@@ -121,7 +122,7 @@ def find_lost_ends(logged_jobs: list[LoggedJob], spans: list[LogCoverage], ads: 
                 yield LostEnd(job, job.stimulus, job.last, span.chain)
 
 
-def _life(job: LoggedJob) -> tuple[Job, int]:
+def _job_key(job: LoggedJob) -> tuple[Job, int]:
     return job.job, job.submitted // 1_000_000
 
 

@@ -148,14 +148,14 @@ class ScratchDatabase:
             from numbers n join wanted w on n.cluster = w.cluster and n.proc = w.proc order by 1, 2
         """)
         for order, group in groupby(rows, key=lambda row: row[0]):
-            letter, source, _, at, ads = self._event(order, names)
+            letter, source, _, at, ads = self._read_event(order, names)
             for _, place, line, cluster, proc in group:
                 self.add_record(
                     cluster, proc, JobRecord(order, letter, source, source, line, at, "ad", json.dumps(ads[place]))
                 )
         self._flush("heard")
 
-    def _event(self, order: int, names: Sequence[str]) -> tuple[str, int, int, int, list[dict[str, str]]]:
+    def _read_event(self, order: int, names: Sequence[str]) -> tuple[str, int, int, int, list[dict[str, str]]]:
         letter, source, line, at, count, ads, ad_index = self._db.execute(
             "select letter, source, line, at, count, ads, ind from kept where ord = ?", (order,)
         ).fetchone()
@@ -166,7 +166,7 @@ class ScratchDatabase:
         """Yield all ads of some kinds: letter, source, line, attributes."""
         self._flush_all()
         for (order,) in self._db.execute("select ord from kept where instr(?, letter) order by ord", (letters,)):
-            letter, source, _, _, ads = self._event(order, names)
+            letter, source, _, _, ads = self._read_event(order, names)
             lines = self._db.execute("select line from numbers where ord = ? order by place", (order,))
             for (line,), ad in zip(lines, ads, strict=True):
                 yield letter, source, line, ad
@@ -182,7 +182,7 @@ class ScratchDatabase:
         for job, group in groupby(rows, key=lambda row: row[0]):
             yield plain(job), [row[1:] for row in group]
 
-    def facts_by_thing(self) -> Iterator[tuple[str, str, list[_Row]]]:
+    def facts_by_subject(self) -> Iterator[tuple[str, str, list[_Row]]]:
         """Yield the statements on each thing of which two kinds tell: (at, letter, body, source, line), by time."""
         self._flush_all()
         rows = self._db.execute("""

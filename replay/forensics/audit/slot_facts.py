@@ -37,18 +37,18 @@ def disputed_facts(
     """
     distinct_rows = list(dict.fromkeys(rows))
     if fact in _OF_MATCHES:
-        return _matches(fact, distinct_rows)
+        return _disputed_matches(fact, distinct_rows)
     return (
-        _values(fact, distinct_rows, spans)
+        _disputed_values(fact, distinct_rows, spans)
         if fact in OF_CUSTOMERS.values()
-        else _moments(fact, distinct_rows, ends_of_source)
+        else _disputed_moments(fact, distinct_rows, ends_of_source)
     )
 
 
-def _moments(fact: str, rows: list[Row], ends_of_source: Callable[[int], int]) -> Iterator[list[Statement]]:
+def _disputed_moments(fact: str, rows: list[Row], ends_of_source: Callable[[int], int]) -> Iterator[list[Statement]]:
     log = [row for row in rows if row[1] == "L"]
     times = [row[0] for row in log]
-    if _several(log):
+    if _has_two_machines(log):
         return
     for row in rows:
         begin, end = bisect_left(times, row[0] - SECOND) - 1, bisect_right(times, row[0] + SECOND)
@@ -56,45 +56,45 @@ def _moments(fact: str, rows: list[Row], ends_of_source: Callable[[int], int]) -
             continue
         while begin > 0 and log[begin][2] == NONE:
             begin -= 1  # an ad has its job until the starter is gone, which may be later than the job's end
-        log_statements = [_text(fact, log_row) for log_row in log[begin:end]]
-        if all(log_row.text and log_row.denies(_text(fact, row)) for log_row in log_statements):
-            yield [log_statements[-1], _text(fact, row)]
+        log_statements = [_text_statement(fact, log_row) for log_row in log[begin:end]]
+        if all(log_row.text and log_row.contradicts(_text_statement(fact, row)) for log_row in log_statements):
+            yield [log_statements[-1], _text_statement(fact, row)]
 
 
-def _matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
+def _disputed_matches(fact: str, rows: list[Row]) -> Iterator[list[Statement]]:
     reported_statements: set[frozenset[Statement]] = set()
 
     def near(row: Row) -> list[Row]:
         return [other for other in rows if other[1] != row[1] and abs(other[0] - row[0]) <= SECOND]
 
     def alone(row: Row) -> bool:
-        return all(_text(fact, row).denies(_text(fact, other)) for other in near(row))
+        return all(_text_statement(fact, row).contradicts(_text_statement(fact, other)) for other in near(row))
 
     for row in filter(alone, rows):
-        other_statements = [_text(fact, other) for other in near(row) if alone(other)]
-        pair = frozenset((_text(fact, row), *other_statements[-1:]))
+        other_statements = [_text_statement(fact, other) for other in near(row) if alone(other)]
+        pair = frozenset((_text_statement(fact, row), *other_statements[-1:]))
         if other_statements and pair not in reported_statements:
             reported_statements.add(pair)
             yield sorted(pair, key=lambda s: BELIEVED[fact, s.letter])
 
 
-def _values(fact: str, rows: list[Row], spans: Spans) -> Iterator[list[Statement]]:
+def _disputed_values(fact: str, rows: list[Row], spans: Spans) -> Iterator[list[Statement]]:
     tables: dict[int, list[Row]] = {}
     for row in rows:
         if row[1] == "K":
             tables.setdefault(row[3], []).append(row)
     for row in rows:
-        ad = _value(fact, row) if row[1] == "V" else None
+        ad = _value_statement(fact, row) if row[1] == "V" else None
         if ad is None:
             continue
-        covering_values = [values for table in tables.values() if (values := _at(fact, table, row[0], spans))]
+        covering_values = [values for table in tables.values() if (values := _values_at(fact, table, row[0], spans))]
         if 0 < len(covering_values) == len(tables) and all(
-            ad.denies(value) for values in covering_values for value in values
+            ad.contradicts(value) for values in covering_values for value in values
         ):
             yield [covering_values[-1][-1], ad]
 
 
-def _at(fact: str, table: list[Row], at: int, covered_spans: Spans) -> list[Statement]:
+def _values_at(fact: str, table: list[Row], at: int, covered_spans: Spans) -> list[Statement]:
     """Return a table's values at an update and the one before; nothing if it does not cover that time."""
     since = max((since for since, until in covered_spans.get(table[0][3], []) if since <= at <= until), default=None)
     if since is None:
@@ -103,22 +103,22 @@ def _at(fact: str, table: list[Row], at: int, covered_spans: Spans) -> list[Stat
     begin = end - 1
     while begin > 0 and table[begin][0] == at:
         begin -= 1
-    values = (_value(fact, row) for row in table[max(begin, 0) : end] if row[0] >= since)
+    values = (_value_statement(fact, row) for row in table[max(begin, 0) : end] if row[0] >= since)
     return [value for value in values if value is not None]
 
 
-def _several(log: list[Row]) -> bool:
+def _has_two_machines(log: list[Row]) -> bool:
     """Return True if two logs record a slot in turns: then two machines have the same name."""
     changes = sum(row[3] != other[3] for row, other in pairwise(log))
     return changes >= len({row[3] for row in log})
 
 
-def _text(fact: str, row: Row) -> Statement:
+def _text_statement(fact: str, row: Row) -> Statement:
     at, letter, body, source, line = row
-    return StatementSource(letter, source, line, at).says(fact, body)
+    return StatementSource(letter, source, line, at).text_statement(fact, body)
 
 
-def _value(fact: str, row: Row) -> Statement | None:
+def _value_statement(fact: str, row: Row) -> Statement | None:
     at, letter, body, source, line = row
     try:
         value = round(float(body) * _MILLION)
@@ -129,4 +129,4 @@ def _value(fact: str, row: Row) -> Statement | None:
         text = interval(value)
     elif unit == "count":
         text = f"{value / _MILLION:.6f}".rstrip("0").rstrip(".")
-    return StatementSource(letter, source, line, at).measures(fact, value, text=text)
+    return StatementSource(letter, source, line, at).value_statement(fact, value, text=text)

@@ -34,7 +34,7 @@ LINGERS: Final = 60_000_000
 broken: a startd may keep a slot whose resources are broken."""
 
 
-def _precedes(place_text: str, other_place: str) -> bool:
+def _is_before(place_text: str, other_place: str) -> bool:
     """Return True if a place, "3:465", is further up in the same source."""
     source, _, line = place_text.partition(":")
     other_file, _, other_line = other_place.partition(":")
@@ -56,7 +56,7 @@ class _AuditedSlot:
     since: int = 0
     dynamic: bool = False
     job: str = ""
-    said: set[str] | None = None  #: the words on it since its last transition; None if some may be missing
+    announced_lines: set[str] | None = None  #: the words on it since its last transition; None if some may be missing
     starter: bool = False
     final: bool = False  #: its starter has sent the final word on its job
     adopted: e.SlotEvent | None = None  #: the event by which it was adopted
@@ -77,8 +77,8 @@ class _StartdLog:
     first: int = 0
     last: int = 0
     begun: bool = False  #: a startd began and has not ended, with no gap since
-    births: bool = False  #: it logs the creation of its slots
-    dark: int = 0  #: since when the slots not met since are unknown; 0 if there are none
+    logs_creations: bool = False  #: it logs the creation of its slots
+    unknown_since: int = 0  #: since when the slots not met since are unknown; 0 if there are none
     why: str = ""
     slots: dict[str, _AuditedSlot] = field(factory=dict)
     carved: dict[str, str] = field(factory=dict)
@@ -103,31 +103,31 @@ class StartdLogAuditor:
         rule = _RULES.get(type(event))
         if rule is None or (isinstance(event, e.DaemonReported) and event.said in DOUBTS):
             return
-        log = self._chain(event.stimulus.partition(":")[0])
+        log = self._log_of(event.stimulus.partition(":")[0])
         if log is None:
             return
         if not isinstance(event, e.SourceEvent):
-            self._part(log, event)
-            self._time(log, event)
+            self._follow_part(log, event)
+            self._note_time(log, event)
             if log.over and isinstance(event, e.SlotEvent):
                 log.over = False
                 text = "the startd had ended, and no line shows that another one started: that line was removed"
-                self._accuse(log, log.slots.get(event.slot, _AuditedSlot()), event, "restart", text)
+                self._add_violation(log, log.slots.get(event.slot, _AuditedSlot()), event, "restart", text)
         rule(self, log, event)
 
     def finish(self) -> None:
         """Count the transitions, and report the slots that were not met again."""
         for log in self._chains.values():
-            self._lingering(log, log.last)
-            self._end_of_dark(log, log.last)
-            self._missed(log)
-            log.parts.add(self.audit.violations, *log.exits.only())
+            self._report_lingering(log, log.last)
+            self._end_unknown_time(log, log.last)
+            self._report_missed_lines(log)
+            log.parts.add(self.audit.violations, *log.exits.single_misfit())
             log.parts.report()
         count_transitions(self.audit, dict(self._steps))
 
     # Books
 
-    def _chain(self, source: str) -> _StartdLog | None:
+    def _log_of(self, source: str) -> _StartdLog | None:
         """Return the chain of a source; None if it is no StartLog."""
         if source not in self._by_source:
             number = int(source) if source.isdecimal() else 0
@@ -137,59 +137,59 @@ class StartdLogAuditor:
             )
         return self._by_source[source]
 
-    def _part(self, log: _StartdLog, event: e.Event) -> None:
+    def _follow_part(self, log: _StartdLog, event: e.Event) -> None:
         """Start again where a part continues only now."""
-        if log.parts.goes_back(int(event.stimulus.partition(":")[0])):
+        if log.parts.note_part(int(event.stimulus.partition(":")[0])):
             log.aside, log.above = None, (0, "")
-            self._dark(log, log.last, "a part of the log grew after the next part had been read")
+            self._begin_unknown_time(log, log.last, "a part of the log grew after the next part had been read")
 
-    def _slot(self, log: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
+    def _audited_slot(self, log: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
         slot = log.slots.get(event.slot)
         if slot is None:
-            slot = log.slots[event.slot] = _AuditedSlot(INITIAL_PAIR if log.begun and not log.births else "")
-            if log.births:
-                self._accuse(log, slot, event, "unborn", UNINITIAL_PAIR)
+            slot = log.slots[event.slot] = _AuditedSlot(INITIAL_PAIR if log.begun and not log.logs_creations else "")
+            if log.logs_creations:
+                self._add_violation(log, slot, event, "unborn", UNINITIAL_PAIR)
             elif log.begun:
                 slot.adopted = event
             else:
                 reason = log.why or "the log begins in the middle"
-                self._unaccounted(event.slot, log.dark or log.first, event.at, reason)
+                self._add_unaccounted(event.slot, log.unknown_since or log.first, event.at, reason)
         log.missing.discard(event.slot)
         return slot
 
     def _finding(self, slot: _AuditedSlot, event: e.SlotEvent, rule: str, text: str) -> AuditFinding:
-        story = [(record.at, record.stimulus, _words(record)) for record in (*slot.story, event)]
+        story = [(record.at, record.stimulus, _event_words(record)) for record in (*slot.story, event)]
         return finding(self.sources, event.slot, rule, text, story)
 
-    def _accuse(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotEvent, rule: str, text: str) -> None:
+    def _add_violation(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotEvent, rule: str, text: str) -> None:
         log.parts.add(self.audit.violations, self._finding(slot, event, rule, text))
 
-    def _missed(self, log: _StartdLog) -> None:
-        log.parts.add(self.audit.violations, *log.occasions.missed())
+    def _report_missed_lines(self, log: _StartdLog) -> None:
+        log.parts.add(self.audit.violations, *log.occasions.missing_lines())
         log.occasions = LineCensus()
         for slot in log.slots.values():
-            slot.said = None
+            slot.announced_lines = None
 
-    def _unaccounted(self, slot: str, since: int, until: int, text: str) -> None:
+    def _add_unaccounted(self, slot: str, since: int, until: int, text: str) -> None:
         if since < until:
             self.audit.unaccounted.append(UnaccountedTime(slot, since, until, text))
 
-    def _time(self, log: _StartdLog, event: Any) -> None:
+    def _note_time(self, log: _StartdLog, event: Any) -> None:
         log.first = log.first or event.at
         if isinstance(event, e.DaemonReported):  # a machine's clock may be set before its startd begins
             return
         if event.at < log.last - BACKWARDS:
             slot = log.slots.get(getattr(event, "slot", ""), _AuditedSlot())
-            self._accuse(log, slot, event, "backwards", "times go back by more than a day")
+            self._add_violation(log, slot, event, "backwards", "times go back by more than a day")
             log.last = event.at
         log.last = max(log.last, event.at)
-        self._aside(log, event)
+        self._is_moved_record(log, event)
 
-    def _aside(self, log: _StartdLog, event: e.SlotEvent) -> None:
+    def _is_moved_record(self, log: _StartdLog, event: e.SlotEvent) -> None:
         """Return True if one record alone lies before the one above it."""
         above, place_above = log.above
         place = event.stimulus
-        if above and _precedes(place, place_above):
+        if above and _is_before(place, place_above):
             return  # announcements without a transition are reported late: their line stands further up
         if place_above == place or not above:
             log.above = max(above, event.at), place
@@ -207,22 +207,22 @@ class StartdLogAuditor:
         else:
             log.above = event.at, place
 
-    def _end_of_dark(self, log: _StartdLog, until: int) -> None:
+    def _end_unknown_time(self, log: _StartdLog, until: int) -> None:
         for name in sorted(log.missing):
-            self._unaccounted(name, log.dark, until, log.why)
+            self._add_unaccounted(name, log.unknown_since, until, log.why)
         log.missing.clear()
-        log.dark, log.why = 0, ""
+        log.unknown_since, log.why = 0, ""
 
     # Rules
 
     def on_daemon(self, log: _StartdLog, event: e.DaemonReported) -> None:
-        self._missed(log)
+        self._report_missed_lines(log)
         log.aside, log.above = None, (0, "")
         if event.said == "began":
-            self._lingering(log, log.last)
+            self._report_lingering(log, log.last)
             for name in sorted(log.slots):  # a startd that logged its end leaves none
-                self._unaccounted(name, log.last, event.at, "the startd ended without logging it")
-            self._end_of_dark(log, event.at)
+                self._add_unaccounted(name, log.last, event.at, "the startd ended without logging it")
+            self._end_unknown_time(log, event.at)
             self._forget(log)
             log.begun, log.over = True, False
         elif event.said == "ended":
@@ -230,59 +230,61 @@ class StartdLogAuditor:
                 for announcement in log.unfulfilled:
                     slot = log.slots.get(announcement.slot, _AuditedSlot())
                     text = f"the startd logged {announcement.facts['words']!r}, but no transition follows"
-                    self._accuse(log, slot, announcement, "said", text)
-            self._lingering(log, event.at)
-            self._end_of_dark(log, event.at)
+                    self._add_violation(log, slot, announcement, "said", text)
+            self._report_lingering(log, event.at)
+            self._end_unknown_time(log, event.at)
             self._forget(log)
             log.over = "status" in event.facts
         log.last = event.at
 
-    def _lingering(self, log: _StartdLog, until: int) -> None:
+    def _report_lingering(self, log: _StartdLog, until: int) -> None:
         for name, slot in sorted(log.slots.items()):
             if slot.dynamic and slot.pair in _FREE and until - slot.since > LINGERS:
-                self._unaccounted(name, slot.since, until, "it has no claim, and no line shows its end")
+                self._add_unaccounted(name, slot.since, until, "it has no claim, and no line shows its end")
 
     def _forget(self, log: _StartdLog) -> None:
         log.slots.clear()
         log.carved.clear()
         log.unfulfilled.clear()
-        log.begun = log.births = False
+        log.begun = log.logs_creations = False
 
     def on_gap(self, log: _StartdLog, event: e.SourceGap) -> None:
-        self._missed(log)
+        self._report_missed_lines(log)
         log.aside, log.above = None, (0, "")
-        self._dark(log, event.since or log.last, event.words)
+        self._begin_unknown_time(log, event.since or log.last, event.words)
         log.last = max(log.last, event.until)
 
-    def _dark(self, log: _StartdLog, since: int, reason: str) -> None:
+    def _begin_unknown_time(self, log: _StartdLog, since: int, reason: str) -> None:
         """Mark all slots as unknown until they are met again."""
         names = set(log.slots) | log.missing
-        since = log.dark or since
+        since = log.unknown_since or since
         self._forget(log)
         log.occasions, log.over = LineCensus(), False
-        log.missing, log.dark, log.why = names, since, reason
+        log.missing, log.unknown_since, log.why = names, since, reason
 
     def on_refused(self, log: _StartdLog, event: e.SourceRefused) -> None:
         """Forget the pairs of the slots that an unreadable record may be about: it may have been a transition."""
         log.aside, log.above = None, (0, "")
         for name, slot in log.slots.items():
-            slot.said = None
+            slot.announced_lines = None
             if ": " not in event.text or event.text.startswith(name.partition("@")[0]):
                 slot.pair = ""
 
     def on_born(self, log: _StartdLog, event: e.SlotCreated) -> None:
         old = log.slots.get(event.slot)
         if old is not None:
-            self._accuse(log, old, event, "birth", "it was created, but it already existed")
+            self._add_violation(log, old, event, "birth", "it was created, but it already existed")
         elif not log.begun and event.slot in log.missing:
-            self._unaccounted(event.slot, log.dark, event.at, log.why)
+            self._add_unaccounted(event.slot, log.unknown_since, event.at, log.why)
         log.missing.discard(event.slot)
-        if log.begun and not log.births:
-            log.births = True
+        if log.begun and not log.logs_creations:
+            log.logs_creations = True
             for other_slot in log.slots.values():
                 if other_slot.adopted is not None:
-                    self._accuse(log, _AuditedSlot(), other_slot.adopted, "unborn", UNINITIAL_PAIR)
-        slot = log.slots[event.slot] = _AuditedSlot(INITIAL_PAIR, event.at, event.kind == "dynamic", said=set())
+                    self._add_violation(log, _AuditedSlot(), other_slot.adopted, "unborn", UNINITIAL_PAIR)
+        slot = log.slots[event.slot] = _AuditedSlot(
+            INITIAL_PAIR, event.at, event.kind == "dynamic", announced_lines=set()
+        )
         slot.story.append(event)
         log.carved[event.parent] = event.slot
 
@@ -290,24 +292,26 @@ class StartdLogAuditor:
         log.slots.pop(event.slot, None)
 
     def on_moved(self, log: _StartdLog, event: e.SlotTransitioned) -> None:
-        slot = log.slots.get(event.slot) or self._slot(log, event)
+        slot = log.slots.get(event.slot) or self._audited_slot(log, event)
         self._steps[event.source, event.target] += 1
         if slot.pair and slot.pair != event.source:
             text = f"it was in {slot.pair}, but this starts from {event.source}: a line was removed or changed"
-            self._accuse(log, slot, event, "chain", text)
-            slot.said = None
+            self._add_violation(log, slot, event, "chain", text)
+            slot.announced_lines = None
         elif not event.row and not classify(HTCONDOR_25, event.source, event.target):
-            self._accuse(log, slot, event, "row", f"no rule allows a transition from {event.source} to {event.target}")
+            self._add_violation(
+                log, slot, event, "row", f"no rule allows a transition from {event.source} to {event.target}"
+            )
         elif event.reason:
-            self._compare(log, slot, event)
-        self._occasion(log, slot, event)
+            self._compare_reason(log, slot, event)
+        self._count_lines(log, slot, event)
         is_known_step = slot.pair or _is_certain(event.source, event.target)
         slot.pair, slot.since = event.target if is_known_step else "", event.at
         slot.story.append(event)
 
-    def _occasion(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
+    def _count_lines(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
         """Count the lines before a transition with those of the transitions like it."""
-        lines, slot.said = slot.said, set()
+        lines, slot.announced_lines = slot.announced_lines, set()
         if lines is None or not log.begun:
             slot.starter = False
             return
@@ -320,25 +324,25 @@ class StartdLogAuditor:
         elif event.source == "Claimed/Cleaning" or event.target == "Claimed/Idle" or has_left_preempting:
             slot.starter = False
 
-    def _compare(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
+    def _compare_reason(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
         *earlier_reports, last = event.reason.split(" / ")
         target = announced_target(last, event.source)
         if target and not event.target.startswith(target):
             text = f"the startd logged {last!r}, which leads to {target.rstrip('/')}, not to {event.target}"
-            self._accuse(log, slot, event, "said", text)
+            self._add_violation(log, slot, event, "said", text)
             return
         for report in (last, *earlier_reports):
             if elsewhere := announced_elsewhere(report, event.source, event.target):
                 text = (
                     f"the startd logged {report!r}, which belongs to a transition {elsewhere}: the reason was changed"
                 )
-                self._accuse(log, slot, event, "said", text)
+                self._add_violation(log, slot, event, "said", text)
                 return
             if report.startswith(_EXITED) and "/" in report and report.removeprefix(_EXITED) != event.source:
                 text = f"it was in {report.removeprefix(_EXITED)} when its starter ended, not in {event.source}"
-                self._accuse(log, slot, event, "said", text)
+                self._add_violation(log, slot, event, "said", text)
 
-    def _exited(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotReported) -> None:
+    def _check_exit(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotReported) -> None:
         status = event.facts.get("status", "")
         if not slot.final or not status.isdecimal() or status in _BREAKDOWNS:
             return
@@ -350,23 +354,25 @@ class StartdLogAuditor:
         if slot is None:
             if event.said == "told" and not log.begun:
                 return
-            slot = self._slot(log, event)
+            slot = self._audited_slot(log, event)
         job = event.facts.get("job", "")
         carved_slot = log.slots.get(log.carved.get(event.slot, "")) if event.said == "accepted" else None
-        if carved_slot is not None and carved_slot.said is not None:
-            carved_slot.said.add(event.said)
-        if slot.said is not None:
-            slot.said.add(event.said)
+        if carved_slot is not None and carved_slot.announced_lines is not None:
+            carved_slot.announced_lines.add(event.said)
+        if slot.announced_lines is not None:
+            slot.announced_lines.add(event.said)
             if event.said == "activated":
-                slot.said.update(name for name in ("job", "starter") if event.facts.get(name))
+                slot.announced_lines.update(name for name in ("job", "starter") if event.facts.get(name))
         if event.said == "activated":
             if slot.pair not in ("", "Claimed/Idle"):
                 job_text = f" and has job {slot.job}" if slot.job else ""
-                self._accuse(log, slot, event, "activation", f"a job started on it, but it is in {slot.pair}{job_text}")
+                self._add_violation(
+                    log, slot, event, "activation", f"a job started on it, but it is in {slot.pair}{job_text}"
+                )
             slot.job = job
         elif event.said == "job_over":
             if job and slot.job and job != slot.job:
-                self._accuse(
+                self._add_violation(
                     log,
                     slot,
                     event,
@@ -375,7 +381,7 @@ class StartdLogAuditor:
                 )
             slot.job, slot.final = slot.job or job, True
         elif event.said == "starter_gone":
-            self._exited(log, slot, event)
+            self._check_exit(log, slot, event)
             slot.job, slot.final = "", False
         elif event.said == "told" and announced_target(event.facts.get("words", "")):
             log.unfulfilled.append(event)
@@ -403,7 +409,7 @@ def _is_certain(source: str, target: str) -> bool:
     return sum(1 for possible_step in possible_steps if classify(HTCONDOR_25, *possible_step)) == 1
 
 
-def _words(event: e.Event) -> str:
+def _event_words(event: e.Event) -> str:
     if isinstance(event, e.SlotTransitioned):
         row = f" ({event.row})" if event.row else ""
         end_text = "its end" if event.target == DELETED else event.target

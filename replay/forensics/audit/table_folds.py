@@ -21,12 +21,12 @@ OF_CUSTOMERS: Final = {
 }  # fmt: skip
 """The facts by the attributes of the accountant's customers."""
 SUBMITTED: Final = READ["submitted"]
-COPIED: Final = SUBMITTED + READ["copied"]
+COPIED_ATTRIBUTES: Final = SUBMITTED + READ["copied"]
 """The attributes whose values all copies of an ad have from job_queue.log. The first stay as they were submitted."""
 STATUS: Final = ("JobStatus", "EnteredCurrentStatus")
-SINCE: Final = " since "
+STATUS_SEPARATOR: Final = " since "
 """Joins both: they change at once."""
-ONCE: Final = ""
+SET_ONCE: Final = ""
 
 
 @define
@@ -35,8 +35,8 @@ class JobQueueFold:
     and ``again(key, at, line)`` for both ends of one that leaves it twice. The ad has under ``ONCE`` all values that
     its ``COPIED`` attributes had."""
 
-    tell: Callable[[int, int, int, int, Mapping[str, Any], bool], None]
-    again: Callable[[str, int, int], None]
+    report: Callable[[int, int, int, int, Mapping[str, Any], bool], None]
+    report_repeated: Callable[[str, int, int], None]
     at: int = 0
     _ads: dict[str, dict[str, str]] = field(factory=dict)
     _gone: dict[str, tuple[int, int]] = field(factory=dict)
@@ -69,10 +69,10 @@ class JobQueueFold:
     def _keep(self, key: str) -> None:
         """Keep the values that an ad has after a transaction."""
         ad, values = self._ads.get(key, {}), self._values.setdefault(key, {})
-        for name in ad.keys() & COPIED:
+        for name in ad.keys() & COPIED_ATTRIBUTES:
             values.setdefault(name, set()).add(ad[name])
         status, status_since = (ad.get(name, self._ads.get(_cluster_key(key), {}).get(name)) for name in STATUS)
-        values["JobStatus"] = values.get("JobStatus", set()) | {f"{status}{SINCE}{status_since}"}
+        values["JobStatus"] = values.get("JobStatus", set()) | {f"{status}{STATUS_SEPARATOR}{status_since}"}
 
     def _delete(self, key: str, name: str) -> None:
         """Delete an attribute; one that the cluster's ad has is hidden, as ClassAd::Delete hides it."""
@@ -82,14 +82,14 @@ class JobQueueFold:
 
     def _destroy(self, key: str, at: int, line: int) -> None:
         if key in self._ads:
-            self._told(key, at, line, True)
+            self._report_job(key, at, line, True)
             del self._ads[key], self._lines[key], self._values[key]
             self._gone[key] = at, line
         elif key in self._gone:
-            self.again(key, *self._gone[key])
-            self.again(key, at, line)
+            self.report_repeated(key, *self._gone[key])
+            self.report_repeated(key, at, line)
 
-    def _told(self, key: str, at: int, line: int, final: bool) -> None:
+    def _report_job(self, key: str, at: int, line: int, final: bool) -> None:
         cluster, dot, proc = key.partition(".")
         ad = self._ads.get(key)
         if ad is None or not dot or not cluster.isdecimal() or not proc.isdecimal() or int(cluster) == 0:
@@ -97,13 +97,16 @@ class JobQueueFold:
         if cluster.startswith("0") or "ClusterId" not in (merged_ad := self._ads.get(_cluster_key(key), {}) | ad):
             return  # records of owners and the like
         values_of_ads = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
-        values = {name: sorted(set[str]().union(*(texts.get(name, ()) for texts in values_of_ads))) for name in COPIED}
-        self.tell(int(cluster), int(proc), at, line, {**merged_ad, ONCE: values}, final)
+        values = {
+            name: sorted(set[str]().union(*(texts.get(name, ()) for texts in values_of_ads)))
+            for name in COPIED_ATTRIBUTES
+        }
+        self.report(int(cluster), int(proc), at, line, {**merged_ad, SET_ONCE: values}, final)
 
     def finish(self) -> None:
         """Report the jobs that the table still holds: it ends or starts again."""
         for key in list(self._ads):
-            self._told(key, self.at, self._lines[key], False)
+            self._report_job(key, self.at, self._lines[key], False)
         for table in (self._ads, self._lines, self._gone, self._values):
             table.clear()
 
@@ -117,7 +120,7 @@ class AccountantFold:
     """Folds one Accountantnew.log. Calls ``tell(thing, fact, at, body, line)`` for each value of a submitter from an
     update on. ``spans`` are the updates between which the table has all changes."""
 
-    tell: Callable[[str, str, int, str, int], None]
+    report: Callable[[str, str, int, str, int], None]
     spans: list[tuple[int, int]] = field(factory=list)
     _updated: int = 0
     _since: int = 0
@@ -142,7 +145,7 @@ class AccountantFold:
 
     def _settle(self, at: int) -> None:
         for name, fact, text, line in self._waiting:
-            self.tell(name, fact, at, text, line)
+            self.report(name, fact, at, text, line)
         self._waiting.clear()
 
     def finish(self) -> None:

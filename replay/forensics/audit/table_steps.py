@@ -34,7 +34,7 @@ class _Step(NamedTuple):
     at: int
 
 
-class _Given(NamedTuple):
+class _GivenSlot(NamedTuple):
     """A slot that was given to a user in a transaction."""
 
     slot: str
@@ -52,10 +52,10 @@ class TableSteps:
     set_by_hand: set[str] = field(factory=set)
     _last: dict[tuple[int, str, str], tuple[float, _Step]] = field(factory=dict)
     _uncharged: dict[tuple[int, str, str], float] = field(factory=dict)
-    _odd: list[tuple[str, _Step, float, float]] = field(factory=list)
+    _odd_steps: list[tuple[str, _Step, float, float]] = field(factory=list)
     _counts: dict[tuple[str, str, str], tuple[int, int | None]] = field(factory=dict)
     """The last value of each count, and the one before it if the last is odd."""
-    _given: dict[str, list[_Given]] = field(factory=dict)
+    _given_slots: dict[str, list[_GivenSlot]] = field(factory=dict)
     _updated: dict[str, int] = field(factory=dict)
     _misfits: Misfits = field(factory=Misfits)
 
@@ -70,7 +70,7 @@ class TableSteps:
             return
         before, last_step = self._last.get(key, (0.0, _Step(0.0, "", 0)))
         if before <= step.amount < last_step.amount + min(0.0, self._uncharged.get(key, 0.0)) and step.amount:
-            self._odd.append((submitter, last_step, before, step.amount))
+            self._odd_steps.append((submitter, last_step, before, step.amount))
             last_step = _Step(before, "", 0)
         self._last[key] = last_step.amount, step
 
@@ -78,7 +78,7 @@ class TableSteps:
         """Forget a table's values: it begins again, or records are missing."""
         self._counts = {key: value for key, value in self._counts.items() if key[0] != source}
         self._updated.pop(source, None)
-        self._given.pop(source, None)
+        self._given_slots.pop(source, None)
 
     def take(self, source: str, event: e.TableWritten) -> None:
         """Take a transaction."""
@@ -101,8 +101,8 @@ class TableSteps:
                 self._judge("user", was_counted, slot, message, event.at, event.stimulus)
                 start_time = written_values.get((key, "StartTime"), "")
                 if start_time.isdecimal() and source in self._updated:
-                    given_slot = _Given(slot, int(start_time), self._updated[source], event.stimulus, event.at)
-                    self._given.setdefault(source, []).append(given_slot)
+                    given_slot = _GivenSlot(slot, int(start_time), self._updated[source], event.stimulus, event.at)
+                    self._given_slots.setdefault(source, []).append(given_slot)
             elif name == "LastUpdateTime" and text.isdecimal() and key.startswith("Accountant"):
                 self._update(source, int(text))
 
@@ -120,7 +120,7 @@ class TableSteps:
         self._counts[source, key, name] = value, None if expected else last_count
 
     def _update(self, source: str, at: int) -> None:
-        for slot, slot_since, updated_at, stimulus, written in self._given.pop(source, ()):
+        for slot, slot_since, updated_at, stimulus, written in self._given_slots.pop(source, ()):
             text = f"it has been in use since {slot_since}, but was given to its user between {updated_at} and {at}"
             self._judge("since", updated_at <= slot_since <= at, slot, text, written, stimulus)
         self._updated[source] = at
@@ -132,8 +132,8 @@ class TableSteps:
         )
 
     def finish(self) -> Iterator[AuditFinding]:
-        for submitter, step, before, after in self._odd:
+        for submitter, step, before, after in self._odd_steps:
             if not self.set_by_hand & {submitter, "*"}:
                 text = f"its usage is {step.amount:g} s, but {before:g} s before and {after:g} s after: it was changed"
                 yield finding(self.sources, submitter, "usage_falls", text, [(step.at, step.stimulus, text)])
-        yield from self._misfits.only()
+        yield from self._misfits.single_misfit()

@@ -25,11 +25,11 @@ from ..imported_log import Sources
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
 from .findings import Misfits, finding
-from .job_ad_facts import COMPLETED, REMOVED, Ad, date, text_of, whole
+from .job_ad_facts import COMPLETED, REMOVED, Ad, date, int_of, text_of
 from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR
 
-AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
-GOES_ON: Final = 5 * SECOND  #: how long records must continue behind one that a file lacks
+LEAST_AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
+WRITE_DELAY: Final = 5 * SECOND  #: how long records must continue behind one that a file lacks
 LEAVING: Final = MINUTE
 """How long a shadow may stay after it wrote how its run ended: it waits for the starter (20 s) and for the startd."""
 DYING: Final = SECOND  #: records so shortly before a daemon's last one may not have reached every file
@@ -52,7 +52,7 @@ class PairRule(NamedTuple):
     slack: int
     daemons: str
     required: tuple[bool, bool] = (True, True)
-    least: int = AGREED
+    least: int = LEAST_AGREED
 
 
 PAIRS: Final = {
@@ -80,7 +80,7 @@ class PairedRecord(NamedTuple):
     key: str
     stimulus: str
     chain: int
-    must: bool = True  #: the other file has it, too
+    is_required: bool = True  #: the other file has it, too
 
 
 class UnpairedRecord(NamedTuple):
@@ -91,8 +91,8 @@ class UnpairedRecord(NamedTuple):
     record: PairedRecord
     letter: str
     other: PairedRecord | None = None
-    again: bool = False  #: the same file has another such record, which the other file has
-    whole: bool = False  #: the other file has no record of the job
+    is_repeated: bool = False  #: the same file has another such record, which the other file has
+    is_whole_job: bool = False  #: the other file has no record of the job
 
 
 @define
@@ -105,12 +105,12 @@ class FileSpan:
     over: bool = False  #: its daemon has ended
     silences: list[tuple[int, int]] = field(factory=list)  #: the times without records
 
-    def silent(self, silence_end: int) -> None:
+    def note_silence(self, silence_end: int) -> None:
         """Note the time since the last record, if that is long."""
         if silence_end - self.last > 2 * FAR:
             self.silences.append((self.last, silence_end))
 
-    def tells_of(self, at: int) -> bool:
+    def covers(self, at: int) -> bool:
         """Return True if the file has records around an instant, so that its daemon did not stand still then."""
         is_covered = self.first - NEAR < at < self.last + NEAR
         return is_covered and not any(since + NEAR < at < until - NEAR for since, until in self.silences)
@@ -125,8 +125,8 @@ class UnpairedRecords:
     deaths: Deaths
     gaps: Mapping[int, Sequence[int]]
     ended: int  #: the last instant of all records
-    agreed: dict[tuple[str, int, int], int] = field(factory=dict)
-    alone: dict[tuple[str, int, int], list[UnpairedRecord]] = field(factory=dict)
+    agreements: dict[tuple[str, int, int], int] = field(factory=dict)
+    unpaired: dict[tuple[str, int, int], list[UnpairedRecord]] = field(factory=dict)
     _chains: dict[str, set[int]] = field(factory=dict)
     noted: list[AuditFinding] = field(factory=list)
     _paired: dict[tuple[int, int], tuple[_Position, _Position]] = field(factory=dict)
@@ -139,7 +139,7 @@ class UnpairedRecords:
     def take(self, job: Job, records: Sequence[JobRecord]) -> None:
         for r in records:
             if r.letter == "N" and r.what == "matched" and r.chain not in self.gaps:
-                self._unworded.judge(r.chain, "startd" in json.loads(r.body), partial(self._not_worded, job, r))
+                self._unworded.judge(r.chain, "startd" in json.loads(r.body), partial(self._unworded_match, job, r))
         paired_records = _paired_records(records)
         ads = [json.loads(record.body) for record in records if record.letter in "HQ"]
         if any("StageInStart" in ad for ad in ads):
@@ -164,16 +164,16 @@ class UnpairedRecords:
         for first_chain in first or {0: []}:
             for chain2 in second or {0: []}:
                 first_list, second_list = first.get(first_chain, []), second.get(chain2, [])
-                both, unpaired_first, unpaired_second = _paired(first_list, second_list, rule.slack)
+                both, unpaired_first, unpaired_second = _pair_by_time(first_list, second_list, rule.slack)
                 key = (name, first_chain, chain2)
-                self.agreed[key] = self.agreed.get(key, 0) + len(both)
+                self.agreements[key] = self.agreements.get(key, 0) + len(both)
                 for pair in both:
-                    self._reach(*pair)
-                pairs = list(_alone(rule, job, unpaired_first, unpaired_second, first_list, second_list))
+                    self._extend_paired(*pair)
+                pairs = list(_unpaired_of_pair(rule, job, unpaired_first, unpaired_second, first_list, second_list))
                 if pairs:
-                    self.alone.setdefault(key, []).extend(pairs)
+                    self.unpaired.setdefault(key, []).extend(pairs)
 
-    def _reach(self, record: PairedRecord, other: PairedRecord) -> None:
+    def _extend_paired(self, record: PairedRecord, other: PairedRecord) -> None:
         """Extend the part of each file that the other one covers."""
         for paired_record, partner in ((record, other), (other, record)):
             position = _position(paired_record)
@@ -184,10 +184,10 @@ class UnpairedRecords:
             )
 
     def finish(self) -> Iterator[AuditFinding]:
-        self._absent()
+        self._note_absent_jobs()
         for name, rule in PAIRS.items():
             yield from self._judge(name, rule)
-        yield from self._unworded.of_each_kind()
+        yield from self._unworded.only_of_each_kind()
 
     def _judge(self, name: str, rule: PairRule) -> Iterator[AuditFinding]:
         pools = self._chains.get(rule.first, set()), self._chains.get(rule.second, set())
@@ -201,15 +201,15 @@ class UnpairedRecords:
             unpaired_records = [
                 unpaired
                 for chain, other_chain in ((first_chain, chain2), (first_chain, 0), (0, chain2))
-                for unpaired in self.alone.get((name, chain, other_chain), ())
+                for unpaired in self.unpaired.get((name, chain, other_chain), ())
             ]
-            agreed_count = self.agreed.get((name, first_chain, chain2), 0)
+            agreed_count = self.agreements.get((name, first_chain, chain2), 0)
             if name == "entry":  # users' logs are all written alike
-                agreed_count = sum(self.agreed.get((name, first_chain, chain), 0) for chain in pools[1])
-            are_all_moved = name == "entry" and _moved_alike(unpaired_records)
+                agreed_count = sum(self.agreements.get((name, first_chain, chain), 0) for chain in pools[1])
+            are_all_moved = name == "entry" and _are_shifted(unpaired_records)
             lacking_chains = {rule.first: chain2, rule.second: first_chain}
             unpaired_records = [
-                record for record in _without_disputed(unpaired_records) if are_all_moved or self._certain(record)
+                record for record in _without_disputed(unpaired_records) if are_all_moved or self._is_certain(record)
             ]
             possibly_cut = (
                 []
@@ -219,14 +219,16 @@ class UnpairedRecords:
             if agreed_count < rule.least:
                 continue
             if (
-                record := _single([record for record in unpaired_records if record not in possibly_cut], are_all_moved)
+                record := _only_finding(
+                    [record for record in unpaired_records if record not in possibly_cut], are_all_moved
+                )
             ) is not None:
                 yield self._finding(record, lacking_chains[record.letter])
-            elif (record := _single(possibly_cut)) is not None:
+            elif (record := _only_finding(possibly_cut)) is not None:
                 findings.append(self._finding(record, lacking_chains[record.letter], ", unless the file was cut there"))
         self.noted += findings if len(findings) == 1 else []
 
-    def _absent(self) -> None:
+    def _note_absent_jobs(self) -> None:
         """Note the jobs that a user's log lacks, though it has all others whose ads name it."""
         rule = PAIRS["entry"]
         for chains_by_job in self._users.values():
@@ -234,13 +236,15 @@ class UnpairedRecords:
                 jobs_without_chain = [
                     (job, records) for job, (chains, records) in chains_by_job.items() if chain not in chains
                 ]
-                if len(jobs_without_chain) == 1 and len(chains_by_job) > AGREED:
+                if len(jobs_without_chain) == 1 and len(chains_by_job) > LEAST_AGREED:
                     job, records = jobs_without_chain[0]
-                    entries = [UnpairedRecord(rule, job, record, rule.first, whole=True) for record in records]
+                    entries = [UnpairedRecord(rule, job, record, rule.first, is_whole_job=True) for record in records]
                     records_inside = [record for record in entries if not self._may_be_cut(record, chain)]
-                    self.alone.setdefault(("entry", records[0].chain, chain), []).append([*records_inside, *entries][0])
+                    self.unpaired.setdefault(("entry", records[0].chain, chain), []).append(
+                        [*records_inside, *entries][0]
+                    )
 
-    def _not_worded(self, job: Job, match: JobRecord) -> AuditFinding:
+    def _unworded_match(self, job: Job, match: JobRecord) -> AuditFinding:
         text = (
             "the negotiator also logged a line 'Matched ...' for every other match: the line for this one was removed"
         )
@@ -260,10 +264,10 @@ class UnpairedRecords:
             return not first_paired < _position(unpaired.record) < last_paired
         return not first_paired[0] < at < last_paired[0]
 
-    def _certain(self, unpaired: UnpairedRecord) -> bool:
+    def _is_certain(self, unpaired: UnpairedRecord) -> bool:
         """Return True if the other file, unless it was cut, would have the record."""
         at, rule = unpaired.record.at, unpaired.rule
-        if not unpaired.record.must:
+        if not unpaired.record.is_required:
             return False
         if unpaired.other is not None:
             earlier_time, later_time = sorted((at, unpaired.other.at))
@@ -272,7 +276,7 @@ class UnpairedRecords:
                 return False  # a daemon that died kept the other one waiting
             return rule is not PAIRS["entry"]  # the audit of facts has these
         extra_wait = LEAVING if rule is PAIRS["ended"] and unpaired.letter == "P" else 0
-        write_delay = 0 if unpaired.letter in "MN" else GOES_ON  # one daemon writes both, line by line
+        write_delay = 0 if unpaired.letter in "MN" else WRITE_DELAY  # one daemon writes both, line by line
         if (
             not rule.required[0 if unpaired.letter == rule.first else 1]
             or at + max(extra_wait, write_delay) > self.ended
@@ -294,17 +298,17 @@ class UnpairedRecords:
             order = "after" if record.at > unpaired.other.at else "before"
             text = f"{label} in {file} is {gap:g} s {order} that in {other_file}: the time of one of them was changed"
             story.append((unpaired.other.at, unpaired.other.stimulus, f"the same, in {other_file}"))
-        elif unpaired.again:
+        elif unpaired.is_repeated:
             text = f"{label} is in {file} once more than in {other_file}: it was inserted here, or removed there"
         else:
             text = f"{label} is in {file}, but not in {other_file}: it was removed there{exception}"
         return finding(self.sources, "{}.{}".format(*unpaired.job), "unpaired", text, story, event_index=0)
 
 
-def _single(records: Sequence[UnpairedRecord], are_moved: bool = False) -> UnpairedRecord | None:
+def _only_finding(records: Sequence[UnpairedRecord], are_moved: bool = False) -> UnpairedRecord | None:
     """Return the only record, or the first of a job's entries if one file lacks them all, or they `are_moved`."""
     is_one_job = len({(record.job, record.letter) for record in records if record.rule is PAIRS["entry"]}) == 1
-    return records[0] if len(records) == 1 or (is_one_job and (are_moved or records[0].whole)) else None
+    return records[0] if len(records) == 1 or (is_one_job and (are_moved or records[0].is_whole_job)) else None
 
 
 def _without_disputed(records: Sequence[UnpairedRecord]) -> list[UnpairedRecord]:
@@ -332,7 +336,7 @@ def _position(record: PairedRecord) -> _Position:
     return record.at, int(record.stimulus.partition(":")[2])
 
 
-def _moved_alike(records: Sequence[UnpairedRecord]) -> bool:
+def _are_shifted(records: Sequence[UnpairedRecord]) -> bool:
     """Return True if one file has several entries of one job, and only these, at another time by the same amount."""
     job_shifts = {
         (unpaired.job, unpaired.record.at - unpaired.other.at) for unpaired in records if unpaired.other is not None
@@ -340,7 +344,7 @@ def _moved_alike(records: Sequence[UnpairedRecord]) -> bool:
     return len(records) > 1 and len(job_shifts) == 1 and all(unpaired.other is not None for unpaired in records)
 
 
-def _paired(
+def _pair_by_time(
     first: Sequence[PairedRecord], second: Sequence[PairedRecord], slack_us: int
 ) -> tuple[list[tuple[PairedRecord, PairedRecord]], list[PairedRecord], list[PairedRecord]]:
     """Pair records in the order of time; return the pairs, and what is left of each side."""
@@ -348,12 +352,14 @@ def _paired(
     for key in dict.fromkeys(record.key for record in (*first, *second)):
         # Of two at one time the one that the other file must have: a job held at its exit has two EPOCH ads.
         starts, others = (
-            sorted((record for record in side if record.key == key), key=lambda record: (record.at, not record.must))
+            sorted(
+                (record for record in side if record.key == key), key=lambda record: (record.at, not record.is_required)
+            )
             for side in (first, second)
         )
         while starts and others:
-            _leave_farther(others, right, starts)
-            _leave_farther(starts, left, others)
+            _unpair_farther(others, right, starts)
+            _unpair_farther(starts, left, others)
             if abs(starts[0].at - others[0].at) <= slack_us:
                 pairs.append((starts.pop(0), others.pop(0)))
             elif starts[0].at < others[0].at:
@@ -365,19 +371,19 @@ def _paired(
     return pairs, left, right
 
 
-def _leave_farther(side: list[PairedRecord], unpaired: list[PairedRecord], partners: Sequence[PairedRecord]) -> None:
+def _unpair_farther(side: list[PairedRecord], unpaired: list[PairedRecord], partners: Sequence[PairedRecord]) -> None:
     """Move records of which the other file has none, or may have none, out of the way of one that is nearer to its
     next."""
     partner_time = partners[0].at
     while (
         len(side) > 1
-        and (len(side) > len(partners) or not side[0].must)
+        and (len(side) > len(partners) or not side[0].is_required)
         and abs(side[1].at - partner_time) < abs(side[0].at - partner_time)
     ):
         unpaired.append(side.pop(0))
 
 
-def _alone(
+def _unpaired_of_pair(
     rule: PairRule,
     job: Job,
     left: list[PairedRecord],
@@ -393,11 +399,13 @@ def _alone(
         if partner is not None:
             remaining_second.remove(partner)
         is_repeated = sum(1 for other in first if other.key == record.key and other.at == record.at) > 1
-        if record.must or (partner is not None and partner.must):
-            yield UnpairedRecord(rule, job, record._replace(must=True), rule.first, partner, is_repeated, not second)
+        if record.is_required or (partner is not None and partner.is_required):
+            yield UnpairedRecord(
+                rule, job, record._replace(is_required=True), rule.first, partner, is_repeated, not second
+            )
     for record in remaining_second:
         is_repeated = sum(1 for other in second if other.key == record.key and other.at == record.at) > 1
-        if record.must:
+        if record.is_required:
             yield UnpairedRecord(rule, job, record, rule.second, None, is_repeated, not first)
 
 
@@ -434,25 +442,25 @@ def _paired_records(job_records: Iterable[JobRecord]) -> dict[tuple[str, str], d
                 add("ran", record, record.at)
             if end_text in SPAWNED and start is not None:  # a shadow that was killed may have been so at once
                 begin_records = records_by_chain["began", "D"][record.chain]
-                begin_records[begin_records.index(start)] = start._replace(must=True)
+                begin_records[begin_records.index(start)] = start._replace(is_required=True)
             if end_text.startswith("signal") and start is not None:
                 kill_spans.append((start.at, record.at))
         elif record.letter == "P":
-            _of_epoch(record, facts, add)
+            _add_epoch_records(record, facts, add)
         elif record.letter == "S" and (at := date(facts, "CompletionDate")) is not None:
             add("ran", record, at)
-        elif record.letter == "H" or (record.what == "final" and whole(facts, "JobStatus") in (REMOVED, COMPLETED)):
+        elif record.letter == "H" or (record.what == "final" and int_of(facts, "JobStatus") in (REMOVED, COMPLETED)):
             add("left", record, record.at)
     for records in (records for letter in "UE" for records in records_by_chain.get(("entry", letter), {}).values()):
         # A shadow writes an entry into one log after the other: it may have been killed in between.
         records[:] = [
-            r._replace(must=not any(kill_begin <= r.at <= kill_end for kill_begin, kill_end in kill_spans))
+            r._replace(is_required=not any(kill_begin <= r.at <= kill_end for kill_begin, kill_end in kill_spans))
             for r in records
         ]
     return records_by_chain
 
 
-def _of_epoch(record: JobRecord, ad: Ad, add_record: Any) -> None:
+def _add_epoch_records(record: JobRecord, ad: Ad, add_record: Any) -> None:
     kind, at = text_of(ad, "EpochAdType"), date(ad, "EpochWriteDate")
     if at is not None and kind == "SPAWN":
         add_record("began", record, at)
