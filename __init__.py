@@ -1,9 +1,10 @@
-"""Poolbook: an HTCondor pool whose only truth is an append-only log of events.
+"""Poolbook: an HTCondor pool whose only source of truth is an append-only event log.
 
-Queue, pool status, accounting and history are views of that log, which can be deleted and rebuilt
-from it. They show the log's end; `why` explains a job or slot as of any moment that the log covers.
-`Pool` runs a pool in your program, `Log` reads the log of a pool or of an import, `AsyncPool` and
-`AsyncLog` are the same for asyncio; `poolbook.events` has the class of every kind of event.
+`Pool` runs a pool in your program, `Log` reads the log of a pool or of an import, and `AsyncPool` and `AsyncLog` do the
+same for asyncio. `poolbook.events` has the classes of events. docs/library.md describes the interface.
+
+>>> from poolbook import Behaviour, Log, Pool, events
+>>> pool = Pool.open("my.db", user="alice", behave=lambda launch: Behaviour(seconds=600))
 """
 
 from typing import TYPE_CHECKING, Any
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Loaded when asked for: a short command must not wait for the whole of a pool.
-_LATE = {
+# Imported on first use, so that short commands do not load a whole pool.
+_LAZY = {
     "AlreadyServed": ".domain.ports.log",
     "AsyncLog": ".adapters.library.aio",
     "AsyncPool": ".adapters.library.aio",
@@ -122,13 +123,13 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker reads the names above, and tells of one that is not there
+if not TYPE_CHECKING:  # type checkers use the imports above, and report unknown names
 
     def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         if name == "events":
             return import_module(".events", __name__)
-        if name not in _LATE:
+        if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(_LATE[name], __name__), name)
+        return getattr(import_module(_LAZY[name], __name__), name)

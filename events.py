@@ -1,9 +1,10 @@
-"""What can stand in a log: the class of every kind of event, with `TOPICS`, the short name of each in a log, and
-`CAUSES`, what their causes mean.
+"""The classes of events in a log, `TOPICS` (their short names) and `CAUSES` (descriptions of their causes).
 
-docs/events.md describes each with its fields and their units. What stands there is stable: a kind of event that was
-released keeps its name, its fields and their meaning, a new field comes with a default, and logs that hold it stay
-readable. New kinds of events come with later versions, so a program passes over those that it does not know.
+docs/events.md describes their fields and units, which are stable: a released kind of event keeps its name, its fields
+and their meaning, and a new field has a default. Later versions add kinds, so ignore kinds that you do not know.
+
+>>> [event.slot for position, event in log.events() if isinstance(event, events.JobActivated)]
+['slot1_1@node1', 'slot1_2@node1']
 """
 
 from .domain.events import *  # noqa: F403

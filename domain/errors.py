@@ -1,4 +1,4 @@
-"""Define the base of all errors that Poolbook raises on purpose."""
+"""The base class of Poolbook's errors."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ _PUBLIC = {
 
 
 class PoolbookError(Exception):
-    """A request is refused, unreadable or unknown; the message names the thing, the rule that it breaks, the way out.
+    """Base class of Poolbook's errors. The message names the problem, the rule and the fix.
 
-    Wrong arguments of a call raise Python's `ValueError` and `TypeError` instead.
+    Invalid arguments raise Python's `ValueError` and `TypeError` instead.
+
+    >>> try:
+    ...     pool.run_now("1.4", "9.9")
+    ... except PoolbookError as error:
+    ...     print(type(error).__name__)
+    Refusal
     """
 
-    code = ""  #: which kind of error it is, for programs
-    tool = ""  #: what HTCondor's tool prints, where its words differ
+    code = ""  #: the kind of error, for programs
+    tool = ""  #: the message that HTCondor's tool prints, if it differs
 
     def __init_subclass__(cls) -> None:
         if cls.__name__ in _PUBLIC:

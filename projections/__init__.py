@@ -1,10 +1,10 @@
-"""Read models of the pool, each a fold over the events of the log, in tables of one SQLite database.
+"""Read models of the pool: folds of the log's events into tables of an SQLite database.
 
-``projector`` brings the tables of ``schema`` up to date: ``queue_view`` (jobs and history), ``slots_view``,
-``accounting_view`` and ``defrag_view`` each say what the kinds of event mean for their rows, and ``checkpoint``
-remembers how far they came. ``views`` reads: ``job_query`` finds rows, ``job_ads`` and ``job_columns`` turn them into
-ads and texts. A connection is handed in; nothing here opens a file, waits for a lock, knows a log's store or asks for
-the time, and what only reads imports neither the events nor the codec. docs/log.md describes the tables.
+``projector`` updates the tables of ``schema`` with the folds of ``queue_view`` (jobs and history), ``slots_view``,
+``accounting_view`` and ``defrag_view``; ``checkpoint`` stores their position in the log. ``views`` reads the tables:
+``job_query`` finds rows, ``job_ads`` and ``job_columns`` convert them to ads and texts. The caller provides the
+connection: this package opens no file, waits for no lock and reads no clock, and the readers do not import events or
+the codec. docs/log.md describes the tables.
 """
 
 if __name__ != "poolbook.projections":

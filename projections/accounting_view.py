@@ -1,7 +1,7 @@
-"""Who is granted how much, and has used how much: the accountant's books (``domain/negotiator/accounting``).
+"""The view of the accounting: submitters' priorities and usage (``domain/negotiator/accounting``).
 
-The manager's own folds say what an event does to them. Of claims only the weights are kept, by their slots; where a log
-begins in the middle of a claim, nothing is known of it.
+It uses the folds of the manager's state. It stores only the weights of claims, by slot. If a log begins during a claim,
+the view does not know that claim.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ class AccountingFold:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._books = Manager()
+        self._manager = Manager()
         row = connection.execute("SELECT settings FROM pool").fetchone()
         if row is not None:
-            self._books.settings = _settings(row[0])
+            self._manager.settings = _settings(row[0])
         self._known: dict[str, None] = {}
         self._slots: dict[str, None] = {}
         self.handlers = bound_handlers(self)
 
     def _read(self, name: str) -> None:
-        """Have the submitter's record among the books, if it has one."""
+        """Read the submitter's account from the table, if there is one."""
         if name in self._known:
             return
         self._known[name] = None
         row = self._connection.execute("SELECT * FROM submitters WHERE submitter=?", (name,)).fetchone()
         if row is None:
             return
-        (_, priority, updated, factor, floor, ceiling, leases, using, slots, counted, weighted, plain, drawn, usage,
-         ended, begin, last) = row  # fmt: skip
-        self._books.submitters[name] = Submitter(
-            AccountName.parse(name).submitter, priority, updated, factor, floor, ceiling, _decode(leases), using, slots,
-            counted, int(weighted), int(plain), int(drawn), int(usage), ended, begin, last,
+        (_, priority, updated, factor, floor, ceiling, leases, in_use, slots, counted, weighted, unweighted, accounted,
+         ended_usage, ended, first, last) = row  # fmt: skip
+        self._manager.submitters[name] = Submitter(
+            AccountName.parse(name).submitter, priority, updated, factor, floor, ceiling, _decode(leases), in_use,
+            slots, counted, int(weighted), int(unweighted), int(accounted), int(ended_usage), ended, first, last,
         )  # fmt: skip
 
     def _fold(self, event: e.Event, *names: str) -> None:
-        """Fold an event that changes the records of these submitters."""
+        """Fold an event that changes the accounts of these submitters."""
         for name in names:
             self._read(str(AccountName(getattr(event, "negotiator", ""), name)))
-        self._books.at = event.at
-        MANAGER[type(event)](self._books, event)
+        self._manager.at = event.at
+        MANAGER[type(event)](self._manager, event)
 
     def on_configured(self, position: int, event: e.PoolFounded | e.PoolConfigured) -> None:
-        evolve(self._books, event)
+        evolve(self._manager, event)
 
-    def on_one(self, position: int, event: e.ClusterSubmitted | e.SubmitterSet | e.SubmitterDeleted) -> None:
+    def on_submitter(self, position: int, event: e.ClusterSubmitted | e.SubmitterSet | e.SubmitterDeleted) -> None:
         self._fold(event, event.submitter)
 
     def on_claim(self, position: int, event: e.ClaimMade | e.ClaimEnded) -> None:
@@ -71,7 +71,7 @@ class AccountingFold:
             self._slots[event.slot] = None
             row = self._connection.execute("SELECT weight FROM claims WHERE slot=?", (event.slot,)).fetchone()
             if row is not None:
-                self._books.resources[event.slot] = row[0], ""
+                self._manager.resources[event.slot] = row[0], ""
         self._fold(event, event.submitter)
 
     def on_priorities(self, position: int, event: e.PrioritiesUpdated) -> None:
@@ -81,26 +81,26 @@ class AccountingFold:
         self._fold(event, *event.submitters)
 
     def flush(self) -> None:
-        books = self._books.submitters
-        gone = [(name,) for name in self._known if name not in books]
-        self._connection.executemany("DELETE FROM submitters WHERE submitter=?", gone)
-        self._connection.executemany(insertion("submitters", "INSERT OR REPLACE"), starmap(_row, books.items()))
-        resources = self._books.resources
-        over = [(slot,) for slot in self._slots if slot not in resources]
-        self._connection.executemany("DELETE FROM claims WHERE slot=?", over)
-        held = [(slot, resources[slot][0]) for slot in self._slots if slot in resources]
-        self._connection.executemany(insertion("claims", "INSERT OR REPLACE"), held)
-        if self._books.priorities_updated_at:
-            self._connection.execute("UPDATE pool SET accounted=?", (self._books.priorities_updated_at,))
+        accounts = self._manager.submitters
+        deleted = [(name,) for name in self._known if name not in accounts]
+        self._connection.executemany("DELETE FROM submitters WHERE submitter=?", deleted)
+        self._connection.executemany(insertion("submitters", "INSERT OR REPLACE"), starmap(_row, accounts.items()))
+        resources = self._manager.resources
+        unclaimed = [(slot,) for slot in self._slots if slot not in resources]
+        self._connection.executemany("DELETE FROM claims WHERE slot=?", unclaimed)
+        weights = [(slot, resources[slot][0]) for slot in self._slots if slot in resources]
+        self._connection.executemany(insertion("claims", "INSERT OR REPLACE"), weights)
+        if self._manager.priorities_updated_at:
+            self._connection.execute("UPDATE pool SET accounted=?", (self._manager.priorities_updated_at,))
 
 
-def _first_factor(submitter: Submitter) -> float:
-    """Return the factor that a submitter began with, of a log that does not say it."""
+def _initial_factor(submitter: Submitter) -> float:
+    """Return the initial priority factor of a submitter whose event does not record it."""
     return initial(submitter.name, terms(submitter.appeared_under or {}))
 
 
 def _row(name: str, submitter: Submitter) -> tuple[object, ...]:
-    factor, leases = submitter.factor or _first_factor(submitter), _encode(submitter.leases).decode()
+    factor, leases = submitter.factor or _initial_factor(submitter), _encode(submitter.leases).decode()
     return (
         name, submitter.priority, submitter.updated, factor, submitter.floor, submitter.ceiling, leases,
         submitter.weighted_in_use, submitter.slots, submitter.counted_until, str(submitter.weighted_usage),

@@ -1,8 +1,8 @@
-"""What one event about many ranges makes of a cluster's stretches, by columns: numpy cuts and joins them, and SQLite
-reads and writes all that are alike by one statement each, so that nothing is done in Python for each of them.
+"""Fold an event about many ranges into a cluster's rows with numpy, which splits and merges ranges.
 
-A process that does this beside other things is not in their way: SQLite lets go of the interpreter while it works.
-Kept apart, since loading numpy takes longer than most events do (``queue_view.MANY_RANGES``).
+SQLite reads and writes all ranges with equal values in one statement, without a Python loop over ranges, and releases
+the interpreter's lock meanwhile. This module is separate, because loading numpy takes longer than folding most events
+(``queue_view.MANY_RANGES``).
 """
 
 from __future__ import annotations
@@ -20,159 +20,164 @@ from ..domain.events import Procs
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _BEFORE = "SELECT MAX(first) FROM jobs WHERE cluster=? AND first<?"
-_ALIKE = (
+_EQUAL_RANGES = (
     "SELECT status, slot, changes, json_group_array(first << 32 | last) FROM jobs "
     "WHERE cluster=? AND first BETWEEN ? AND ? GROUP BY status, slot, changes"
 )
 _DELETE = "DELETE FROM jobs WHERE cluster=? AND first BETWEEN ? AND ?"
 _INSERT = "INSERT INTO jobs SELECT ?, value >> 32, value & 0xFFFFFFFF, ?, ?, ? FROM json_each(?)"
 _LEAVE = "INSERT INTO history SELECT NULL, ?, value >> 32, value & 0xFFFFFFFF, ?, ?, ? FROM json_each(?)"
-_numbers = msgspec.json.Decoder(list[int]).decode
-_text = msgspec.json.Encoder().encode
+_decode_numbers = msgspec.json.Decoder(list[int]).decode
+_encode = msgspec.json.Encoder().encode
 
 
-class Alike(NamedTuple):
-    """What stretches that are alike have: the status, where the processes are, and the changes, as JSON."""
+class RangeValues(NamedTuple):
+    """The values that all jobs of a range share: status, slot, and changes as JSON."""
 
     status: int
     slot: str
     changes: str
 
 
-Change = Callable[[Alike], tuple[Alike, bool]]
-"""What those become that are alike, and whether they stay in the queue."""
+Change = Callable[[RangeValues], tuple[RangeValues, bool]]
+"""Returns the new values, and False if the jobs leave the queue."""
 
 
-class _Kinds:
-    """Stretches that are alike, numbered."""
+class _DistinctValues:
+    """The distinct values of ranges, numbered."""
 
-    def __init__(self, meaning: Callable[[str], object]) -> None:
-        """:param meaning: what changes say, equal for those that say the same in another order"""
-        self.known: list[Alike] = []
-        self._meaning = meaning
-        self._numbers: dict[Alike, int] = {}
+    def __init__(self, comparable: Callable[[str], object]) -> None:
+        """:param comparable: converts changes to a value that does not depend on the order of attributes"""
+        self.known: list[RangeValues] = []
+        self._comparable = comparable
+        self._numbers: dict[RangeValues, int] = {}
 
-    def number(self, alike: Alike) -> int:
-        number = self._numbers.get(alike)
+    def number(self, values: RangeValues) -> int:
+        number = self._numbers.get(values)
         if number is None:
-            number = self._numbers[alike] = len(self.known)
-            self.known.append(alike)
+            number = self._numbers[values] = len(self.known)
+            self.known.append(values)
         return number
 
-    def joinable(self) -> Numbers:
-        """Of each kind the number of the first that says the same: stretches of these are joined. Those with processes
-        stay apart (-1)."""
+    def mergeable(self) -> Numbers:
+        """Return for each number the first number with equal values: neighbouring ranges of these can be merged. Return
+        -1 for running jobs, which are not merged."""
         firsts: dict[object, int] = {}
         return np.array(
             [
-                -1 if kind.slot else firsts.setdefault((kind.status, self._meaning(kind.changes)), number)
-                for number, kind in enumerate(self.known)
+                -1 if values.slot else firsts.setdefault((values.status, self._comparable(values.changes)), number)
+                for number, values in enumerate(self.known)
             ],
             np.int64,
         )
 
 
-class ManyStretches:
-    """Those stretches of a cluster that one event after the other is about, read from the table, until ``write``."""
+class BulkRanges:
+    """The ranges of a cluster between the processes of consecutive events, from the table; ``write`` stores them."""
 
-    def __init__(self, connection: sqlite3.Connection, cluster: int, meaning: Callable[[str], object]) -> None:
-        """:param meaning: what changes say, equal for those that say the same in another order"""
+    def __init__(self, connection: sqlite3.Connection, cluster: int, comparable: Callable[[str], object]) -> None:
+        """:param comparable: converts changes to a value that does not depend on the order of attributes"""
         self._connection, self._cluster = connection, cluster
-        self._kinds = _Kinds(meaning)
-        self._around: tuple[int, int] | None = None
-        self._firsts = self._lasts = self._kind = np.zeros(0, np.int64)
+        self._values = _DistinctValues(comparable)
+        self._bounds: tuple[int, int] | None = None
+        self._firsts = self._lasts = self._numbers = np.zeros(0, np.int64)
 
     def change(self, ranges: Procs, change: Change, at: int) -> None:
-        """Apply ``change`` to all that is there of these ranges, which are in order, as ``change_all`` of a cluster
-        does. What leaves goes into the history as of ``at``, in microseconds."""
+        """Apply ``change`` to all jobs in these ranges, which are in order, like ``change_all`` of a cluster. Jobs that
+        leave go into the history as of ``at``, in microseconds."""
         bounds = np.array(ranges, np.int64).reshape(-1, 2)
         self._load(int(bounds[0, 0]), int(bounds[-1, 1]))
         if not len(self._firsts):
             return
-        firsts, lasts, kind, meant = _cut(self._firsts, self._lasts, self._kind, bounds[:, 0], bounds[:, 1])
-        stays, kinds = np.ones(len(firsts), bool), self._kinds
-        changed = kind.copy()
-        for number in np.flatnonzero(np.bincount(kind[meant])).tolist():
-            alike, remains = change(kinds.known[number])
-            mine = meant & (kind == number)
-            changed[mine], stays[mine] = kinds.number(alike), remains
-        joinable = kinds.joinable()
-        self._firsts, self._lasts, self._kind = _joined(
-            firsts[stays], lasts[stays], changed[stays], meant[stays], joinable
+        firsts, lasts, numbers, is_selected = _split(
+            self._firsts, self._lasts, self._numbers, bounds[:, 0], bounds[:, 1]
         )
-        left = _joined(firsts[~stays], lasts[~stays], changed[~stays], meant[~stays], joinable)
-        self._write(_LEAVE, *left, lambda one: (self._cluster, one.status, at, one.changes))
+        stays, values = np.ones(len(firsts), bool), self._values
+        new_numbers = numbers.copy()
+        for number in np.flatnonzero(np.bincount(numbers[is_selected])).tolist():
+            new_values, remain = change(values.known[number])
+            has_number = is_selected & (numbers == number)
+            new_numbers[has_number], stays[has_number] = values.number(new_values), remain
+        mergeable = values.mergeable()
+        self._firsts, self._lasts, self._numbers = _merged(
+            firsts[stays], lasts[stays], new_numbers[stays], is_selected[stays], mergeable
+        )
+        leaving = _merged(firsts[~stays], lasts[~stays], new_numbers[~stays], is_selected[~stays], mergeable)
+        self._write(_LEAVE, *leaving, lambda values: (self._cluster, values.status, at, values.changes))
 
     def _load(self, first: int, last: int) -> None:
-        """Have all stretches that processes from ``first`` to ``last`` belong to, and their neighbours."""
-        if self._around is not None and self._around[0] < first and last < self._around[1]:
+        """Load all ranges with processes from ``first`` to ``last``, and their neighbours."""
+        if self._bounds is not None and self._bounds[0] < first and last < self._bounds[1]:
             return
         self.write()
         begin = self._connection.execute(_BEFORE, (self._cluster, first)).fetchone()[0]
-        self._around = first - 1 if begin is None else begin, last + 1
-        spans, numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for status, slot, changes, packed in self._connection.execute(_ALIKE, (self._cluster, *self._around)):
-            mine = np.array(_numbers(packed), np.int64)
-            spans.append(mine)
-            numbers.append(np.full(len(mine), self._kinds.number(Alike(status, slot, changes)), np.int64))
-        span, kind = np.concatenate(spans), np.concatenate(numbers)
-        order = np.argsort(span)
-        self._firsts, self._lasts, self._kind = span[order] >> 32, span[order] & 0xFFFFFFFF, kind[order]
+        self._bounds = first - 1 if begin is None else begin, last + 1
+        all_spans, all_numbers = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for status, slot, changes, packed in self._connection.execute(_EQUAL_RANGES, (self._cluster, *self._bounds)):
+            equal_spans = np.array(_decode_numbers(packed), np.int64)
+            all_spans.append(equal_spans)
+            number = self._values.number(RangeValues(status, slot, changes))
+            all_numbers.append(np.full(len(equal_spans), number, np.int64))
+        spans, numbers = np.concatenate(all_spans), np.concatenate(all_numbers)
+        order = np.argsort(spans)
+        self._firsts, self._lasts, self._numbers = spans[order] >> 32, spans[order] & 0xFFFFFFFF, numbers[order]
 
     def write(self) -> None:
-        """Let the table have all of it."""
-        if self._around is None:
+        """Store all ranges in the table."""
+        if self._bounds is None:
             return
-        self._connection.execute(_DELETE, (self._cluster, *self._around))
-        order = np.argsort(self._kind, kind="stable")
-        firsts, lasts, kind = self._firsts[order], self._lasts[order], self._kind[order]
-        self._write(_INSERT, firsts, lasts, kind, lambda one: (self._cluster, *one))
-        self._around = None
+        self._connection.execute(_DELETE, (self._cluster, *self._bounds))
+        order = np.argsort(self._numbers, kind="stable")
+        firsts, lasts, numbers = self._firsts[order], self._lasts[order], self._numbers[order]
+        self._write(_INSERT, firsts, lasts, numbers, lambda values: (self._cluster, *values))
+        self._bounds = None
 
     def _write(
         self,
         statement: str,
         firsts: Numbers,
         lasts: Numbers,
-        kind: Numbers,
-        values: Callable[[Alike], tuple[object, ...]],
+        numbers: Numbers,
+        row: Callable[[RangeValues], tuple[object, ...]],
     ) -> None:
-        """Store stretches in their order, those at once that follow each other and are alike."""
+        """Store ranges in order. Consecutive ranges with equal values take one statement."""
         if not len(firsts):
             return
         spans = (firsts << 32 | lasts).tolist()
-        begins = [0, *(np.flatnonzero(kind[1:] != kind[:-1]) + 1).tolist(), len(spans)]
-        runs = zip(kind[begins[:-1]].tolist(), begins, begins[1:], strict=False)
+        begins = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(spans)]
+        runs = zip(numbers[begins[:-1]].tolist(), begins, begins[1:], strict=False)
         self._connection.executemany(
             statement,
-            [(*values(self._kinds.known[kind]), _text(spans[begin:end]).decode()) for kind, begin, end in runs],
+            [(*row(self._values.known[number]), _encode(spans[begin:end]).decode()) for number, begin, end in runs],
         )
 
 
-def _cut(
-    firsts: Numbers, lasts: Numbers, kind: Numbers, range_firsts: Numbers, range_lasts: Numbers
+def _split(
+    firsts: Numbers, lasts: Numbers, numbers: Numbers, range_firsts: Numbers, range_lasts: Numbers
 ) -> tuple[Numbers, Numbers, Numbers, Flags]:
-    """The stretches, cut where one of the ranges begins or ends; and of each whether it is within one."""
+    """Split ranges at the ends of the selected ranges. Return for each part also whether it is selected."""
     edges = np.concatenate([firsts, lasts + 1, range_firsts, range_lasts + 1])
-    edges.sort(kind="stable")  # four ascending runs: np.unique would look each of them up by its hash
+    edges.sort(kind="stable")  # merges four sorted runs; np.unique would hash each edge
     edges = edges[np.concatenate([[True], edges[1:] != edges[:-1]])]
     begins, ends = edges[:-1], edges[1:] - 1
-    of = np.searchsorted(firsts, begins, "right") - 1
-    there = (of >= 0) & (begins <= lasts[of])
-    begins, ends, of = begins[there], ends[there], of[there]
-    within = np.searchsorted(range_firsts, begins, "right") - 1
-    meant = (within >= 0) & (begins <= range_lasts[within])
-    return begins, ends, kind[of], meant
+    sources = np.searchsorted(firsts, begins, "right") - 1
+    exists = (sources >= 0) & (begins <= lasts[sources])
+    begins, ends, sources = begins[exists], ends[exists], sources[exists]
+    selections = np.searchsorted(range_firsts, begins, "right") - 1
+    is_selected = (selections >= 0) & (begins <= range_lasts[selections])
+    return begins, ends, numbers[sources], is_selected
 
 
-def _joined(
-    firsts: Numbers, lasts: Numbers, kind: Numbers, meant: Flags, joinable: Numbers
+def _merged(
+    firsts: Numbers, lasts: Numbers, numbers: Numbers, is_selected: Flags, mergeable: Numbers
 ) -> tuple[Numbers, Numbers, Numbers]:
-    """The stretches, with neighbours made one that say the same, where the event was about one of them."""
+    """Merge neighbouring ranges with equal values if one of them was selected. Return the resulting ranges."""
     if not len(firsts):
-        return firsts, lasts, kind
-    same = joinable[kind]
-    goes_on = (firsts[1:] == lasts[:-1] + 1) & (same[1:] == same[:-1]) & (same[1:] >= 0) & (meant[1:] | meant[:-1])
-    begins = np.concatenate([[0], np.flatnonzero(~goes_on) + 1])
+        return firsts, lasts, numbers
+    same = mergeable[numbers]
+    is_adjacent = firsts[1:] == lasts[:-1] + 1
+    is_equal = (same[1:] == same[:-1]) & (same[1:] >= 0)
+    continues = is_adjacent & is_equal & (is_selected[1:] | is_selected[:-1])
+    begins = np.concatenate([[0], np.flatnonzero(~continues) + 1])
     ends = np.concatenate([begins[1:] - 1, [len(firsts) - 1]])
-    return firsts[begins], lasts[ends], kind[begins]
+    return firsts[begins], lasts[ends], numbers[begins]

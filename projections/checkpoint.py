@@ -1,9 +1,6 @@
-"""How far the views have come in a log, and in which one.
+"""The checkpoint of the views: the log that they were folded from, and their position in it.
 
-One row, written in the transaction that writes the rows it speaks of. ``digest`` is the log's own where the views have
-reached its head, and empty on the way there. ``log`` is the id of the log that was folded: another log in its place is
-never continued. ``last`` is a digest of the event at ``position``: it shows whether the same log has been cut and
-written on, wherever its head is. ``at`` is that event's instant.
+It is one row, written in the same transaction as the views' rows.
 """
 
 from __future__ import annotations
@@ -19,28 +16,28 @@ _ROW = "views"
 
 class Checkpoint(NamedTuple):
     position: int
-    digest: str
-    last: str
-    at: int
-    log: str
+    digest: str  #: the digest of the log's head, if the views have reached it (else empty)
+    last: str  #: a digest of the event at ``position``: it differs if the log was truncated and then continued
+    at: int  #: the instant of that event
+    log: str  #: the log's id: the views do not continue with another log
 
 
 BEGINNING = Checkpoint(0, "", "", 0, "")
 
 
 def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint:
-    """How far the views have come; 0 for views that have folded nothing."""
+    """Return the checkpoint of the views; position 0 if they have folded nothing."""
     row = connection.execute("SELECT position, digest, last, at, log FROM tracking WHERE name=?", (_ROW,)).fetchone()
     return Checkpoint(*row) if row else BEGINNING
 
 
 def write_checkpoint(connection: sqlite3.Connection, now: Checkpoint) -> None:
-    """Remember how far the views have come."""
+    """Store the checkpoint of the views."""
     connection.execute("INSERT OR REPLACE INTO tracking VALUES (?,?,?,?,?,?)", (_ROW, *now))
 
 
 def fingerprint(event: Event) -> str:
-    """A digest of one event, the same whatever store it was read from."""
+    """Return a digest of one event, which does not depend on the store."""
     from hashlib import blake2b
 
     import msgspec

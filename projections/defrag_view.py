@@ -1,5 +1,4 @@
-"""What the defragmentation did: the record that the live state has of it (``domain/state/defrag_state``), kept
-whole."""
+"""The view of the defragmentation: it stores the record of the live state (``domain/state/defrag_state``)."""
 
 from __future__ import annotations
 
@@ -42,6 +41,6 @@ class DefragFold:
 
 
 def read_record(connection: sqlite3.Connection) -> Defrag:
-    """Return the record as it was kept last; a new one if none was."""
+    """Return the stored record, or a new one."""
     row = connection.execute("SELECT record FROM defrag").fetchone()
     return Defrag() if row is None else msgspec.json.decode(row[0], type=Defrag)

@@ -1,10 +1,10 @@
-"""The ads that an import kept: the history's jobs, where each ad is found, who used how much; and the last samples.
+"""The view of imported ads: the jobs of the history and their usage, the places of their ads, and the last samples.
 
-The tables do not hold the ads themselves, which stand in the log: a job's row tells the position of the event that
-keeps its ad, and which of the event's ads it is (``domain/imported/packed_ads``).
+The ads themselves are in the log: a job's row has the position of the event with its ad, and the ad's number in this
+event (``domain/imported/packed_ads``).
 
-The same job may stand in the history twice: in two files, or because it was written again. Its rows are all there; what
-it used counts once, as the last of them says.
+A job may be in the history several times: in two files, or because it was written again. There is a row for each, but
+only the last one counts for usage.
 """
 
 from __future__ import annotations
@@ -20,42 +20,46 @@ if TYPE_CHECKING:
     from .job_query import JobSelection
 
 SAMPLED: Final = frozenset({"job_ads", "machine_ads", "submitter_ads"})
-"""The kinds of sources that say how things stood at one moment."""
+"""The kinds of sources that are samples of one moment."""
 
 
-class Kept(NamedTuple):
-    """Where an ad is: the event's position in the log, and the ad's number among those that it keeps, from 0."""
+class AdPlace(NamedTuple):
+    """The place of an ad: the event's position in the log, and the ad's number in the event, from 0."""
 
     position: int
     number: int
 
 
 class Spent(NamedTuple):
-    """What jobs used. ``name`` tells whose they are; ``wall``: the time that they ran, ``cpu``: the time on processors
-    (user's and system's), ``slot_time``: the time that they held slots, times the slots' weights; all in microseconds.
+    """The usage of a user's, group's or cluster's jobs. Times are in microseconds.
+
+    >>> [usage] = log.usage(by="user")
+    >>> usage.name, usage.jobs, usage.wall // 1_000_000
+    ('alice@example.org', 2, 1200)
     """
 
-    name: str
-    jobs: int
-    wall: int
-    cpu: int
-    slot_time: int
+    name: str  #: the user, group or cluster
+    jobs: int  #: the number of jobs
+    wall: int  #: their run time
+    cpu: int  #: their CPU time, user and system
+    slot_time: int  #: the time that they had slots, times the slots' weights
 
 
 class ArchiveFold:
-    """Folds a batch of events. An event that keeps ads is written at once: its jobs may be in the next one, too."""
+    """Folds a batch of events. It writes each event with ads immediately, because the next one may have the same
+    jobs."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         from ..domain.events import AdsKept
 
         self._connection = connection
         self._accounts: dict[tuple[str, str, str], int] = {}
-        self._spent: dict[int, list[int]] = {}
+        self._usage: dict[int, list[int]] = {}
         self._changed: set[int] = set()
         self._known = False
-        self.handlers: dict[type[Event], Callable[..., None]] = {AdsKept: self._kept}
+        self.handlers: dict[type[Event], Callable[..., None]] = {AdsKept: self._fold_ads}
 
-    def _kept(self, position: int, event: AdsKept) -> None:
+    def _fold_ads(self, position: int, event: AdsKept) -> None:
         if event.kind in SAMPLED:
             from ..domain.imported.record_sources import place_of
 
@@ -63,23 +67,23 @@ class ArchiveFold:
             row = (event.kind, event.at, position, event.count, place.source if place else 0)
             self._connection.execute(insertion("samples"), row)
         elif event.kind == "history":
-            self._history(position, event)
+            self._fold_history(position, event)
 
-    def _history(self, position: int, event: AdsKept) -> None:
+    def _fold_history(self, position: int, event: AdsKept) -> None:
         from ..domain.imported.packed_ads import index
 
         index_row = index(event)
         users, owners, groups = index_row.texts("user"), index_row.texts("owner"), index_row.texts("group")
-        accounts = [self._account(*who) for who in zip(users, owners, groups, strict=True)]
+        accounts = [self._account(*names) for names in zip(users, owners, groups, strict=True)]
         jobs = list(zip(index_row.wholes("cluster"), index_row.wholes("proc"), index_row.wholes("qdate"), strict=True))
         cpu = [
             user + system
             for user, system in zip(index_row.micros("user_cpu"), index_row.micros("sys_cpu"), strict=True)
         ]
         used = list(zip(index_row.micros("wall"), cpu, index_row.micros("slot_time"), strict=True))
-        left = index_row.wholes("left")
+        leave_times = index_row.wholes("left")
         order = list(range(event.count))
-        if left and left[0] > left[-1]:  # printed by condor_history, the last first
+        if leave_times and leave_times[0] > leave_times[-1]:  # condor_history prints the latest job first
             order.reverse()
         last = {jobs[number]: number for number in order}
         execute = self._connection.execute
@@ -93,36 +97,36 @@ class ArchiveFold:
                     execute("UPDATE archive SET counted=0 WHERE id=?", before[:1])
                     self._count(before[1], -1, before[2:])
                 self._count(account, 1, amounts)
-            rows.append((None, *job, left[number], position, number, account, *amounts, int(counted)))
+            rows.append((None, *job, leave_times[number], position, number, account, *amounts, int(counted)))
         self._connection.executemany(insertion("archive"), rows)
 
-    def _account(self, *who: str) -> int:
-        """The number of an account: of a user, whose jobs have an owner, and perhaps a group."""
+    def _account(self, user: str, owner: str, group: str) -> int:
+        """Return the number of an account."""
         if not self._known:
             self._known = True
-            for number, *texts, jobs, wall, cpu, slot_time in self._connection.execute("SELECT * FROM accounts"):
-                self._accounts[texts[0], texts[1], texts[2]] = number
-                self._spent[number] = [jobs, int(wall), int(cpu), int(slot_time)]
-        number = self._accounts.get((who[0], who[1], who[2]))
+            for number, *names, jobs, wall, cpu, slot_time in self._connection.execute("SELECT * FROM accounts"):
+                self._accounts[names[0], names[1], names[2]] = number
+                self._usage[number] = [jobs, int(wall), int(cpu), int(slot_time)]
+        number = self._accounts.get((user, owner, group))
         if number is None:
-            number = self._accounts[who[0], who[1], who[2]] = len(self._accounts) + 1
-            self._spent[number] = [0, 0, 0, 0]
+            number = self._accounts[user, owner, group] = len(self._accounts) + 1
+            self._usage[number] = [0, 0, 0, 0]
         return number
 
     def _count(self, account: int, jobs: int, amounts: tuple[int, ...]) -> None:
-        spent = self._spent[account]
-        spent[0] += jobs
-        spent[1] += jobs * amounts[0]
-        spent[2] += jobs * amounts[1]
-        spent[3] += jobs * amounts[2]
+        usage = self._usage[account]
+        usage[0] += jobs
+        usage[1] += jobs * amounts[0]
+        usage[2] += jobs * amounts[1]
+        usage[3] += jobs * amounts[2]
         self._changed.add(account)
 
     def flush(self) -> None:
-        names = {number: who for who, number in self._accounts.items()}
+        names_by_number = {number: names for names, number in self._accounts.items()}
         self._connection.executemany(
             insertion("accounts", "INSERT OR REPLACE"),
             [
-                (number, *names[number], self._spent[number][0], *map(str, self._spent[number][1:]))
+                (number, *names_by_number[number], self._usage[number][0], *map(str, self._usage[number][1:]))
                 for number in sorted(self._changed)
             ],
         )
@@ -142,16 +146,16 @@ _OWNED = "account IN (SELECT id FROM accounts WHERE owner IN (SELECT value FROM 
 
 def kept_ad_places(
     connection: sqlite3.Connection, selection: JobSelection, forwards: bool, once: bool = False
-) -> Iterator[Kept]:
-    """Where the ads of the selected jobs are, the one that left the queue last first, or with `forwards` the first;
-    with `once` of each job only the one that counts."""
+) -> Iterator[AdPlace]:
+    """Yield the places of the selected jobs' ads: the latest to leave the queue first, or with `forwards` the earliest;
+    with `once` only the ad of each job that counts."""
     from json import dumps
 
     whole_clusters = [cluster for cluster, proc in selection.ids if proc is None]
     single = [(cluster, proc) for cluster, proc in selection.ids if proc is not None]
     parameters = {"clusters": dumps(whole_clusters), "jobs": dumps(single), "owners": dumps(list(selection.owners))}
     named = f"id IN ({_WHOLE} UNION {_SINGLE})"
-    conditions = [part for part, given in ((named, selection.ids), (_OWNED, selection.owners)) if given]
+    conditions = [part for part, is_used in ((named, selection.ids), (_OWNED, selection.owners)) if is_used]
     if len(conditions) == 2:
         conditions = [f"id IN ({_WHOLE} UNION {_SINGLE} UNION SELECT id FROM archive WHERE {_OWNED})"]
     if once:
@@ -159,10 +163,10 @@ def kept_ad_places(
     where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
     order = "ASC" if forwards else "DESC"
     statement = f"SELECT position, number FROM archive {where}ORDER BY left {order}, id {order}"
-    return (Kept(*row) for row in connection.execute(statement, parameters))
+    return (AdPlace(*row) for row in connection.execute(statement, parameters))
 
 
-_OWN = (
+_POOL_USAGE = (
     "SELECT {name}, SUM(n), SUM(n * wall), SUM(n * (user_cpu + sys_cpu)), SUM(n * slot_time) FROM (SELECT cluster, "
     "last - first + 1 AS n, {micros}) JOIN clusters c USING (cluster) GROUP BY 1"
 )
@@ -177,43 +181,44 @@ _MICROS = ", ".join(
 )
 
 
-def _own(name: str) -> str:
-    """The statement that sums up what the jobs of the pool's own history used; a row is a range of like jobs."""
-    return _OWN.format(name=name, micros=f"{_MICROS} FROM history")
+def _pool_usage(name: str) -> str:
+    """Return the statement that sums up the usage in the pool's own history, whose rows are ranges of equal jobs."""
+    return _POOL_USAGE.format(name=name, micros=f"{_MICROS} FROM history")
 
 
-def _string(attribute: str, otherwise: str = "''") -> str:
-    """What an attribute of the jobs' cluster says; ``otherwise`` (empty) if it has none."""
-    return f"COALESCE(TRIM(json_extract(c.ad, '$.{attribute}'), '\"'), {otherwise})"
+def _string(attribute: str, default: str = "''") -> str:
+    """Return the SQL expression for a string attribute of the jobs' cluster."""
+    return f"COALESCE(TRIM(json_extract(c.ad, '$.{attribute}'), '\"'), {default})"
 
 
-BY: Final[dict[str, tuple[str, str]]] = {
-    "user": ("SELECT user, jobs, wall, cpu, slot_time FROM accounts", _own(_string("User", "c.submitter"))),
+USAGE_STATEMENTS: Final[dict[str, tuple[str, str]]] = {
+    "user": ("SELECT user, jobs, wall, cpu, slot_time FROM accounts", _pool_usage(_string("User", "c.submitter"))),
     "group": (
         "SELECT acct_group, jobs, wall, cpu, slot_time FROM accounts",
-        _own(_string("AcctGroup")),
+        _pool_usage(_string("AcctGroup")),
     ),
     "cluster": (
         "SELECT cluster, COUNT(*), SUM(wall), SUM(cpu), SUM(slot_time) FROM archive WHERE counted=1 GROUP BY cluster",
-        _own("cluster"),
+        _pool_usage("cluster"),
     ),
 }
-"""By what usage is told, and how it is found: of an import's history, and of the pool's own."""
+"""For each grouping: the statements for the usage in an import's history, and in the pool's own."""
 
 
-def spent(connection: sqlite3.Connection, by: str = "user") -> list[Spent]:
-    """What the jobs of the history used, by one of ``BY``, in order. Jobs of no group have "" as theirs."""
+def usage(connection: sqlite3.Connection, by: str = "user") -> list[Spent]:
+    """Return the usage of the jobs in the history by a key of ``USAGE_STATEMENTS``, sorted by name. The name of no
+    group is empty."""
     totals: dict[Any, list[int]] = {}
-    for statement in BY[by]:
+    for statement in USAGE_STATEMENTS[by]:
         for name, *amounts in connection.execute(statement):
             sums = totals.setdefault(name, [0, 0, 0, 0])
-            for place, amount in enumerate(amounts):
-                sums[place] += int(amount)
+            for column, amount in enumerate(amounts):
+                sums[column] += int(amount)
     return [Spent(str(name), *amounts) for name, amounts in sorted(totals.items()) if amounts[0]]
 
 
 def last_sample(connection: sqlite3.Connection, kind: str) -> list[int]:
-    """The positions of the events that keep the latest sample of a kind (one of ``SAMPLED``), in the log's order."""
+    """Return the positions of the events with the latest sample of a kind (one of ``SAMPLED``), in the log's order."""
     row = connection.execute("SELECT source FROM samples WHERE kind=? ORDER BY at DESC, position DESC", (kind,))
     latest = row.fetchone()
     if latest is None:

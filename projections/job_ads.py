@@ -1,9 +1,8 @@
-"""Jobs' ads, from rows: what is the cluster's is shared by all its jobs, what a range has in common by the range.
+"""Build jobs' ads from rows. Jobs share their cluster's ad, and the attributes that their range has in common.
 
-An attribute's text is read as the pool reads it when it decides, one attribute at a time: a text that is no expression
-costs its ad that attribute alone. Names are equal in any case of letters, and the later has precedence: the cluster's
-ad, the columns of the submission, the changes since, and at last what the queue itself keeps (ClusterId, ProcId,
-JobStatus, GlobalJobId). An empty text is an attribute that is gone.
+Each text is parsed separately, as for decisions; an invalid expression is left out. Names ignore case. The precedence,
+from lowest to highest: the cluster's ad, the columns of the submission, later changes, and the queue's own attributes
+(ClusterId, ProcId, JobStatus, GlobalJobId). An empty text removes an attribute.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Expression
     from ..domain.state.proc_ads import Variants
 
-_KEPT = 256  # clusters, or distinct texts times 64, that are remembered
+_MAX_CACHED = 256  # clusters
 
 Attributes = dict[str, tuple[str, str]]
-"""Attributes by their names in small letters, each with its name as it was written last, and its text."""
+"""Name in small letters -> the name's last spelling, and the text."""
 
 
 def attributes(texts: Mapping[str, str]) -> Attributes:
@@ -30,12 +29,12 @@ def attributes(texts: Mapping[str, str]) -> Attributes:
 
 
 def global_id(pool: str, cluster: int, proc: int, qdate: int) -> str:
-    """GlobalJobId: the queue's name, the job's id, and when it was submitted (manual: Job ClassAd Attributes)."""
+    """Return a GlobalJobId: the queue's name, the job's id, and the submission time."""
     return f"{pool}#{cluster}.{proc}#{qdate}"
 
 
 class ClusterRow(NamedTuple):
-    """A row of the clusters, with its ad as JSON."""
+    """A row of the table of clusters, with its ad as JSON."""
 
     cluster: int
     submitter: str
@@ -47,7 +46,7 @@ class ClusterRow(NamedTuple):
 
 
 class ClusterAds:
-    """A cluster as its jobs' ads need it."""
+    """The part of a cluster that its jobs' ads share."""
 
     def __init__(self, row: ClusterRow, variants: Variants | None) -> None:
         self.row = row
@@ -56,7 +55,7 @@ class ClusterAds:
         self._ads: dict[frozenset[str], ClassAd] = {}
 
     def ad(self, without: frozenset[str]) -> ClassAd:
-        """The cluster's ad without some attributes. It is shared: not to be changed."""
+        """Return the cluster's ad without some attributes. Do not modify it: it is shared."""
         hidden = without.intersection(self.attributes)
         ad = self._ads.get(hidden)
         if ad is None:
@@ -65,7 +64,7 @@ class ClusterAds:
 
 
 class Clusters:
-    """The clusters of a database, read when they are first asked for; the last ones are remembered."""
+    """The clusters of a database, read on demand and cached."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -76,7 +75,7 @@ class Clusters:
     def __getitem__(self, number: int) -> ClusterAds:
         cluster = self._known.get(number)
         if cluster is None:
-            if len(self._known) >= _KEPT:
+            if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
             row = self._connection.execute("SELECT * FROM clusters WHERE cluster=?", (number,)).fetchone()
             cluster = self._known[number] = ClusterAds(ClusterRow(*row), self._variants(number))
@@ -93,14 +92,14 @@ class Clusters:
 
 
 def parse_cached(text: str) -> Expression | None:
-    """The expression that an attribute's text is, or None if it is none."""
-    from ..domain.state.caches import parse_cached as meaning
+    """Parse an attribute's text. Return None if it is not an expression."""
+    from ..domain.state.caches import parse_cached
 
-    return meaning(text)
+    return parse_cached(text)
 
 
 def set_attributes(ad: ClassAd, texts: Attributes) -> None:
-    """Set those attributes of an ad whose texts are expressions."""
+    """Set the attributes whose texts are valid expressions."""
     for name, text in texts.values():
         if text:
             value = parse_cached(text)
@@ -109,7 +108,7 @@ def set_attributes(ad: ClassAd, texts: Attributes) -> None:
 
 
 def ad_of(texts: Attributes) -> ClassAd:
-    """An ad from texts."""
+    """Return the ad with these attributes."""
     from ..domain.classad import ClassAd
 
     ad = ClassAd()
@@ -117,23 +116,23 @@ def ad_of(texts: Attributes) -> ClassAd:
     return ad
 
 
-def ads(clusters: Clusters, stretch: ProcRange, backwards: bool = False) -> Iterator[ClassAd]:
-    """The ads of a stretch's jobs: of each proc over what the stretch has in common over the cluster's."""
+def ads(clusters: Clusters, job_range: ProcRange, backwards: bool = False) -> Iterator[ClassAd]:
+    """Yield the ads of a range's jobs: each overrides the range's common ad, which overrides the cluster's ad."""
     from ..domain.classad import ClassAd
 
-    cluster = clusters[stretch.cluster]
-    changes = attributes(json.loads(stretch.changes))
-    own = cluster.variants
-    replaced = frozenset(changes) | (frozenset(name.lower() for name in own.names) if own else frozenset())
+    cluster = clusters[job_range.cluster]
+    changes = attributes(json.loads(job_range.changes))
+    variants = cluster.variants
+    replaced = frozenset(changes) | (frozenset(name.lower() for name in variants.names) if variants else frozenset())
     common = ClassAd(chained=cluster.ad(replaced))
     set_attributes(common, changes)
-    common["ClusterId"], common["JobStatus"] = stretch.cluster, stretch.status
+    common["ClusterId"], common["JobStatus"] = job_range.cluster, job_range.status
     pool, qdate = clusters.pool, cluster.row.qdate
-    procs = range(stretch.first, stretch.last + 1)
+    procs = range(job_range.first, job_range.last + 1)
     for proc in reversed(procs) if backwards else procs:
         ad = ClassAd(chained=common)
-        if own is not None:
-            set_attributes(ad, {key: cell for key, cell in attributes(own.of(proc)).items() if key not in changes})
+        if variants is not None:
+            set_attributes(ad, {key: cell for key, cell in attributes(variants.of(proc)).items() if key not in changes})
         ad["ProcId"] = proc
-        ad["GlobalJobId"] = global_id(pool, stretch.cluster, proc, qdate)
+        ad["GlobalJobId"] = global_id(pool, job_range.cluster, proc, qdate)
         yield ad

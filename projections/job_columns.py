@@ -1,8 +1,8 @@
-"""Attributes of jobs as texts, without ads: what all jobs of a range share is looked up, and written, once.
+"""Attributes of jobs as texts, without building ads: a value that all jobs of a range share is computed once.
 
-A text is what ``-autoformat`` prints for the attribute: a string bare, else the value in the language's own words,
-``undefined`` where there is none (manual: condor_q, -autoformat). Literals are taken as they stand. Anything else is
-evaluated: once for a range, if nothing that it reads differs from job to job, else in each job's ad.
+The texts are those of ``-autoformat``: strings without quotes, other values as ClassAd literals, ``undefined`` for a
+missing attribute. Literals are not evaluated. Other expressions are evaluated once for a range if they read only
+shared attributes, otherwise for each job.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 UNDEFINED = "undefined"
 Column = str | Iterable[str]
-"""A text that holds for all jobs of a stretch, or a text for each."""
-QUEUES_OWN: dict[str, Callable[[ProcRange], Column]] = {
-    "clusterid": lambda stretch: str(stretch.cluster),
-    "procid": lambda stretch: map(str, range(stretch.first, stretch.last + 1)),
-    "jobstatus": lambda stretch: str(stretch.status),
+"""One text for all jobs of a range, or a text for each."""
+QUEUE_ATTRIBUTES: dict[str, Callable[[ProcRange], Column]] = {
+    "clusterid": lambda job_range: str(job_range.cluster),
+    "procid": lambda job_range: map(str, range(job_range.first, job_range.last + 1)),
+    "jobstatus": lambda job_range: str(job_range.status),
 }
-"""What the queue keeps itself, told without a look at ads and changes."""
+"""The attributes that a row's key contains, so that ads and changes are not read."""
 _LITERAL = re.compile(r'"([^"\\\n]*)"|-?[1-9][0-9]{0,17}|0|true|false|undefined')
-# What these functions read cannot be told from the text.
+# The text of a call of these functions does not show which attributes it reads.
 _OPAQUE = re.compile(r"eval|unparse", re.IGNORECASE)
 
 
 def column_text(value: Any) -> str:
-    """A value as ``-autoformat`` prints it."""
+    """Return a value as ``-autoformat`` prints it."""
     if isinstance(value, str):
         return value
     if type(value) is int:
@@ -46,7 +46,7 @@ def column_text(value: Any) -> str:
 
 
 def literal(text: str) -> str | None:
-    """What a text that is a literal is shown as; None for any other expression."""
+    """Return what ``-autoformat`` prints for a literal; None for any other expression."""
     match = _LITERAL.fullmatch(text)
     if match is None:
         return None
@@ -54,7 +54,7 @@ def literal(text: str) -> str | None:
 
 
 class Columns:
-    """The texts of some attributes, for stretches in the order in which they come."""
+    """The texts of some attributes, for ranges of jobs in any order."""
 
     def __init__(self, clusters: Clusters, names: Sequence[str], context: Context | None = None) -> None:
         self._clusters = clusters
@@ -63,37 +63,39 @@ class Columns:
         self._unpacked: tuple[int, dict[str, list[str]]] = (0, {})
         self._changes: tuple[str, Attributes] = ("", {})
 
-    def rows(self, stretches: Iterable[ProcRange]) -> Iterator[tuple[str, ...]]:
-        """A row for each job."""
-        for stretch in stretches:
-            count = stretch.last - stretch.first + 1
-            columns = [QUEUES_OWN.get(name, partial(self._column, name))(stretch) for name in self._names]
+    def rows(self, job_ranges: Iterable[ProcRange]) -> Iterator[tuple[str, ...]]:
+        """Yield a row for each job."""
+        for job_range in job_ranges:
+            count = job_range.last - job_range.first + 1
+            columns = [QUEUE_ATTRIBUTES.get(name, partial(self._column, name))(job_range) for name in self._names]
             yield from zip(
                 *[repeat(column, count) if isinstance(column, str) else column for column in columns], strict=True
             )
 
-    def _column(self, name: str, stretch: ProcRange) -> Column:
-        cluster = self._clusters[stretch.cluster]
+    def _column(self, name: str, job_range: ProcRange) -> Column:
+        cluster = self._clusters[job_range.cluster]
         if name == "globaljobid":
             pool, qdate = self._clusters.pool, cluster.row.qdate
-            return [global_id(pool, stretch.cluster, proc, qdate) for proc in range(stretch.first, stretch.last + 1)]
-        changes = self._changed(stretch.changes)
+            return [
+                global_id(pool, job_range.cluster, proc, qdate) for proc in range(job_range.first, job_range.last + 1)
+            ]
+        changes = self._changed(job_range.changes)
         if name not in changes and cluster.variants is not None:
             texts = self._variants(cluster).get(name)
             if texts is not None:
-                return self._varied(name, texts[stretch.first : stretch.last + 1], stretch)
+                return self._varied(name, texts[job_range.first : job_range.last + 1], job_range)
         _, text = changes.get(name) or cluster.attributes.get(name) or ("", "")
         value = literal(text) if text else UNDEFINED
-        return self._evaluated(name, stretch, cluster) if value is None else value
+        return self._evaluated(name, job_range, cluster) if value is None else value
 
     def _changed(self, text: str) -> Attributes:
-        """The attributes that changed; the last stretch's are remembered."""
+        """Return the changed attributes. Those of the last range are cached."""
         if self._changes[0] != text:
             self._changes = text, attributes(json.loads(text))
         return self._changes[1]
 
     def _variants(self, cluster: ClusterAds) -> dict[str, list[str]]:
-        """The columns of a cluster by their names in small letters; the last cluster's are remembered."""
+        """Return the columns of a cluster by their names in small letters. Those of the last cluster are cached."""
         number = cluster.row.cluster
         if self._unpacked[0] != number:
             from ..domain.state.proc_ads import unpack
@@ -103,27 +105,29 @@ class Columns:
             self._unpacked = number, {name.lower(): texts for name, texts in columns.items()}
         return self._unpacked[1]
 
-    def _varied(self, name: str, texts: Sequence[str], stretch: ProcRange) -> list[str]:
+    def _varied(self, name: str, texts: Sequence[str], job_range: ProcRange) -> list[str]:
         values = [literal(text) if text else UNDEFINED for text in texts]
         if None not in values:
             return values  # type: ignore[return-value]
-        return list(self._each(name, stretch))
+        return list(self._each(name, job_range))
 
-    def _evaluated(self, name: str, stretch: ProcRange, cluster: ClusterAds) -> Column:
-        if stretch.first == stretch.last or not _differs(name, next(ads(self._clusters, stretch)), stretch, cluster):
-            return next(self._each(name, stretch))
-        return self._each(name, stretch)
+    def _evaluated(self, name: str, job_range: ProcRange, cluster: ClusterAds) -> Column:
+        if job_range.first == job_range.last or not _differs(
+            name, next(ads(self._clusters, job_range)), job_range, cluster
+        ):
+            return next(self._each(name, job_range))
+        return self._each(name, job_range)
 
-    def _each(self, name: str, stretch: ProcRange) -> Iterator[str]:
-        for ad in ads(self._clusters, stretch):
+    def _each(self, name: str, job_range: ProcRange) -> Iterator[str]:
+        for ad in ads(self._clusters, job_range):
             yield column_text(ad.eval(name, None, self._context))
 
 
-def _differs(name: str, ad: ClassAd, stretch: ProcRange, cluster: ClusterAds) -> bool:
-    """Whether an attribute's value may differ between the jobs of a stretch; `ad` is the first one's."""
+def _differs(name: str, ad: ClassAd, job_range: ProcRange, cluster: ClusterAds) -> bool:
+    """Return True if an attribute's value may differ between the jobs of a range. `ad` is the ad of the first one."""
     from ..domain.classad import EvaluationError
 
-    if _OPAQUE.search(cluster.row.ad) or _OPAQUE.search(stretch.changes):
+    if _OPAQUE.search(cluster.row.ad) or _OPAQUE.search(job_range.changes):
         return True
     try:
         read = ad[name].references(ad)

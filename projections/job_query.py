@@ -1,4 +1,4 @@
-"""Which jobs are read: by id, by owner, or all; of the queue or of the history."""
+"""Select jobs by id or owner, in the queue or the history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Job = tuple[int, int | None]
 
 
 class JobSelection(Protocol):
-    """What has these may select: jobs that have one of the ids or owners. Neither ids nor owners: all jobs."""
+    """Selects the jobs with one of these ids or owners; without ids and owners, all jobs."""
 
     @property
     def ids(self) -> Sequence[Job]: ...
@@ -20,7 +20,7 @@ class JobSelection(Protocol):
 
 
 class SelectedJobs(NamedTuple):
-    """A selection."""
+    """A `JobSelection`."""
 
     ids: tuple[Job, ...] = ()
     owners: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ ALL = SelectedJobs()
 
 
 class ProcRange(NamedTuple):
-    """Jobs of one cluster that share everything: a row, or the part of it that was asked for. ``changes`` is JSON."""
+    """A range of equal jobs of one cluster: a row, or the selected part of it. ``changes`` is JSON."""
 
     cluster: int
     first: int
@@ -39,8 +39,8 @@ class ProcRange(NamedTuple):
     changes: str
 
 
-# Every way to select is one statement or the union of some, so that SQLite's indexes do the work: a job is found by
-# the last range that begins no later.
+# A selection is one statement, or a union of several, that uses SQLite's indexes: a job is in the last range that does
+# not begin after it.
 _WHOLE = "SELECT {columns}, NULL FROM {table} t WHERE t.cluster IN (SELECT value FROM json_each(:clusters))"
 _SINGLE = (
     "SELECT {columns}, json_extract(w.value, '$[1]') FROM json_each(:jobs) w CROSS JOIN {table} t "
@@ -53,23 +53,22 @@ _OWNED = "SELECT {columns}, NULL FROM {table} t WHERE t.cluster IN " + (
 )
 
 ORDERS = {"queue": ("jobs", "2, 3"), "newest": ("history", "1 DESC"), "oldest": ("history", "1")}
-"""The jobs of the queue by their ids; those of the history in the order of their ends, the last or the first ahead."""
+"""The table and order of rows: the queue by job id; the history by end, latest or earliest first."""
 
 
-def stretches(
+def select_ranges(
     connection: sqlite3.Connection, selection: JobSelection, order: str = "queue", changes: bool = True
 ) -> Iterator[ProcRange]:
-    """The jobs that are selected, in one of `ORDERS`, read as they are asked for. `changes` False: without them, which
-    is quicker."""
+    """Yield the selected jobs in one of `ORDERS`, lazily. Without `changes` it is faster."""
     table, by = ORDERS[order]
     key = "t.id" if table == "history" else "0"
-    text = "t.changes" if changes else "'{}'"
-    columns = f"{key}, t.cluster, t.first, t.last, t.status, {text}"
+    changes_column = "t.changes" if changes else "'{}'"
+    columns = f"{key}, t.cluster, t.first, t.last, t.status, {changes_column}"
     statement, parameters = _statement(selection)
     more = ", 7 DESC" if order == "newest" else ", 7"
     cursor = connection.execute(f"{statement.format(columns=columns, table=table)} ORDER BY {by}{more}", parameters)
     for _, cluster, first, last, status, changed, proc in cursor:
-        if last >= 1 << 31:  # no cluster has so many jobs, and listing them would take hours
+        if last >= 1 << 31:  # the file is damaged: no cluster has so many jobs, and listing them would take hours
             raise ValueError(f"cluster {cluster} cannot have a job {last}")
         yield ProcRange(cluster, first if proc is None else proc, last if proc is None else proc, status, changed)
 
@@ -82,7 +81,7 @@ def _statement(selection: JobSelection) -> tuple[str, dict[str, str]]:
         {(cluster, proc) for cluster, proc in selection.ids if proc is not None and cluster not in clusters}
     )
     parameters = {"clusters": dumps(sorted(clusters)), "jobs": dumps(single), "owners": dumps(list(selection.owners))}
-    named = [part for part, used in ((_WHOLE, clusters), (_SINGLE, single)) if used]
+    named = [part for part, is_used in ((_WHOLE, clusters), (_SINGLE, single)) if is_used]
     if not selection.owners:
         return " UNION ALL ".join(named) or "SELECT {columns}, NULL FROM {table} t", parameters
     if not named:

@@ -1,7 +1,7 @@
-"""Bringing the views forward: a batch of events onto all tables, in the caller's transaction.
+"""Update the views: fold a batch of events into all tables, in the caller's transaction.
 
-Each fold reads the rows that the batch is about, changes them in memory, and writes them back once. What the tables
-hold after an event depends on the events before it alone, never on where a batch ended.
+Each fold reads the rows of a batch, changes them in memory, and writes them back once. The resulting tables
+do not depend on how events are divided into batches.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from .checkpoint import Checkpoint, fingerprint, write_checkpoint
 from .defrag_view import DefragFold
 from .imported_ads import ArchiveFold
 from .queue_view import QueueFold
-from .schema import WHOSE, insertion
+from .schema import NEGOTIATOR_KEY, insertion
 from .slots_view import SlotsFold
 
-# Why jobs wait: what the latest cycles said of the jobs that got nothing. A match takes back what was said. And the
-# statistics of the last cycles.
+# The latest rejections of jobs, which a match deletes, and the statistics of the last cycles.
 
 CYCLES = 4
-"""Of so many cycles of each negotiator the statistics are kept: HTCondor's NEGOTIATION_CYCLE_STATS_LENGTH, and the one
-before these."""
+"""The number of cycles of each negotiator whose statistics are stored: HTCondor's NEGOTIATION_CYCLE_STATS_LENGTH, and
+one more."""
 
 
 class MatchingFold:
@@ -36,39 +35,40 @@ class MatchingFold:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._refusals: dict[str, tuple[int, Unmatched] | None] = {}
+        self._rejections: dict[str, tuple[int, Unmatched] | None] = {}
         self._cycles: dict[str, list[tuple[int, int, str]]] = {}
-        self.handlers: dict[type[Event], Callable[..., None]] = {CycleHeld: self._cycle}
+        self.handlers: dict[type[Event], Callable[..., None]] = {CycleHeld: self._fold_cycle}
 
-    def _cycle(self, position: int, event: CycleHeld) -> None:
+    def _fold_cycle(self, position: int, event: CycleHeld) -> None:
         for match in event.matches:
-            self._refusals[match.job] = None
+            self._rejections[match.job] = None
         for unmatched in event.unmatched:
-            self._refusals[unmatched.job] = (event.at, unmatched)
+            self._rejections[unmatched.job] = (event.at, unmatched)
         if event.statistics:
-            whose = {WHOSE: event.negotiator} if event.negotiator else {}
-            row = (position, event.at, _json({**event.statistics, **whose}))
+            negotiator = {NEGOTIATOR_KEY: event.negotiator} if event.negotiator else {}
+            row = (position, event.at, _json({**event.statistics, **negotiator}))
             self._cycles[event.negotiator] = [*self._cycles.get(event.negotiator, ()), row][-CYCLES:]
 
     def flush(self) -> None:
         execute = self._connection.executemany
-        execute("DELETE FROM refusals WHERE cluster=? AND proc=?", [JobId.parse(job) for job in self._refusals])
+        execute("DELETE FROM refusals WHERE cluster=? AND proc=?", [JobId.parse(job) for job in self._rejections])
         execute(
             insertion("refusals"),
-            [_row(at, unmatched) for at, unmatched in filter(None, self._refusals.values())],
+            [_row(at, unmatched) for at, unmatched in filter(None, self._rejections.values())],
         )
         if self._cycles:
             execute(insertion("cycles"), [row for rows in self._cycles.values() for row in rows])
-            newest = f"row_number() OVER (PARTITION BY statistics->>'$.{WHOSE}' ORDER BY position DESC)"
+            newest = f"row_number() OVER (PARTITION BY statistics->>'$.{NEGOTIATOR_KEY}' ORDER BY position DESC)"
             last = f"SELECT position FROM (SELECT position, {newest} AS age FROM cycles) WHERE age <= ?"
             self._connection.execute(f"DELETE FROM cycles WHERE position NOT IN ({last})", (CYCLES,))
 
 
-def _row(at: int, u: Unmatched) -> tuple[object, ...]:
-    denied = "" if u.denied is None else _json(u.denied)
+def _row(at: int, unmatched: Unmatched) -> tuple[object, ...]:
+    denied = "" if unmatched.denied is None else _json(unmatched.denied)
     return (
-        *JobId.parse(u.job), at, u.jobs, u.slots, _json(u.clauses), u.refused_by_slot, u.taken, u.submitter, denied,
-        u.limit, u.allowed, u.used, u.group, rejection_reason(u),
+        *JobId.parse(unmatched.job), at, unmatched.jobs, unmatched.slots, _json(unmatched.clauses),
+        unmatched.refused_by_slot, unmatched.taken, unmatched.submitter, denied, unmatched.limit, unmatched.allowed,
+        unmatched.used, unmatched.group, rejection_reason(unmatched),
     )  # fmt: skip
 
 
@@ -80,8 +80,8 @@ FOLDS = (QueueFold, SlotsFold, AccountingFold, MatchingFold, DefragFold, Archive
 
 
 def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], digest: str = "", log: str = "") -> None:
-    """Fold `events`, each with its position, the first of them next to the last that was folded, and remember how far
-    the views have come. `digest`: of the log's head, if the last of them stands there. `log`: the log's id."""
+    """Fold the next `events`, each with its position, and store the checkpoint. `digest`: the digest of the log's head,
+    if the last event is there. `log`: the log's id."""
     if not events:
         return
     folds = [fold(connection) for fold in FOLDS]
@@ -89,9 +89,9 @@ def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], d
     for fold in folds:
         for kind, handler in fold.handlers.items():
             handlers[kind] = (*handlers.get(kind, ()), handler)
-    nothing: tuple[Callable[..., Any], ...] = ()
+    no_handlers: tuple[Callable[..., Any], ...] = ()
     for position, event in events:
-        for handler in handlers.get(type(event), nothing):
+        for handler in handlers.get(type(event), no_handlers):
             handler(position, event)
     for fold in folds:
         fold.flush()

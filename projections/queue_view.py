@@ -1,12 +1,11 @@
-"""The queue and the history: ranges of jobs that share everything.
+"""The view of the queue and the history: a row is a range of equal jobs of one cluster.
 
-The rule that keeps 100,000 like jobs a handful of rows: a row (a *stretch* of processes) is cut only where an event is
-about a part of it, and an event about many jobs makes neighbours that have become equal one again. What a change does
-to a job's ad is ``domain/state/job_ad``'s to say, and is computed once for all jobs that share their changes.
+So 100,000 equal jobs take a few rows: a range is split only if an event is about a part of it, and an event about many
+jobs merges neighbouring ranges that have become equal. ``domain/state/job_ad`` folds an event into the changes of jobs,
+once for all jobs that share them.
 
-A job leaves the queue as in ``domain/fold/evolve``: when an event says so; in logs of format 1 when it is Removed or
-Completed, and its processes, if it has any, are gone. What an event says of a job that is not in the queue changes
-nothing.
+A job leaves the queue as in ``domain/fold/evolve``: when an event records it; in logs of format 1 when it is Removed or
+Completed and its processes are gone. Events about jobs that are not in the queue are ignored.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from ..domain.state_machines import LEFT
 from .schema import insertion
 
 if TYPE_CHECKING:
-    from .bulk_ranges import ManyStretches
+    from .bulk_ranges import BulkRanges
 
-_Fact = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
+_RunEvent = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
 _TERMINAL = frozenset(STATUS_NUMBERS[name] for name in TERMINAL)
 _RUNNING = STATUS_NUMBERS["Running"]
 _decode = msgspec.json.Decoder(Changes).decode
@@ -41,24 +40,22 @@ _OF = "SELECT first, last, status, slot, changes FROM jobs WHERE cluster=? AND "
 _AT = _OF + "first<=? ORDER BY first DESC LIMIT 1"
 _BETWEEN = _OF + "first BETWEEN ? AND ?"
 _SEVERAL = 16
-"""Ranges of one event from which on its cluster's stretches are walked through once: to change ranges one by one takes
-longer, the more stretches there are."""
+"""An event with at least this many ranges is folded in one pass over the cluster's rows, instead of range by range."""
 
 
 @define(eq=False)
 class QueuedRange:
-    """Jobs of one cluster that share everything. ``slot``: where the processes of the one job are, if it has any.
-    ``changes`` may be shared with other stretches: it is replaced, never altered."""
+    """A range of equal jobs of one cluster."""
 
     first: int
     last: int
     status: int
-    slot: str
-    changes: Changes
+    slot: str  #: the slot of a running job, whose range has no other job
+    changes: Changes  #: never modified, only replaced: ranges may share it
     altered: bool = True
 
     def continues(self, before: QueuedRange) -> bool:
-        """Whether this stretch is `before`, carried on."""
+        """Return True if this range can be appended to `before`."""
         return (
             self.first == before.last + 1
             and self.status == before.status
@@ -68,15 +65,14 @@ class QueuedRange:
 
 
 class _Texts:
-    """Changes and their texts in the tables: each text is read, and each set of changes written, once for all the
-    stretches that share it, so that what is done with one is done for all of them."""
+    """Decodes and encodes changes, each text and each object once, so that ranges continue to share objects."""
 
     __slots__ = ("_known", "_written")
 
     def __init__(self) -> None:
         self._known: dict[str, Changes] = {}
         self._written: dict[int, tuple[Changes, str]] = {}
-        """By the identity of the changes, which are kept so that no others take it."""
+        """By the changes' id. They are kept alive, so that no other object gets the same id."""
 
     def read(self, text: str) -> Changes:
         decoded = self._known.get(text)
@@ -92,19 +88,19 @@ class _Texts:
 
 
 class _QueuedCluster:
-    """The stretches of one cluster, read from the table as they are asked for, written by ``flush``."""
+    """The ranges of one cluster, read from the table on demand, written by ``flush``."""
 
-    __slots__ = ("_ad", "_connection", "_firsts", "_id", "_many", "_new", "_stored", "_stretches", "_texts")
+    __slots__ = ("_ad", "_bulk", "_connection", "_firsts", "_id", "_new", "_ranges", "_stored", "_texts")
 
     def __init__(self, connection: sqlite3.Connection, texts: _Texts, id: int, ad: Changes | None = None) -> None:
-        """`ad`: of a cluster that was submitted just now, so that nothing of it is stored."""
+        """`ad`: the ad of a new cluster, which is not in the table yet."""
         self._connection, self._texts, self._id, self._ad = connection, texts, id, ad
         self._new = ad is not None
-        self._stretches: dict[int, QueuedRange] = {}
+        self._ranges: dict[int, QueuedRange] = {}
         self._firsts: list[int] = []
         self._stored: set[int] = set()
-        self._many: ManyStretches | None = None
-        """The stretches by columns, if an event about many ranges came last: then there are none beside."""
+        self._bulk: BulkRanges | None = None
+        """The ranges as arrays, after an event about many ranges: then ``_ranges`` is empty."""
 
     @property
     def ad(self) -> Changes:
@@ -113,57 +109,57 @@ class _QueuedCluster:
             self._ad = _decode(row[0]) if row else {}
         return self._ad
 
-    def add(self, stretch: QueuedRange) -> None:
-        self.settle()
-        self._stretches[stretch.first] = stretch
-        self._firsts.insert(bisect_left(self._firsts, stretch.first), stretch.first)
+    def add(self, job_range: QueuedRange) -> None:
+        self.end_bulk()
+        self._ranges[job_range.first] = job_range
+        self._firsts.insert(bisect_left(self._firsts, job_range.first), job_range.first)
 
     def _load(self, first: int, last: int, status: int, slot: str, changes: str) -> None:
-        if first not in self._stored:  # else it is known, or was and has gone
+        if first not in self._stored:  # otherwise it was loaded before
             self._stored.add(first)
             self.add(QueuedRange(first, last, status, slot, self._texts.read(changes), altered=False))
 
     def _known(self, proc: int) -> QueuedRange | None:
-        place = bisect_right(self._firsts, proc) - 1
-        if place < 0:
+        index = bisect_right(self._firsts, proc) - 1
+        if index < 0:
             return None
-        stretch = self._stretches[self._firsts[place]]
-        return stretch if proc <= stretch.last else None
+        job_range = self._ranges[self._firsts[index]]
+        return job_range if proc <= job_range.last else None
 
     def _at(self, proc: int) -> QueuedRange | None:
-        """The stretch that holds a process."""
-        self.settle()
-        stretch = self._known(proc)
-        if stretch is None and not self._new:
+        """Return the range with this process, or None."""
+        self.end_bulk()
+        job_range = self._known(proc)
+        if job_range is None and not self._new:
             row = self._connection.execute(_AT, (self._id, proc)).fetchone()
             if row is not None and proc <= row[1]:
                 self._load(*row)
-                stretch = self._known(proc)
-        return stretch
+                job_range = self._known(proc)
+        return job_range
 
     def _cut(self, proc: int) -> None:
-        """See to it that no stretch holds both `proc` and the process before it."""
-        stretch = self._at(proc)
-        if stretch is not None and stretch.first < proc:
-            self.add(QueuedRange(proc, stretch.last, stretch.status, stretch.slot, stretch.changes))
-            stretch.last, stretch.altered = proc - 1, True
+        """Split the range, if any, that has both `proc` and the process before it."""
+        job_range = self._at(proc)
+        if job_range is not None and job_range.first < proc:
+            self.add(QueuedRange(proc, job_range.last, job_range.status, job_range.slot, job_range.changes))
+            job_range.last, job_range.altered = proc - 1, True
 
-    def one(self, proc: int) -> QueuedRange | None:
-        """The stretch of this process alone."""
+    def single(self, proc: int) -> QueuedRange | None:
+        """Return the range of this process alone, splitting it from its neighbours. None: it is not in the queue."""
         if self._at(proc) is None:
             return None
         self._cut(proc)
         self._cut(proc + 1)
-        return self._stretches[proc]
+        return self._ranges[proc]
 
     def drop(self, proc: int) -> None:
-        """The stretch of this process alone leaves."""
-        del self._stretches[proc]
+        """Remove the range of this process alone."""
+        del self._ranges[proc]
         del self._firsts[bisect_left(self._firsts, proc)]
 
     def change(self, first: int, last: int, change: Callable[[QueuedRange], bool]) -> list[QueuedRange]:
-        """Apply `change` to all that is there of a range; return the stretches that leave, for which it is False.
-        Neighbours that are equal then become one."""
+        """Apply `change` to all jobs in a range, and merge neighbours that are then equal. Return the ranges for which
+        `change` returns False: they leave."""
         self._at(first - 1)
         self._cut(first)
         self._cut(last + 1)
@@ -171,23 +167,23 @@ class _QueuedCluster:
             for row in self._connection.execute(_BETWEEN, (self._id, first, last)).fetchall():
                 self._load(*row)
         begin, end = bisect_left(self._firsts, first), bisect_right(self._firsts, last)
-        within = [self._stretches[at] for at in self._firsts[begin:end]]
+        selected = [self._ranges[at] for at in self._firsts[begin:end]]
         stay: list[QueuedRange] = []
         leave: list[QueuedRange] = []
-        for stretch in within:
-            (stay if change(stretch) else leave).append(stretch)
+        for job_range in selected:
+            (stay if change(job_range) else leave).append(job_range)
         begin, end = max(begin - 1, 0), end + 1
-        around = [self._stretches[at] for at in self._firsts[begin:end] if not first <= at <= last]
-        before = [stretch for stretch in around if stretch.first < first]
-        merged = _merged([*before, *stay, *around[len(before) :]])
+        neighbours = [self._ranges[at] for at in self._firsts[begin:end] if not first <= at <= last]
+        before = [job_range for job_range in neighbours if job_range.first < first]
+        merged = _merged([*before, *stay, *neighbours[len(before) :]])
         for at in self._firsts[begin:end]:
-            del self._stretches[at]
-        self._stretches.update((stretch.first, stretch) for stretch in merged)
-        self._firsts[begin:end] = [stretch.first for stretch in merged]
+            del self._ranges[at]
+        self._ranges.update((job_range.first, job_range) for job_range in merged)
+        self._firsts[begin:end] = [job_range.first for job_range in merged]
         return leave
 
     def change_all(self, ranges: e.Procs, change: Callable[[QueuedRange], bool]) -> list[QueuedRange]:
-        """Do what ``change`` does for each of these ranges, which are in order, in one walk over the stretches."""
+        """Do the same as ``change`` for several ranges, which are in order, in one pass over the rows."""
         first, last = ranges[0][0], ranges[-1][1]
         for proc in (first - 1, first, last, last + 1):
             self._at(proc)
@@ -195,112 +191,113 @@ class _QueuedCluster:
             for row in self._connection.execute(_BETWEEN, (self._id, first, last)).fetchall():
                 self._load(*row)
         begin, end = max(bisect_right(self._firsts, first) - 2, 0), bisect_right(self._firsts, last) + 1
-        walked = [self._stretches.pop(at) for at in self._firsts[begin:end]]
+        old_ranges = [self._ranges.pop(at) for at in self._firsts[begin:end]]
         changed_ranges: list[QueuedRange] = []
         leave: list[QueuedRange] = []
-        meant_before = False
-        for piece, meant in _cut_along(walked, ranges):
-            if meant and not change(piece):
-                leave.append(piece)
+        was_selected = False
+        for part, is_selected in _split(old_ranges, ranges):
+            if is_selected and not change(part):
+                leave.append(part)
                 continue
-            if changed_ranges and (meant or meant_before) and piece.continues(changed_ranges[-1]):
-                changed_ranges[-1].last, changed_ranges[-1].altered = piece.last, True
+            if changed_ranges and (is_selected or was_selected) and part.continues(changed_ranges[-1]):
+                changed_ranges[-1].last, changed_ranges[-1].altered = part.last, True
             else:
-                changed_ranges.append(piece)
-            meant_before = meant
-        self._stretches.update((stretch.first, stretch) for stretch in changed_ranges)
-        self._firsts[begin:end] = [stretch.first for stretch in changed_ranges]
+                changed_ranges.append(part)
+            was_selected = is_selected
+        self._ranges.update((job_range.first, job_range) for job_range in changed_ranges)
+        self._firsts[begin:end] = [job_range.first for job_range in changed_ranges]
         return leave
 
     def change_many(self, ranges: e.Procs, change: Callable[[QueuedRange], bool], at: int) -> None:
-        """Do the same by columns: for so many ranges that it pays. What leaves goes into the history as of ``at``."""
-        from .bulk_ranges import Alike, ManyStretches
+        """Do the same with numpy, for many ranges. Jobs that leave go into the history as of ``at``."""
+        from .bulk_ranges import BulkRanges, RangeValues
 
-        def changed(alike: Alike) -> tuple[Alike, bool]:
-            queued = QueuedRange(0, 0, alike.status, alike.slot, self._texts.read(alike.changes))
+        def changed(values: RangeValues) -> tuple[RangeValues, bool]:
+            queued = QueuedRange(0, 0, values.status, values.slot, self._texts.read(values.changes))
             stays = change(queued)
-            return Alike(queued.status, queued.slot, self._texts.write(queued.changes)), stays
+            return RangeValues(queued.status, queued.slot, self._texts.write(queued.changes)), stays
 
-        if self._many is None:
-            gone: list[tuple[int, int]] = []
+        if self._bulk is None:
+            deleted: list[tuple[int, int]] = []
             rows: list[tuple[object, ...]] = []
-            self.flush(gone, rows)
-            store(self._connection, gone, rows)
-            self._stretches, self._firsts, self._stored, self._new = {}, [], set(), False
-            self._many = ManyStretches(
+            self.flush(deleted, rows)
+            store(self._connection, deleted, rows)
+            self._ranges, self._firsts, self._stored, self._new = {}, [], set(), False
+            self._bulk = BulkRanges(
                 self._connection, self._id, lambda text: tuple(sorted(self._texts.read(text).items()))
             )
-        self._many.change(ranges, changed, at)
+        self._bulk.change(ranges, changed, at)
 
-    def settle(self) -> None:
-        """Have the table, and no columns any more, say what there is."""
-        if self._many is not None:
-            self._many.write()
-            self._many = None
+    def end_bulk(self) -> None:
+        """Write the ranges that are arrays into the table."""
+        if self._bulk is not None:
+            self._bulk.write()
+            self._bulk = None
 
-    def flush(self, gone: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
-        """Add what is to be deleted and what is to be stored."""
-        self.settle()
+    def flush(self, deleted: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
+        """Add the keys of the rows to delete, and the rows to store."""
+        self.end_bulk()
         for first in self._stored:
-            stretch = self._stretches.get(first)
-            if stretch is None or stretch.altered:
-                gone.append((self._id, first))
-        for s in self._stretches.values():
-            if s.altered:
-                rows.append((self._id, s.first, s.last, s.status, s.slot, self._texts.write(s.changes)))
+            job_range = self._ranges.get(first)
+            if job_range is None or job_range.altered:
+                deleted.append((self._id, first))
+        for job_range in self._ranges.values():
+            if job_range.altered:
+                changes = self._texts.write(job_range.changes)
+                rows.append((self._id, job_range.first, job_range.last, job_range.status, job_range.slot, changes))
 
 
-def store(connection: sqlite3.Connection, gone: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
-    connection.executemany("DELETE FROM jobs WHERE cluster=? AND first=?", gone)
+def store(connection: sqlite3.Connection, deleted: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
+    connection.executemany("DELETE FROM jobs WHERE cluster=? AND first=?", deleted)
     connection.executemany(insertion("jobs"), rows)
 
 
-def _cut_along(stretches: Iterable[QueuedRange], ranges: e.Procs) -> Iterator[tuple[QueuedRange, bool]]:
-    """The stretches, cut where one of the ranges begins or ends; and of each whether it is within one."""
+def _split(job_ranges: Iterable[QueuedRange], ranges: e.Procs) -> Iterator[tuple[QueuedRange, bool]]:
+    """Split ranges of jobs at the ends of the selected `ranges`. Yield each part, and whether it is selected."""
     number = 0
-    for stretch in stretches:
+    for job_range in job_ranges:
         while True:
-            while number < len(ranges) and ranges[number][1] < stretch.first:
+            while number < len(ranges) and ranges[number][1] < job_range.first:
                 number += 1
-            first, last = ranges[number] if number < len(ranges) else (stretch.last + 1, stretch.last + 1)
-            meant = first <= stretch.first
-            until = min(stretch.last, last if meant else first - 1)
-            rest = None
-            if until < stretch.last:
-                rest = QueuedRange(until + 1, stretch.last, stretch.status, stretch.slot, stretch.changes)
-                stretch.last, stretch.altered = until, True
-            yield stretch, meant
-            if rest is None:
+            first, last = ranges[number] if number < len(ranges) else (job_range.last + 1, job_range.last + 1)
+            is_selected = first <= job_range.first
+            until = min(job_range.last, last if is_selected else first - 1)
+            remainder = None
+            if until < job_range.last:
+                remainder = QueuedRange(until + 1, job_range.last, job_range.status, job_range.slot, job_range.changes)
+                job_range.last, job_range.altered = until, True
+            yield job_range, is_selected
+            if remainder is None:
                 break
-            stretch = rest
+            job_range = remainder
 
 
-def _merged(stretches: Iterable[QueuedRange]) -> list[QueuedRange]:
-    """The stretches, in their order, with those made one that carry the one before on."""
+def _merged(job_ranges: Iterable[QueuedRange]) -> list[QueuedRange]:
+    """Merge ranges that continue the one before them. Return the resulting ranges."""
     merged: list[QueuedRange] = []
-    for stretch in stretches:
-        if merged and stretch.continues(merged[-1]):
-            merged[-1].last, merged[-1].altered = stretch.last, True
+    for job_range in job_ranges:
+        if merged and job_range.continues(merged[-1]):
+            merged[-1].last, merged[-1].altered = job_range.last, True
         else:
-            merged.append(stretch)
+            merged.append(job_range)
     return merged
 
 
-class _FoldedOnce:
-    """The fold of one event over changes, computed once for all who share them."""
+class _EventFold:
+    """Folds one event into changes, once for all ranges that share them."""
 
     def __init__(self, base: Changes, event: e.Event) -> None:
         self._base, self._event = base, event
-        # With the changes that were folded, so that none of them goes and another takes its id.
+        # Includes the original changes to keep them alive, so that no other object gets the same id.
         self._known: dict[int, tuple[Changes, Changes]] = {}
 
     def __call__(self, changes: Changes) -> Changes:
-        known = self._known.get(id(changes))
-        if known is None:
+        cached = self._known.get(id(changes))
+        if cached is None:
             folded = dict(changes)
             fold_job(folded, self._base, self._event)
-            known = self._known[id(changes)] = changes, folded
-        return known[1]
+            cached = self._known[id(changes)] = changes, folded
+        return cached[1]
 
 
 class QueueFold:
@@ -317,10 +314,10 @@ class QueueFold:
         self.handlers = bound_handlers(self)
 
     def _cluster(self, id: int) -> _QueuedCluster:
-        known = self._clusters.get(id)
-        if known is None:
-            known = self._clusters[id] = _QueuedCluster(self._connection, self._texts, id)
-        return known
+        cluster = self._clusters.get(id)
+        if cluster is None:
+            cluster = self._clusters[id] = _QueuedCluster(self._connection, self._texts, id)
+        return cluster
 
     def on_cluster_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         ad = event.ad
@@ -340,12 +337,12 @@ class QueueFold:
             cluster.add(QueuedRange(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
 
     def _factory(self, id: int) -> Factory:
-        known = self._factories.get(id)
-        if known is None:
+        factory = self._factories.get(id)
+        if factory is None:
             row = self._connection.execute(_FACTORY, (id,)).fetchone()
-            made, mode, reason, changes = row or (0, "Running", "", "{}")
-            known = self._factories[id] = Factory(made, mode, reason, _decode(changes))
-        return known
+            materialized, mode, reason, changes = row or (0, "Running", "", "{}")
+            factory = self._factories[id] = Factory(materialized, mode, reason, _decode(changes))
+        return factory
 
     def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
         factory, cluster = self._factory(event.cluster), self._cluster(event.cluster)
@@ -363,37 +360,37 @@ class QueueFold:
         leaves = event.target == LEFT
         status = STATUS_NUMBERS.get(event.target, 0)
 
-        def move(stretch: QueuedRange, changes: Changes) -> bool:
-            stretch.status, stretch.changes, stretch.altered = status or stretch.status, changes, True
-            return not leaves and (not event.left or status not in _TERMINAL or bool(stretch.slot))
+        def move(job_range: QueuedRange, changes: Changes) -> bool:
+            job_range.status, job_range.changes, job_range.altered = status or job_range.status, changes, True
+            return not leaves and (not event.left or status not in _TERMINAL or bool(job_range.slot))
 
         self._end(event, self._change(event, move))
 
     def on_edited(self, position: int, event: e.JobsEdited | e.JobsDeferred) -> None:
-        def edit(stretch: QueuedRange, changes: Changes) -> bool:
-            stretch.changes, stretch.altered = changes, True
+        def edit(job_range: QueuedRange, changes: Changes) -> bool:
+            job_range.changes, job_range.altered = changes, True
             return True
 
         self._change(event, edit)
-        if isinstance(event, e.JobsEdited) and event.procs and event.procs[-1][1] >= self._made(event.cluster):
+        if isinstance(event, e.JobsEdited) and event.procs and event.procs[-1][1] >= self._materialized(event.cluster):
             self._factory(event.cluster).changes.update(event.changes)
 
-    def _made(self, id: int) -> float:
-        """How many jobs a cluster's factory has made; without one, more than there can be."""
-        known = self._factories.get(id)
-        if known is None and self._connection.execute(_FACTORY, (id,)).fetchone() is None:
+    def _materialized(self, id: int) -> float:
+        """Return how many jobs a cluster's factory has materialized; infinity if the cluster has no factory."""
+        factory = self._factories.get(id)
+        if factory is None and self._connection.execute(_FACTORY, (id,)).fetchone() is None:
             return inf
         return self._factory(id).materialized
 
     def _change(
         self, event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred, change: Callable[[QueuedRange, Changes], bool]
     ) -> list[QueuedRange]:
-        """Change what the event is about; return what is still to be written into the history."""
+        """Change the jobs of an event. Return the ranges to write into the history."""
         cluster = self._cluster(event.cluster)
-        folded = _FoldedOnce(cluster.ad, event)
+        fold = _EventFold(cluster.ad, event)
 
-        def changed(stretch: QueuedRange) -> bool:
-            return change(stretch, folded(stretch.changes))
+        def changed(job_range: QueuedRange) -> bool:
+            return change(job_range, fold(job_range.changes))
 
         if len(event.procs) >= MANY_RANGES:
             self._write_ended()
@@ -403,39 +400,39 @@ class QueueFold:
             return cluster.change_all(event.procs, changed)
         return [queued for first, last in event.procs for queued in cluster.change(first, last, changed)]
 
-    def _one(self, event: e.JobActivated | _Fact | e.JobExited) -> QueuedRange | None:
-        """The job that an event is about, its changes folded; None if it is not in the queue."""
+    def _fold_single(self, event: e.JobActivated | _RunEvent | e.JobExited) -> QueuedRange | None:
+        """Fold an event about a single job. Return its range; None if it is not in the queue."""
         cluster = self._cluster(event.cluster)
-        stretch = cluster.one(event.proc)
-        if stretch is not None:
-            changes = dict(stretch.changes)
+        job_range = cluster.single(event.proc)
+        if job_range is not None:
+            changes = dict(job_range.changes)
             fold_job(changes, cluster.ad, event)
-            stretch.changes, stretch.altered = changes, True
-        return stretch
+            job_range.changes, job_range.altered = changes, True
+        return job_range
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
-        stretch = self._one(event)
-        if stretch is not None:
-            stretch.status, stretch.slot = _RUNNING, event.slot
+        job_range = self._fold_single(event)
+        if job_range is not None:
+            job_range.status, job_range.slot = _RUNNING, event.slot
 
-    def on_run(self, position: int, event: _Fact) -> None:
-        self._one(event)
+    def on_run(self, position: int, event: _RunEvent) -> None:
+        self._fold_single(event)
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
-        stretch = self._one(event)
-        if stretch is None:
+        job_range = self._fold_single(event)
+        if job_range is None:
             return
-        stretch.slot = ""
+        job_range.slot = ""
         if event.target:
-            stretch.status = STATUS_NUMBERS[event.target]
-        if event.left and stretch.status in _TERMINAL:
+            job_range.status = STATUS_NUMBERS[event.target]
+        if event.left and job_range.status in _TERMINAL:
             self._clusters[event.cluster].drop(event.proc)
-            self._end(event, [stretch])
+            self._end(event, [job_range])
 
-    def _end(self, event: e.JobsTransitioned | e.JobExited, stretches: list[QueuedRange]) -> None:
+    def _end(self, event: e.JobsTransitioned | e.JobExited, job_ranges: list[QueuedRange]) -> None:
         self._ended += [
-            (None, event.cluster, s.first, s.last, s.status, event.at, self._texts.write(s.changes))
-            for s in _merged(stretches)
+            (None, event.cluster, ended.first, ended.last, ended.status, event.at, self._texts.write(ended.changes))
+            for ended in _merged(job_ranges)
         ]
 
     def flush(self) -> None:
@@ -447,11 +444,11 @@ class QueueFold:
             for number, factory in self._factories.items()
         ]
         execute(insertion("factories", "INSERT OR REPLACE"), factories)
-        gone: list[tuple[int, int]] = []
+        deleted: list[tuple[int, int]] = []
         rows: list[tuple[object, ...]] = []
         for cluster in self._clusters.values():
-            cluster.flush(gone, rows)
-        store(self._connection, gone, rows)
+            cluster.flush(deleted, rows)
+        store(self._connection, deleted, rows)
         self._write_ended()
 
     def _write_ended(self) -> None:

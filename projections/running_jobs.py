@@ -1,4 +1,4 @@
-"""The jobs that run on slots, as the live state has them: a slot's ad tells what a drain would grant them."""
+"""The running jobs of slots, as in the live state, for the slots' ads (which include the costs of a drain)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from collections.abc import Iterable
 from ..domain.state.cluster import Cluster
 from ..domain.state.proc_ads import Variants
 from ..domain.state.records import Slot
-from .job_query import SelectedJobs, stretches
+from .job_query import SelectedJobs, select_ranges
 
 
 def running_jobs(connection: sqlite3.Connection, slots: Iterable[Slot]) -> dict[int, Cluster]:
-    """The clusters of the jobs that these slots run, with what has happened to these jobs and to no other."""
-    runs = [slot.activation for slot in slots if slot.activation is not None and slot.activation.cluster]
+    """Return the clusters of the jobs that run on these slots, with the changes to these jobs only."""
+    starters = [slot.activation for slot in slots if slot.activation is not None and slot.activation.cluster]
     clusters: dict[int, Cluster] = {}
-    for stretch in stretches(connection, SelectedJobs(tuple((run.cluster, run.proc) for run in runs))) if runs else ():
-        if stretch.cluster not in clusters:
-            clusters[stretch.cluster] = _cluster(connection, stretch.cluster)
-        for proc in range(stretch.first, stretch.last + 1):
-            clusters[stretch.cluster].restore(proc, stretch.status, json.loads(stretch.changes))
+    selection = SelectedJobs(tuple((starter.cluster, starter.proc) for starter in starters))
+    for job_range in select_ranges(connection, selection) if starters else ():
+        if job_range.cluster not in clusters:
+            clusters[job_range.cluster] = _cluster(connection, job_range.cluster)
+        for proc in range(job_range.first, job_range.last + 1):
+            clusters[job_range.cluster].restore(proc, job_range.status, json.loads(job_range.changes))
     return clusters
 
 

@@ -1,5 +1,4 @@
-"""The tables of the views, as ``tables.txt`` describes them: that makes them, their page, and the order of a row's
-values for the folds."""
+"""The tables of the views. ``tables.txt`` defines them, their documentation, and the order of columns in rows."""
 
 from __future__ import annotations
 
@@ -12,34 +11,34 @@ from ..domain.package_data import sections
 from ..domain.state_machines.job_rows import JOB_STATUS_NUMBERS_HTCONDOR_25
 
 FORMAT = 13
-"""Counts the changes of these tables and of what the folds write into them. Views of another format are made anew."""
+"""The version of these tables and of the values in them. Views with another version are rebuilt."""
 
 APPLICATION_ID = 0x506F6F76
-"""What the header of a file of views says that it is: "Poov"."""
+"""The application id in the header of the views' file: "Poov"."""
 
 
-WHOSE = "Negotiator"
-"""Among a cycle's statistics: of several negotiators, whose it was."""
+NEGOTIATOR_KEY = "Negotiator"
+"""The key of a negotiator's name in a cycle's statistics, if there are several negotiators."""
 
 _TYPES: Final[dict[str, type]] = {"int": int, "str": str, "float": float, "bytes": bytes}
 
 
 class TableSchema(NamedTuple):
-    """A table or an SQL view: what a row is, and each column's type and meaning."""
+    """A table or an SQL view: the meaning of a row, and the type and meaning of each column."""
 
     description: str
     columns: dict[str, type]
     meanings: dict[str, str]
     key: tuple[str, ...]
     indexes: tuple[tuple[str, ...], ...]
-    sql: str  #: of a view
+    sql: str  #: the statement of a view
 
 
 @cache
-def described(kind: str) -> dict[str, TableSchema]:
+def schemas(kind: str) -> dict[str, TableSchema]:
     """Return all tables ("table") or SQL views ("view"), by name."""
-    described_sections = [section for section in sections(get_data(__package__, "tables.txt")) if section.kind == kind]
-    return {section.about: _read(*section.lines) for section in described_sections}
+    matching = [section for section in sections(get_data(__package__, "tables.txt")) if section.kind == kind]
+    return {section.about: _read(*section.lines) for section in matching}
 
 
 def _read(description: str, *lines: str) -> TableSchema:
@@ -57,30 +56,29 @@ def _read(description: str, *lines: str) -> TableSchema:
 
 
 def is_current(connection: sqlite3.Connection) -> bool:
-    """Whether the tables are there, and of this format."""
+    """Return True if the tables exist and have this format."""
     return bool(connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT)
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Rebuild the tables and the SQL views, empty, whatever is there. Within a transaction: all of it happens, or
-    nothing.
+    """Replace all tables and SQL views with empty ones. Call it in a transaction.
 
-    sqlite-utils makes them. It takes as long to import as a whole short command: nothing else here uses it.
+    Only this function uses sqlite-utils, which takes as long to import as a short command takes to run.
     """
     from sqlite_utils import Database
 
     database = Database(connection, recursive_triggers=False, execute_plugins=False)
-    for shown in database.views:
-        shown.drop()
-    for old in database.tables:
-        old.drop()
-    for name, table in described("table").items():
+    for old_view in database.views:
+        old_view.drop()
+    for old_table in database.tables:
+        old_table.drop()
+    for name, table in schemas("table").items():
         key = table.key if len(table.key) > 1 else next(iter(table.key), None)
-        made = database.table(name).create(table.columns, pk=key, not_null=set(table.columns))
+        new_table = database.table(name).create(table.columns, pk=key, not_null=set(table.columns))
         for index in table.indexes:
-            made.create_index(index, index_name=f"{name}_by_{index[0]}")
+            new_table.create_index(index, index_name=f"{name}_by_{index[0]}")
     numbers = " ".join(f"WHEN {number} THEN '{status}'" for status, number in JOB_STATUS_NUMBERS_HTCONDOR_25.items())
-    for name, view in described("view").items():
+    for name, view in schemas("view").items():
         database.create_view(name, view.sql.format(status=f"CASE j.status {numbers} END"))
     database.create_view("documentation", _documentation())
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
@@ -88,15 +86,15 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def _documentation() -> str:
-    """Return a SELECT of what ``tables.txt`` says, for users who open the file with another program."""
+    """Return a SELECT with the descriptions in ``tables.txt``, for users who open the file with another program."""
     rows = []
-    for name, table in (described("table") | described("view")).items():
+    for name, table in (schemas("table") | schemas("view")).items():
         for column, meaning in {"": table.description, **table.meanings}.items():
             rows.append("('{}', '{}', '{}')".format(name, column, meaning.replace("'", "''")))
     return f'SELECT column1 AS name, column2 AS "column", column3 AS meaning FROM (VALUES {", ".join(rows)})'
 
 
 def insertion(table: str, kind: str = "INSERT") -> str:
-    """The statement that stores a row of a table, its values in the order of ``tables.txt``."""
-    values = ",".join("?" * len(described("table")[table].columns))
+    """Return the statement that stores a row of a table. Values are in the order of ``tables.txt``."""
+    values = ",".join("?" * len(schemas("table")[table].columns))
     return f"{kind} INTO {table} VALUES ({values})"

@@ -1,7 +1,7 @@
-"""The pool as it stands: its name, its machines and its slots, as the live state has them.
+"""The view of the pool, its machines and its slots, with the records of the live state.
 
-A slot is read when the first event of a batch is about it and written once at the batch's end, however often it moved;
-one that was born and died within the batch never reaches the disk.
+A slot is read at its first event in a batch, and written once at the end of the batch. A slot that is created and
+destroyed in the same batch is never written.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def _decoder(kind: type[Any]) -> Callable[[str], Any]:
     return msgspec.json.Decoder(kind, dec_hook=lambda kind, ad: kind(ad)).decode
 
 
-machine_of: Callable[[str], Machine] = _decoder(Machine)
-slot_of: Callable[[str], Slot] = _decoder(Slot)
+decode_machine: Callable[[str], Machine] = _decoder(Machine)
+decode_slot: Callable[[str], Slot] = _decoder(Slot)
 
 
 def _text(record: Machine | Slot | dict[str, str]) -> str:
@@ -41,11 +41,11 @@ def _text(record: Machine | Slot | dict[str, str]) -> str:
 
 @define
 class _Row:
-    """A slot, with what its row has besides."""
+    """A slot, and the other values of its row."""
 
     slot: Slot
-    born: int  #: the position of the event of its birth
-    matched: str = ""  #: the job that it was matched with, until it is claimed
+    born: int  #: the position of the event that created it
+    matched: str = ""  #: the job with which it is matched, until it is claimed
 
     def values(self) -> tuple[object, ...]:
         slot, claim = self.slot, self.slot.claim
@@ -63,9 +63,9 @@ class _Row:
         )
 
 
-def _reported(position: int, event: e.SlotTransitioned) -> Slot:
-    """A slot of which nothing is known but its name and where it was: a real pool's log that begins in the middle tells
-    of slots whose birth it does not have."""
+def _slot_from_record(position: int, event: e.SlotTransitioned) -> Slot:
+    """Return a slot with only a name and a state. Imported logs have slots without an event that created them, because
+    the daemon's log begins later."""
     name = SlotName.parse(event.slot)
     kind = "dynamic" if name.dynamic else "static"
     return Slot(
@@ -82,8 +82,8 @@ class SlotsFold:
         self._machines: dict[str, Machine | None] = {}
         self._users: dict[int, str] = {}
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
-            **dict.fromkeys(MACHINE_FOLDS, self._machine_changed),
-            **dict.fromkeys(SLOT_FOLDS, self._slot_changed),
+            **dict.fromkeys(MACHINE_FOLDS, self._fold_machine_event),
+            **dict.fromkeys(SLOT_FOLDS, self._fold_slot_event),
             **bound_handlers(self),
         }
 
@@ -91,17 +91,17 @@ class SlotsFold:
         if name not in self._slots:
             statement = "SELECT record, born, matched FROM slots WHERE name=?"
             row = self._connection.execute(statement, (name,)).fetchone()
-            self._slots[name] = None if row is None else _Row(slot_of(row[0]), *row[1:])
+            self._slots[name] = None if row is None else _Row(decode_slot(row[0]), *row[1:])
         return self._slots[name]
 
     def _machine(self, name: str) -> Machine | None:
         if name not in self._machines:
             row = self._connection.execute("SELECT record FROM machines WHERE machine=?", (name,)).fetchone()
-            self._machines[name] = None if row is None else machine_of(row[0])
+            self._machines[name] = None if row is None else decode_machine(row[0])
         return self._machines[name]
 
     def _user(self, event: e.Event, job: str) -> str:
-        """Whose the job is that an event is for; empty where nothing is known of it."""
+        """Return the user of an event's job; empty if unknown."""
         ad = getattr(event, "ad", {})
         if "User" in ad or not job:
             return unquoted(ad.get("User", ""))
@@ -135,46 +135,46 @@ class SlotsFold:
 
     # Machines
 
-    def on_joined(self, position: int, event: e.MachineJoined) -> None:
+    def on_machine_joined(self, position: int, event: e.MachineJoined) -> None:
         self._machines[event.machine] = new_machine(event)
 
-    def on_left(self, position: int, event: e.MachineLeft) -> None:
+    def on_machine_left(self, position: int, event: e.MachineLeft) -> None:
         self._machines[event.machine] = None
 
-    def _machine_changed(self, position: int, event: e.MachineConfigured) -> None:
+    def _fold_machine_event(self, position: int, event: e.MachineConfigured) -> None:
         machine = self._machine(event.machine)
         if machine is not None:
             MACHINE_FOLDS[type(event)](machine, event)
 
     # Slots
 
-    def on_born(self, position: int, event: e.SlotCreated) -> None:
+    def on_slot_created(self, position: int, event: e.SlotCreated) -> None:
         self._slots[event.slot] = _Row(new_slot(event, position), position)
 
-    def on_died(self, position: int, event: e.SlotDestroyed) -> None:
+    def on_slot_destroyed(self, position: int, event: e.SlotDestroyed) -> None:
         row = self._slot(event.slot)
         parent = self._slot(row.slot.parent) if row is not None and row.slot.parent else None
         if row is not None and parent is not None:
             merge(parent.slot, row.slot)
         self._slots[event.slot] = None
 
-    def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
+    def on_slot_transitioned(self, position: int, event: e.SlotTransitioned) -> None:
         row = self._slot(event.slot)
         if row is None and event.cause == "reported" and "/" in event.target:
-            row = self._slots[event.slot] = _Row(_reported(position, event), position)
+            row = self._slots[event.slot] = _Row(_slot_from_record(position, event), position)
         if row is not None:
             fold_transition(row.slot, event, position, "")
 
-    def _slot_changed(self, position: int, event: Any, user: str = "") -> None:
+    def _fold_slot_event(self, position: int, event: Any, user: str = "") -> None:
         row = self._slot(event.slot)
         if row is not None:
             SLOT_FOLDS[type(event)](row.slot, event, position, user)
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
-        self._slot_changed(position, event, self._user(event, str(event.cluster)))
+        self._fold_slot_event(position, event, self._user(event, str(event.cluster)))
 
     def on_claim_activated(self, position: int, event: e.ClaimActivated) -> None:
-        self._slot_changed(position, event, self._user(event, ""))
+        self._fold_slot_event(position, event, self._user(event, ""))
 
     def on_claimed(self, position: int, event: e.ClaimMade | e.ClaimQueued) -> None:
         row = self._slot(event.slot)
@@ -182,12 +182,12 @@ class SlotsFold:
             user = self._user(event, "" if event.holder else event.job or row.matched)
             if isinstance(event, e.ClaimMade) or event.job:
                 row.matched = ""
-            self._slot_changed(position, event, user)
+            self._fold_slot_event(position, event, user)
 
     def on_cycle(self, position: int, event: e.CycleHeld) -> None:
         for match in event.matches:
             row = self._slot(match.slot)
-            if row is not None and row.slot.kind != "partitionable":  # of which it may have many
+            if row is not None and row.slot.kind != "partitionable":  # which may have several matches
                 row.matched = match.job
 
     def on_match_voided(self, position: int, event: e.MatchVoided) -> None:
@@ -197,12 +197,12 @@ class SlotsFold:
 
     def flush(self) -> None:
         execute = self._connection.executemany
-        gone = [(name,) for name, machine in self._machines.items() if machine is None]
-        execute("DELETE FROM machines WHERE machine=?", gone)
-        there = [machine for machine in self._machines.values() if machine is not None]
-        # Not replaced: a machine keeps its place among those that joined at the same instant.
-        kept = " ON CONFLICT(machine) DO UPDATE SET record=excluded.record"
-        execute(insertion("machines") + kept, [(one.name, one.joined, _text(evolve(one, slots={}))) for one in there])
+        deleted = [(name,) for name, machine in self._machines.items() if machine is None]
+        execute("DELETE FROM machines WHERE machine=?", deleted)
+        machines = [machine for machine in self._machines.values() if machine is not None]
+        # REPLACE would change the order of machines that joined at the same instant.
+        upsert = f"{insertion('machines')} ON CONFLICT(machine) DO UPDATE SET record=excluded.record"
+        execute(upsert, [(machine.name, machine.joined, _text(evolve(machine, slots={}))) for machine in machines])
         execute("DELETE FROM slots WHERE name=?", [(name,) for name, row in self._slots.items() if row is None])
         rows = [row.values() for row in self._slots.values() if row is not None]
         execute(insertion("slots", "INSERT OR REPLACE"), rows)

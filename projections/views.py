@@ -1,7 +1,6 @@
-"""Reading the views: the queue, the history, the pool's slots, and who used how much, as of one position of the log.
+"""Read the views: the queue, the history, the slots and the accounting, at one position of the log.
 
-Nothing here is computed that the folds could have written; whatever needs the ClassAd engine imports it when the first
-ad is asked for.
+The folds write everything that they can compute. Functions that need the ClassAd engine import it on demand.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from ..domain.state_machines import DIALECTS, MANUAL
 from . import imported_ads
 from .checkpoint import read_checkpoint
 from .job_ads import Clusters, ads
-from .job_columns import QUEUES_OWN, Columns
-from .job_query import ALL, JobSelection, SelectedJobs, stretches
-from .schema import WHOSE
+from .job_columns import QUEUE_ATTRIBUTES, Columns
+from .job_query import ALL, JobSelection, SelectedJobs, select_ranges
+from .schema import NEGOTIATOR_KEY
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class FactoryRow(NamedTuple):
-    """A cluster with a factory: its own ad and the edits of it, as JSON; its jobs in the queue, by status."""
+    """A cluster with a factory: its ad and the edits of future jobs, as JSON; the jobs in the queue, by status."""
 
     cluster: int
     owner: str
@@ -46,23 +45,21 @@ class FactoryRow(NamedTuple):
 
 
 class ClusterCounts(NamedTuple):
-    """A cluster's jobs in the queue: how many of each status (by number), the lowest and the highest process that is
-    there, and how many were submitted. ``batch`` is the submission's JobBatchName, None without one; ``qdate`` is in
-    seconds."""
+    """The jobs of a cluster in the queue."""
 
     owner: str
-    batch: str | None
+    batch: str | None  #: the submission's JobBatchName, if any
     cluster: int
-    qdate: int
-    counts: dict[int, int]
-    lowest: int
-    highest: int
-    submitted: int
-    made: int | None = None  #: how many its factory has made; None without one
+    qdate: int  #: in seconds
+    counts: dict[int, int]  #: the number of jobs by status number
+    lowest: int  #: the lowest process in the queue
+    highest: int  #: the highest process in the queue
+    submitted: int  #: the number of jobs submitted
+    materialized: int | None = None  #: the number of jobs that its factory has materialized; None without a factory
 
 
 class SubmitterRow(NamedTuple):
-    """What the accountant has of a submitter: see ``Submitter``, whose fields these are."""
+    """A submitter's account: ``Submitter`` describes the fields."""
 
     submitter: str
     priority: float
@@ -88,35 +85,32 @@ class SubmitterRow(NamedTuple):
 
     @property
     def appeared_under(self) -> None:
-        """Its factor is always known: the fold has found it where the log does not say it."""
+        """None: the fold computes the factor if the log does not record it."""
         return None
 
 
 class PoolRow(NamedTuple):
-    """The pool: when it was founded (microseconds), its settings in force, and when the priorities were brought up to
-    date last (0: they never were)."""
+    """The pool."""
 
     name: str
     dialect: str
-    founded: int
-    settings: dict[str, str]
-    accounted: int
+    founded: int  #: when it was created, in microseconds
+    settings: dict[str, str]  #: the settings in force
+    accounted: int  #: when the priorities were last updated (0: never)
 
 
-class RefusalRow(NamedTuple):
-    """Why jobs like ``job`` got nothing in the cycle at ``at`` (microseconds): see ``Unmatched``.
-    ``clauses``: the condition, how many slots it leaves alone, and how many with those before. ``denied``: the fields
-    of ``events.Denied`` that are not 0."""
+class RejectionRow(NamedTuple):
+    """Why a cycle found no match for the jobs of an autocluster: ``Unmatched`` describes the fields."""
 
-    job: str
-    at: int
+    job: str  #: the first of them
+    at: int  #: when the cycle was held, in microseconds
     jobs: int
     slots: int
-    clauses: tuple[tuple[str, int, int], ...]
+    clauses: tuple[tuple[str, int, int], ...]  #: the fields of each `Clause`
     refused_by_slot: int
     taken: int
     submitter: str
-    denied: dict[str, int]
+    denied: dict[str, int]  #: the fields of `Denied` that are not 0
     limit: str
     allowed: float
     used: float
@@ -124,8 +118,7 @@ class RefusalRow(NamedTuple):
 
 
 class CycleRow(NamedTuple):
-    """A cycle that decided something, at ``at`` (microseconds): HTCondor's LastNegotiationCycle*, without that
-    prefix."""
+    """A cycle with an event, held at ``at`` (microseconds): HTCondor's LastNegotiationCycle*, without that prefix."""
 
     position: int
     at: int
@@ -133,7 +126,7 @@ class CycleRow(NamedTuple):
 
 
 class Views:
-    """The tables of one database, to be read. Iterators read as they are consumed; close nothing before they end."""
+    """Reads the tables of a database. Iterators are lazy: exhaust them before `close`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -149,18 +142,18 @@ class Views:
 
     @property
     def position(self) -> int:
-        """The position of the last event that these views tell of."""
+        """The position of the last event in these views."""
         return read_checkpoint(self.connection).position
 
     @property
     def at(self) -> int:
-        """The instant of that event, in microseconds."""
+        """The instant of the last event in these views, in microseconds."""
         return read_checkpoint(self.connection).at
 
     # Jobs in the queue
 
     def batches(self) -> list[ClusterCounts]:
-        """The clusters that have jobs in the queue, by their numbers."""
+        """Return the clusters with jobs in the queue, by number."""
         clusters: dict[int, ClusterCounts] = {}
         statement = (
             "SELECT c.owner, c.batch, c.cluster, c.qdate, c.count, f.made, j.status, j.jobs, j.lowest, j.highest FROM "
@@ -168,22 +161,20 @@ class Views:
             "FROM jobs GROUP BY cluster, status) j JOIN clusters c USING (cluster) "
             "LEFT JOIN factories f USING (cluster) ORDER BY c.cluster, j.status"
         )
-        for owner, batch, cluster, qdate, count, made, status, jobs, lowest, highest in self.connection.execute(
-            statement
-        ):
+        for row in self.connection.execute(statement):
+            owner, batch, cluster, qdate, count, materialized, status, jobs, lowest, highest = row
             before = clusters.get(cluster)
             counts = {} if before is None else before.counts
             counts[status] = jobs
             if before is not None:
                 lowest, highest = min(lowest, before.lowest), max(highest, before.highest)
             clusters[cluster] = ClusterCounts(
-                owner, batch or None, cluster, qdate, counts, lowest, highest, count, made
+                owner, batch or None, cluster, qdate, counts, lowest, highest, count, materialized
             )
         return list(clusters.values())
 
     def has_dags(self) -> bool:
-        """Return True if jobs in the queue are nodes of DAGs, or may stand for DAGs: their ads say to which batch they
-        belong."""
+        """Return True if jobs in the queue may be DAGs or nodes of DAGs, whose ads contain their batch."""
         statement = (
             "SELECT EXISTS (SELECT 1 FROM clusters WHERE cluster IN (SELECT cluster FROM jobs) AND "
             "(json_extract(ad, '$.JobUniverse') = '7' OR json_extract(ad, '$.DAGManJobId') IS NOT NULL OR "
@@ -192,7 +183,7 @@ class Views:
         return bool(self.connection.execute(statement).fetchone()[0])
 
     def factories(self) -> list[FactoryRow]:
-        """The clusters with factories that have jobs in the queue, or to make, by their numbers."""
+        """Return the clusters with factories that have jobs in the queue or to materialize, by number."""
         statement = (
             "SELECT cluster, owner, qdate, count, ad, made, mode, reason, f.changes FROM factories f "
             "JOIN clusters c USING (cluster) ORDER BY cluster"
@@ -206,8 +197,8 @@ class Views:
         return [row for row in factories if row.counts or (row.made < row.total and row.mode != "Removed")]
 
     def totals(self) -> dict[str, dict[int, int]]:
-        """How many jobs each owner has in the queue, by status (HTCondor's number). As condor_q counts, jobs of the
-        scheduler universe are left out."""
+        """Count each owner's jobs in the queue, by HTCondor's status number. Like condor_q, leave out jobs of the
+        scheduler universe."""
         totals: dict[str, dict[int, int]] = {}
         statement = (
             "SELECT c.owner, j.status, SUM(j.last - j.first + 1) FROM jobs j JOIN clusters c USING (cluster) "
@@ -218,8 +209,8 @@ class Views:
         return totals
 
     def counts(self) -> list[tuple[str, str, str, int, int]]:
-        """How many jobs each submitter has in the queue: the submitter, the jobs' owner, their universe if that is one
-        of the access point's (``local``, ``scheduler``; else empty), their status (HTCondor's number), how many."""
+        """Count each submitter's jobs in the queue. A row has the submitter, the owner, the universe (``local``,
+        ``scheduler``; others: empty), HTCondor's status number, and the number of jobs."""
         statement = (
             "SELECT c.submitter, c.owner, CASE json_extract(c.ad, '$.JobUniverse') WHEN '7' THEN 'scheduler' "
             "WHEN '12' THEN 'local' ELSE '' END, j.status, "
@@ -230,14 +221,14 @@ class Views:
         return self.connection.execute(statement).fetchall()
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
-        """The ad of one job in the queue; None if it is not there."""
+        """Return the ad of one job; None if it is not in the queue."""
         return next(self.ads(SelectedJobs(((cluster, proc),))), None)
 
     def ads(self, selection: JobSelection = ALL) -> Iterator[ClassAd]:
-        """The ads of jobs in the queue, by their ids. They share their clusters' ads: copy one before changing it."""
+        """Yield the ads of jobs in the queue, by id. They share their clusters' ads: copy an ad to modify it."""
         clusters = Clusters(self.connection)
-        for stretch in stretches(self.connection, selection):
-            yield from ads(clusters, stretch)
+        for job_range in select_ranges(self.connection, selection):
+            yield from ads(clusters, job_range)
 
     def columns(
         self,
@@ -246,57 +237,57 @@ class Views:
         context: Context | None = None,
         statuses: Collection[int] | None = None,
     ) -> Iterator[tuple[str, ...]]:
-        """The values of some attributes as ``-autoformat`` prints them, of jobs in the queue, by their ids. `context`:
-        of attributes that are expressions. `statuses`: only of jobs in one of these."""
-        changes = not QUEUES_OWN.keys() >= {name.lower() for name in names}
+        """Yield the values of some attributes of jobs in the queue as ``-autoformat`` prints them, by job id.
+        `context`: for the evaluation of expressions. `statuses`: only jobs with these status numbers."""
+        changes = not QUEUE_ATTRIBUTES.keys() >= {name.lower() for name in names}
         columns = Columns(Clusters(self.connection), names, context)
-        selected = stretches(self.connection, selection, changes=changes)
+        selected = select_ranges(self.connection, selection, changes=changes)
         return columns.rows(
-            selected if statuses is None else (stretch for stretch in selected if stretch.status in statuses)
+            selected if statuses is None else (job_range for job_range in selected if job_range.status in statuses)
         )
 
-    # Jobs that have left
+    # Jobs that have left the queue
 
     def history_ads(
         self, selection: JobSelection = ALL, limit: int | None = None, forwards: bool = False
     ) -> Iterator[ClassAd]:
-        """The ads of jobs that have left the queue, the last one first, or with `forwards` the first one; at most
-        `limit`. Read as they are asked for: the last ten of a million cost no more than ten."""
+        """Yield the ads of jobs that have left the queue, the latest first, or with `forwards` the earliest; at most
+        `limit`."""
         clusters = Clusters(self.connection)
-        selected = stretches(self.connection, selection, "oldest" if forwards else "newest")
-        return islice((ad for stretch in selected for ad in ads(clusters, stretch, not forwards)), limit)
+        selected = select_ranges(self.connection, selection, "oldest" if forwards else "newest")
+        return islice((ad for job_range in selected for ad in ads(clusters, job_range, not forwards)), limit)
 
-    def kept(
+    def kept_ad_places(
         self, selection: JobSelection = ALL, forwards: bool = False, *, once: bool = False
-    ) -> Iterator[imported_ads.Kept]:
-        """Where in the log the ads of the history that an import kept are, the last one first, or with `forwards` the
-        first one; with `once` no job's earlier ads. Read as they are asked for."""
+    ) -> Iterator[imported_ads.AdPlace]:
+        """Yield the places in the log of the ads of an imported history, the latest first, or with `forwards` the
+        earliest; with `once` only the last ad of each job."""
         return imported_ads.kept_ad_places(self.connection, selection, forwards, once)
 
     def last_sample(self, kind: str) -> list[int]:
-        """The positions of the events that keep the latest sample of ads of a kind; nothing if there is none."""
+        """Return the positions of the events with the latest sample of ads of a kind."""
         return imported_ads.last_sample(self.connection, kind)
 
     # The pool
 
     def machines(self) -> dict[str, dict[str, str]]:
-        """The machines in the pool, each with the texts of its ad, in the order in which they joined."""
+        """Return the ads of the machines, in the order in which they joined."""
         return {machine.name: machine.ad for machine in self._machines()}
 
     def _machines(self) -> list[Machine]:
-        from .slots_view import machine_of
+        from .slots_view import decode_machine
 
         rows = self.connection.execute("SELECT record FROM machines ORDER BY joined, rowid")
-        return [machine_of(record) for (record,) in rows]
+        return [decode_machine(record) for (record,) in rows]
 
     def slots(self) -> list[Slot]:
-        """The slots in the pool's order: of their births."""
-        from .slots_view import slot_of
+        """Return the slots in order of creation."""
+        from .slots_view import decode_slot
 
-        return [slot_of(record) for (record,) in self.connection.execute("SELECT record FROM slots ORDER BY born")]
+        return [decode_slot(record) for (record,) in self.connection.execute("SELECT record FROM slots ORDER BY born")]
 
     def slot_ads(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
-        """The slots' ads, in the pool's order, as they are published at an instant in seconds."""
+        """Yield the slots' ads as they are published at an instant, in seconds, in order of the slots' creation."""
         from ..domain.classad import Context
         from ..domain.startd.public_ad import PublishedSlots
         from ..domain.state.caches import Caches
@@ -307,7 +298,7 @@ class Views:
         return map(published.ad, state.slots.values())
 
     def _state_of_slots(self) -> State:
-        """The state of the pool as far as slots are concerned: machines, slots, and the jobs that run on them."""
+        """Return a state with machines, slots, and the jobs that run on them."""
         from ..domain.state.state import State
         from .running_jobs import running_jobs
 
@@ -323,8 +314,8 @@ class Views:
             clusters=running_jobs(self.connection, slots.values()),
         )  # fmt: skip
 
-    def significance(self) -> Autoclusters:
-        """Which attributes of jobs count in a match, as the slots and the negotiator are now."""
+    def autoclusters(self) -> Autoclusters:
+        """Return the autoclusters of jobs for the current slots and negotiator."""
         from ..domain.requests.autoclusters import autoclusters_of
         from ..domain.state.caches import Caches
 
@@ -333,14 +324,14 @@ class Views:
     # Accounting and matching
 
     def pool(self) -> PoolRow:
-        """The pool itself."""
+        """Return the pool's row."""
         row = self.connection.execute("SELECT name, dialect, founded, settings, accounted FROM pool").fetchone()
         name, dialect, founded, settings, accounted = row or ("", "", 0, "{}", 0)
         return PoolRow(name, dialect, founded, json.loads(settings), accounted)
 
     def submitters(self, negotiator: str = "") -> list[SubmitterRow]:
-        """All that ever submitted anything or held a claim, by name; of several negotiators, those of one's accounting
-        (empty: NEGOTIATOR's)."""
+        """Return all accounts of a negotiator (empty: NEGOTIATOR), by submitter: everyone who has ever submitted jobs
+        or had a claim."""
         submitters = []
         for account, *row in self.connection.execute("SELECT * FROM submitters ORDER BY submitter"):
             name = AccountName.parse(account)
@@ -351,14 +342,14 @@ class Views:
             submitters.append(SubmitterRow._make((*row[:6], leases, *row[7:10], *map(int, row[10:14]), *row[14:])))
         return submitters
 
-    def waiting(self) -> set[str]:
-        """The submitters that have idle jobs."""
+    def submitters_with_idle_jobs(self) -> set[str]:
+        """Return the submitters with idle jobs."""
         statement = "SELECT DISTINCT c.submitter FROM jobs j JOIN clusters c USING (cluster) WHERE j.status=1"
         return {name for (name,) in self.connection.execute(statement)}
 
-    def waiting_jobs(self) -> list[tuple[str, int, str]]:
-        """The submitters of jobs that wait for slots, each with how many of a cluster's they are, and the text of that
-        cluster's RequestCpus."""
+    def idle_clusters(self) -> list[tuple[str, int, str]]:
+        """Return a row for each cluster with jobs that wait for slots: the submitter, the number of idle jobs, and the
+        text of RequestCpus."""
         statement = (
             "SELECT c.submitter, SUM(j.last - j.first + 1), COALESCE(json_extract(c.ad, '$.RequestCpus'), '1') "
             "FROM jobs j JOIN clusters c USING (cluster) "
@@ -368,22 +359,22 @@ class Views:
         return self.connection.execute(statement).fetchall()
 
     def claims_of(self, submitter: str) -> list[tuple[str, int]]:
-        """The slots that a submitter has, each with the instant since when (microseconds), in the pool's order."""
+        """Return the slots that a submitter has, each with the instant of its claim, in microseconds."""
         statement = "SELECT name, claimed FROM slots WHERE submitter=? ORDER BY born"
         return [(name, since) for name, since in self.connection.execute(statement, (submitter,))]
 
-    def spent(self, by: str = "user") -> list[imported_ads.Spent]:
-        """What the jobs that have left used, by user, group or cluster: those of an import's history, and the pool's
-        own."""
-        return imported_ads.spent(self.connection, by)
+    def usage(self, by: str = "user") -> list[imported_ads.Spent]:
+        """Return the usage of the jobs that have left the queue, by user, group or cluster, including an imported
+        history."""
+        return imported_ads.usage(self.connection, by)
 
     def limits_in_use(self) -> dict[str, float]:
-        """The units of each concurrency limit that claims, and claims that wait, hold; by the limit's name in small
+        """Return the units of each concurrency limit that claims and queued claims use, by the limit's name in small
         letters."""
         from ..domain.concurrency_limits import in_units, requested_amounts
 
         statement = (
-            "SELECT json_extract(record, '$.claim.limits'), json_extract(record, '$.waiting.limits') FROM slots "
+            "SELECT json_extract(record, '$.claim.limits'), json_extract(record, '$.queued_claim.limits') FROM slots "
             'WHERE record GLOB \'*"limits":"[^"]*\''
         )
         totals: dict[str, float] = {}
@@ -392,38 +383,37 @@ class Views:
                 totals[amount.name] = totals.get(amount.name, 0.0) + in_units(amount.units)
         return dict(sorted(totals.items()))
 
-    def refusals(self) -> list[RefusalRow]:
-        """Why jobs wait, by the first job of each kind that still does, in the order in which it was said last."""
+    def rejections(self) -> list[RejectionRow]:
+        """Return the last rejection of each autocluster whose first job is still idle, in order of time."""
         statement = (
             "SELECT r.* FROM refusals r JOIN jobs j ON j.cluster = r.cluster AND j.status = 1 AND j.last >= r.proc AND "
             "j.first = (SELECT MAX(first) FROM jobs WHERE cluster = r.cluster AND first <= r.proc) "
             "ORDER BY r.at, r.cluster, r.proc"
         )
-        refusals = []
+        rejections = []
         for cluster, proc, *row, _ in self.connection.execute(statement):
-            at, jobs, slots, clauses, refused, taken, who, denied, *rest = row
-            refused_clauses = tuple((clause["text"], clause["alone"], clause["left"]) for clause in json.loads(clauses))
+            at, jobs, slots, clauses_json, refused, taken, submitter, denied, *limits = row
+            clauses = tuple((clause["text"], clause["alone"], clause["left"]) for clause in json.loads(clauses_json))
             counts = {name: count for name, count in json.loads(denied or "{}").items() if count}
             job = f"{cluster}.{proc}"
-            refusals.append(RefusalRow(job, at, jobs, slots, refused_clauses, refused, taken, who, counts, *rest))
-        return refusals
+            rejections.append(RejectionRow(job, at, jobs, slots, clauses, refused, taken, submitter, counts, *limits))
+        return rejections
 
     def defrag(self) -> tuple[Defrag, dict[str, str]]:
-        """The defragmentation as the live state has it, and the pool's settings in force."""
-        from .defrag_view import read_record  # few ask for it
+        """Return the record of the defragmentation, and the pool's settings in force."""
+        from .defrag_view import read_record
 
         row = self.connection.execute("SELECT settings FROM pool").fetchone()
         return read_record(self.connection), {} if row is None else json.loads(row[0])
 
     def last_rejections(self) -> dict[tuple[int, int], tuple[int, str]]:
-        """When the jobs that a cycle rejected last were first rejected so (microseconds), and the negotiator's reason,
-        by cluster and proc. Of jobs that are alike, the first stands for all, as a negotiator asks for it."""
+        """Return for each rejected job, by cluster and proc, when it was first rejected for the current reason
+        (microseconds), and the negotiator's reason. The first job of an autocluster represents all."""
         rows = self.connection.execute("SELECT cluster, proc, at, reason FROM refusals")
         return {(cluster, proc): (at, reason) for cluster, proc, at, reason in rows}
 
     def cycles(self, negotiator: str = "") -> list[CycleRow]:
-        """The last cycles that decided anything, the last one first; of several negotiators, those of one (empty:
-        NEGOTIATOR's)."""
+        """Return the last cycles of a negotiator (empty: NEGOTIATOR) that have events, the latest first."""
         rows = self.connection.execute("SELECT position, at, statistics FROM cycles ORDER BY position DESC")
         cycles = [(position, at, json.loads(statistics)) for position, at, statistics in rows]
-        return [CycleRow(*row) for row in cycles if row[2].pop(WHOSE, "") == negotiator]
+        return [CycleRow(*row) for row in cycles if row[2].pop(NEGOTIATOR_KEY, "") == negotiator]

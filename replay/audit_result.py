@@ -1,4 +1,4 @@
-"""The result of an audit, of a native log or of an import."""
+"""The result of an audit of a pool's own log, or of an import."""
 
 from __future__ import annotations
 
@@ -80,14 +80,21 @@ class UnaccountedTime:
 
 @define
 class Audit:
+    """The result of an audit.
+
+    >>> audit = log.audit()
+    >>> audit.verdict, audit.violations, audit.contradictions
+    ('sound', [], [])
+    """
+
     dialect: str = ""
     imported: bool = False
     events: int = 0
     began: int = 0  #: the first instant of the records
-    ended: int = 0  #: the last one
+    ended: int = 0  #: the last instant of the records
     sources: list[tuple[str, str, int]] = field(factory=list)  #: file, kind and number of lines
     transitions: dict[str, int] = field(factory=dict)
-    """Of slots by the manual's number (all are there), or by the dialect's row where it has none."""
+    """The number of slot transitions by the manual's number (all are listed), or by the dialect's row."""
     letters: dict[str, int] = field(factory=dict)  #: the part of ``beyond`` without a number in any manual
     beyond: dict[str, int] = field(factory=dict)  #: the transitions that only the dialect allows, by its row
     undocumented: dict[str, int] = field(factory=dict)  #: the part of ``beyond`` that has no number in any manual

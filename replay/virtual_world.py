@@ -32,19 +32,20 @@ EPOCH = 1_800_000_000 * SECOND  #: default start of a virtual clock: January 202
 
 @frozen
 class Behaviour:
-    """The behaviour of a job's processes. They run ``seconds`` and end with ``code`` or by ``signal``, after a soft
-    signal within ``grace`` seconds, or never (None). ``failure``: why they cannot be started. ``lost``: they vanish
-    without a record. ``immortal``: no signal ends them. ``load``: their part of the machine's load average while not
-    suspended."""
+    """How a job's processes behave in virtual time.
 
-    seconds: float = 60.0
-    code: int = 0
-    signal: int | None = None
-    grace: float | None = 0.0
-    failure: str = ""
-    lost: bool = False
-    immortal: bool = False
-    load: float = 0.0
+    >>> Behaviour(seconds=600, code=1)  # run for ten minutes, and fail
+    Behaviour(seconds=600, code=1, signal=None, grace=0.0, failure='', lost=False, immortal=False, load=0.0)
+    """
+
+    seconds: float = 60.0  #: their run time
+    code: int = 0  #: the exit code
+    signal: int | None = None  #: the signal that ends them instead
+    grace: float | None = 0.0  #: how many seconds they run after a soft signal (None: they ignore it)
+    failure: str = ""  #: why they cannot be started
+    lost: bool = False  #: they vanish without a record
+    immortal: bool = False  #: no signal ends them
+    load: float = 0.0  #: their part of the machine's load average
 
 
 @frozen

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import doctest
+import inspect
 import os
 import re
 import shlex
+import shutil
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import poolbook
 
 from . import forked
 
@@ -23,6 +30,58 @@ def test_the_examples_of_a_page_print_the_output_shown(page: str, least: int) ->
     failed, tried = doctest.testfile(str(path), module_relative=False, optionflags=flags, verbose=False)
     assert tried >= least
     assert failed == 0
+
+
+@pytest.fixture(scope="module")
+def finished_log(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the path of a pool's log with two jobs that have completed."""
+    path = str(tmp_path_factory.mktemp("log") / "pool.db")
+    with poolbook.Pool.open(path, user="alice", uid_domain="example.org", behave=ten_minutes) as pool:
+        pool.add_machine("node1", cpus=4, memory=8192)
+        pool.submit({"executable": "/bin/work"}, count=2)
+        pool.run()
+    return path
+
+
+def ten_minutes(launch: poolbook.Launch) -> poolbook.Behaviour:
+    return poolbook.Behaviour(seconds=600)
+
+
+def documented_members(name: str) -> Iterator[tuple[str, object]]:
+    """Yield an exported name and, for a class, its public methods; those of asyncio have the same docstrings."""
+    exported = getattr(poolbook, name)
+    yield name, exported
+    if isinstance(exported, type) and not name.startswith("Async"):
+        for member in dir(exported):
+            if not member.startswith("_"):
+                yield f"{name}.{member}", getattr(exported, member)
+
+
+@pytest.mark.parametrize("name", ["poolbook", *sorted(set(poolbook.__all__) - {"__version__"})])
+def test_examples_in_docstrings_of_exported_names_are_true(
+    name: str, finished_log: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "condor").mkdir()
+    shutil.copy(finished_log, "pool.db")
+    members = [(name, poolbook)] if name == "poolbook" else list(documented_members(name))
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    names = {public: getattr(poolbook, public) for public in poolbook.__all__}
+    for title, member in members:
+        examples = doctest.DocTestParser().get_doctest(inspect.getdoc(member) or "", names, title, None, None)
+        assert examples.examples or title != name, "its docstring shows no call"
+        if not examples.examples:
+            continue
+        with (
+            poolbook.Pool.open(user="alice", uid_domain="example.org", behave=ten_minutes) as pool,
+            poolbook.Log.open("pool.db") as log,
+            warnings.catch_warnings(),
+        ):
+            pool.add_machine("node1", cpus=4, memory=8192)
+            pool.submit({"executable": "/bin/work", "request_memory": "2 GB"}, count=6)
+            examples.globs |= {"asyncio": asyncio, "warnings": warnings, "pool": pool, "log": log, "url": "memory:"}
+            runner.run(examples)
+    assert runner.failures == 0
 
 
 def example(*arguments: str) -> str:

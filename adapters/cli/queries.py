@@ -109,7 +109,7 @@ def _groups(query: queue_tool.QueueQuery, queries: Queries, display: CellContext
     ads = queries.queue(query.selection._replace(constraints=())).ads
     if not query.arguments.has("autocluster"):
         return queue_tool.render(ads, query, display)
-    significance = queries.views.significance()
+    significance = queries.views.autoclusters()
     return queue_tool.render(ads, query, display, signing=lambda texts: significance.signature_of(texts)[0])
 
 
@@ -172,7 +172,7 @@ def _summary(query: queue_tool.QueueQuery, queries: Queries, display: CellContex
     """Yield how many slots fit each kind of jobs, or how many jobs each slot."""
     from ..condor_tools.analyze import AnalyzedSlots
 
-    significance = queries.views.significance()
+    significance = queries.views.autoclusters()
     slots = AnalyzedSlots(
         list(queries.slots(display.now, display.timezone)), lambda texts: significance.signature_of(texts)[0]
     )

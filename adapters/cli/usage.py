@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...domain.units import SECOND
-from ...projections.imported_ads import BY
+from ...projections.imported_ads import USAGE_STATEMENTS
 from ...replay.narration.formatting import EVER, counted, in_part, instant, interval, iso
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
@@ -43,7 +43,7 @@ _OF_RUNS = ("JOBS", "RUNS", "TIME", "GOOD", "WASTED", "EVICTIONS")
 def usage(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
     grouping = arguments.value("by", "user")
-    if grouping not in BY or arguments.has("from", "to"):
+    if grouping not in USAGE_STATEMENTS or arguments.has("from", "to"):
         return _of_runs(arguments, grouping)
     with Queries(log_of(arguments)) as queries:
         usages = queries.usage(grouping)

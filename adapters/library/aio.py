@@ -128,7 +128,15 @@ class _InThread(Generic[T]):
 
 class AsyncPool(_InThread[Pool]):
     """A `Pool` for asyncio. `advance` and `run` do not block other coroutines, but other calls of the same pool wait
-    for them: in real time, call ``run(limit=1)`` repeatedly to let other calls run."""
+    for them: in real time, call ``run(limit=1)`` repeatedly to let other calls run.
+
+    >>> async def count_jobs():
+    ...     async with AsyncPool.open(user="alice") as pool:
+    ...         await pool.submit({"executable": "/bin/work"}, count=2)
+    ...         return len(await pool.jobs())
+    >>> asyncio.run(count_jobs())
+    2
+    """
 
     open = _Opens(Pool.open)
 
@@ -193,7 +201,14 @@ class AsyncPool(_InThread[Pool]):
 
 
 class AsyncLog(_InThread[Log]):
-    """A `Log` for asyncio."""
+    """A `Log` for asyncio.
+
+    >>> async def print_exits():
+    ...     async with AsyncLog.open("pool.db") as log:
+    ...         async for position, event in log.events():
+    ...             if isinstance(event, events.JobExited):
+    ...                 print(position, event.code)
+    """
 
     open = _Opens(Log.open)
 

@@ -48,7 +48,11 @@ _WAY_OUT = "run that program yourself, and submit its output"
 
 
 class Outcome(TypedDict):
-    """The result for a range of jobs, or for a cluster that does not exist (`first` 0, `last` -1)."""
+    """The result for a range of jobs, or for a cluster that does not exist (`first` 0, `last` -1).
+
+    >>> [(outcome["first"], outcome["last"], outcome["result"]) for outcome in pool.hold("1")]
+    [(0, 3, 'done'), (4, 5, 'done')]
+    """
 
     cluster: int
     first: int  #: number of the first process in the range
@@ -59,7 +63,15 @@ class Outcome(TypedDict):
 
 @serialized("close", "advance", "run", "prio")
 class Pool(Submitters, LogQueries):
-    """One pool. Open it with `Pool.open`, use it as a context manager or `close` it.
+    """A pool. Open it with `Pool.open`, use it as a context manager or `close` it.
+
+    >>> pool = Pool.open(user="alice", behave=lambda launch: Behaviour(seconds=600))
+    >>> pool.add_machine("node1", cpus=4, memory=8192)
+    >>> pool.submit({"executable": "/bin/work", "request_memory": "2 GB"}, count=6)
+    1
+    >>> pool.advance(660)
+    >>> [(job["ProcId"], job["JobStatus"]) for job in pool.jobs()]
+    [(4, 2), (5, 2)]
 
     Threads: any thread may call any method; calls are serialized. Between two instants, `advance` and `run` let other
     threads' calls run. `close` waits for the call in progress; later calls raise `LogClosed`. Only one thread at a time
@@ -104,6 +116,8 @@ class Pool(Submitters, LogQueries):
         wait: float = 20.0,
     ) -> Pool:
         """Open the pool whose log is at `url`; create the log if there is none.
+
+        >>> pool = Pool.open("new.db", user="alice", config="START = KeyboardIdle > 900")
 
         :param url: ``memory:``, a file's path, ``sqlite:///x.db`` or ``postgresql://...``
         :param execute: run jobs as processes of this machine, in real time
@@ -175,6 +189,9 @@ class Pool(Submitters, LogQueries):
     ) -> int:
         """Submit jobs and return their cluster's number.
 
+        >>> pool.submit({"executable": "/bin/work", "arguments": "$(Process)"}, count=3)
+        2
+
         :param description: the text of a submit description, with its queue statement; or a mapping of its commands,
             queued `count` times
         :param folder: the directory to which its relative paths refer
@@ -222,7 +239,11 @@ class Pool(Submitters, LogQueries):
         return _each_range(self._ask(kind(self._engine.id(kind.action), user or self._user, selected, reason, **more)))
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
-        """Hold jobs; return the result for each range of them."""
+        """Hold jobs; return the result for each range of them.
+
+        >>> pool.hold("1.4", "bob", reason="wrong input")
+        [{'cluster': 1, 'first': 4, 'last': 4, 'result': 'done', 'changes': {}}]
+        """
         return self._act(s.Hold, jobs, user, constraint, reason)
 
     def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
@@ -250,6 +271,8 @@ class Pool(Submitters, LogQueries):
         It does not run if a victim is not gone within SCHEDD_NOW_JOB_VACATE_TIMEOUT, if the job is no longer idle by
         then, or if it does not fit: `why` shows the reason.
 
+        >>> pool.run_now("1.4", "1.0", "1.1")
+
         :raises Refusal: the job is not idle, a victim is not running, or one is not this user's; none is vacated
         :raises ValueError: an argument does not name a single job
         """
@@ -257,7 +280,10 @@ class Pool(Submitters, LogQueries):
         self._ask(s.RunNow(self._engine.id("now"), user or self._user, named[0], tuple(named[1:])))
 
     def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[Outcome]:
-        """Set attributes of jobs: Python values, or expressions as `Expr`."""
+        """Set attributes of jobs: Python values, or expressions as `Expr`.
+
+        >>> outcomes = pool.edit("1", constraint="JobStatus == 1", JobPrio=10, Requirements=Expr("Memory > 2048"))
+        """
         changes = {name: text_of(value) for name, value in attributes.items()}
         command = s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes)
         return _each_range(self._ask(command))
@@ -277,6 +303,8 @@ class Pool(Submitters, LogQueries):
         """Let time pass and process all events in it. With real jobs, this waits. Other threads' calls run between two
         instants.
 
+        >>> pool.advance(3600)
+
         :raises ValueError: `seconds` is not a valid length of time
         """
         until = self._instant_after(seconds, "seconds")
@@ -289,6 +317,9 @@ class Pool(Submitters, LogQueries):
     def run(self, limit: float | None = None) -> bool:
         """Let time pass until no job runs and none can start; return False if `limit` seconds were not enough. Other
         threads' calls run between two instants.
+
+        >>> pool.run(limit=7200)
+        True
 
         :raises ValueError: `limit` is not a valid length of time
         """
@@ -319,6 +350,9 @@ class Pool(Submitters, LogQueries):
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs in the queue, as plain values, without undefined attributes.
 
+        >>> [job["ProcId"] for job in pool.jobs("JobStatus == 1")]
+        [4, 5]
+
         :raises ClassAdSyntaxError: the constraint is not a valid expression
         """
         ads = (cluster.attributes(proc) for cluster in self._engine.state.clusters.values() for proc in cluster.procs())
@@ -348,11 +382,20 @@ class Pool(Submitters, LogQueries):
         return plain(Views(self._views).history_ads(), constraint, self._engine.world.now())
 
     def usage(self) -> dict[str, float]:
-        """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1."""
+        """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1.
+
+        >>> pool.run()
+        True
+        >>> pool.usage()
+        {'alice@example.org': 3600.0}
+        """
         return {name: amount / 1000 / SECOND for name, amount in self._engine.state.usage.items()}
 
     def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:
-        """Call `subscriber` with every later event and its position, once it is in the log."""
+        """Call `subscriber` with every later event and its position, once it is in the log.
+
+        >>> pool.subscribe(lambda position, event: print(position, type(event).__name__))
+        """
 
         def each(first: int, events: Sequence[Event]) -> None:
             with self._calls.callback():
@@ -362,7 +405,11 @@ class Pool(Submitters, LogQueries):
         self._engine.subscribe(each)
 
     def judge(self) -> list[Violation]:
-        """Return the events in the log that violate a rule; empty for a log that a pool wrote."""
+        """Return the events in the log that violate a rule; empty for a log that a pool wrote.
+
+        >>> pool.judge()
+        []
+        """
         from ...replay.validation import validate
 
         return list(validate(self._log.read()))

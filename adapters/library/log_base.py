@@ -140,6 +140,9 @@ class LogQueries(ABC):
     def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
         """Yield the events of the log after a position, each with its position; `poolbook.events` has their classes.
 
+        >>> [type(event).__name__ for position, event in log.events(stream="1")]
+        ['ClusterSubmitted', 'JobActivated', ...]
+
         :param stream: only this stream, named as in `poolbook log`: a cluster (12), a slot (slot1@host),
             machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
         :raises ValueError: unknown kind of stream, or a single job, which has no stream (its cluster has)
@@ -157,6 +160,9 @@ class LogQueries(ABC):
 
     def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:
         """Explain in at most five lines why a job or slot is in its state: the state, its causes, possible actions.
+
+        >>> log.why("1.0")[0]
+        'Job 1.0 completed at ..., with code 0.'
 
         :param verbose: also return its history, with expressions, their values, and the positions of records
         :param at: as of this instant, in seconds since the epoch; None: as of the log's end

@@ -92,6 +92,8 @@ class Machines:
         """Apply another configuration (in the form of `open`) immediately to the pool's negotiator and submissions, and
         to machines added from now on. Present machines keep theirs: see `reconfigure`.
 
+        >>> pool.configure("PREEMPTION_REQUIREMENTS = RemoteUserPrio > SubmitterUserPrio * 1.2")
+
         :param ignore_unenforced: as for `open`
         :raises ConfigError: the configuration is invalid
         :warns ConfigWarning: a setting has no effect, or not the likely intended one
@@ -122,6 +124,8 @@ class Machines:
     ) -> None:
         """Add a machine with one partitionable slot, or with `static` equal ones. If the pool has a configuration, that
         defines the slots and their policy instead.
+
+        >>> pool.add_machine("node2", cpus=8, memory="16 GB", attributes={"HasGlobalScratch": "true"})
 
         :param memory: in MiB, or a text with a unit as in a submit description: "4 GB"
         :param disk: in KiB, or a text with a unit
@@ -176,6 +180,9 @@ class Machines:
     ) -> str:
         """Drain a machine: it accepts no more jobs. Return the drain's number.
 
+        >>> pool.drain("node1", schedule="Quick", reason="new kernel")
+        '1'
+
         :param schedule: Graceful (jobs have their retirement time), Quick (only their time to vacate) or Fast
         :param completion: the action at the end: nothing (the machine stays empty) or resume; for reconfig, exit and
             restart the log records the end (``DrainTransitioned``), and the program must act
@@ -196,6 +203,8 @@ class Machines:
     def reconfigure(self, machine: str, config: Config, *, ignore_unenforced: bool = False) -> None:
         """Apply another configuration (in the form of `open`) to a machine. Its slots must stay the same. The pool's
         negotiator keeps its configuration: see `configure`.
+
+        >>> pool.reconfigure("node1", "START = KeyboardIdle > 900")
 
         :param ignore_unenforced: as for `open`
         :raises Refusal: unknown machine, or its slots would change
@@ -223,6 +232,8 @@ class Machines:
     def read(self, /, machine: str, **readings: object) -> None:
         """Set a machine's sensor readings from now on, in virtual time: KeyboardIdle and ConsoleIdle (seconds before
         now), LoadAvg (without the jobs'), and any further attributes of all its slots.
+
+        >>> pool.read("node1", KeyboardIdle=0, LoadAvg=0.8)
 
         :raises Refusal: time is real: the pool reads the real sensors
         """
@@ -284,7 +295,10 @@ class Submitters(Machines):
     def set_priority_factor(
         self, submitter: str, value: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
     ) -> None:
-        """Set a priority factor, at least 1: half the factor gets twice the share."""
+        """Set a priority factor, at least 1: half the factor gets twice the share.
+
+        >>> pool.set_priority_factor("alice@example.org", 100, duration=86400)
+        """
         self._set(submitter, "factor", value, duration, user, negotiator)
 
     def set_floor(

@@ -16,7 +16,11 @@ from ...domain.state.job_ad import quoted
 
 
 class Expr(str):
-    """A text that is a ClassAd expression, not a string literal."""
+    """A ClassAd expression as a value; a plain `str` is a string literal.
+
+    >>> pool.edit("1.5", Requirements=Expr("Memory >= 4096"), Note="needs much memory")
+    [{'cluster': 1, 'first': 5, 'last': 5, 'result': 'done', 'changes': {...}}]
+    """
 
     __slots__ = ()
 

@@ -30,6 +30,10 @@ from .python_values import pauses, plain, polls
 class Log(LogQueries):
     """A log, read-only. Open it with `Log.open`, use it as a context manager or `close` it.
 
+    >>> with Log.open("pool.db") as log:
+    ...     print([(job["ProcId"], job["ExitCode"]) for job in log.history()], log.why("1.0")[0])
+    [(1, 0), (0, 0)] Job 1.0 completed at ..., with code 0.
+
     Any thread may call any method; calls are serialized (while `follow` waits, others can run). Only one thread at a
     time may use an iterator. A process that was forked after `open` must open the log again.
     """
@@ -127,6 +131,9 @@ class Log(LogQueries):
     def usage(self, by: str = "user") -> list[Spent]:
         """Return the usage of the jobs that have left the queue, as in `poolbook usage`, in microseconds.
 
+        >>> [(usage.name, usage.jobs, usage.wall // 1_000_000) for usage in log.usage(by="user")]
+        [('alice@example.org', 2, 1200)]
+
         :param by: user, group or cluster
         :raises ValueError: `by` is invalid
         """
@@ -138,13 +145,20 @@ class Log(LogQueries):
     def verify(self, decisions: bool = False) -> Verification:
         """Check that the log is unaltered and, if Poolbook wrote it, that every transition is legal.
 
+        >>> log.verify().sound
+        True
+
         :param decisions: also repeat the decisions of every negotiation cycle, and compare
         """
         return self._queries().verify(decisions)
 
     def audit(self) -> Audit:
         """Audit the log: check its events against the rules, and compare its sources. Each finding has its file and
-        line or, in a log that Poolbook wrote, its position."""
+        line or, in a log that Poolbook wrote, its position.
+
+        >>> for finding in log.audit().violations:
+        ...     print(finding.file, finding.line, finding.thing, finding.words)
+        """
         return self._queries().audit()
 
     # Following
@@ -159,6 +173,12 @@ class Log(LogQueries):
     ) -> Iterator[tuple[int, Event]]:
         """Yield the events after a position, each with its position, and then each new one, once another process has
         appended it.
+
+        >>> for position, event in log.follow(after=0, timeout=0):
+        ...     if isinstance(event, events.JobExited):
+        ...         print(f"{event.cluster}.{event.proc} ended with code {event.code}")
+        1.0 ended with code 0
+        1.1 ended with code 0
 
         :param after: None: only events that are appended from this call on
         :param interval: seconds between two polls

@@ -312,14 +312,14 @@ def current_records(views: Views, now: int, *, detailed: bool = True, whose: str
     has_groups = bool(group_names(pool.settings))
     slots = [(slot.ad, weight(slot.ad)) for slot in views.slots()] if detailed or has_groups else []
     if detailed:
-        cycle = CycleShares(views.waiting(), sum(weight for _, weight in slots))
+        cycle = CycleShares(views.submitters_with_idle_jobs(), sum(weight for _, weight in slots))
     books = views.submitters(name_in_events(whose))
     since = (
         max((book.updated for book in books), default=0) if name_in_events(whose) else pool.accounted
     ) or pool.founded
     group_standings: Sequence[GroupStanding] = ()
     if has_groups:
-        group_standings = _groups(pool.settings, pool.dialect, slots, views.waiting_jobs(), books, now)
+        group_standings = _groups(pool.settings, pool.dialect, slots, views.idle_clusters(), books, now)
     return _records(
         books, negotiator_settings(pool.settings, whose), since, views.at, cycle, now * SECOND, group_standings
     )

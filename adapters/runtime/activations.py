@@ -114,7 +114,7 @@ def activation(
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
-    transfer = with_image(file_transfer(job, slot, starter, launch.transfer_limits, spool), launch.job_ad)
+    transfer = with_image(file_transfer(job, slot, starter, launch.most_moved, spool), launch.job_ad)
     return execution.LaunchRequest(
         key=launch.key,
         job=f"{launch.cluster}.{launch.proc}",

@@ -22,7 +22,7 @@ from ..stores.sqlite_files import reading_uri
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context, Expression
-    from ...projections.imported_ads import Kept
+    from ...projections.imported_ads import AdPlace
     from ...projections.job_query import JobSelection
     from ...projections.views import Views
 
@@ -52,7 +52,7 @@ _INDIRECT = re.compile(r"\b(?:eval|evalin\w*|unparse|debug|my(?!\.)|target(?!\.)
 _PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefined', re.I)
 
 
-def ads_at(url: str, places: Iterable[Kept], sieve: Sieve | None = None) -> Iterator[ClassAd]:
+def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> Iterator[ClassAd]:
     """Yield the ads at these places of the log at `url`, in order, each read on demand, except the ads that
     `sieve` leaves out. Raise `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
@@ -71,7 +71,7 @@ def history_ads(
     """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first. An imported
     log yields its history, each ad once even if several files have it, except the ads that `sieve` leaves out; a
     pool's own log yields its own jobs."""
-    yield from ads_at(url, views.kept(selection, forwards, once=True), sieve)
+    yield from ads_at(url, views.kept_ad_places(selection, forwards, once=True), sieve)
     yield from views.history_ads(selection, forwards=forwards)
 
 

@@ -26,23 +26,30 @@ def _unchecked(url: str) -> EventStore:
 
 @define
 class Verification:
-    """Whether a log is as it was written, and every transition in it is legal."""
+    """The result of verifying a log: is it unaltered, and is every transition legal?
 
-    imported: bool = False  #: whether the log was imported: then only the audit judges its events
-    seal: list[Problem] = Factory(list)  #: faults of the seal, each with its position (None: the whole log) and a text
-    verdict: ValidationResult = Factory(ValidationResult)  #: what the judge counted, and the events that no rule allows
-    decisions: RecheckedCycles | None = None  #: the cycles decided again; None if that was not requested
-    unreadable: str = ""  #: why the events could not be read; the seal then says where it is broken
-    id: str = ""  #: the log's id; empty if the log is, or its first event cannot be read
+    >>> result = log.verify()
+    >>> result.sound, result.violations
+    (True, [])
+    """
+
+    imported: bool = False  #: True for an imported log, whose events only the audit checks
+    seal: list[Problem] = Factory(
+        list
+    )  #: problems of the seal, each with its position (None: the whole log) and a text
+    verdict: ValidationResult = Factory(ValidationResult)  #: counts of events, and the violations of rules
+    decisions: RecheckedCycles | None = None  #: the repeated cycles; None if that was not requested
+    unreadable: str = ""  #: why the events could not be read; ``seal`` then shows where the log is damaged
+    id: str = ""  #: the log's id; empty if the log is empty, or its first event cannot be read
 
     @property
     def violations(self) -> list[Violation]:
-        """Return the events that no rule allows, each with its position, thing, rule, words and story."""
+        """The events that violate a rule."""
         return self.verdict.violations
 
     @property
     def sound(self) -> bool:
-        """Check whether the verification found no problem."""
+        """True if the verification found no problem."""
         return not self.seal and self.verdict.sound and (self.decisions is None or self.decisions.sound)
 
 

@@ -177,7 +177,7 @@ class Queries:
         from ...replay.narration.unmatchable_jobs import misfit
 
         slots = [(slot.name, dict(slot.ad)) for slot in self.views.slots() if slot.kind != "dynamic"]
-        significance, maps = self.views.significance(), user_maps(self.views.pool().settings)
+        significance, maps = self.views.autoclusters(), user_maps(self.views.pool().settings)
         known: dict[object, bool] = {}
 
         def fits(ad: ClassAd) -> bool:
@@ -312,11 +312,11 @@ class Queries:
     def usage(self, by: str = "user") -> list[Spent]:
         """Return what the jobs that have left the queue used, by user, group or cluster. Raise `ValueError` if `by` is
         none of these."""
-        from ...projections.imported_ads import BY
+        from ...projections.imported_ads import USAGE_STATEMENTS
 
-        if by not in BY:
-            raise ValueError(f"usage is reported by {', '.join(BY)}, not by {by!r}")
-        return self.views.spent(by)
+        if by not in USAGE_STATEMENTS:
+            raise ValueError(f"usage is reported by {', '.join(USAGE_STATEMENTS)}, not by {by!r}")
+        return self.views.usage(by)
 
     # Steps
 

@@ -60,7 +60,11 @@ _WORD_LENGTHS = frozenset({2, 4, 5, 9})  # the lengths of is, isnt, true, false,
 class ClassAdSyntaxError(PoolbookError, ValueError):
     """A text is not a valid ClassAd expression or ad. The message says what is wrong, and where.
 
-    :ivar text: the invalid text
+    >>> pool.jobs("JobPrio >")
+    Traceback (most recent call last):
+    ClassAdSyntaxError: ...
+
+    :ivar text: the text
     :ivar position: the offset of the error in it
     """
 

@@ -21,10 +21,16 @@ _WRAP: Final = 1 << 64
 
 
 class EvaluationError(PoolbookError):
-    """An evaluation failed without a value, not even ``ERROR``.
+    """An evaluation failed and has no value, not even ``ERROR``.
 
-    Causes are ``random(0)``, nesting deeper than HTCondor allows (400 levels), and functions that need something that
-    the ``Context`` does not have (``time()`` without a ``now``).
+    Causes are ``random(0)``, nesting deeper than HTCondor allows (400 levels), and functions whose input is missing in
+    the ``Context`` (``time()`` without ``now``).
+
+    >>> try:
+    ...     pool.jobs("random(0)")
+    ... except EvaluationError as error:
+    ...     print(error)
+    random(0): there is no number from 0 up to 0
     """
 
 

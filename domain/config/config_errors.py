@@ -8,10 +8,14 @@ from ..errors import PoolbookError
 
 
 class ConfigError(PoolbookError, ValueError):
-    """A configuration is invalid. The message says what is wrong, the rule and the fix.
+    """A configuration is invalid. The message names the problem, the rule and the fix.
 
-    :ivar file: the file at fault, or empty
-    :ivar line: the number of its line, from 1, or 0
+    >>> pool.configure("START = Cpus >")
+    Traceback (most recent call last):
+    ConfigError: ...
+
+    :ivar file: the file with the error; empty if there is none
+    :ivar line: the number of its line, from 1; 0 if the error is not in one line
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0) -> None:
@@ -23,7 +27,10 @@ class ConfigError(PoolbookError, ValueError):
 
 
 class ConfigWarning(UserWarning):
-    """Part of an accepted configuration has no effect, or possibly an unintended one."""
+    """A setting has no effect, or not the likely intended one. The configuration is accepted.
+
+    >>> warnings.simplefilter("error", ConfigWarning)  # raise an error instead
+    """
 
 
 @frozen

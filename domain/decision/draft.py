@@ -47,7 +47,12 @@ NOT_FOUND = "not found"
 
 
 class Refusal(PoolbookError):
-    """A rejected stimulus. The text says what is wrong, the rule, and the fix."""
+    """The pool rejects a command, which then has no effect. The message names the problem, the rule and the fix.
+
+    >>> pool.remove_machine("node9")
+    Traceback (most recent call last):
+    Refusal: ...
+    """
 
     def __init__(self, text: str, code: str = "", tool: str = "") -> None:
         super().__init__(text)

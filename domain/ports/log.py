@@ -56,20 +56,20 @@ class LogError(PoolbookError):
     """Base class of the errors about a log. The message names the log, the rule and the fix.
 
     >>> try:
-    ...     poolbook.Log.open("missing.db")
-    ... except poolbook.LogError as error:
-    ...     print("no log:", type(error).__name__)
-    no log: LogMissing
+    ...     Log.open("missing.db")
+    ... except LogError as error:
+    ...     print(error)
+    there is no log at missing.db; check the name, or start one: `poolbook run job.sub -log missing.db`
     """
 
 
 class Fenced(LogError):
-    """Another writer has appended since this one read the head. This one must stop, or read and decide again.
+    """Another process has appended to the log of this pool. Open the pool again.
 
     >>> try:
     ...     pool.advance(60)
-    ... except poolbook.Fenced:
-    ...     print("another process has taken the log over")
+    ... except Fenced:
+    ...     pool = Pool.open(url)
     """
 
 
@@ -78,7 +78,7 @@ class LogUnavailable(LogError):
 
     >>> try:
     ...     jobs = log.jobs()
-    ... except poolbook.LogUnavailable as error:
+    ... except LogUnavailable as error:
     ...     print(f"try again later: {error}")
     """
 
@@ -96,7 +96,7 @@ class LogDamaged(LogError):
 
     >>> try:
     ...     events = list(log.events())
-    ... except poolbook.LogDamaged as error:
+    ... except LogDamaged as error:
     ...     print(f"restore a backup: {error}")
     """
 
@@ -106,7 +106,7 @@ class LogNewer(LogError):
 
     >>> try:
     ...     jobs = log.jobs()
-    ... except poolbook.LogNewer as error:
+    ... except LogNewer as error:
     ...     print(f"upgrade Poolbook: {error}")
     """
 
@@ -114,11 +114,10 @@ class LogNewer(LogError):
 class AlreadyServed(LogError):
     """Another process serves or writes this log.
 
-    >>> with Pool.open("memory:", pool="a") as pool:
-    ...     try:
-    ...         Pool.open(pool.url)
-    ...     except poolbook.AlreadyServed:
-    ...         print("in use")
+    >>> first = Pool.open("memory:shared")
+    >>> Pool.open("memory:shared", wait=0)
+    Traceback (most recent call last):
+    AlreadyServed: ...
     """
 
 
@@ -128,7 +127,7 @@ class LogClosed(LogError):
     >>> pool.close()
     >>> pool.jobs()
     Traceback (most recent call last):
-    poolbook.LogClosed: ...
+    LogClosed: the pool was closed: `Pool.open` opens its log again
     """
 
 

@@ -17,18 +17,9 @@ them, suspend or continue them."""
 
 
 class Launch(Struct, frozen=True):
-    """A job that a pool starts. `Pool.open` calls the function `behave` with it to find out how the job runs.
+    """The start of a job's run: the argument of `behave` in `Pool.open`. Values in its ads are expressions.
 
-    The ads have the attributes at the start of the run, with values as expressions.
-
-    >>> def behave(launch):
-    ...     print(launch.cluster, launch.proc, launch.slot, launch.job_ad["Cmd"])
-    ...     return poolbook.Behaviour(seconds=600)
-    >>> with Pool.open("memory:", user="alice", behave=behave) as pool:
-    ...     pool.add_machine("node1", cpus=4, memory=8192)
-    ...     _ = pool.submit({"executable": "/bin/work"})
-    ...     pool.advance(60)
-    1 0 slot1_1@node1 "/bin/work"
+    >>> pool = Pool.open(behave=lambda launch: Behaviour(seconds=60 if launch.job_ad["Cmd"] == '"/bin/short"' else 600))
     """
 
     key: str  #: the activation's id, unique in the log
@@ -38,7 +29,7 @@ class Launch(Struct, frozen=True):
     job_ad: Ad
     slot_ad: Ad  #: empty for a job that needs no slot
     owner: str  #: the job's user
-    transfer_limits: Ad = field(default_factory=dict)
+    most_moved: Ad = field(default_factory=dict)
     """MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB, if they are set."""
 
 

@@ -36,7 +36,13 @@ _TOLERANCE: Final = -0.000001
 
 
 class SlotTypeError(PoolbookError, ValueError):
-    """The configured slots cannot be made. The message names the setting, the problem and the fix."""
+    """A machine cannot have the configured slots. The message names the setting, the problem and the fix.
+
+    >>> pool.configure("SLOT_TYPE_1 = cpus=8\\nNUM_SLOTS_TYPE_1 = 1")
+    >>> pool.add_machine("node2", cpus=2)
+    Traceback (most recent call last):
+    SlotTypeError: ...
+    """
 
 
 class DivisibleResources(Struct, frozen=True):

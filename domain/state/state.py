@@ -336,7 +336,11 @@ class Manager(Slots, Queue):
 @define(slots=False)
 class State(AccessPoint, ExecutionPoint, Manager):
     """A pool with all roles in one log. `evolve` folds events into it. The log has the queue with the jobs' ads, so
-    events of claims and activations do not repeat them."""
+    events of claims and activations do not repeat them.
+
+    >>> sorted(pool.state.machines), pool.state.idle
+    (['node1'], 2)
+    """
 
     def job_ad(self, job: tuple[int, int], sent_ad: Ad) -> JobAd:
         cluster = self.clusters.get(job[0])

@@ -129,6 +129,14 @@ DEFAULT_DIALECT: Final = MANUAL.name
 
 
 class UnknownDialectError(PoolbookError, ValueError):
+    """A log names a dialect that this version of Poolbook does not know.
+
+    >>> try:
+    ...     audit = log.audit()
+    ... except UnknownDialectError as error:
+    ...     print(f"upgrade Poolbook: {error}")
+    """
+
     def __init__(self, dialect: str) -> None:
         super().__init__(f"{dialect!r} is not a dialect: use {' or '.join(DIALECTS)}")
         self.dialect = dialect

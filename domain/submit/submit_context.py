@@ -83,11 +83,19 @@ class NoSubmitFiles:
 
 
 class SubmitWarning(UserWarning):
-    """Part of a submitted description has no effect, or possibly an unintended one."""
+    """A submit command has no effect, or not the likely intended one. The jobs are submitted.
+
+    >>> warnings.simplefilter("error", SubmitWarning)  # raise an error instead
+    """
 
 
 class SubmitError(MacroError):
-    """A description cannot be submitted. The message says what is wrong, the rule and the fix."""
+    """A submit description is invalid. The message names the problem, the rule and the fix.
+
+    >>> pool.submit({"executable": "/bin/work", "request_memory": "plenty of"})
+    Traceback (most recent call last):
+    SubmitError: ...
+    """
 
     def __init__(self, message: str, line: int | None = None, *, tool: str = "", code: str = "") -> None:
         super().__init__(message, line)

@@ -35,7 +35,13 @@ from ..narration.formatting import EVER, instant
 
 
 class NotKnown(PoolbookError, LookupError):
-    """The log does not cover the instant. ``since``: the first that it covers (microseconds; 0: none)."""
+    """The imported records do not show this. ``since``: the first instant that they cover (microseconds; 0: none).
+
+    >>> try:
+    ...     jobs = log.jobs()
+    ... except NotKnown as error:
+    ...     print(f"import a job_queue.log: {error}")
+    """
 
     def __init__(self, since: int, reason: str = "") -> None:
         beginning_text = f"it is known from {instant(since)} UTC on" if since else "no imported file shows this"

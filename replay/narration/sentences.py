@@ -48,7 +48,12 @@ def ranked(match: e.Match) -> str:
 
 
 class UnknownThingError(PoolbookError, LookupError):
-    """The log knows no such job or slot."""
+    """The log has no such job or slot.
+
+    >>> pool.why("99.0")
+    Traceback (most recent call last):
+    UnknownThingError: ...
+    """
 
 
 @frozen

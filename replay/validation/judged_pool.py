@@ -48,14 +48,18 @@ Thing = str | int | tuple[int, int]  #: a thing with a story: a slot, a cluster,
 
 @frozen
 class Violation:
-    """A violation of one of ``RULES`` in a log. ``story`` is the last events of the thing, the violating one last."""
+    """An event that violates one of ``RULES``.
 
-    position: int
-    thing: str
+    >>> for violation in pool.judge():
+    ...     print(violation.position, violation.thing, violation.rule, violation.words)
+    """
+
+    position: int  #: of the event
+    thing: str  #: the job, slot or other object
     rule: str
-    words: str
-    story: tuple[str, ...]
-    at: int = 0
+    words: str  #: a description
+    story: tuple[str, ...]  #: the last events of the thing, the violating one last
+    at: int = 0  #: when, in microseconds
 
 
 class OneJobEvent(Protocol):

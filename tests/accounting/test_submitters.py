@@ -240,7 +240,7 @@ def test_the_views_are_the_same_for_any_batch_size() -> None:
 def test_usage_by_user_is_that_of_the_jobs_users() -> None:
     pool = _pool_with_running_job()
     pool.advance(60)
-    assert [row.name for row in _views(pool).spent("user")] == [USER]
+    assert [row.name for row in _views(pool).usage("user")] == [USER]
 
 
 def test_jobs_of_two_users_with_one_submitter_start_in_order() -> None:

@@ -20,7 +20,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context, parse
 from poolbook.domain.events import AdsKept
 from poolbook.domain.imported.packed_ads import KeptAd, attributes, index, pack, select, unpack, unpack_one
-from poolbook.projections.imported_ads import Kept, Spent
+from poolbook.projections.imported_ads import AdPlace, Spent
 from poolbook.projections.job_query import SelectedJobs
 from poolbook.projections.projector import apply
 from poolbook.projections.schema import create
@@ -118,41 +118,41 @@ def test_the_cpu_time_is_that_of_all_runs_where_an_ad_tells_it() -> None:
 
 def test_a_history_is_found_by_job_owner_and_order() -> None:
     found = views(event(job("1.0"), job("1.1", "bob")), event(job("2.0"), job("1.0", line=9)))
-    everything = [Kept(2, 1), Kept(2, 0), Kept(1, 1), Kept(1, 0)]
+    everything = [AdPlace(2, 1), AdPlace(2, 0), AdPlace(1, 1), AdPlace(1, 0)]
     for selection, places in (
         (SelectedJobs(), everything),
-        (SelectedJobs(ids=((1, 0),)), [Kept(2, 1), Kept(1, 0)]),
-        (SelectedJobs(ids=((1, None),)), [Kept(2, 1), Kept(1, 1), Kept(1, 0)]),
-        (SelectedJobs(ids=((2, None), (1, 1))), [Kept(2, 0), Kept(1, 1)]),
-        (SelectedJobs(owners=("bob",)), [Kept(1, 1)]),
-        (SelectedJobs(ids=((2, 0),), owners=("bob",)), [Kept(2, 0), Kept(1, 1)]),
+        (SelectedJobs(ids=((1, 0),)), [AdPlace(2, 1), AdPlace(1, 0)]),
+        (SelectedJobs(ids=((1, None),)), [AdPlace(2, 1), AdPlace(1, 1), AdPlace(1, 0)]),
+        (SelectedJobs(ids=((2, None), (1, 1))), [AdPlace(2, 0), AdPlace(1, 1)]),
+        (SelectedJobs(owners=("bob",)), [AdPlace(1, 1)]),
+        (SelectedJobs(ids=((2, 0),), owners=("bob",)), [AdPlace(2, 0), AdPlace(1, 1)]),
         (SelectedJobs(ids=((7, 7),)), []),
     ):
-        assert list(found.kept(selection)) == places
-        assert list(found.kept(selection, forwards=True)) == places[::-1]
+        assert list(found.kept_ad_places(selection)) == places
+        assert list(found.kept_ad_places(selection, forwards=True)) == places[::-1]
 
 
 def test_usage_is_told_by_user_group_and_cluster() -> None:
     found = views(event(job("1.0"), job("1.1", "bob", AcctGroup='"g"')), event(job("2.0")))
     one = (90 * SECOND, 61_750_000, 180 * SECOND)
     two = tuple(2 * amount for amount in one)
-    assert found.spent() == [Spent("alice@x", 2, *two), Spent("bob@x", 1, *one)]
-    assert found.spent("group") == [Spent("", 2, *two), Spent("g", 1, *one)]
-    assert found.spent("cluster") == [Spent("1", 2, *two), Spent("2", 1, *one)]
+    assert found.usage() == [Spent("alice@x", 2, *two), Spent("bob@x", 1, *one)]
+    assert found.usage("group") == [Spent("", 2, *two), Spent("g", 1, *one)]
+    assert found.usage("cluster") == [Spent("1", 2, *two), Spent("2", 1, *one)]
 
 
 @pytest.mark.parametrize("together", [True, False])
 def test_a_job_that_stands_in_the_history_twice_counts_once_as_the_last_says(together: bool) -> None:
     ads = [job("1.0"), job("1.0", "bob", RemoteWallClockTime="100.0")]
     found = views(event(*ads)) if together else views(*map(event, ads))
-    spent = found.spent()
+    spent = found.usage()
     assert spent == [Spent("bob@x", 1, 100 * SECOND, 61_750_000, 180 * SECOND)]
-    assert found.spent("cluster") == [Spent("1", *spent[0][1:])]
-    assert len(list(found.kept())) == 2
+    assert found.usage("cluster") == [Spent("1", *spent[0][1:])]
+    assert len(list(found.kept_ad_places())) == 2
 
 
 def test_jobs_of_one_number_that_were_submitted_at_different_times_are_two() -> None:
-    (spent,) = views(event(job("1.0"), job("1.0", QDate="2000"))).spent()
+    (spent,) = views(event(job("1.0"), job("1.0", QDate="2000"))).usage()
     assert spent.jobs == 2
 
 
@@ -185,7 +185,7 @@ def test_what_is_kept_in_a_log_is_read_from_it() -> None:
     log.append([event(*ads)])
     assert [kept for _, found in log.read() if isinstance(found, AdsKept) for kept in unpack(found)] == ads
     with views_current("memory:kept") as found:
-        assert found.spent()[0].jobs == 2
+        assert found.usage()[0].jobs == 2
     log.close()
 
 

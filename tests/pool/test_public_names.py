@@ -98,8 +98,8 @@ def public_errors() -> dict[str, type[BaseException]]:
 
 
 def test_every_public_name_exists() -> None:
-    assert set(poolbook.__all__) == {*poolbook._LATE, "__version__", "events"}
-    for name, module in poolbook._LATE.items():
+    assert set(poolbook.__all__) == {*poolbook._LAZY, "__version__", "events"}
+    for name, module in poolbook._LAZY.items():
         kind = getattr(poolbook, name)
         if inspect.isclass(kind) and issubclass(kind, PoolbookError):
             assert kind.__module__ == "poolbook", f"a traceback names {name} as programs do"

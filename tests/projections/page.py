@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from poolbook.projections.schema import described
+from poolbook.projections.schema import schemas
 
 from .. import markdown_tables
 
 
 def _drawn(kind: str) -> str:
     rows = []
-    for name, table in described(kind).items():
+    for name, table in schemas(kind).items():
         for column, meaning in {"": table.description, **table.meanings}.items():
             rows.append((f"`{column}`" if column else f"**{name}**", meaning))
     return markdown_tables.table((kind, "is"), rows)

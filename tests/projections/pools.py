@@ -17,7 +17,7 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.units import SECOND
 from poolbook.projections.job_ads import ad_of, attributes
 from poolbook.projections.projector import apply
-from poolbook.projections.schema import create, described
+from poolbook.projections.schema import create, schemas
 from poolbook.projections.views import Views
 from poolbook.replay.virtual_world import VirtualWorld
 
@@ -133,7 +133,7 @@ def dump(connection: sqlite3.Connection, but: str = "") -> dict[str, list[tuple[
     """Return all rows of all tables, in a fixed order."""
     return {
         name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
-        for name in described("table")
+        for name in schemas("table")
         if name != but
     }
 

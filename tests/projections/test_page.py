@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlite_utils import Database
 
 from poolbook.domain.state_machines import HTCONDOR_25
-from poolbook.projections.schema import create, described
+from poolbook.projections.schema import create, schemas
 
 from .page import fill
 
@@ -35,12 +35,12 @@ def test_the_database_has_the_described_tables() -> None:
         database = Database(connection)
         tables = {name: [column.name for column in database.table(name).columns] for name in database.table_names()}
         views = {name: [column.name for column in database.view(name).columns] for name in database.view_names()}
-        assert tables == {name: [*table.columns] for name, table in described("table").items()}
+        assert tables == {name: [*table.columns] for name, table in schemas("table").items()}
         assert views.pop("documentation") == ["name", "column", "meaning"]
-        assert views == {name: [*view.columns] for name, view in described("view").items()}
+        assert views == {name: [*view.columns] for name, view in schemas("view").items()}
         rows = {(row["name"], row["column"]): row["meaning"] for row in database.query("SELECT * FROM documentation")}
-        assert rows["jobs", "first"] == described("table")["jobs"].meanings["first"]
-        assert all(table.description == rows[name, ""] for name, table in described("view").items())
+        assert rows["jobs", "first"] == schemas("table")["jobs"].meanings["first"]
+        assert all(table.description == rows[name, ""] for name, table in schemas("view").items())
 
 
 def test_a_view_names_every_status_of_a_job() -> None:

@@ -370,13 +370,13 @@ def test_rejections_are_reported_for_jobs_that_still_wait() -> None:
     big = pool.submit(3, RequestCpus="64")
     other = pool.submit(2, "bob", RequestCpus="32")
     pool.run(10)
-    assert [(row.job, row.jobs, row.refused_by_slot) for row in views_of(pool).refusals()] == [
+    assert [(row.job, row.jobs, row.refused_by_slot) for row in views_of(pool).rejections()] == [
         (f"{big}.0", 3, 1),
         (f"{other}.0", 2, 1),
     ]
-    assert views_of(pool).refusals()[0].clauses == (('TARGET.Arch == "X86_64"', 1, 1),)
+    assert views_of(pool).rejections()[0].clauses == (('TARGET.Arch == "X86_64"', 1, 1),)
     pool.act("remove", s.Selection(clusters=(big,)))
-    assert [row.job for row in views_of(pool).refusals()] == [f"{other}.0"]
+    assert [row.job for row in views_of(pool).rejections()] == [f"{other}.0"]
 
 
 def held() -> e.Event:
@@ -399,14 +399,14 @@ def cycle(*, matches: tuple[str, ...] = (), refusals: tuple[str, ...] = ()) -> e
     ],
 )
 def test_a_match_clears_the_rejection(happens: list[e.Event], messages: list[str]) -> None:
-    refusals = views(submitted(1, "alice", {}), *happens).refusals()
+    refusals = views(submitted(1, "alice", {}), *happens).rejections()
     assert [row.job for row in refusals] == messages
     assert all(row[1:8] == (7_000_000, 2, 5, (("A", 3, 2),), 1, 1, "") for row in refusals)
 
 
 def test_other_reasons_for_a_rejection_are_reported() -> None:
     why = e.Unmatched("1.0", 2, 5, (), 1, 1, "alice@h", e.Denied(policy=2, own=1), "share", 12.5, 12.0, (), "physics")
-    (row,) = views(submitted(1, "alice", {}), e.CycleHeld(*WHY, (), (why,))).refusals()
+    (row,) = views(submitted(1, "alice", {}), e.CycleHeld(*WHY, (), (why,))).rejections()
     assert row[7:] == ("alice@h", {"policy": 2, "own": 1}, "share", 12.5, 12.0, "physics")
 
 

@@ -252,11 +252,11 @@ def test_a_million_items_use_ten_bytes_each_however_many_jobs_were_created() -> 
     pool.handle(s.Submit(pool.id(), "alice", 0, {**JOB, "JobMaterializeLimit": "10"}, 1_000_000, ()))
     cluster = pool.state.clusters[1]
     assert len(present(pool)) == 10
-    assert len(cluster.status) + cluster.of.itemsize * len(cluster.of) == 5_000_000
+    assert len(cluster.status) + cluster.cohort_of.itemsize * len(cluster.cohort_of) == 5_000_000
     for _ in range(20):
         pool.act("remove", *(f"1.{proc}" for proc in present(pool)))
     assert len(cluster.cohorts) < 20
-    assert (cluster.factory.made, cluster.live) == (210, 10)
+    assert (cluster.factory.materialized, cluster.live) == (210, 10)
 
 
 # Any story

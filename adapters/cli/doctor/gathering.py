@@ -24,7 +24,7 @@ from ....domain.startd.slot_types import SlotTypeError
 from ....domain.state.caches import ad_of
 from ....domain.state.pool_settings import DOMAINS
 from ....projections.job_query import SelectedJobs
-from ....projections.views import RefusalRow, Views
+from ....projections.views import RejectionRow, Views
 from ....replay.forensics.imported_log import is_imported
 from ...machine.detection import detected, equipment, system_ad, volume
 from ...machine.execution.supervisor import processes
@@ -299,7 +299,7 @@ def _queue(url: str, facts: LogFacts) -> LogFacts:
             counts.update(cluster.counts)
             if cluster.counts.get(_HELD) and not hold[0]:
                 hold = _on_hold(views, cluster.cluster)
-        unfit = tuple(UnmatchedJobs(row.job, row.jobs, row.slots) for row in views.refusals() if _fits_nowhere(row))
+        unfit = tuple(UnmatchedJobs(row.job, row.jobs, row.slots) for row in views.rejections() if _fits_nowhere(row))
     return evolve(facts, counts=dict(counts), held=hold, unfit=unfit)
 
 
@@ -309,6 +309,6 @@ def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
     return f"{cluster}.{ad.eval('ProcId')}", str(ad.eval("HoldReason"))
 
 
-def _fits_nowhere(row: RefusalRow) -> bool:
+def _fits_nowhere(row: RejectionRow) -> bool:
     """Check whether the job's own requirements match no slot, claimed or not."""
     return bool(row.clauses) and not row.clauses[-1][2]

@@ -76,7 +76,12 @@ class SourceCounts:
 
 @define
 class ImportResult:
-    """The result of one import."""
+    """The result of an import.
+
+    >>> result = import_pool("condor", "audit.db")
+    >>> print(result.events, "events from", len(result.paths), "files;", len(result.refused), "unreadable records")
+    0 events from 0 files; 0 unreadable records
+    """
 
     counts: dict[str, SourceCounts] = field(factory=dict)
     copies: list[tuple[str, str]] = field(factory=list)  #: (copy, original) of files that were not imported

@@ -103,10 +103,12 @@ def import_pool(
     time_format: str = "",
     progress: Progress | None = None,
 ) -> ImportResult:
-    """Import the files of an HTCondor pool into a log, as `poolbook import` does; `Log.open` reads the log.
+    """Import the files of an HTCondor pool into a log, like `poolbook import`; `Log.open` reads the log.
 
-    Content that was read before is not read again, even if its file was renamed; a file that grew is read from
-    there.
+    >>> result = import_pool(["/var/log/condor", "/var/lib/condor/spool"], "audit.db")  # doctest: +SKIP
+    >>> Log.open("audit.db").why("12.3")  # doctest: +SKIP
+
+    A repeated import reads only new content, even if files were renamed.
 
     :param folders: a folder, which is read recursively, or a file; or several
     :param log: the log, created if it is missing: a file's path, ``sqlite:///x.db`` or ``postgresql://...``
@@ -135,7 +137,11 @@ def follow_pool(
     timeout: float | None = None,
     stop: Event | None = None,
 ) -> Iterator[ImportResult]:
-    """Import the files of a running HTCondor pool as they grow; yield the first result, then each with new events.
+    """Import the files of a running HTCondor pool as they grow. Yield the first result, then each with new events.
+
+    >>> for result in follow_pool("condor", "audit.db", timeout=0):
+    ...     print(result.events, "new events")
+    0 new events
 
     The arguments and errors are those of `import_pool`; errors are raised when the first result is requested.
 

@@ -40,7 +40,13 @@ _TRIES = 5  #: how often a supervisor may disconnect during the handshake before
 
 
 class SupervisorError(PoolbookError, RuntimeError):
-    """No supervisor is running and none can be started; the message says why."""
+    """The supervisor of jobs cannot be started. The message says why.
+
+    >>> try:
+    ...     pool = Pool.open("pool.db", execute=True)
+    ... except SupervisorError as error:
+    ...     print(error)
+    """
 
 
 class ReplacedError(SupervisorError):

@@ -225,18 +225,23 @@ class AccountantRecord(SubmitterAccount, Protocol):
 
 
 class Standing(NamedTuple):
-    """A submitter in a report. Durations are in seconds, instants in seconds since the epoch."""
+    """The priority and usage of a submitter. Durations are in seconds, instants in seconds since the epoch.
+
+    >>> [alice] = pool.submitters()
+    >>> alice.name, alice.slots, alice.effective
+    ('alice@example.org', 4, 500.0)
+    """
 
     name: str
-    group: str  #: the existing accounting group; ``NO_GROUP`` for none
+    group: str  #: its accounting group; ``NO_GROUP`` for none
     priority: float  #: the real priority
     factor: float  #: the priority factor in force
     floor: float  #: the floor in force; 0: none
     ceiling: float  #: the ceiling in force; -1: none
-    slots: int  #: how many slots it has
-    cores: float  #: the weight of these slots
-    used: float  #: the time for which it had slots, times their weights, since ``begin``
-    held: float  #: the same without the weights
+    slots: int  #: the number of its slots
+    cores: float  #: the weight of its slots
+    used: float  #: the weighted time it has had slots, since ``begin``
+    held: float  #: the unweighted time
     begin: float  #: when it first had a slot; 0: never
     last: float  #: when it last had a slot
 
