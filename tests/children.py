@@ -57,17 +57,17 @@ class Child:
 @contextmanager
 def child(work: Callable[[int], object]) -> Iterator[Child]:
     """Have a child do some work, and kill it at the end if it is still there."""
-    started = Child(work)
+    started_child = Child(work)
     try:
-        yield started
+        yield started_child
     finally:
-        started.close()
+        started_child.close()
 
 
 def exit_code(work: Callable[[], object]) -> int:
     """Have a child do all of some work; return its exit code."""
-    with child(lambda tell: work()) as started:
-        return started.wait()
+    with child(lambda tell: work()) as started_child:
+        return started_child.wait()
 
 
 def _work(work: Callable[[int], object], tell: int) -> None:

@@ -100,7 +100,7 @@ class Process:
             outputs[index] = stream.read()
 
         streams = [(index, stream) for index, stream in enumerate((self.stdout, self.stderr)) if stream is not None]
-        readers = [threading.Thread(target=read, args=each, daemon=True) for each in streams]
+        readers = [threading.Thread(target=read, args=stream, daemon=True) for stream in streams]
         until = None if timeout is None else time.monotonic() + timeout
         for reader in readers:
             reader.start()
@@ -190,10 +190,10 @@ def run(
     except subprocess.TimeoutExpired:
         process.kill()
         raise
-    done = subprocess.CompletedProcess(process.args, process.wait(), out, err)
+    completed = subprocess.CompletedProcess(process.args, process.wait(), out, err)
     if check:
-        done.check_returncode()
-    return done
+        completed.check_returncode()
+    return completed
 
 
 class Session:
@@ -269,19 +269,19 @@ def run_program(arguments: Sequence[str], *, stderr: int, **_: object) -> subpro
     os.umask(mask)
     connection = _supervisors[0] if _supervisors else _server(Path(called[0]))
     process = start(called, stderr=stderr, start_new_session=True, umask=mask, server=connection)
-    printed = process.communicate()[0]
-    return subprocess.CompletedProcess(list(arguments), process.wait(), printed.encode())
+    printed_output = process.communicate()[0]
+    return subprocess.CompletedProcess(list(arguments), process.wait(), printed_output.encode())
 
 
 @cache
 def _server(program: Path | None) -> socket.socket:
     """Return the connection to this worker's server of the package, or of a program; the server ends with it."""
     own_end, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    passed = [server_end.fileno(), *([] if program else [_server(SUPERVISOR).fileno()])]
-    numbers = [str(descriptor) for descriptor in passed]
+    passed_descriptors = [server_end.fileno(), *([] if program else [_server(SUPERVISOR).fileno()])]
+    numbers = [str(descriptor) for descriptor in passed_descriptors]
     server = subprocess.Popen(
         [sys.executable, __file__, *numbers, *([str(program)] if program else [])],
-        pass_fds=passed,
+        pass_fds=passed_descriptors,
         env={**os.environ, "PYTHONPATH": str(PATH)},
         start_new_session=True,
     )
@@ -347,7 +347,7 @@ def _serve(connection: socket.socket, program: str) -> None:
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    asking: dict[int, int] = {}
+    askers: dict[int, int] = {}
     while True:
         ready = select.select([connection.fileno(), woken], [], [])[0]
         if connection.fileno() in ready:
@@ -359,15 +359,15 @@ def _serve(connection: socket.socket, program: str) -> None:
             if pid == 0:
                 _become(json.loads(data), streams)
             os.write(status_writer, _NUMBER.pack(pid))
-            asking[pid] = status_writer
+            askers[pid] = status_writer
             for stream in streams:
                 os.close(stream)
         if woken in ready:
             os.read(woken, 4096)
-            for pid in list(asking):
-                ended, code = os.waitpid(pid, os.WNOHANG)
-                if ended:
-                    status_writer = asking.pop(pid)
+            for pid in list(askers):
+                ended_pid, code = os.waitpid(pid, os.WNOHANG)
+                if ended_pid:
+                    status_writer = askers.pop(pid)
                     with suppress(BrokenPipeError):  # its client has gone
                         os.write(status_writer, _NUMBER.pack(code))
                     os.close(status_writer)
@@ -440,8 +440,8 @@ def _called(request: dict[str, Any]) -> int:
     if request.get("user") is not None:
         _change_user(request["user"])
     sys.stdin, sys.stdout, sys.stderr = map(_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))
-    more = request["env"].get("PYTHONPATH", "").split(os.pathsep)
-    sys.path[1:1] = [path for path in more if path and path not in sys.path]
+    further_paths = request["env"].get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[1:1] = [path for path in further_paths if path and path not in sys.path]
     if not _supervisors:
         _show(request["words"])
     code = _run(request["words"])

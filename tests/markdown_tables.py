@@ -23,8 +23,8 @@ def fill(page: str, drawn: Mapping[str, str]) -> str:
 
     :raises ValueError: the page lacks a section, has one twice, or names one that there is not
     """
-    named = [match["name"] for match in _SECTION.finditer(page)]
-    if sorted(named) != sorted(drawn):
-        wrong = sorted({name for name in (*named, *drawn) if named.count(name) != 1 or name not in drawn})
-        raise ValueError(f"the page should have each section once: see {', '.join(wrong)}")
+    names = [match["name"] for match in _SECTION.finditer(page)]
+    if sorted(names) != sorted(drawn):
+        wrong_names = sorted({name for name in (*names, *drawn) if names.count(name) != 1 or name not in drawn})
+        raise ValueError(f"the page should have each section once: see {', '.join(wrong_names)}")
     return _SECTION.sub(lambda match: f"{match[1]}\n{drawn[match['name']]}\n\n{match[3]}", page)

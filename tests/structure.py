@@ -89,7 +89,7 @@ def _below(node: ast.AST) -> Iterator[ast.AST]:
         yield from below if isinstance(below, list) else ()
 
 
-def imported(module: Module, known: set[str], run_time: bool) -> set[str]:
+def imported(module: Module, known_modules: set[str], run_time: bool) -> set[str]:
     """Return the modules of the product that a module imports."""
     targets: set[str] = set()
     for node in statements(module.tree.body, run_time):
@@ -100,8 +100,8 @@ def imported(module: Module, known: set[str], run_time: bool) -> set[str]:
             base = ".".join([*above, *(node.module.split(".") if node.module else [])])
             names = [f"{base}.{alias.name}" for alias in node.names]
         for name in names:
-            target = name if name in known else name.rpartition(".")[0]
-            if target in known and target != module.name:
+            target = name if name in known_modules else name.rpartition(".")[0]
+            if target in known_modules and target != module.name:
                 targets.add(target)
     return targets
 
@@ -109,8 +109,8 @@ def imported(module: Module, known: set[str], run_time: bool) -> set[str]:
 def module_graph(modules: Iterable[Module], run_time: bool = True) -> Graph:
     """Return which module imports which."""
     modules = product(modules)
-    known = {module.name for module in modules}
-    return {module.name: imported(module, known, run_time) for module in modules}
+    names = {module.name for module in modules}
+    return {module.name: imported(module, names, run_time) for module in modules}
 
 
 def package_graph(modules: Iterable[Module], graph: Graph, loose: bool = False) -> Graph:
@@ -176,7 +176,7 @@ def names_twice(modules: Iterable[Module]) -> dict[str, list[str]]:
     for module in product(modules):
         if module.path.name != "__init__.py":
             by_name[module.path.stem].append(module.name)
-    return {name: where for name, where in sorted(by_name.items()) if len(where) > 1}
+    return {name: places for name, places in sorted(by_name.items()) if len(places) > 1}
 
 
 def classes_twice(modules: Iterable[Module]) -> dict[str, list[str]]:
@@ -186,7 +186,7 @@ def classes_twice(modules: Iterable[Module]) -> dict[str, list[str]]:
         for node in ast.walk(module.tree):
             if isinstance(node, ast.ClassDef):
                 by_name[node.name].add(module.name)
-    return {name: sorted(where) for name, where in sorted(by_name.items()) if len(where) > 1}
+    return {name: sorted(places) for name, places in sorted(by_name.items()) if len(places) > 1}
 
 
 # The tables
@@ -297,7 +297,7 @@ def listed(modules: list[Module]) -> str:
     lines += [f"  {package} -> {', '.join(sorted(packages[package]))}" for package in sorted(packages)]
     for kind, names in (("Files", names_twice(modules)), ("Classes", classes_twice(modules))):
         lines.append(f"\n{kind} of one name:")
-        lines += [f"  {name}: {', '.join(where)}" for name, where in names.items()]
+        lines += [f"  {name}: {', '.join(places)}" for name, places in names.items()]
     return "\n".join(lines)
 
 

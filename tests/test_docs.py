@@ -27,9 +27,9 @@ COMMAND = "import sys; from poolbook.adapters.cli.main import main; sys.exit(mai
 def test_the_examples_of_a_page_print_the_output_shown(page: str, least: int) -> None:
     path = ROOT / "docs" / f"{page}.md"
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
-    failed, tried = doctest.testfile(str(path), module_relative=False, optionflags=flags, verbose=False)
+    failures, tried = doctest.testfile(str(path), module_relative=False, optionflags=flags, verbose=False)
     assert tried >= least
-    assert failed == 0
+    assert failures == 0
 
 
 @pytest.fixture(scope="module")
@@ -160,10 +160,10 @@ def test_the_commands_on_the_pages_show_the_described_configuration(tmp_path: Pa
     file = tmp_path / "desktop.conf"
     file.write_text("use POLICY : Desktop\n")
     page = (ROOT / "docs" / "configuration.md").read_text()
-    shown = [re.split(r"\s{2,}", line)[0] for line in page.splitlines() if line.startswith("poolbook config")]
-    assert len(shown) == 8
+    shown_settings = [re.split(r"\s{2,}", line)[0] for line in page.splitlines() if line.startswith("poolbook config")]
+    assert len(shown_settings) == 8
     assert "`poolbook config -verbose START`" in (ROOT / "README.md").read_text()
-    for line in shown:
+    for line in shown_settings:
         output = example("-c", COMMAND, *shlex.split(line)[1:], "-config", str(file))
         assert output, line
         assert "-verbose" not in line or "use POLICY:DESKTOP+" in output

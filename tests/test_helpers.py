@@ -23,10 +23,10 @@ def test_all_cases_are_checked_and_all_failures_are_reported() -> None:
         checked.append(name)
         assert number % 2 == 0
 
-    with pytest.raises(BaseExceptionGroup, match="2 of 3 cases fail") as failed:
+    with pytest.raises(BaseExceptionGroup, match="2 of 3 cases fail") as group_error:
         odd()
     assert checked == ["a", "b", "c"]
-    assert [failure.__notes__ for failure in failed.value.exceptions] == [
+    assert [failure.__notes__ for failure in group_error.value.exceptions] == [
         ["the case: (1, 'a')"],
         ["the case: (3, 'c')"],
     ]
@@ -59,8 +59,8 @@ SAYS = (
 
 
 def test_a_forked_process_has_its_arguments_folder_environment_and_streams(tmp_path: Path) -> None:
-    done = forked.run(["-c", SAYS, "x", "y z"], cwd=tmp_path, env={"A": "1"})
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path} 1 ['x', 'y z'] \n", "!\n")
+    completed = forked.run(["-c", SAYS, "x", "y z"], cwd=tmp_path, env={"A": "1"})
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, f"{tmp_path} 1 ['x', 'y z'] \n", "!\n")
     assert os.environ.get("A") is None
 
 
@@ -76,7 +76,7 @@ def test_a_forked_process_has_the_umask_groups_and_input_that_it_is_given() -> N
 
 
 @pytest.mark.parametrize(
-    ("code", "ended"),
+    ("code", "exit_code"),
     [
         ("pass", 0),
         ("raise SystemExit(3)", 3),
@@ -86,8 +86,8 @@ def test_a_forked_process_has_the_umask_groups_and_input_that_it_is_given() -> N
         ("import signal; signal.raise_signal(signal.SIGINT)", -signal.SIGINT),
     ],
 )
-def test_a_forked_process_ends_like_a_fresh_one(code: str, ended: int) -> None:
-    assert forked.run(["-c", code]).returncode == ended
+def test_a_forked_process_ends_like_a_fresh_one(code: str, exit_code: int) -> None:
+    assert forked.run(["-c", code]).returncode == exit_code
 
 
 HANGS = """
@@ -112,11 +112,11 @@ def test_a_test_that_waits_endlessly_fails_by_its_name_and_the_next_one_runs(tmp
     path.write_text(HANGS)
     config = Path(__file__).parent.parent / "pyproject.toml"
     arguments = ["-q", "-c", str(config), "-p", "no:cacheprovider", "-p", "tests.conftest", "--timeout=1", str(path)]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "pytest", *arguments], cwd=config.parent, capture_output=True, text=True, timeout=60
     )
-    assert "test_hangs - Failed: Timeout (>1.0s)" in done.stdout, done.stdout + done.stderr
-    assert "1 failed, 1 passed" in done.stdout
+    assert "test_hangs - Failed: Timeout (>1.0s)" in completed.stdout, completed.stdout + completed.stderr
+    assert "1 failed, 1 passed" in completed.stdout
 
 
 def test_a_child_never_returns_into_the_test_and_ends_with_it() -> None:
@@ -124,10 +124,10 @@ def test_a_child_never_returns_into_the_test_and_ends_with_it() -> None:
         os.write(tell, b"fails")
         raise SystemExit(0)
 
-    with child(fail) as failing, child(lambda tell: signal.pause()) as waiting:
+    with child(fail) as failing, child(lambda tell: signal.pause()) as waiting_child:
         assert (failing.read(), failing.read(), failing.wait()) == (b"fails", b"", 1)
-        assert Path(f"/proc/{waiting.pid}").exists()
-    assert not Path(f"/proc/{waiting.pid}").exists()
+        assert Path(f"/proc/{waiting_child.pid}").exists()
+    assert not Path(f"/proc/{waiting_child.pid}").exists()
 
 
 def test_a_forked_process_has_a_pid_and_receives_signals() -> None:

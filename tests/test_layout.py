@@ -119,25 +119,25 @@ def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def wrong_imports(source: str, package: str) -> list[str]:
     """Return the imports of `source`, a module directly inside `package`, that violate the rules."""
-    wrong = []
+    violations = []
     package_parts = package.split(".")
     for level, name in imports(parsed(source)):
         first = name.split(".")[0]
         if level == 0:
             if first == "poolbook" or first in ROOMS:
-                wrong.append(f"{name}: write it as a relative import")
+                violations.append(f"{name}: write it as a relative import")
             elif first in REFERENCE:
-                wrong.append(f"{name}: the reference library is for tests")
+                violations.append(f"{name}: the reference library is for tests")
         elif level > len(package_parts):
-            wrong.append(f"{'.' * level}{name}: leaves the package")
+            violations.append(f"{'.' * level}{name}: leaves the package")
         elif len(package_parts) > 1:
             target = [*package_parts[: len(package_parts) - level + 1], *name.split(".")]
             room = target[1]
             if room not in ROOMS:
-                wrong.append(f"{'.' * level}{name}: the root is above all rooms")
+                violations.append(f"{'.' * level}{name}: the root is above all rooms")
             elif ROOMS.index(room) > ROOMS.index(package_parts[1]):
-                wrong.append(f"{'.' * level}{name}: {package_parts[1]} may not import {room}")
-    return wrong
+                violations.append(f"{'.' * level}{name}: {package_parts[1]} may not import {room}")
+    return violations
 
 
 def context_of(package: str) -> str:
@@ -169,8 +169,8 @@ def role_imports(source: str, package: str) -> list[str]:
         for level, name in imports(parsed(source))
         if level
     )
-    others = tuple(f"poolbook.domain.{role}." for role in (*ROLES, "decide") if role != package_parts[2])
-    return [name for name in names if f"{name}.".startswith(others)]
+    other_roles = tuple(f"poolbook.domain.{role}." for role in (*ROLES, "decide") if role != package_parts[2])
+    return [name for name in names if f"{name}.".startswith(other_roles)]
 
 
 def is_impure(name: str) -> bool:
@@ -381,14 +381,14 @@ def test_an_impurity_is_detected(source: str, impure: bool) -> None:
 
 def test_the_architecture_page_names_only_existing_paths_and_classes() -> None:
     """Newcomers start at docs/architecture.md: everything that it names in backticks exists."""
-    named = set(re.findall(r"`([^`\s]+)`", (ROOT / "docs/architecture.md").read_text()))
+    names = set(re.findall(r"`([^`\s]+)`", (ROOT / "docs/architecture.md").read_text()))
     existing = {
         f"/{path.relative_to(ROOT)}" for room in ("docs", "tests", *ROOMS) for path in (ROOT / room).rglob("*.*")
     }
     existing |= {f"{path.rpartition('/')[0]}/" for path in existing}
-    paths = {name for name in named if re.fullmatch(r"[a-z]\w*(/\w+)*/(\w+\.\w+)?", name)}
+    paths = {name for name in names if re.fullmatch(r"[a-z]\w*(/\w+)*/(\w+\.\w+)?", name)}
     assert sorted(name for name in paths if not any(path.endswith(f"/{name}") for path in existing)) == []
-    known = {word for path in PATHS for word in re.findall(r"\b[A-Z]\w+", path.read_text())}
-    classes = {name for name in named if re.fullmatch(r"[A-Z]\w*[a-z][A-Z]\w+", name)}
-    assert sorted(classes - known) == []
+    known_words = {word for path in PATHS for word in re.findall(r"\b[A-Z]\w+", path.read_text())}
+    classes = {name for name in names if re.fullmatch(r"[A-Z]\w*[a-z][A-Z]\w+", name)}
+    assert sorted(classes - known_words) == []
     assert len(paths) > 100 and len(classes) > 20

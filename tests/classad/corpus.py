@@ -57,7 +57,7 @@ class Group(NamedTuple):
 
     def expected(self, value: str) -> list[Any]:
         """Return the expected result for each slot."""
-        return [each[value] for each in self.case["expect"]]
+        return [name[value] for name in self.case["expect"]]
 
 
 @cache

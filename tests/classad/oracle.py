@@ -162,15 +162,15 @@ def match(first: str, right: str) -> Answer:
     except classad2.ClassAdException:
         return ("parse-error",)
     try:
-        matched = ads[0].symmetricMatch(ads[1])
+        is_match = ads[0].symmetricMatch(ads[1])
     except (UnicodeDecodeError, OverflowError, SystemError):
         return ("boolean", False)  # a string, time or list that Python cannot show: no match
     except classad2.ClassAdException:
         return ("fail",)
-    if matched:  # classad2 also takes a reltime for true: to Python it is a float
+    if is_match:  # classad2 also takes a reltime for true: to Python it is a float
         kinds = evaluate("MY.Requirements", first, right), evaluate("MY.Requirements", right, first)
-        matched = "reltime" not in (kinds[0][0], kinds[1][0])
-    return ("boolean", matched)
+        is_match = "reltime" not in (kinds[0][0], kinds[1][0])
+    return ("boolean", is_match)
 
 
 def old_ad(text: str) -> Answer:

@@ -554,8 +554,8 @@ class _Writer:
     def requirement(self) -> str:
         parts = ["Capability >= 7.5", 'Device == "A100"', "Mem > MinMem", "Mem > TARGET.MinMem"]
         parts += ["MY.Mem == 8", "Capability", "error", "Nope", "true"]
-        chosen = [self.pick(parts), *self.some(parts, 1)]
-        return self.pick([" && ", " || "]).join(chosen)
+        parts_chosen = [self.pick(parts), *self.some(parts, 1)]
+        return self.pick([" && ", " || "]).join(parts_chosen)
 
     # -- ads
 
@@ -577,17 +577,17 @@ class _Writer:
 
     def ad_for(self, texts: Iterable[str], extra: Iterable[str] = ()) -> dict[str, str]:
         """Write an ad that defines most of the names which the texts mention."""
-        known: dict[str, str] = {}
+        texts_by_name: dict[str, str] = {}
         new = [word for text in texts for word in _WORD.findall(text)]
         for _ in range(2):
             names = [_SPELLING[n] for n in dict.fromkeys(w.lower() for w in new) if n in KIND_OF]
             new = []
             for name in [*names, *extra]:
-                if name not in known and not self.chance(8):
-                    known[name] = self.attribute(name)
-                    new += _WORD.findall(known[name])
+                if name not in texts_by_name and not self.chance(8):
+                    texts_by_name[name] = self.attribute(name)
+                    new += _WORD.findall(texts_by_name[name])
             extra = ()
-        return known
+        return texts_by_name
 
     # -- complete texts
 

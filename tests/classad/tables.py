@@ -124,11 +124,11 @@ def check_evaluation(table: SlotTable, slots: Sequence[ClassAd], job: ClassAd, e
             fail_at_difference(str(expression), slots, job, expected, [FAILED] * len(expected))
         return
     assert len(cells.values) == len(cells.kinds) == len(slots)
-    plain: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
+    plain_types: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
     pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
     # If all cells are undefined, or all are errors, only the kinds say so.
     exceptional: dict[int, Any] = {CellType.UNDEFINED: UNDEFINED, CellType.ERROR: ERROR}
-    actual = [known(exceptional.get(kind, plain.get(kind, lambda same: same)(value))) for value, kind in pairs]
+    actual = [known(exceptional.get(kind, plain_types.get(kind, lambda same: same)(value))) for value, kind in pairs]
     if actual != expected:
         fail_at_difference(str(expression), slots, job, expected, actual)
     assert cells.kinds.tolist() == [kind_of(value) for value in values]
@@ -163,8 +163,8 @@ def check_matches(
         actual = actual.tolist()
         # A slot that cannot match for other reasons need not ask the context.
         expected = [
-            False if each is LACKING and not expected_match else each
-            for each, expected_match in zip(expected, actual, strict=True)
+            False if expected_pair is LACKING and not expected_match else expected_pair
+            for expected_pair, expected_match in zip(expected, actual, strict=True)
         ]
     compare("matches, by a kept plan" if ask else "matches", slots, job, expected, actual)
 

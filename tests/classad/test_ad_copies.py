@@ -211,10 +211,10 @@ def test_the_copy_of_a_chained_ad_has_the_same_parent_and_the_deep_copy_a_copied
         assert shallow.chained is cluster
         del shallow["Out"]
         assert "Out" in proc
-    for deep in (copy.deepcopy(proc), pickle.loads(pickle.dumps(proc))):
-        assert deep == proc
-        assert deep.chained == cluster
-        assert deep.chained is not cluster
+    for deep_copy in (copy.deepcopy(proc), pickle.loads(pickle.dumps(proc))):
+        assert deep_copy == proc
+        assert deep_copy.chained == cluster
+        assert deep_copy.chained is not cluster
 
 
 @COPYING

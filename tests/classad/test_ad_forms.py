@@ -85,13 +85,13 @@ STRICTLY_REFUSED = [
 def test_a_strict_reader_rejects_the_first_bad_line_and_says_where_it_is(
     text: str, position: int, message: str
 ) -> None:
-    with pytest.raises(ClassAdSyntaxError) as caught:
+    with pytest.raises(ClassAdSyntaxError) as error:
         ClassAd.from_old(text, strict=True)
-    assert caught.value.text == text
-    assert caught.value.position == position
-    assert message in caught.value.message
+    assert error.value.text == text
+    assert error.value.position == position
+    assert message in error.value.message
     row = text.count("\n", 0, position) + 1
-    assert row == 1 or f"(line {row}, column " in str(caught.value)
+    assert row == 1 or f"(line {row}, column " in str(error.value)
 
 
 @together("text", [row[0] for row in STRICTLY_REFUSED])
@@ -192,9 +192,9 @@ def test_an_ad_is_read_from_json(text: str, new: str) -> None:
     ],
 )
 def test_invalid_json_is_rejected_where_it_goes_wrong(text: str, position: int) -> None:
-    with pytest.raises(ClassAdSyntaxError) as caught:
+    with pytest.raises(ClassAdSyntaxError) as error:
         ClassAd.from_json(text)
-    assert (caught.value.text, caught.value.position) == (text, position)
+    assert (error.value.text, error.value.position) == (text, position)
 
 
 @pytest.mark.parametrize("text", ['{"Start": "/Expr(1 +)/"}', '{"a": [{"Start": "/Expr(017)/"}]}'])

@@ -36,9 +36,9 @@ def test_the_three_forms_of_an_ad_are_those_of_the_reference(text: str) -> None:
 @FIXED
 @given(ads())
 def test_an_ad_survives_the_new_form(text: str) -> None:
-    written = ClassAd.from_new(text).to_new()
-    assume(oracle.parsed(written) != ("parse-error",))
-    assert ClassAd.from_new(written).to_new() == written
+    new_text = ClassAd.from_new(text).to_new()
+    assume(oracle.parsed(new_text) != ("parse-error",))
+    assert ClassAd.from_new(new_text).to_new() == new_text
 
 
 @FIXED
@@ -54,11 +54,11 @@ def test_an_ad_survives_json(text: str) -> None:
 def test_an_ad_survives_the_old_form_if_that_can_represent_it(text: str) -> None:
     ad = ClassAd.from_new(text)
     assume(oracle.parsed(ad.to_new()) != ("parse-error",))
-    written = ad.to_old()
+    old_text = ad.to_old()
     # No escapes except for the quote, no names in quotes, and times only as points in UTC.
-    assume(written.count("\n") == len(ad) and not any(mark in written for mark in ("\\", "'", "Time(")))
-    reread = ClassAd.from_old(written, strict=True)
-    assert reread.to_old() == written
+    assume(old_text.count("\n") == len(ad) and not any(mark in old_text for mark in ("\\", "'", "Time(")))
+    reread = ClassAd.from_old(old_text, strict=True)
+    assert reread.to_old() == old_text
 
 
 # What an ad can contain: no string has a zero byte.

@@ -128,9 +128,9 @@ def test_python_values_become_expressions(value: object, text: str) -> None:
     ids=repr,
 )
 def test_a_value_that_was_put_into_an_ad_can_be_read_from_it(value: object) -> None:
-    found = ClassAd({"a": value}).eval("a")
-    assert type(found) is type(value)
-    assert found is value or found == value
+    result = ClassAd({"a": value}).eval("a")
+    assert type(result) is type(value)
+    assert result is value or result == value
 
 
 @together(

@@ -32,15 +32,15 @@ def context() -> Context:
     "shape", ["contexts", "sums of random numbers", pytest.param("regular expressions", marks=pytest.mark.soak)]
 )
 def test_many_jobs_of_one_user_take_as_long_as_one_evaluation_may(shape: str) -> None:
-    shared = context()
+    evaluation_context = context()
     jobs = [job("alice", {**SHAPES[shape], "Number": str(number)}) for number in range(JOBS)]
 
     def walk() -> None:
         for ad in jobs:
             with suppress(EvaluationError):
-                parse("E40 =?= Number").evaluate(ad, None, shared)
+                parse("E40 =?= Number").evaluate(ad, None, evaluation_context)
             with suppress(EvaluationError):
-                next_change(parse("E40 =?= Number && time() > 5"), ad, None, shared)
+                next_change(parse("E40 =?= Number && time() > 5"), ad, None, evaluation_context)
 
     within_calls(MOST_CALLS, walk)
 
@@ -62,44 +62,46 @@ def test_matches_of_many_jobs_of_one_user_take_as_long_as_one_evaluation_may(sha
 
 
 def test_evaluations_for_another_user_are_unaffected() -> None:
-    shared = context()
+    evaluation_context = context()
     for _ in range(3):
         with suppress(EvaluationError):
-            parse("E40").evaluate(job("alice", SHAPES["contexts"]), None, shared)
+            parse("E40").evaluate(job("alice", SHAPES["contexts"]), None, evaluation_context)
     with pytest.raises(EvaluationError):
-        parse("E4").evaluate(job("alice", HEAVY), None, shared)
-    assert parse("1 + 1").evaluate(job("alice", {}), None, shared) == 2
-    assert parse("E4").evaluate(job("bob", HEAVY), None, shared) == VALUE
+        parse("E4").evaluate(job("alice", HEAVY), None, evaluation_context)
+    assert parse("1 + 1").evaluate(job("alice", {}), None, evaluation_context) == 2
+    assert parse("E4").evaluate(job("bob", HEAVY), None, evaluation_context) == VALUE
 
 
 def test_a_slots_expression_about_a_job_is_charged_to_the_jobs_owner() -> None:
-    shared, slot = context(), ClassAd({"Start": parse("TARGET.E40 =?= 3")})
+    evaluation_context, slot = context(), ClassAd({"Start": parse("TARGET.E40 =?= 3")})
     jobs = [job("alice", {**SHAPES["contexts"], "Number": str(number)}) for number in range(JOBS)]
 
     def walk() -> None:
         for ad in jobs:
             with suppress(EvaluationError):
-                parse("Start").evaluate(slot, ad, shared)
+                parse("Start").evaluate(slot, ad, evaluation_context)
 
     within_calls(MOST_CALLS, walk)
 
 
 def test_a_command_on_others_jobs_is_charged_to_its_own_user() -> None:
     allowance = Allowance()
-    shared = Context(now=1, seed=1, allowance=allowance)
-    others = {name.replace("E", "F"): text.replace("E0", "F0").replace("(E", "(F") for name, text in HEAVY.items()}
-    hers = job("alice", {**SHAPES["contexts"], **others})
+    evaluation_context = Context(now=1, seed=1, allowance=allowance)
+    other_attributes = {
+        name.replace("E", "F"): text.replace("E0", "F0").replace("(E", "(F") for name, text in HEAVY.items()
+    }
+    hers = job("alice", {**SHAPES["contexts"], **other_attributes})
     allowance.begin(1, "bob")
     with suppress(EvaluationError):
-        parse("E40").evaluate(hers, None, shared)
+        parse("E40").evaluate(hers, None, evaluation_context)
     allowance.begin(1, "")
-    assert parse("F4").evaluate(hers, None, shared) == VALUE
+    assert parse("F4").evaluate(hers, None, evaluation_context) == VALUE
 
 
 def test_users_have_their_full_allowance_again_at_the_next_time() -> None:
     allowance, heavy = Allowance(), job("alice", HEAVY)
     for instant in (1, 2):
-        shared = Context(now=1, seed=1, allowance=allowance.begin(instant, ""))
-        assert parse("E4").evaluate(heavy, None, shared) == VALUE
+        evaluation_context = Context(now=1, seed=1, allowance=allowance.begin(instant, ""))
+        assert parse("E4").evaluate(heavy, None, evaluation_context) == VALUE
         with suppress(EvaluationError):
-            parse("E40").evaluate(job("alice", SHAPES["contexts"]), None, shared)
+            parse("E40").evaluate(job("alice", SHAPES["contexts"]), None, evaluation_context)

@@ -87,9 +87,9 @@ def test_unresolvable_references_are_reported_by_an_exception_that_names_them(te
 
 
 def test_a_message_about_references_stays_short() -> None:
-    with pytest.raises(EvaluationError) as caught:
+    with pytest.raises(EvaluationError) as error:
         parse("a" + ".b" * 100_000).references(ClassAd({"a": 1}))
-    assert len(str(caught.value)) < 500
+    assert len(str(error.value)) < 500
 
 
 # Simplification ---------------------------------------------------------------------------------

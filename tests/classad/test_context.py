@@ -72,9 +72,9 @@ def test_the_time_and_its_zone_are_those_of_the_context(text: str, in_utc: str, 
 )
 def test_without_a_time_a_function_that_needs_it_says_how_to_set_one(text: str, asking: str) -> None:
     for context in (None, DEFAULT, Context(seed=1)):
-        with pytest.raises(EvaluationError, match=rf"{asking}\(\) needs the time.*Context\(now=") as caught:
+        with pytest.raises(EvaluationError, match=rf"{asking}\(\) needs the time.*Context\(now=") as error:
             parse(text).evaluate(ClassAd(), context=context)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error.value)
 
 
 @together(
@@ -251,8 +251,8 @@ def test_debug_returns_its_argument_and_writes_to_the_trace() -> None:
     assert value("debug(a + 1) * 2", context, "[a = 4]") == "10"
     assert value('debug("x") == "X" && debug(b)', context) == "undefined"
     assert len(lines) == 3
-    for line, said in zip(lines, [("a + 1", "5"), ('"x"', '"x"'), ("b", "undefined")], strict=True):
-        assert all(part in line for part in said)
+    for line, message in zip(lines, [("a + 1", "5"), ('"x"', '"x"'), ("b", "undefined")], strict=True):
+        assert all(part in line for part in message)
         assert "\n" not in line
     assert value("debug(a)", DEFAULT, "[a = 4]") == "4"
 

@@ -25,9 +25,9 @@ KINDS = ["expr", "new", "old"]
 def report(disagreements: list[str], cases: int) -> None:
     """Fail if there are disagreements, showing the first few."""
     if disagreements:
-        shown = disagreements[:SHOWN]
+        first_disagreements = disagreements[:SHOWN]
         heading = f"{len(disagreements)} of {cases} cases disagree with the reference"
-        pytest.fail("\n\n".join([heading, *shown]), pytrace=False)
+        pytest.fail("\n\n".join([heading, *first_disagreements]), pytrace=False)
 
 
 def describe_case(case: Case, **facts: Any) -> str:
@@ -40,17 +40,17 @@ def describe_case(case: Case, **facts: Any) -> str:
 
 @pytest.mark.parametrize("feature", FEATURES)
 def test_every_case_of_a_feature_evaluates_as_in_the_reference(feature: str) -> None:
-    chosen = [case for case in EVALUATIONS if case["feature"] == feature]
-    wrong = []
-    for case in chosen:
+    chosen_cases = [case for case in EVALUATIONS if case["feature"] == feature]
+    disagreements = []
+    for case in chosen_cases:
         text, expected = case["expr"], case["value"]
         actual = corpus.evaluated(text, corpus.ad(case["my"]), corpus.ad(case["target"]))
         inexact = corpus.is_inexact(text, *case["my"].values(), *case["target"].values())
         if not corpus.same(expected, actual, inexact):
-            wrong.append(
+            disagreements.append(
                 describe_case(case, expr=text, MY=case["my"], TARGET=case["target"], wanted=expected, got=actual)
             )
-    report(wrong, len(chosen))
+    report(disagreements, len(chosen_cases))
 
 
 def test_the_corpus_has_6000_evaluations() -> None:
@@ -75,14 +75,14 @@ def printed(kind: str, text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_text_of_a_kind_is_rejected_or_printed_as_by_the_reference(kind: str) -> None:
-    chosen = [case for case in PARSES if case["kind"] == kind]
-    wrong = []
-    for case in chosen:
+    chosen_cases = [case for case in PARSES if case["kind"] == kind]
+    disagreements = []
+    for case in chosen_cases:
         expected = {name: fact for name, fact in case.items() if name not in ("id", "kind", "text")}
         actual = printed(kind, case["text"])
         if actual != expected:
-            wrong.append(describe_case(case, text=repr(case["text"]), wanted=expected, got=actual))
-    report(wrong, len(chosen))
+            disagreements.append(describe_case(case, text=repr(case["text"]), wanted=expected, got=actual))
+    report(disagreements, len(chosen_cases))
 
 
 def test_the_corpus_has_1500_texts_of_these_kinds() -> None:
@@ -99,24 +99,28 @@ def test_the_corpus_has_300_jobs_with_20_slots_each() -> None:
 @pytest.mark.parametrize("value", ["job_requirements", "slot_requirements", "job_rank", "slot_rank"])
 def test_requirements_and_rank_of_job_and_slot_are_as_in_the_reference(value: str) -> None:
     side, _, attribute = value.partition("_")
-    wrong = []
+    disagreements = []
     for group in corpus.groups():
         for place, (slot, expected) in enumerate(zip(group.slots, group.expected(value), strict=True)):
             my, target = (group.job, slot) if side == "job" else (slot, group.job)
             actual = corpus.answer(my.eval(attribute, target))
             if not corpus.same(expected, actual, inexact=True):
-                wrong.append(describe_case(group.case, slot=place, text=my.get(attribute), wanted=expected, got=actual))
-    report(wrong, 20 * len(corpus.groups()))
+                disagreements.append(
+                    describe_case(group.case, slot=place, text=my.get(attribute), wanted=expected, got=actual)
+                )
+    report(disagreements, 20 * len(corpus.groups()))
 
 
 def test_a_job_and_a_slot_match_as_in_the_reference() -> None:
-    wrong = []
+    disagreements = []
     for group in corpus.groups():
         expected = group.expected("match")
         actual = [symmetric_match(group.job, slot) for slot in group.slots]
         if actual != expected:
-            wrong.append(describe_case(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual))
-    report(wrong, len(corpus.groups()))
+            disagreements.append(
+                describe_case(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual)
+            )
+    report(disagreements, len(corpus.groups()))
 
 
 # Matches by tables -----------------------------------------------------------------------------
@@ -124,9 +128,9 @@ def test_a_job_and_a_slot_match_as_in_the_reference() -> None:
 
 def answers(cells: Cells) -> list[dict[str, Any]]:
     """Return cells in the corpus's form."""
-    plain: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
+    plain_types: dict[int, Callable[[Any], Any]] = {CellType.BOOLEAN: bool, CellType.INTEGER: int, CellType.REAL: float}
     pairs = zip(cells.values.tolist(), cells.kinds.tolist(), strict=True)
-    return [corpus.answer(plain[kind](value) if kind in plain else value) for value, kind in pairs]
+    return [corpus.answer(plain_types[kind](value) if kind in plain_types else value) for value, kind in pairs]
 
 
 def agree(expected: list[dict[str, Any]], actual: list[dict[str, Any]]) -> bool:
@@ -137,43 +141,45 @@ def agree(expected: list[dict[str, Any]], actual: list[dict[str, Any]]) -> bool:
 
 
 def test_a_table_matches_as_in_the_reference() -> None:
-    wrong = []
+    disagreements = []
     for group in corpus.groups():
         expected, actual = group.expected("match"), SlotTable(group.slots).matches(group.job).tolist()
         if actual != expected:
-            wrong.append(describe_case(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual))
-    report(wrong, len(corpus.groups()))
+            disagreements.append(
+                describe_case(group.case, job=group.job.get("Requirements"), wanted=expected, got=actual)
+            )
+    report(disagreements, len(corpus.groups()))
 
 
 def test_a_tables_rank_is_as_in_the_reference_and_0_if_that_is_not_a_number() -> None:
     numbers = ("boolean", "integer", "real")
-    wrong = []
+    disagreements = []
     for group in corpus.groups():
         ranks = group.expected("job_rank")
         expected = [corpus.answer(float(rank["value"]) if rank["type"] in numbers else 0.0) for rank in ranks]
         actual = [corpus.answer(rank) for rank in SlotTable(group.slots).rank(group.job).tolist()]
         if not agree(expected, actual):
-            wrong.append(describe_case(group.case, rank=group.job.get("Rank"), wanted=expected, got=actual))
-    report(wrong, len(corpus.groups()))
+            disagreements.append(describe_case(group.case, rank=group.job.get("Rank"), wanted=expected, got=actual))
+    report(disagreements, len(corpus.groups()))
 
 
 def test_a_table_evaluates_the_jobs_requirements_as_in_the_reference() -> None:
-    chosen = [group for group in corpus.groups() if "Requirements" in group.job]
-    wrong = []
-    for group in chosen:
+    chosen_groups = [group for group in corpus.groups() if "Requirements" in group.job]
+    disagreements = []
+    for group in chosen_groups:
         expected = group.expected("job_requirements")
         actual = answers(SlotTable(group.slots).evaluate(group.job["Requirements"], group.job))
         if not agree(expected, actual):
-            wrong.append(describe_case(group.case, job=group.job["Requirements"], wanted=expected, got=actual))
-    report(wrong, len(chosen))
+            disagreements.append(describe_case(group.case, job=group.job["Requirements"], wanted=expected, got=actual))
+    report(disagreements, len(chosen_groups))
 
 
 def test_a_table_evaluates_the_slots_requirements_as_in_the_reference() -> None:
     requirements = parse("TARGET.Requirements")
-    wrong = []
+    disagreements = []
     for group in corpus.groups():
         expected = group.expected("slot_requirements")
         actual = answers(SlotTable(group.slots).evaluate(requirements, group.job))
         if not agree(expected, actual):
-            wrong.append(describe_case(group.case, wanted=expected, got=actual))
-    report(wrong, len(corpus.groups()))
+            disagreements.append(describe_case(group.case, wanted=expected, got=actual))
+    report(disagreements, len(corpus.groups()))

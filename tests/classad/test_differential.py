@@ -67,10 +67,12 @@ def test_many_expressions_evaluate_as_in_the_reference(case: Case) -> None:
 # Parsing and unparsing -------------------------------------------------------------------------
 
 
-def compare_printed(reference: Answer, ours: Answer, text: str) -> None:
+def compare_printed(reference: Answer, our_answer: Answer, text: str) -> None:
     """Compare, except for `5 .a`, which the reference writes `5.a`, and then cannot read."""
-    reference, ours = (tuple(re.sub(r"(?<=\d) \.", ".", str(each)) for each in answer) for answer in (reference, ours))
-    compare(reference, ours, text=text)
+    reference, our_answer = (
+        tuple(re.sub(r"(?<=\d) \.", ".", str(text)) for text in answer) for answer in (reference, our_answer)
+    )
+    compare(reference, our_answer, text=text)
 
 
 def check_parsing(text: str) -> None:

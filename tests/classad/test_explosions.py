@@ -121,12 +121,12 @@ EVALUATED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("first", "form", "levels", "asked"), EVALUATED)
+@pytest.mark.parametrize(("first", "form", "levels", "query_text"), EVALUATED)
 def test_expressions_that_htcondor_evaluates_have_the_same_value(
-    first: str, form: str, levels: int, asked: str
+    first: str, form: str, levels: int, query_text: str
 ) -> None:
     ad = f"[{'; '.join(f'{name} = {text}' for name, text in doubling(levels, first, form).items())}]"
-    assert oracle.ours(asked, ad) == oracle.evaluate(asked, ad)
+    assert oracle.ours(query_text, ad) == oracle.evaluate(query_text, ad)
 
 
 @pytest.mark.parametrize("first", ["random(10)", "E12"])

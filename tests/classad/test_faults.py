@@ -97,12 +97,12 @@ ARGUMENTS = ("1", '"a"', "{1}", "true", "0.5", "undefined")
 def test_a_call_with_a_wrong_number_of_arguments_is_an_error_in_htcondor_too(name: str) -> None:
     function = FUNCTIONS[name]
     for count in range(7):
-        wrong = not function.least <= count <= function.most
-        for argument in ARGUMENTS if wrong else ("X",):
+        is_wrong = not function.least <= count <= function.most
+        for argument in ARGUMENTS if is_wrong else ("X",):
             call = f"{name}({', '.join([argument] * count)})"
             fault_found = find_error(parse(call))
-            assert (fault_found is not None) is wrong, call
-            if wrong:
+            assert (fault_found is not None) is is_wrong, call
+            if is_wrong:
                 assert oracle.evaluate(call, "[]") == ("error",), call
                 assert f"{name} takes " in explain_error(parse(call)), call
 

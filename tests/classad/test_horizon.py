@@ -163,10 +163,10 @@ def test_working_hours_begin_and_end_with_the_clock(now: int, after_hours: int) 
 
 def test_no_change_is_predicted_beyond_the_known_time_of_a_moving_attribute() -> None:
     midnight = MONDAY + DAY
-    known = {"clockmin": Moving(MONDAY, unit=60, until=midnight)}
+    moving = {"clockmin": Moving(MONDAY, unit=60, until=midnight)}
     evening = Context(now=MONDAY + 18 * 3600)
-    assert next_change(parse("ClockMin >= 480 && ClockMin < 1020"), ClassAd(), None, evening, known) == midnight
-    assert next_change(parse("ClockMin < 480"), ClassAd(), None, Context(now=midnight), known) is POLL
+    assert next_change(parse("ClockMin >= 480 && ClockMin < 1020"), ClassAd(), None, evening, moving) == midnight
+    assert next_change(parse("ClockMin < 480"), ClassAd(), None, Context(now=midnight), moving) is POLL
     constant = {"sunshine": Moving(NINE, unit=10**12, until=midnight)}
     assert next_change(parse("Sunshine"), ClassAd(), None, evening, constant) == midnight
 

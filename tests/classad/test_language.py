@@ -789,5 +789,5 @@ def test_the_reference_reads_the_ad_too(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("first", "right", "expected"), MATCHES, ids=[f"{row[0]} {row[1]}" for row in MATCHES])
 def test_the_reference_matches_the_ads_too(first: str, right: str, expected: str) -> None:
-    matched = oracle.match(first, right) == ("boolean", True)
-    assert matched is (expected == "match")
+    is_match = oracle.match(first, right) == ("boolean", True)
+    assert is_match is (expected == "match")

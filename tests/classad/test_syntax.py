@@ -177,11 +177,11 @@ REFUSED = [
 
 @together(("text", "position", "message"), REFUSED)
 def test_an_invalid_expression_is_rejected_where_it_goes_wrong(text: str, position: int, message: str) -> None:
-    with pytest.raises(ClassAdSyntaxError) as caught:
+    with pytest.raises(ClassAdSyntaxError) as error:
         parse(text)
-    assert caught.value.text == text
-    assert caught.value.position == position
-    assert message in caught.value.message
+    assert error.value.text == text
+    assert error.value.position == position
+    assert message in error.value.message
 
 
 @together("text", [row[0] for row in REFUSED])
@@ -207,9 +207,9 @@ def test_the_reference_parses_the_text_too(text: str, unparsed: str) -> None:
     ],
 )
 def test_the_message_shows_the_line_with_a_caret_under_the_offending_character(text: str, shown: str) -> None:
-    with pytest.raises(ClassAdSyntaxError) as caught:
+    with pytest.raises(ClassAdSyntaxError) as error:
         parse(text)
-    assert str(caught.value).endswith(shown)
+    assert str(error.value).endswith(shown)
 
 
 def points_at(error: ClassAdSyntaxError) -> str:
@@ -246,22 +246,22 @@ def test_the_caret_points_at_the_offending_character_of_any_text(text: str, blan
     ids=lambda text: text[:10].strip(),
 )
 def test_a_message_stays_short_however_long_the_text(text: str) -> None:
-    with pytest.raises(ClassAdSyntaxError) as caught:
+    with pytest.raises(ClassAdSyntaxError) as error:
         parse(text)
-    assert len(str(caught.value)) < 500
+    assert len(str(error.value)) < 500
 
 
 def test_a_syntax_error_is_a_value_error_and_survives_pickling() -> None:
-    with pytest.raises(ValueError, match="expected an operand") as caught:
+    with pytest.raises(ValueError, match="expected an operand") as error:
         parse("a == ")
-    unpickled = pickle.loads(pickle.dumps(caught.value))
+    unpickled = pickle.loads(pickle.dumps(error.value))
     assert isinstance(unpickled, ClassAdSyntaxError)
     assert (unpickled.message, unpickled.text, unpickled.position) == (
         "expected an operand, but the text ends here",
         "a == ",
         5,
     )
-    assert str(unpickled) == str(caught.value)
+    assert str(unpickled) == str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -274,9 +274,9 @@ def test_a_syntax_error_is_a_value_error_and_survives_pickling() -> None:
     ],
 )
 def test_an_ad_in_the_new_form_is_rejected_where_it_goes_wrong(text: str, position: int) -> None:
-    with pytest.raises(ClassAdSyntaxError) as caught:
+    with pytest.raises(ClassAdSyntaxError) as error:
         ClassAd.from_new(text)
-    assert (caught.value.text, caught.value.position) == (text, position)
+    assert (error.value.text, error.value.position) == (text, position)
 
 
 # Limits -----------------------------------------------------------------------------------------
@@ -503,6 +503,6 @@ def test_the_text_of_an_expression_is_the_same_expression(text: str) -> None:
 @FIXED
 @given(old_texts())
 def test_the_old_text_of_an_ad_is_stable(text: str) -> None:
-    printed = ClassAd.from_old(text).to_old()
-    assume("\\" not in printed and "'" not in printed and "Time(" not in printed)
-    assert ClassAd.from_old(printed, strict=True).to_old() == printed
+    old_text = ClassAd.from_old(text).to_old()
+    assume("\\" not in old_text and "'" not in old_text and "Time(" not in old_text)
+    assert ClassAd.from_old(old_text, strict=True).to_old() == old_text

@@ -187,8 +187,8 @@ def test_a_stored_plan_sees_every_change() -> None:
 
 
 def test_an_attribute_that_all_slots_share_may_change_in_one_of_them() -> None:
-    shared = {"Start": parse("Ok && TARGET.RequestCpus <= Most"), "Ok": True, "Most": 4}
-    slots = [ClassAd({"Requirements": parse("Start"), "Name": name, **shared}) for name in "abc"]
+    shared_attributes = {"Start": parse("Ok && TARGET.RequestCpus <= Most"), "Ok": True, "Most": 4}
+    slots = [ClassAd({"Requirements": parse("Start"), "Name": name, **shared_attributes}) for name in "abc"]
     table = SlotTable(slots)
     job = ClassAd({"RequestCpus": 4, "Requirements": parse("TARGET.Most > 2 && TARGET.Offline =!= true")})
     plan = table.plan(job)

@@ -104,10 +104,10 @@ def test_the_corpus_policies_have_the_same_values_on_a_table_of_its_slots(part: 
     for text in dict.fromkeys(POLICIES[part::8]):
         expression = corpus.parsed(text)
         check_evaluation(table, slots, job, expression)
-        asking = job.copy()
-        asking.update(Requirements=expression, Rank=expression)
-        check_matches(table, slots, asking)
-        check_rank(table, slots, asking)
+        asking_job = job.copy()
+        asking_job.update(Requirements=expression, Rank=expression)
+        check_matches(table, slots, asking_job)
+        check_rank(table, slots, asking_job)
 
 
 @pytest.mark.parametrize("part", sampling.some(range(8), 3))
@@ -116,12 +116,12 @@ def test_the_corpus_policies_have_the_same_values_in_slots(part: int) -> None:
     texts = list(dict.fromkeys(POLICIES[part::8]))
     for first in range(0, len(texts), 10):
         some = [corpus.parsed(text) for text in texts[first : first + 10]]
-        asking = [slot.copy() for slot in slots]
-        for place, slot in enumerate(asking):
+        asking_slots = [slot.copy() for slot in slots]
+        for place, slot in enumerate(asking_slots):
             slot.update(Start=some[place % len(some)], Requirements=parse("Start =!= false"), Rank=some[0])
-        check_evaluation(SlotTable(asking), asking, job, parse("TARGET.Start"))
-        check_evaluation(SlotTable(asking), asking, job, parse("TARGET.Rank"))
-        check_matches(SlotTable(asking), asking, job)
+        check_evaluation(SlotTable(asking_slots), asking_slots, job, parse("TARGET.Start"))
+        check_evaluation(SlotTable(asking_slots), asking_slots, job, parse("TARGET.Rank"))
+        check_matches(SlotTable(asking_slots), asking_slots, job)
 
 
 def test_the_corpus_jobs_can_be_matched_in_turn_with_one_table() -> None:

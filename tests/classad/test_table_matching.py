@@ -31,11 +31,11 @@ def test_no_slot_with_requirements_matches() -> None:
     ],
 )
 def test_only_true_and_numbers_other_than_0_match(text: str, accepted: bool) -> None:
-    asking = ClassAd({"Requirements": parse(text), "Yes": True})
-    others = [asking, WILLING, ClassAd({"Requirements": False})]
-    assert SlotTable(others, context=WORLD).matches(WILLING).tolist() == [accepted, True, False]
-    assert SlotTable([WILLING, WILLING], context=WORLD).matches(asking).tolist() == [accepted] * 2
-    for slots in (others, [asking], [asking, asking]):
+    asking_job = ClassAd({"Requirements": parse(text), "Yes": True})
+    other_ads = [asking_job, WILLING, ClassAd({"Requirements": False})]
+    assert SlotTable(other_ads, context=WORLD).matches(WILLING).tolist() == [accepted, True, False]
+    assert SlotTable([WILLING, WILLING], context=WORLD).matches(asking_job).tolist() == [accepted] * 2
+    for slots in (other_ads, [asking_job], [asking_job, asking_job]):
         check_matches(SlotTable(slots, context=WORLD), slots, WILLING)
 
 
@@ -122,7 +122,9 @@ def test_a_job_without_rank_ranks_all_slots_0() -> None:
 def test_the_clauses_of_requirements_are_counted_separately_and_in_order() -> None:
     table = SlotTable(ClassAd({"Cpus": cpus, "Memory": 1024 * cpus}) for cpus in (1, 2, 4, 8))
     job = ClassAd.from_new("[M = 4096; Requirements = (TARGET.Cpus < 8) && (Memory >= M && TARGET.Cpus > 1)]")
-    counts = [(str(clause), matched, matches_left) for clause, matched, matches_left in table.count_by_clause(job)]
+    counts = [
+        (str(clause), matched_count, matches_left) for clause, matched_count, matches_left in table.count_by_clause(job)
+    ]
     assert counts == [("(TARGET.Cpus < 8)", 3, 3), ("Memory >= M", 2, 1), ("TARGET.Cpus > 1", 3, 1)]
 
 

@@ -223,7 +223,7 @@ def test_operators_have_the_same_results_on_columns_of_one_kind(first: str, righ
 @pytest.mark.parametrize("text", ["-X", "+X", "!X", "~X", "X ? 1 : 2", "X ? X : Nope", "(X)", "X", "X ?: 5", "{X}[0]"])
 def test_other_operators_have_the_same_results_on_columns_of_all_kinds(text: str) -> None:
     for texts in (SPECIMENS, PLAIN, *KINDS_OF_COLUMNS.values(), *([text] * 2 for text in SPECIMENS)):
-        slots = [ClassAd({"X": pools.expression(each)}) for each in texts]
+        slots = [ClassAd({"X": pools.expression(text)}) for text in texts]
         check_evaluation(SlotTable(slots), slots, ClassAd(), parse(text))
         check_rank(SlotTable(slots), slots, ClassAd({"Rank": parse(text)}))
 
@@ -238,10 +238,10 @@ ARGUMENTS = [
 @pytest.mark.parametrize("most", [25, marked(80)])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_function_has_the_same_results_on_columns_of_all_kinds(function: str, most: int) -> None:
-    everything, plain = columns_of(SPECIMENS, most), columns_of(PLAIN, 12)
-    tables = SlotTable(everything), SlotTable(plain)
+    everything, plain_columns = columns_of(SPECIMENS, most), columns_of(PLAIN, 12)
+    tables = SlotTable(everything), SlotTable(plain_columns)
     for arguments in ARGUMENTS:
         call = parse(f"{function}({arguments})")
         check_evaluation(tables[0], everything, ClassAd(), call)
-        check_evaluation(tables[1], plain, ClassAd(), call)
-        check_evaluation(tables[1], plain, ClassAd(), parse(f"{call} =?= Y || X"))
+        check_evaluation(tables[1], plain_columns, ClassAd(), call)
+        check_evaluation(tables[1], plain_columns, ClassAd(), parse(f"{call} =?= Y || X"))

@@ -54,8 +54,8 @@ def test_only_expressions_that_need_it_fail_if_the_context_lacks_something() -> 
     for ask in (table.matches, table.rank, table.count_by_clause, lambda job: table.evaluate(late, job)):
         with pytest.raises(ContextError):
             ask(job)
-    asking = ClassAd({"Requirements": parse("TARGET.Since < 0 && (time() > 0)"), "Rank": 1})
-    assert table.matches(asking).tolist() == [False] * 3
+    asking_job = ClassAd({"Requirements": parse("TARGET.Since < 0 && (time() > 0)"), "Rank": 1})
+    assert table.matches(asking_job).tolist() == [False] * 3
 
 
 def test_the_time_is_that_of_the_tables_context() -> None:

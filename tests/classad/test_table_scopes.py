@@ -19,16 +19,16 @@ def check_texts(slots: Sequence[ClassAd], job: ClassAd, *texts: str) -> None:
     for text in texts:
         expression = parse(text)
         check_evaluation(SlotTable(slots, context=WORLD), slots, job, expression)
-        for asking, asked in [(expression, parse("true")), (parse("true"), expression)]:
+        for asking, asked_expression in [(expression, parse("true")), (parse("true"), expression)]:
             job_copy = job.copy()
             job_copy.update(Requirements=asking, Rank=expression)
-            others = [slot.copy() for slot in slots]
-            for other in others:
-                other["Requirements"] = asked
-            table = SlotTable(others, context=WORLD)
-            check_matches(table, others, job_copy)
-            check_rank(table, others, job_copy)
-            check_clauses(table, others, job_copy)
+            other_slots = [slot.copy() for slot in slots]
+            for other in other_slots:
+                other["Requirements"] = asked_expression
+            table = SlotTable(other_slots, context=WORLD)
+            check_matches(table, other_slots, job_copy)
+            check_rank(table, other_slots, job_copy)
+            check_clauses(table, other_slots, job_copy)
 
 
 def test_a_name_is_looked_up_in_its_ad_and_then_in_the_other_ad() -> None:
@@ -64,10 +64,10 @@ def test_attributes_with_the_names_of_scopes_are_attributes(name: str, place: st
     texts = ["MY.Cpus > 50", "TARGET.Cpus > 50", "MY.Nope =?= undefined", "TARGET.Cpus", "self.Cpus > 0", "Cpus"]
     texts += [f"{name}", f"{name}.Cpus", f"{name}.Cpus > 3 && Cpus > 0", f"TARGET.{name}", f"MY.{name}.Cpus"]
     for value in ("[Cpus = 100; Requirements = false]", "5", '"a"', "undefined", "TARGET", "true"):
-        called, plain = ClassAd({"Cpus": 4, name: parse(value)}), ClassAd({"Cpus": 8})
-        slots = [called if place != "job" else plain.copy(), plain]
+        called, plain_job = ClassAd({"Cpus": 4, name: parse(value)}), ClassAd({"Cpus": 8})
+        slots = [called if place != "job" else plain_job.copy(), plain_job]
         # A copy: an ad matched with itself has no TARGET.
-        check_texts(slots, (plain if place == "slots" else called).copy(), *texts)
+        check_texts(slots, (plain_job if place == "slots" else called).copy(), *texts)
 
 
 @pytest.mark.parametrize("name", ["MY", "TARGET"])
@@ -76,11 +76,11 @@ def test_attributes_with_the_names_of_scopes_are_attributes(name: str, place: st
 )
 def test_jobs_with_and_without_such_attributes_can_be_evaluated_in_turn(name: str, text: str) -> None:
     slots = [ClassAd({"Name": f"slot{cpus}@e", "Cpus": cpus, "Requirements": True}) for cpus in (1, 2, 4)]
-    plain = ClassAd({"Cpus": 8, "Requirements": parse(text)})
+    plain_job = ClassAd({"Cpus": 8, "Requirements": parse(text)})
     for value in ("[Cpus = 1]", "5", name, "undefined"):
         called = ClassAd({"Cpus": 8, "Requirements": parse(text), name: parse(value)})
         table = SlotTable(slots)
-        for job in (plain, called, plain, called):
+        for job in (plain_job, called, plain_job, called):
             check_matches(table, slots, job)
             check_clauses(table, slots, job)
             check_evaluation(table, slots, job, parse(text))
@@ -142,8 +142,8 @@ def test_jobs_in_turn_do_not_see_one_anothers_attributes() -> None:
     table = SlotTable(slots)
     requirements = parse("Cpus >= RequestCpus && TARGET.Cpus > Least")
     jobs = [
-        ClassAd({"Requirements": requirements, "RequestCpus": cpus, "Owner": owner, **more})
-        for more in (
+        ClassAd({"Requirements": requirements, "RequestCpus": cpus, "Owner": owner, **attributes})
+        for attributes in (
             {},
             {"Least": 1, "Friend": "alice"},
             {"Least": 5},
@@ -202,9 +202,9 @@ def test_a_deep_expression_fails_where_the_scalar_evaluation_does(nesting: str) 
             break
         slots = [ClassAd({"X": 1}), ClassAd({"X": 0}), ClassAd()]
         check_at_any_depth(check_evaluation, SlotTable(slots), slots, ClassAd(), expression)
-        deep = [ClassAd({"X": 1, "Requirements": expression}), WILLING]
-        check_at_any_depth(check_matches, SlotTable(deep), deep, ClassAd({"Requirements": expression, "X": 1}))
-        check_at_any_depth(check_rank, SlotTable(deep), deep, ClassAd({"Rank": expression}))
+        deep_ads = [ClassAd({"X": 1, "Requirements": expression}), WILLING]
+        check_at_any_depth(check_matches, SlotTable(deep_ads), deep_ads, ClassAd({"Requirements": expression, "X": 1}))
+        check_at_any_depth(check_rank, SlotTable(deep_ads), deep_ads, ClassAd({"Rank": expression}))
 
 
 @pytest.mark.parametrize("form", ["A{0}", "A{0} + 0", "(A{0})", "MY.A{0} || false", "TARGET.A{0}"])

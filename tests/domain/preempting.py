@@ -57,5 +57,5 @@ def waiting(state: State) -> dict[tuple[int, int], str]:
 def promises(state: State) -> dict[tuple[int, int], str]:
     """Return the jobs that wait for a slot that was promised to them, with the slots: what ``promised`` must
     contain."""
-    matched = {job: name for name, jobs in state.matches.items() for job in jobs}
-    return waiting(state) | matched | {job: name for name, job in state.claim_ready.items()}
+    matched_slots = {job: name for name, jobs in state.matches.items() for job in jobs}
+    return waiting(state) | matched_slots | {job: name for name, job in state.claim_ready.items()}

@@ -48,8 +48,10 @@ def test_an_action_is_rejected_in_every_other_status(action: str, status: str) -
     pool = pool_with(status)
     before = len(pool.events())
     outcome = pool.act(action, "1.0").value[0]["result"]
-    moved = {type(event).__name__ for event in pool.events()[before:]} - {"RequestAnswered"}
-    assert ((outcome == "done"), bool(moved)) == ((status in ALLOWED[action]),) * 2, f"{action} of {status}: {outcome}"
+    event_kinds = {type(event).__name__ for event in pool.events()[before:]} - {"RequestAnswered"}
+    assert ((outcome == "done"), bool(event_kinds)) == ((status in ALLOWED[action]),) * 2, (
+        f"{action} of {status}: {outcome}"
+    )
 
 
 def test_a_release_of_a_cluster_skips_its_jobs_whose_input_has_not_arrived() -> None:

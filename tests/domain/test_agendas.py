@@ -115,9 +115,9 @@ STORIES: dict[str, Callable[[bool], TestPool]] = {
 def test_a_pool_killed_between_planning_and_acting_acts_in_time(story: str, step: int) -> None:
     through, killed = STORIES[story](True), STORIES[story](True)
     through.advance(360)
-    begun = killed.world.clock
-    while killed.world.clock < begun + 360 * SECOND:
-        killed.advance(min(step, 360 - (killed.world.clock - begun) // SECOND))
+    start = killed.world.clock
+    while killed.world.clock < start + 360 * SECOND:
+        killed.advance(min(step, 360 - (killed.world.clock - start) // SECOND))
         restart(killed)
     assert steps(killed) == steps(through)
     assert len(steps(through)) > 2
@@ -160,13 +160,13 @@ def fork(pool: TestPool, copied: bool) -> TestPool:
     """Return another pool with the same log and world; with `copied`, its state is a copy, else it folds the log."""
     log = open_log("memory:", create=True)
     log.append(pool.events(), 0)
-    other = copy.copy(pool)
-    other.log, other.world = log, copy.deepcopy(pool.world)
-    other.engine = Engine(log, other.world)
+    copied_pool = copy.copy(pool)
+    copied_pool.log, copied_pool.world = log, copy.deepcopy(pool.world)
+    copied_pool.engine = Engine(log, copied_pool.world)
     if copied:
-        other.engine._state, other.engine._stale = copy.deepcopy(pool.state), False
-        other.engine._serial = pool.engine._serial
-    return other
+        copied_pool.engine._state, copied_pool.engine._stale = copy.deepcopy(pool.state), False
+        copied_pool.engine._serial = pool.engine._serial
+    return copied_pool
 
 
 @settings(max_examples=25, deadline=None)
@@ -174,11 +174,11 @@ def fork(pool: TestPool, copied: bool) -> TestPool:
 def test_a_copy_of_a_state_makes_the_same_decisions(acts: list[tuple[str, str]]) -> None:
     pool = pool_of(2, PeriodicRelease="time() - EnteredCurrentStatus > 130", LeaveJobInQueue=STAYS)
     play(pool, acts)
-    other = fork(pool, copied=True)
-    assert other.engine.next_wake() == pool.engine.next_wake()
-    for pool_state in (pool, other):
+    forked_pool = fork(pool, copied=True)
+    assert forked_pool.engine.next_wake() == pool.engine.next_wake()
+    for pool_state in (pool, forked_pool):
         pool_state.advance(400)
-    assert other.events() == pool.events()
+    assert forked_pool.events() == pool.events()
 
 
 @settings(max_examples=25, deadline=None)
@@ -193,7 +193,7 @@ def test_a_copy_of_a_state_makes_the_same_decisions(acts: list[tuple[str, str]])
 def test_agendas_rebuilt_from_the_log_do_the_same_as_those_in_memory(acts: list[tuple[str, str]]) -> None:
     pool = pool_of(2, PeriodicRelease="time() - EnteredCurrentStatus > 130", LeaveJobInQueue=STAYS)
     play(pool, acts)
-    other = fork(pool, copied=False)
-    for pool_state in (pool, other):
+    forked_pool = fork(pool, copied=False)
+    for pool_state in (pool, forked_pool):
         pool_state.advance(400)
-    assert steps(other) == steps(pool)
+    assert steps(forked_pool) == steps(pool)

@@ -86,8 +86,8 @@ def test_in_htcondors_dialect_the_slot_is_carved_and_claimed_in_one_step() -> No
     (claim,) = [event for event in events if isinstance(event, ClaimMade)]
     (row, *_) = [event for event in events if isinstance(event, SlotTransitioned) and event.slot == "slot1_1@h"]
     assert (claim.job, row.source, row.target) == ("1.0", "Owner/Idle", "Claimed/Idle")
-    held = next(number for number, event in enumerate(events) if isinstance(event, CycleHeld))
-    assert not any(isinstance(event, SlotCreated) for event in events[held : held + 1])
+    cycle_position = next(number for number, event in enumerate(events) if isinstance(event, CycleHeld))
+    assert not any(isinstance(event, SlotCreated) for event in events[cycle_position : cycle_position + 1])
 
 
 def between(pool: TestPool, *matches: Match) -> State:

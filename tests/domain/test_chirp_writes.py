@@ -57,12 +57,10 @@ def test_a_log_whose_chirp_writes_count_twice_or_lack_a_source_is_invalid() -> N
     (key,) = pool.state.activations
     pool.handle(s.ActivationChirped(pool.id(), key, WRITES[:1]))
     log = list(pool.log.read())
-    (written,) = edits(pool)
+    (edit,) = edits(pool)
     faults = {
-        "value": written,
-        "activation": e.JobsEdited(
-            written.at, "chirp", "x", 1, ((1, 1),), {"Step": "7"}, before={"Step": ""}, number=1
-        ),
+        "value": edit,
+        "activation": e.JobsEdited(edit.at, "chirp", "x", 1, ((1, 1),), {"Step": "7"}, before={"Step": ""}, number=1),
     }
     for rule, fault in faults.items():
         assert {violation.rule for violation in validate([*log, (log[-1][0] + 1, fault)])} == {rule}

@@ -119,25 +119,25 @@ def test_a_claim_from_outside_of_the_pool_uses_the_limits_of_its_job() -> None:
 
 
 def test_a_slots_ad_shows_the_limits_of_its_claim() -> None:
-    with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(600), settings=XSW) as opened:
-        opened.add_machine("h", cpus=2, static=2)
-        opened.submit({"executable": "/bin/x", "concurrency_limits": "Y:2, XSW"}, count=1)
-        opened.submit({"executable": "/bin/x"}, count=1)
-        assert [slot.get("ConcurrencyLimits") for slot in opened.slots()] == ["xsw,y:2", None]
-        assert [job.get("ConcurrencyLimits") for job in opened.jobs()] == ["xsw,y:2", None]
+    with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(600), settings=XSW) as opened_pool:
+        opened_pool.add_machine("h", cpus=2, static=2)
+        opened_pool.submit({"executable": "/bin/x", "concurrency_limits": "Y:2, XSW"}, count=1)
+        opened_pool.submit({"executable": "/bin/x"}, count=1)
+        assert [slot.get("ConcurrencyLimits") for slot in opened_pool.slots()] == ["xsw,y:2", None]
+        assert [job.get("ConcurrencyLimits") for job in opened_pool.jobs()] == ["xsw,y:2", None]
 
 
 def test_why_names_the_limit_that_a_job_waits_for_and_its_users() -> None:
     with Pool.open(
         "memory:", user="alice", behave=lambda launch: Behaviour(600), settings={"XSW_LIMIT": "3"}
-    ) as opened:
-        opened.add_machine("h", cpus=8, static=8)
+    ) as opened_pool:
+        opened_pool.add_machine("h", cpus=8, static=8)
         for count in (2, 1, 1, 2):
-            opened.submit(
+            opened_pool.submit(
                 {"executable": "/bin/x", **({} if count == 1 else {"concurrency_limits": "xsw"})}, count=count
             )
-        assert "A concurrency limit is reached: XSW: 3 of 3, held by 1.0, 1.1, 4.0." in opened.why("4.1")
-        assert any("concurrency limit xsw reached" in str(line) for line in opened.why("4.1", verbose=True))
+        assert "A concurrency limit is reached: XSW: 3 of 3, held by 1.0, 1.1, 4.0." in opened_pool.why("4.1")
+        assert any("concurrency limit xsw reached" in str(line) for line in opened_pool.why("4.1", verbose=True))
 
 
 @together(
@@ -153,13 +153,13 @@ def test_why_names_the_limit_that_a_job_waits_for_and_its_users() -> None:
     ],
 )
 def test_an_invalid_limit_name_is_rejected_at_submission(limits: str, message: str) -> None:
-    with Pool.open("memory:", user="alice") as opened, pytest.raises(Exception, match=message.replace(".", "[.]")):
-        opened.submit({"executable": "/bin/x", "concurrency_limits": limits})
+    with Pool.open("memory:", user="alice") as opened_pool, pytest.raises(Exception, match=message.replace(".", "[.]")):
+        opened_pool.submit({"executable": "/bin/x", "concurrency_limits": limits})
 
 
 def test_both_commands_together_are_rejected() -> None:
-    with Pool.open("memory:", user="alice") as opened, pytest.raises(Exception, match="use one of them"):
-        opened.submit({"executable": "/bin/x", "concurrency_limits": "a", "concurrency_limits_expr": "TARGET.B"})
+    with Pool.open("memory:", user="alice") as opened_pool, pytest.raises(Exception, match="use one of them"):
+        opened_pool.submit({"executable": "/bin/x", "concurrency_limits": "a", "concurrency_limits_expr": "TARGET.B"})
 
 
 @together(
@@ -179,10 +179,12 @@ def test_both_commands_together_are_rejected() -> None:
 )
 def test_the_log_has_the_limits_that_a_configuration_sets(text: str, limits: dict[str, str]) -> None:
     with pytest.warns() if "GAHP" in text else pytest.MonkeyPatch.context():
-        opened = Pool.open("memory:", config=text)
-    with opened:
+        opened_pool = Pool.open("memory:", config=text)
+    with opened_pool:
         assert {
-            name: value for name, value in opened.state.settings.items() if "LIMIT" in name and "PER_USER" not in name
+            name: value
+            for name, value in opened_pool.state.settings.items()
+            if "LIMIT" in name and "PER_USER" not in name
         } == limits
 
 

@@ -101,8 +101,8 @@ def test_a_users_jobs_are_matched_by_priority_then_submission_and_users_take_tur
     pool.edit("1.1", JobPrio="3")
     pool.machine(static=1, cpus=1)
     pool.advance(150)
-    matched = [match.job for event in of_job(pool, CycleHeld) for match in event.matches]  # type: ignore[attr-defined]
-    assert matched == ["2.0", "3.0", "1.1", "1.0"]
+    matched_jobs = [match.job for event in of_job(pool, CycleHeld) for match in event.matches]  # type: ignore[attr-defined]
+    assert matched_jobs == ["2.0", "3.0", "1.1", "1.0"]
 
 
 def test_rank_chooses_among_the_slots_that_match() -> None:
@@ -324,8 +324,8 @@ def test_a_command_over_a_cluster_is_one_event_for_each_status_of_its_jobs() -> 
     pool.advance(1)
     pool.act("hold", "1.7")
     pool.act("hold", "1")
-    moved = [event for event in pool.events() if isinstance(event, JobsTransitioned)]
-    assert [(event.source, event.procs) for event in moved] == [
+    transitions = [event for event in pool.events() if isinstance(event, JobsTransitioned)]
+    assert [(event.source, event.procs) for event in transitions] == [
         ("Idle", ((7, 7),)),
         ("Running", ((0, 1),)),
         ("Idle", ((2, 6), (8, 99))),
@@ -457,8 +457,8 @@ def test_a_drain_is_cancelled_only_by_its_own_number() -> None:
     pool.machine()
     pool.handle(s.Drain(pool.id(), "root", "h", "Graceful"))
     number = pool.state.machines["h"].drain.number
-    refused = pool.handle(s.CancelDrain(pool.id(), "root", "h", number + 1)).refusal
-    assert refused == f"No matching draining request id {number + 1} on h"
+    second_refusal = pool.handle(s.CancelDrain(pool.id(), "root", "h", number + 1)).refusal
+    assert second_refusal == f"No matching draining request id {number + 1} on h"
     assert pool.handle(s.CancelDrain(pool.id(), "root", "h", number)).refusal == ""
     refusal = pool.handle(s.CancelDrain(pool.id(), "root", "h", number)).refusal
     assert refusal == f"No matching draining request id {number} on h"

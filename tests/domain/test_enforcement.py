@@ -100,15 +100,15 @@ def fired(pool: TestPool) -> tuple[set[str], set[str]]:
 
 def rows_of_jobs(events: Iterable[Event]) -> set[str]:
     """Return the rows of the jobs' table that these events took."""
-    refused = set()
+    rejected = set()
     for event in events:
         if isinstance(event, JobsTransitioned | JobExited) and event.row:
-            refused.add(event.row)
+            rejected.add(event.row)
         elif isinstance(event, JobActivated):
-            refused.add("activate")
+            rejected.add("activate")
         elif isinstance(event, ClusterSubmitted):
-            refused.add("submit_on_hold" if event.status == "Held" else "submit")
-    return refused
+            rejected.add("submit_on_hold" if event.status == "Held" else "submit")
+    return rejected
 
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
@@ -209,8 +209,8 @@ def test_an_event_about_many_jobs_equals_one_event_for_each() -> None:
         pool.act("hold", "1.4")
         before = len(pool.events())
         for action in ("hold", "release", "remove"):
-            for what in [f"1.{proc}" for proc in range(6)] if one_by_one else ["1"]:
-                pool.act(action, what)
+            for target_name in [f"1.{proc}" for proc in range(6)] if one_by_one else ["1"]:
+                pool.act(action, target_name)
         members = [
             (member.thing, member.what, member.source, member.target)
             for position, event in pool.log.read(before)

@@ -141,17 +141,17 @@ class PoolMachine(RuleBasedStateMachine):
         how=st.sampled_from(["", "held", "again", "kept"]),
     )
     def submit(self, count: int, user: str, memory: str, prio: int, how: str) -> None:
-        more = MORE[how]
-        self.asked(lambda: self.pool.submit(count, user, RequestMemory=memory, JobPrio=str(prio), **more))
+        attributes = MORE[how]
+        self.asked(lambda: self.pool.submit(count, user, RequestMemory=memory, JobPrio=str(prio), **attributes))
 
     @rule(
         action=st.sampled_from(["hold", "release", "remove", "remove now", "vacate", "suspend", "continue"]),
-        what=JOBS,
+        job_ids=JOBS,
         user=st.sampled_from(["alice", "root"]),
         fast=st.booleans(),
     )
-    def act(self, action: str, what: str, user: str, fast: bool) -> None:
-        self.asked(lambda: self.pool.act(action, what, user=user, fast=fast))
+    def act(self, action: str, job_ids: str, user: str, fast: bool) -> None:
+        self.asked(lambda: self.pool.act(action, job_ids, user=user, fast=fast))
 
     @rule(
         job=st.sampled_from([(1, 1), (2, 0), (3, 2)]),
@@ -186,10 +186,10 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def a_job_runs_once_at_a_time_and_a_slot_runs_one_job(self) -> None:
         state = self.pool.state
-        living = list(state.activations.values())
-        assert len({(a.cluster, a.proc) for a in living}) == len(living)
-        assert len({a.slot for a in living}) == len(living)
-        for activation in living:
+        living_activations = list(state.activations.values())
+        assert len({(a.cluster, a.proc) for a in living_activations}) == len(living_activations)
+        assert len({a.slot for a in living_activations}) == len(living_activations)
+        for activation in living_activations:
             starter = state.slots[activation.slot].activation
             assert starter is not None and starter.key == activation.key
             assert state.slots[activation.slot].claim is not None
@@ -212,8 +212,8 @@ class PoolMachine(RuleBasedStateMachine):
         kept_claims = [(slot, claim) for earmark in state.earmarks.values() for slot, claim in earmark.claims.items()]
         assert len({slot for slot, _ in kept_claims}) == len(kept_claims)
         for name, claim in kept_claims:
-            held = state.slots[name].claim
-            assert held is not None and held.id == claim
+            slot_claim = state.slots[name].claim
+            assert slot_claim is not None and slot_claim.id == claim
 
     @invariant()
     def no_resource_is_given_twice(self) -> None:

@@ -239,6 +239,6 @@ def test_a_local_universe_job_has_no_slot_that_could_expand_its_ad() -> None:
     pool.submit(1, JobUniverse="12", Args='"$$(Memory:7) $$([1 + ClusterId])"')
     pool.advance(2)
     assert [pool.status(job) for job in ("1.0", "2.0")] == ["Held", "Running"]
-    held, runs = (cluster.attributes(0) for cluster in pool.state.clusters.values())
-    assert unquoted(held["HoldReason"]) == "Cannot expand $$ expression (Memory)."
+    attributes, runs = (cluster.attributes(0) for cluster in pool.state.clusters.values())
+    assert unquoted(attributes["HoldReason"]) == "Cannot expand $$ expression (Memory)."
     assert runs["MATCH_EXP_Args"] == '"7 3"'

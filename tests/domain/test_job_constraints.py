@@ -110,11 +110,11 @@ def submitted(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
 
 def happened(state: State, steps: list[tuple[str, int, tuple[int, int], str, str]]) -> Iterator[e.Event]:
     """Apply the events to the state, yielding each one afterwards."""
-    for kind, number, (first, many), name, text in steps:
+    for kind, number, (first, position), name, text in steps:
         cluster = state.clusters.get(number)
         if cluster is None:
             continue
-        procs = tuple((proc, proc) for proc in range(first, min(first + many, cluster.count)) if proc in cluster)
+        procs = tuple((proc, proc) for proc in range(first, min(first + position, cluster.count)) if proc in cluster)
         event: e.Event = e.JobsEdited(*WHY, number, procs, {name: text})
         if kind != "edit":
             target = "Held" if kind == "hold" else ""
@@ -184,10 +184,10 @@ def test_jobs_evaluated_ahead_have_their_value_at_the_decision_whatever_happens_
 
 def test_a_waiting_constraint_has_the_value_of_when_it_arrived() -> None:
     """HTCondor's schedd evaluates it immediately: with the clock and the user maps of that time."""
-    came, decided = ({"CLASSAD_USER_MAPDATA_team": f"* alice {team}"} for team in ("red", "blue"))
+    values, decided = ({"CLASSAD_USER_MAPDATA_team": f"* alice {team}"} for team in ("red", "blue"))
     state, condition = submitted([(4, {})]), parse('eval("userMap(\\"team\\", Owner)") == "red" && time() < 1800000030')
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
-    context = Context(now=NOW, seed=NOW, user_maps=user_maps(came))
+    context = Context(now=NOW, seed=NOW, user_maps=user_maps(values))
     with pytest.raises(NeedsPreEvaluation) as first:
         constraints.select_matching(condition, jobs, context, EvaluationBudget(maximum=0))
     ahead = SlowConstraint(first.value.context)

@@ -141,9 +141,9 @@ CASES: list[tuple[int, str, dict[str, str]]] = [
 ]  # fmt: skip
 
 
-@together("number, text, found", CASES)
-def test_an_entry_is_parsed_into_its_facts(number: int, text: str, found: dict[str, str]) -> None:
-    expected = {name: value for name, value in found.items() if value} | {"words": text.split("\n")[0]}
+@together("number, text, facts_found", CASES)
+def test_an_entry_is_parsed_into_its_facts(number: int, text: str, facts_found: dict[str, str]) -> None:
+    expected = {name: value for name, value in facts_found.items() if value} | {"words": text.split("\n")[0]}
     assert facts(number, text) == expected
 
 

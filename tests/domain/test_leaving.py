@@ -27,8 +27,8 @@ def pool_of(jobs: int, seconds: float = 1, **ad: str) -> TestPool:
 
 
 def leaving(pool: TestPool) -> list[tuple[str, str, object]]:
-    moved = [event for event in pool.events() if isinstance(event, JobsTransitioned) and event.target == "Left"]
-    return [(event.row, event.source, event.procs) for event in moved]
+    transitions = [event for event in pool.events() if isinstance(event, JobsTransitioned) and event.target == "Left"]
+    return [(event.row, event.source, event.procs) for event in transitions]
 
 
 def sound(pool: TestPool) -> bool:
@@ -143,17 +143,17 @@ def test_a_removed_completed_job_leaves_unless_its_expression_keeps_it() -> None
     (outcome,) = pool.act("remove", "1.0").value
     assert outcome["result"] == "done"
     assert leaving(pool) == [("leave", "Removed", ((0, 0),))]
-    kept = pool_of(1, LeaveJobInQueue="true")
-    kept.advance(5)
-    kept.act("remove", "1.0")
-    assert kept.status("1.0") == "Removed"
-    (outcome,) = kept.act("remove", "1.0").value
+    pool_with_kept_job = pool_of(1, LeaveJobInQueue="true")
+    pool_with_kept_job.advance(5)
+    pool_with_kept_job.act("remove", "1.0")
+    assert pool_with_kept_job.status("1.0") == "Removed"
+    (outcome,) = pool_with_kept_job.act("remove", "1.0").value
     assert outcome["result"] == "Removed"
-    (outcome,) = kept.act("remove now", "1.0").value
+    (outcome,) = pool_with_kept_job.act("remove now", "1.0").value
     assert outcome["result"] == "done"
-    assert leaving(kept) == [("remove_x", "Removed", ((0, 0),))]
+    assert leaving(pool_with_kept_job) == [("remove_x", "Removed", ((0, 0),))]
     assert sound(pool)
-    assert sound(kept)
+    assert sound(pool_with_kept_job)
 
 
 def test_running_processes_of_a_removed_job_keep_it_in_the_queue_even_if_it_is_to_be_forgotten() -> None:

@@ -111,8 +111,8 @@ class UnitCounts:
 
     def claimed(self, claim: e.ClaimMade | e.ClaimQueued) -> None:
         """Return the claimed match: of the job that the claim names, or that the slot was matched with."""
-        matched = self.matched.pop(claim.slot, "")
-        self.give(matched if claim.holder or not claim.job else claim.job, "match")
+        matched_job = self.matched.pop(claim.slot, "")
+        self.give(matched_job if claim.holder or not claim.job else claim.job, "match")
 
     def used(self, name: str) -> Fraction:
         return sum((units(text).get(name, Fraction(0)) for text in self.held.values()), start=Fraction(0))
@@ -151,8 +151,8 @@ class LimitedPool(RuleBasedStateMachine):
 
     @rule(user=st.sampled_from(USERS), value=st.sampled_from([0.5, 5.0, 50.0]))
     def grant(self, user: str, value: float) -> None:
-        who = f"{user}@example.org"
-        self.asked(lambda: self.pool.handle(s.SetSubmitter(self.pool.id(), "root", who, "priority", value)))
+        full_name = f"{user}@example.org"
+        self.asked(lambda: self.pool.handle(s.SetSubmitter(self.pool.id(), "root", full_name, "priority", value)))
 
     @rule(action=st.sampled_from(["1", "2.0", "alice", "bob"]), limits=st.sampled_from(LIMITS))
     def edit(self, action: str, limits: str) -> None:
@@ -160,11 +160,11 @@ class LimitedPool(RuleBasedStateMachine):
 
     @rule(
         action=st.sampled_from(["hold", "release", "remove", "vacate"]),
-        what=st.sampled_from(["1", "1.0", "2.0", "3", "alice", "bob"]),
+        job_ids=st.sampled_from(["1", "1.0", "2.0", "3", "alice", "bob"]),
         fast=st.booleans(),
     )
-    def act(self, action: str, what: str, fast: bool) -> None:
-        self.asked(lambda: self.pool.act(action, what, user="root", fast=fast))
+    def act(self, action: str, job_ids: str, fast: bool) -> None:
+        self.asked(lambda: self.pool.act(action, job_ids, user="root", fast=fast))
 
     @rule(seconds=st.sampled_from([0.5, 3, 20, 100]))
     def advance(self, seconds: float) -> None:
@@ -188,18 +188,18 @@ class LimitedPool(RuleBasedStateMachine):
     @invariant()
     def the_state_has_the_units_of_the_events(self) -> None:
         self.books.read(list(self.log.read(self.books.seen)))
-        held = Counter(text for text in self.books.held.values() if text)
-        assert self.pool.state.limits_in_use == held
+        held_units = Counter(text for text in self.books.held.values() if text)
+        assert self.pool.state.limits_in_use == held_units
         matches = self.pool.state.matches.items()
-        assert {f"{job[0]}.{job[1]}" for _, jobs in matches for job, one in jobs.items() if one.limits} == {
-            job for (job, kind), text in self.books.held.items() if kind == "match" and text
-        }
+        assert {
+            f"{job[0]}.{job[1]}" for _, jobs in matches for job, job_number in jobs.items() if job_number.limits
+        } == {job for (job, kind), text in self.books.held.items() if kind == "match" and text}
 
     @invariant()
     def running_jobs_use_the_units_of_their_matches(self) -> None:
         for slot in self.pool.state.slots.values():
-            held = "" if slot.claim is None else slot.claim.limits
-            assert held == self.books.held.get((slot.name, "claim"), "")
+            held_limits = "" if slot.claim is None else slot.claim.limits
+            assert held_limits == self.books.held.get((slot.name, "claim"), "")
 
     def teardown(self) -> None:
         if hasattr(self, "log"):

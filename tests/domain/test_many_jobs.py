@@ -33,8 +33,8 @@ def after(steps: list[tuple[list[int], str]], columns: bool) -> tuple[object, ..
                 cluster.edit_all(ranges, event, change or None)
     present = [*cluster.procs()]
     counts = sorted(count for count in cluster.members if count)
-    changed = [cluster.changes(proc) for proc in present]
-    return present, bytes(cluster.status), cluster.status_counts, cluster.live, counts, changed, cluster.next_idle()
+    changes = [cluster.changes(proc) for proc in present]
+    return present, bytes(cluster.status), cluster.status_counts, cluster.live, counts, changes, cluster.next_idle()
 
 
 @given(STEPS)

@@ -57,8 +57,8 @@ def test_odd_values_are_handled_or_rejected(submitted: dict[str, str], edited: d
 def test_attributes_that_the_pool_counts_cannot_be_edited(name: str) -> None:
     pool = TestPool()
     pool.submit()
-    refused = pool.handle(s.Edit(pool.id(), "alice", selection("1"), {name: "7"}))
-    assert "the pool itself keeps it" in refused.refusal
+    refusal = pool.handle(s.Edit(pool.id(), "alice", selection("1"), {name: "7"}))
+    assert "the pool itself keeps it" in refusal.refusal
 
 
 def test_a_clock_that_is_set_back_makes_no_time_negative_and_no_timer_late() -> None:
@@ -85,9 +85,9 @@ def test_a_job_that_had_ended_before_a_vacate_command_has_ended() -> None:
     pool.submit()
     pool.advance(10)
     (key,) = pool.state.activations
-    ended = pool.world.clock - 1_000_000
+    end_time = pool.world.clock - 1_000_000
     pool.act("vacate", "1.0")
-    pool.handle(s.ActivationEnded("end", key, ended, code=3))
+    pool.handle(s.ActivationEnded("end", key, end_time, code=3))
     assert pool.status("1.0") == "ended"
     assert list(validate(pool.log.read())) == []
 

@@ -38,14 +38,14 @@ def pool(**more: str) -> TestPool:
     ("user", "allowed"), [("root", True), ("condor", True), ("alice", False), ("bob", False), ("", False)]
 )
 def test_only_the_pools_owners_may_manage_machines(verb: str, user: str, allowed: bool) -> None:
-    found = pool()
-    before = len(found.events())
-    answer = found.handle(COMMANDS[verb](user))
+    unconfigured = pool()
+    before = len(unconfigured.events())
+    answer = unconfigured.handle(COMMANDS[verb](user))
     if allowed:
         assert not answer.refusal
     else:
         assert answer.refusal == (f"permission denied to {verb} h: only the pool's owner may do that (condor, root)")
-        assert len(found.events()) == before
+        assert len(unconfigured.events()) == before
 
 
 @pytest.mark.parametrize("verb", OF_SLOTS)

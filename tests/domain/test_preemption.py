@@ -114,8 +114,8 @@ def test_the_preempted_job_waits_and_is_run_again(dialect: str) -> None:
     give(pool, "2.0")
     pool.advance(5)
     assert (pool.status("1.0"), pool.status("2.0"), pool.status("2.1")) == ("Idle", "Running", "Idle")
-    ended = next(event for event in pool.events() if isinstance(event, e.JobExited))
-    assert (ended.outcome, ended.row, ended.target) == ("evicted", "evict", "Idle")
+    end = next(event for event in pool.events() if isinstance(event, e.JobExited))
+    assert (end.outcome, end.row, end.target) == ("evicted", "evict", "Idle")
     claims = [event.submitter for event in pool.events() if isinstance(event, e.ClaimMade)]
     assert claims == ["alice@example.org", "bob@example.org"]
     pool.advance(200)
@@ -298,10 +298,12 @@ class ContestedPoint(Point):
     def better(self, which: int, reason: str, at_once: bool) -> None:
         """Match a claimed slot with the first job that waits for one; before its claim request, something else may
         happen at the same time."""
-        held = [name for name, slot in self.state.slots.items() if slot.claim and name not in self.state.matches]
+        claimed_names = [
+            name for name, slot in self.state.slots.items() if slot.claim and name not in self.state.matches
+        ]
         job = self._first()
-        if held and job:
-            (give if at_once else append_cycle)(self, job, held[which % len(held)], reason)
+        if claimed_names and job:
+            (give if at_once else append_cycle)(self, job, claimed_names[which % len(claimed_names)], reason)
 
     def does(self, deed: Deed) -> None:
         name, arguments, named = deed
@@ -353,9 +355,9 @@ def promises_are_kept(
     point.point(POLICIES[policy], slots=2, kind=kind, STARTD_SLOT_ATTRS=shared)
     point.job("alice", 3, Behaviour(200, grace=4))
     point.job("bob", 3, Behaviour(30))
-    for (seconds, better), (later, deed) in story:
+    for (seconds, is_better), (later, deed) in story:
         point.advance(seconds)
-        point.does(better)
+        point.does(is_better)
         point.advance(0 if point.state.matches else later)
         point.does(deed)
         point.engine.handle([])

@@ -75,8 +75,8 @@ def test_preempted_slots_stay_without_resources_until_their_jobs_are_gone() -> N
     assert [event.slot for event in changes] == ["slot1_2@h", "slot1@h", "slot1_1@h", "slot1@h"]
     assert changes[0].changes == {"Cpus": "0", "Memory": "0", "Disk": "0"}
     assert (changes[1].changes["Cpus"], changes[3].changes["Cpus"]) == ("1", "2")
-    moved = [event.target for event in events if isinstance(event, SlotTransitioned) and event.slot == "slot1_2@h"]
-    assert "Preempting/Killing" in moved
+    targets = [event.target for event in events if isinstance(event, SlotTransitioned) and event.slot == "slot1_2@h"]
+    assert "Preempting/Killing" in targets
 
 
 def test_jobs_that_request_less_retirement_are_preempted() -> None:
@@ -165,14 +165,16 @@ def lived(seed: int) -> TestPool:
 
 
 def test_resources_add_up_and_the_log_is_legal_after_random_events() -> None:
-    many = 0
+    preempted_count = 0
     for seed in range(3):
         pool = lived(seed)
         log = list(pool.log.read())
-        many += sum(len(match.preempts) for _, each in log if isinstance(each, CycleHeld) for match in each.matches)
+        preempted_count += sum(
+            len(match.preempts) for _, event in log if isinstance(event, CycleHeld) for match in event.matches
+        )
         assert [str(violation) for violation in examine(log).violations] == [], seed
         assert seed or recheck(log).sound
         for parent in ("slot1@h", "slot1@i"):
             parts = [slot for slot in pool.state.slots.values() if slot.parent == parent]
             assert int(pool.state.slots[parent].ad["Cpus"]) + sum(int(part.ad["Cpus"]) for part in parts) == 4, seed
-    assert many
+    assert preempted_count

@@ -83,18 +83,18 @@ SHAPES = (
 
 
 def calls(run: Callable[[], object]) -> int:
-    counted = 0
+    call_count = 0
 
     def count(frame: FrameType, shape: str, argument: object) -> None:
-        nonlocal counted
-        counted += shape in ("call", "c_call")
+        nonlocal call_count
+        call_count += shape in ("call", "c_call")
 
     sys.setprofile(count)
     try:
         run()
     finally:
         sys.setprofile(None)
-    return counted
+    return call_count
 
 
 def ending(shape: Callable[[Pool, int], None], size: int) -> int:
@@ -102,19 +102,19 @@ def ending(shape: Callable[[Pool, int], None], size: int) -> int:
     with Pool.open(user="alice", uid_domain="example.org") as pool:
         shape(pool, size)
         pool.add_machine("m", cpus=SLOTS, static=SLOTS, memory=4000)
-        ended = 0
+        ended_jobs = 0
 
         def follow(position: int, event: Event) -> None:
-            nonlocal ended
-            ended += isinstance(event, JobExited)
+            nonlocal ended_jobs
+            ended_jobs += isinstance(event, JobExited)
 
         def until(many: int) -> None:
-            while ended < many:
+            while ended_jobs < many:
                 pool.advance(60)
 
         pool.subscribe(follow)
         until(SLOTS)
-        before = ended
+        before = ended_jobs
         return calls(lambda: until(before + ENDS))
 
 

@@ -44,10 +44,10 @@ def repeated(state: State, event: e.Event) -> e.Event:
     if isinstance(event, e.JobActivated) and event.claim:
         return replace(event, ad=state.clusters[event.cluster].attributes(event.proc))
     if isinstance(event, e.ClaimMade | e.ClaimQueued) and not event.holder:
-        matched = match_of_claim(state.slot_matches, event.slot, own_job(event))
-        job = event.job or ("" if matched is None else matched[1])
-        known = state.clusters.get(JobId.parse(job).cluster) if job else None
-        return replace(event, ad={} if known is None else known.attributes(JobId.parse(job).proc))
+        match = match_of_claim(state.slot_matches, event.slot, own_job(event))
+        job = event.job or ("" if match is None else match[1])
+        cluster_record = state.clusters.get(JobId.parse(job).cluster) if job else None
+        return replace(event, ad={} if cluster_record is None else cluster_record.attributes(JobId.parse(job).proc))
     return event
 
 
@@ -80,8 +80,8 @@ def plain(value: Any, kind: type[LogState]) -> Any:
     if isinstance(value, dict):
         return {name: plain(value, kind) for name, value in value.items()}
     if isinstance(value, Slot):
-        held = {name: plain(getattr(value, name), kind) for name in ("claim", "queued_claim", "activation")}
-        return changed(value, **held)
+        slot_fields = {name: plain(getattr(value, name), kind) for name in ("claim", "queued_claim", "activation")}
+        return changed(value, **slot_fields)
     if isinstance(value, Claim):
         return changed(value, ad={}, lease_end=0 if kind is Manager else value.lease_end)
     if isinstance(value, Starter):

@@ -78,8 +78,8 @@ def answer_of(message: type[Any]) -> Any:
 class Socket:
     """One of the two processes: its roles' state, its log, and the fabric by which they reach the others."""
 
-    def __init__(self, state: LogState, other: type[LogState], connection: socket.socket) -> None:
-        self.state, self.other, self.log = state, other, list[e.Event]()
+    def __init__(self, state: LogState, other_process: type[LogState], connection: socket.socket) -> None:
+        self.state, self.other, self.log = state, other_process, list[e.Event]()
         self.tables, self._connection = Tables(), connection
         self._reader = connection.makefile("rb")
         self._draft: Draft[Any] | None = None
@@ -191,7 +191,7 @@ def story(state: Any, decide: Ask, ask: Ask) -> None:
     ask(ADD, now)
     ask(s.EvaluatePolicies("round", ("h",)), now)
     decide(s.Submit("submit", "alice", 0, JOB, JOBS, ()), now)
-    edited = False
+    has_edited = False
     while any(cluster.live > cluster.status_counts[4] for cluster in state.clusters.values()):
         now += 60 * SECOND
         assert now < BEGIN + 3600 * SECOND, "the jobs do not end"
@@ -199,8 +199,8 @@ def story(state: Any, decide: Ask, ask: Ask) -> None:
         decide(s.ClaimMatches(f"claim {now}"), now)
         for key, run in [*state.activations.items()]:
             decide(s.ActivationStarted(f"began {run.proc}", key, 1, "/scratch", now), now)
-        if not edited:
-            edited = True
+        if not has_edited:
+            has_edited = True
             decide(s.Edit("edit", "alice", s.Selection(jobs=((1, 0),)), {"JobPrio": "-1"}), now)
             ask(s.EvaluatePolicies("edited", ("h",)), now)
             assert {activation.proc for activation in state.activations.values() if activation.stop} == {0}, (
@@ -235,8 +235,8 @@ def apart() -> Iterator[tuple[Socket, Callable[[], list[e.Event]]]]:
             side._reader.close()
             end.close()
             text = b""
-            while more := other.read():
-                text += more
+            while data := other.read():
+                text += data
             assert other.wait() == 0
             names_and_fields = msgspec.json.decode(text, type=list[tuple[str, msgspec.Raw]])
             return [decoded(event, KINDS[kind]) for kind, event in names_and_fields]
@@ -285,7 +285,7 @@ def test_two_processes_make_the_same_decisions_as_the_roles_in_one_log() -> None
     with apart() as (side, log_of_point):
         story(side.state, side.decide, side.ask)
         point_log = log_of_point()
-    for kind, mine in ((SubmitNode, side.log), (ExecutionPoint, point_log)):
-        assert [comparable(event) for event in mine if learns(kind, event)] == [
+    for kind, log_of_side in ((SubmitNode, side.log), (ExecutionPoint, point_log)):
+        assert [comparable(event) for event in log_of_side if learns(kind, event)] == [
             comparable(event) for event in log if learns(kind, event)
         ]

@@ -48,8 +48,8 @@ def test_a_waiting_claim_uses_its_limits_until_it_is_made_and_over(dialect: str)
     "why", ["its job is held", "START refuses it", "the machine is drained", "the slot withdraws it"]
 )
 def test_a_withdrawn_claim_releases_its_limits(dialect: str, why: str) -> None:
-    refused = {"Start": 'TARGET.Owner =!= "bob"'} if why == "START refuses it" else {}
-    pool = promised(dialect, **(refused or RETIRES))
+    configuration = {"Start": 'TARGET.Owner =!= "bob"'} if why == "START refuses it" else {}
+    pool = promised(dialect, **(configuration or RETIRES))
     assert pool.state.limits_in_use == {LIMITED: 1}
     if why == "its job is held":
         pool.act("hold", "2.0", user="bob")
@@ -93,14 +93,14 @@ def test_a_job_that_ends_after_its_first_signal_is_evicted_whenever_its_end_is_r
 ) -> None:
     pool = TestPool(dialect=dialect, behave=lambda launch: Behaviour(1000, immortal=True))
     pool.machine("h", 2, 2048, 1, MachineMaxVacateTime="5")
-    began = pool.world.clock
+    start = pool.world.clock
     pool.submit(user="alice")
     pool.advance(10)
     pool.vacate_slot(SLOT)
     pool.advance(8)
     assert [event.how for event in pool.events() if isinstance(event, e.JobSignalled)] == ["soft", "hard"]
     (key,) = pool.state.activations
-    pool.handle(s.ActivationEnded("end", key, began + ended_at * SECOND, code=0))
+    pool.handle(s.ActivationEnded("end", key, start + ended_at * SECOND, code=0))
     (exited,) = (event for event in pool.events() if isinstance(event, e.JobExited))
     assert exited.outcome == outcome
 

@@ -139,5 +139,5 @@ def test_a_users_pool_reports_that_slot_users_need_root(setting: str) -> None:
         "try: JobAccountSettings.configured(read(sys.argv[1]))\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
-    done = forked.run(["-c", code, f"{setting} = {SLOTS}\n"], user=65534, check=True)
-    assert f"{setting} = {SLOTS}: only a pool that root serves can run jobs as other users" in done.stdout
+    completed = forked.run(["-c", code, f"{setting} = {SLOTS}\n"], user=65534, check=True)
+    assert f"{setting} = {SLOTS}: only a pool that root serves can run jobs as other users" in completed.stdout

@@ -202,13 +202,13 @@ def test_a_job_without_write_access_can_still_read_its_ad(bench: Bench) -> None:
 def test_without_the_cookie_nothing_is_answered_and_the_server_ends_with_its_job(bench: Bench, job: Client) -> None:
     assert job.say("getfile a") == -1
     assert job.say("cookie wrong") == -1
-    wrong = [job.cookie[:1], job.cookie[:-1], f"{job.cookie}0", job.cookie.upper(), f"{job.cookie} more", ""]
-    others = [Client(bench.folder / "execute/dir_1/scratch/.chirp.config") for _ in wrong]
-    with ThreadPoolExecutor(len(wrong)) as threads:  # each answer takes a second
-        answers = threads.map(lambda other, cookie: other.say(f"cookie {cookie}"), others, wrong)
-        assert list(answers) == [-1] * len(wrong)
-    for other in others:
-        other.close()
+    wrong_cookies = [job.cookie[:1], job.cookie[:-1], f"{job.cookie}0", job.cookie.upper(), f"{job.cookie} more", ""]
+    clients = [Client(bench.folder / "execute/dir_1/scratch/.chirp.config") for _ in wrong_cookies]
+    with ThreadPoolExecutor(len(wrong_cookies)) as threads:  # each answer takes a second
+        answers = threads.map(lambda other, cookie: other.say(f"cookie {cookie}"), clients, wrong_cookies)
+        assert list(answers) == [-1] * len(wrong_cookies)
+    for client in clients:
+        client.close()
     supervisor = bench.pid()
     children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
     assert len(children) == 3  # the job's process, its chirp server, and its mover

@@ -46,8 +46,8 @@ def recorded() -> list[tuple[list[str], tuple[str, str, int]]]:
     """Return the calls of a job in an HTCondor pool, in their order, and what each printed."""
     transcripts = re.findall(r"^\$ condor_chirp(.*)\n((?s:.*?))^--- rc=(\d+) ---\n", DATA.read_text(), re.MULTILINE)
     calls = []
-    for arguments, printed, code in transcripts:
-        out, _, err = printed.partition("--- stderr ---\n")
+    for arguments, printed_output, code in transcripts:
+        out, _, err = printed_output.partition("--- stderr ---\n")
         calls.append((arguments.split(), (out, err, int(code))))
     return calls
 
@@ -88,8 +88,8 @@ def test_files_are_put_in_several_modes(call: Call, bench: Bench) -> None:
     ],
 )
 def test_failures_are_reported(arguments: list[str], transcript: str, code: int, call: Call) -> None:
-    out, err, ended = call(*arguments)
-    assert (transcript in out + err, ended) == (True, code), out + err
+    out, err, exit_code = call(*arguments)
+    assert (transcript in out + err, exit_code) == (True, code), out + err
 
 
 def test_without_a_server_the_file_that_names_it_is_missing(

@@ -37,10 +37,10 @@ def handled(folder: Path, config: str, *mails: Mail, patience: float = 20.0) -> 
         world._mailer.patience = patience
         for mail in mails:
             world.send(mail)
-        came: list[MailHandled] = []
-        while len(came) < len(mails):
-            came += [report for report in world.wait(None) if isinstance(report, MailHandled)]
-        return came
+        reports: list[MailHandled] = []
+        while len(reports) < len(mails):
+            reports += [report for report in world.wait(None) if isinstance(report, MailHandled)]
+        return reports
     finally:
         world.close()
 
@@ -88,12 +88,12 @@ def server() -> Iterator[socketserver.TCPServer]:
 def test_an_smtp_server_gets_the_mail(tmp_path: Path, server: socketserver.TCPServer) -> None:
     config = f"SMTP_SERVER = 127.0.0.1:{server.server_address[1]}\nMAIL_FROM = pool@example.org\n"
     assert handled(tmp_path, config, MAIL) == [MailHandled("mail-7", 7)]
-    heard = server.heard  # type: ignore[attr-defined]
-    assert [line for line in heard if line.startswith(("mail FROM", "rcpt TO"))] == [
+    received = server.heard  # type: ignore[attr-defined]
+    assert [line for line in received if line.startswith(("mail FROM", "rcpt TO"))] == [
         "mail FROM:<pool@example.org>", "rcpt TO:<alice@example.org>", "rcpt TO:<bob@there>",
     ]  # fmt: skip
-    begin = heard.index("data") + 1
-    assert heard[begin : heard.index(".", begin)] == [*HEAD.split("\n")[:-1], "It ended.", "..", "Yours"]
+    begin = received.index("data") + 1
+    assert received[begin : received.index(".", begin)] == [*HEAD.split("\n")[:-1], "It ended.", "..", "Yours"]
 
 
 def test_a_mail_that_cannot_be_sent_is_reported(tmp_path: Path) -> None:

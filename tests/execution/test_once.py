@@ -49,11 +49,11 @@ def test_an_activation_runs_at_most_once_and_its_end_is_known(steps: list[tuple[
     with tempfile.TemporaryDirectory() as folder, Bench(Path(folder)) as bench:
         for step, key in steps:
             happen(bench, step, key)
-        started = {key for step, key in steps if step == "start"}
-        for key in started:
+        started_keys = {key for step, key in steps if step == "start"}
+        for key in started_keys:
             bench.start(key, "/bin/sh", "-c", SCRIPT, key, key, run_in_iwd=True)
             bench.end(key)
-        began = {path.name.removeprefix("began_"): path.read_text() for path in bench.home.glob("began_*")}
-        assert began.keys() <= started
-        assert set(began.values()) <= {"\n", ""}  # a kill can come between making the file and the line
+        start_records = {path.name.removeprefix("began_"): path.read_text() for path in bench.home.glob("began_*")}
+        assert start_records.keys() <= started_keys
+        assert set(start_records.values()) <= {"\n", ""}  # a kill can come between making the file and the line
         assert not (bench.home / "twice").exists()

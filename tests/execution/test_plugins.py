@@ -60,8 +60,8 @@ def failure_of(end: Exited | Failed) -> tuple[int, int, str, str, str]:
 
 def start(bench: Bench, iwd: Path, script: str, *inputs: str, plugin: str = "plugin.sh", **fields: Any) -> None:
     """Start a shell script as a job that transfers a plugin for own: URLs."""
-    given = {"executable": False, "brought": ("stdout",), "plugin_seconds": 60, "plugins": {"own": (plugin,)}}
-    transfer = FileTransfer(inputs=(plugin, *inputs), **{**given, **fields})
+    transfer_fields = {"executable": False, "brought": ("stdout",), "plugin_seconds": 60, "plugins": {"own": (plugin,)}}
+    transfer = FileTransfer(inputs=(plugin, *inputs), **{**transfer_fields, **fields})
     bench.sh("1", script, iwd=str(iwd), stdout="out", transfer=transfer)
 
 
@@ -135,14 +135,14 @@ DESTINATIONS: dict[str, tuple[dict[str, Any], list[str], set[str]]] = {
 
 @pytest.mark.parametrize("case", DESTINATIONS)
 def test_outputs_go_to_urls(bench: Bench, iwd: Path, case: str) -> None:
-    fields, urls, came = DESTINATIONS[case]
+    fields, urls, expected_files = DESTINATIONS[case]
     before = {path.name for path in iwd.iterdir()}
     start(bench, iwd, MAKES, **fields)
     end = bench.end("1")
     requests = (bench.home / "asked").read_text()
     assert [url for url in urls if f'Url = "{url}"' not in requests] == [] and requests.count("Url") == len(urls)
     assert "-upload" in requests and end.moves[-1].urls == (("own", len(urls), len(urls), 17 * len(urls)),)
-    assert {path.name for path in iwd.iterdir()} == before | came | {"out"}
+    assert {path.name for path in iwd.iterdir()} == before | expected_files | {"out"}
     assert all((bench.home / f"uploaded-{Path(url).name}").exists() for url in urls)
 
 
@@ -178,8 +178,8 @@ def test_a_failing_plugin_is_reported_and_the_job_does_not_start(bench: Bench, i
     start(bench, iwd, "echo ran > made", *urls.split(","), plugin=plugin, plugin_seconds=seconds)
     end = bench.end("1")
     assert isinstance(end, Failed) and not (iwd / "made").exists()
-    *which, said = failure_of(end)
-    assert which == [13, subcode, protocol, "receiving"] and message in said
+    *which, problem = failure_of(end)
+    assert which == [13, subcode, protocol, "receiving"] and message in problem
     if case == "a hang":
         wait(lambda: not runs(int((bench.home / "hangs").read_text())))
 

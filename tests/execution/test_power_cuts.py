@@ -43,9 +43,11 @@ class Job:
         self.iwd, self.scratch = self.disk / "iwd", self.disk / "execute/dir_1/scratch"
         self.spool = self.disk / "spool/1/0/cluster1"
         self.names = tuple(sorted({name.partition("/")[0] for name in outputs}))
-        how = FileTransfer(executable=False, outputs=self.names, spool=str(self.spool), on_evict=True, **transfer)
+        file_transfer = FileTransfer(
+            executable=False, outputs=self.names, spool=str(self.spool), on_evict=True, **transfer
+        )
         activation = LaunchRequest(
-            key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(self.iwd), transfer=how
+            key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(self.iwd), transfer=file_transfer
         )
         self.order = client._start(activation, "1")["order"]
 
@@ -87,15 +89,15 @@ def test_a_power_cut_leaves_the_files_stored_before_or_those_stored_now(
         job.runs(outputs)
         results.append(spool.keep(job.order, str(job.scratch)))
 
-    for where, is_done in cuts(job.disk, prepare, act):
+    for moment, is_done in cuts(job.disk, prepare, act):
         contents = {}
         if spool.recover(str(job.spool)):
             contents = files(job.spool)
             names = json.loads(contents.pop(spool.KEPT))
-            assert {name for name in names if not name.endswith("/")} == set(contents), where
-        assert contents in ([outputs] if is_done else [earlier, outputs]), where
-        assert not Path(f"{job.spool}{spool.NEXT}").exists(), where
-        assert not Path(f"{job.spool}{spool.BEFORE}").exists(), where
+            assert {name for name in names if not name.endswith("/")} == set(contents), moment
+        assert contents in ([outputs] if is_done else [earlier, outputs]), moment
+        assert not Path(f"{job.spool}{spool.NEXT}").exists(), moment
+        assert not Path(f"{job.spool}{spool.BEFORE}").exists(), moment
     assert results and all("failure" not in result for result in results)
 
 
@@ -118,13 +120,13 @@ def test_a_power_cut_leaves_each_output_whole_and_the_recorded_end_of_a_job_has_
         assert "failure" not in result
         Journal(str(job.disk / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
 
-    for where, is_done in cuts(job.disk, prepare, act):
+    for moment, is_done in cuts(job.disk, prepare, act):
         contents = {name: text for name, text in files(job.iwd).items() if not name.startswith(".poolbook-")}
         for name, text in contents.items():
-            assert text in (outputs[name], earlier.get(name)), (where, name)
+            assert text in (outputs[name], earlier.get(name)), (moment, name)
         if is_done or "1" in Journal(str(job.disk / "exits"), {"1"}).records:
-            assert contents == outputs, where
-        assert contents.keys() >= earlier.keys(), where
+            assert contents == outputs, moment
+        assert contents.keys() >= earlier.keys(), moment
 
 
 def test_a_power_cut_leaves_every_recorded_end_while_the_journal_is_rewritten(memory: Path) -> None:
@@ -141,10 +143,10 @@ def test_a_power_cut_leaves_every_recorded_end_while_the_journal_is_rewritten(me
         journal.append([record("c")])
         journal.append([record("d")])
 
-    for where, is_done in cuts(path.parent, prepare, act):
+    for moment, is_done in cuts(path.parent, prepare, act):
         records = Journal(str(path), set("bcd")).records
-        assert records.keys() >= (set("bcd") if is_done else {"b"}), where
-        assert all(records[key] == record(key) for key in records), where
+        assert records.keys() >= (set("bcd") if is_done else {"b"}), moment
+        assert all(records[key] == record(key) for key in records), moment
 
 
 def test_outputs_on_another_disk_than_the_journal_survive_a_power_cut(memory: Path, tmp_path: Path) -> None:
@@ -158,9 +160,9 @@ def test_outputs_on_another_disk_than_the_journal_survive_a_power_cut(memory: Pa
         assert "failure" not in transfer.transfer_outputs(job.order, str(job.scratch), False, may_move=True)
         Journal(str(tmp_path / "exits"), {"1"}).append([{"say": "exited", "key": "1"}])
 
-    for where, is_done in cuts(job.disk, lambda: None, act):
+    for moment, is_done in cuts(job.disk, lambda: None, act):
         if is_done:
-            assert files(job.iwd) == FEW, where
+            assert files(job.iwd) == FEW, moment
         (tmp_path / "exits").unlink(missing_ok=True)
 
 
@@ -169,13 +171,13 @@ def test_files_spooled_with_a_submission_survive_a_power_cut(memory: Path) -> No
     ad = {"Cmd": '"program"', "TransferInput": '"a,d"', "Iwd": f'"{disk}/iwd"'}
     inputs = {"program": "#!/bin/sh\n", "a": "alpha\n", "d/deep": "deep\n"}
 
-    for where, is_done in cuts(
+    for moment, is_done in cuts(
         disk, lambda: fill(disk / "iwd", inputs), lambda: spooled_files.bring(disk / "pool", (1, 0), ad)
     ):
         if is_done:
             place = Spool(disk / "pool").path(1, 0)
             contents = {name: text for name, text in files(Path(place)).items() if not name.startswith(".poolbook-")}
-            assert contents == inputs, where
+            assert contents == inputs, moment
 
 
 def test_a_file_that_a_job_puts_with_chirp_is_whole_after_a_power_cut(memory: Path) -> None:
@@ -189,8 +191,8 @@ def test_a_file_that_a_job_puts_with_chirp_is_whole_after_a_power_cut(memory: Pa
             desk = Sender("", {"updates": False, "delayed": (), "most": 0, "refused": ()}, other_end)
             Session(other_end, "c", str(disk), desk).run()
 
-    for where, _ in cuts(disk, lambda: fill(disk, {"a": "earlier\n"}), act):
-        assert files(disk)["a"] in (["new\n", "earlier\n"]), where
+    for moment, _ in cuts(disk, lambda: fill(disk, {"a": "earlier\n"}), act):
+        assert files(disk)["a"] in (["new\n", "earlier\n"]), moment
 
 
 def test_a_power_cut_leaves_the_file_of_a_file_url_whole(memory: Path) -> None:
@@ -199,5 +201,5 @@ def test_a_power_cut_leaves_the_file_of_a_file_url_whole(memory: Path) -> None:
     def prepare() -> None:
         fill(disk, {"from": "new\n", "to": "earlier\n"})
 
-    for where, _ in cuts(disk, prepare, lambda: plugin._write_file(f"file://{disk}/to", f"{disk}/from")):
-        assert (disk / "to").read_text() in ("earlier\n", "new\n"), where
+    for moment, _ in cuts(disk, prepare, lambda: plugin._write_file(f"file://{disk}/to", f"{disk}/from")):
+        assert (disk / "to").read_text() in ("earlier\n", "new\n"), moment

@@ -36,10 +36,10 @@ def test_a_journal_cut_anywhere_has_all_records_whose_lines_are_complete(
             journal.append({"key": str(key), "why": why} for key, why in batch)
         data = Path(path).read_bytes()[:cut]
         Path(path).write_bytes(data)
-        written = [(str(key), why) for batch in batches for key, why in batch]
-        complete = dict(written[: data.count(b"\n")])
-        again = Journal(path, {str(key) for key in range(21)})
-        assert {key: record["why"] for key, record in again.records.items()} == complete
+        written_records = [(str(key), why) for batch in batches for key, why in batch]
+        complete = dict(written_records[: data.count(b"\n")])
+        reread_journal = Journal(path, {str(key) for key in range(21)})
+        assert {key: record["why"] for key, record in reread_journal.records.items()} == complete
 
 
 def test_a_last_line_without_its_newline_was_never_reported_and_is_cut(tmp_path: Path) -> None:
@@ -92,23 +92,23 @@ CLAIM = ActivationClaim(12, 3456, 78, "01234567-89ab-cdef-0123-456789abcdef", 17
 def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         claims = Claims(f"{folder}/claims", f"{folder}/spare")
-        held: set[str] = set()
+        claimed_keys: set[str] = set()
         for step, key in steps:
             if step == "open":
                 claims = Claims(f"{folder}/claims", f"{folder}/spare")
             elif step == "release":
                 claims.release(key)
-                held.discard(key)
-            elif key in held:
+                claimed_keys.discard(key)
+            elif key in claimed_keys:
                 with pytest.raises(FileExistsError):
                     claims.take(key)
             else:
                 descriptor = claims.take(key)
                 assert claims.read(key) == UNHELD
                 claims.note(descriptor, CLAIM)
-                held.add(key)
-            assert claims.all() == held
-            assert {claims.read(other) for other in held} <= {CLAIM}
+                claimed_keys.add(key)
+            assert claims.all() == claimed_keys
+            assert {claims.read(claimed_key) for claimed_key in claimed_keys} <= {CLAIM}
 
 
 OPEN_TO_ALL = """

@@ -42,18 +42,18 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_restarted_pool_finds_its_jobs_and_how_they_ended(bench: Bench) -> None:
-    killed = subprocess.run([sys.executable, "-c", POOL, str(bench.home)], env={"PYTHONPATH": str(ROOT / ".path")})
-    assert killed.returncode == -signal.SIGKILL
+    completed = subprocess.run([sys.executable, "-c", POOL, str(bench.home)], env={"PYTHONPATH": str(ROOT / ".path")})
+    assert completed.returncode == -signal.SIGKILL
     (bench.home / "stop").touch()
-    ended = bench.until(lambda: isinstance(bench.supervisor.recover(["ends"])["ends"], Exited))
-    assert ended
-    known = bench.supervisor.recover(["ends", "goes", "never"])
-    assert isinstance(known["ends"], Exited)
-    assert known["ends"].code == 6
-    assert known["ends"].user_us > 30_000
-    assert isinstance(known["goes"], Running)
-    assert runs(known["goes"].pid)
-    assert known["never"] == "unknown"
+    exited = bench.until(lambda: isinstance(bench.supervisor.recover(["ends"])["ends"], Exited))
+    assert exited
+    states = bench.supervisor.recover(["ends", "goes", "never"])
+    assert isinstance(states["ends"], Exited)
+    assert states["ends"].code == 6
+    assert states["ends"].user_us > 30_000
+    assert isinstance(states["goes"], Running)
+    assert runs(states["goes"].pid)
+    assert states["never"] == "unknown"
     bench.supervisor.signal("goes", "hard")
     assert bench.end("goes").signal == signal.SIGKILL
 
@@ -133,11 +133,11 @@ def test_when_the_supervisor_is_killed_its_jobs_are_ended_and_lost(bench: Bench)
     pids = [int(bench.file("main")), int(bench.file("daemon"))]
     bench.kill_supervisor()
     assert all(runs(pid) for pid in pids)
-    lost = bench.end("1")  # without a call: the handle detects it
-    assert isinstance(lost, Lost)
-    assert "its supervisor was killed while it ran" in lost.why
+    lost_end = bench.end("1")  # without a call: the handle detects it
+    assert isinstance(lost_end, Lost)
+    assert "its supervisor was killed while it ran" in lost_end.why
     assert not any(runs(pid) for pid in pids)
-    assert bench.supervisor.recover(["1"]) == {"1": lost}
+    assert bench.supervisor.recover(["1"]) == {"1": lost_end}
 
 
 def test_descendants_without_number_and_mark_end_with_the_job_of_a_killed_supervisor(bench: Bench) -> None:
@@ -154,8 +154,8 @@ def test_jobs_of_a_killed_supervisor_have_ended_when_a_new_pool_gets_its_answer(
     bench.sh("1", "echo $$ > main; exec sleep 1000", run_in_iwd=True)
     pid = int(bench.file("main"))
     bench.kill_supervisor()
-    with Supervisor(bench.folder) as another:
-        assert isinstance(another.recover(["1"])["1"], Lost)
+    with Supervisor(bench.folder) as second_supervisor:
+        assert isinstance(second_supervisor.recover(["1"])["1"], Lost)
     assert not runs(pid)
 
 
@@ -177,9 +177,9 @@ def test_a_claim_whose_pid_now_belongs_to_another_process_is_lost_and_that_proce
     try:
         (bench.folder / "claims").mkdir(parents=True)
         (bench.folder / "claims" / "1").write_text(f"{bystander.pid},1,1,{boot},1\n")
-        lost = bench.supervisor.recover(["1"])["1"]
-        assert isinstance(lost, Lost)
-        assert lost.why.startswith(why)
+        lost_state = bench.supervisor.recover(["1"])["1"]
+        assert isinstance(lost_state, Lost)
+        assert lost_state.why.startswith(why)
         assert runs(bystander.pid)
     finally:
         bystander.kill()
@@ -292,12 +292,12 @@ def test_the_supervisor_has_no_parent_and_keeps_nothing_of_the_pool_open(bench: 
     inherited = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(inherited, True)
     bench.supervisor.start([])
-    held = {os.readlink(f"/proc/{bench.pid()}/fd/{name}") for name in os.listdir(f"/proc/{bench.pid()}/fd")}
+    open_files = {os.readlink(f"/proc/{bench.pid()}/fd/{name}") for name in os.listdir(f"/proc/{bench.pid()}/fd")}
     os.close(inherited)
     assert os.getsid(bench.pid()) == bench.pid()
     kinds = ("/dev/null", "anon_inode:", "socket:", "pipe:", str(bench.folder))
-    assert all(name.startswith(kinds) for name in held)
-    assert [name for name in held if name.startswith("/dev/")] == ["/dev/null"]
+    assert all(name.startswith(kinds) for name in open_files)
+    assert [name for name in open_files if name.startswith("/dev/")] == ["/dev/null"]
 
 
 def test_a_selector_sees_reports_also_after_the_supervisor_was_replaced(bench: Bench) -> None:

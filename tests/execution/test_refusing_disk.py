@@ -68,9 +68,9 @@ class FailingDiskBench(Bench):
 
     def took(self) -> None:
         """Receive reports; make room on the disk when none has come for a while."""
-        came = self.supervisor.poll(0.01)
-        self.reports += came
-        self._waited = 0 if came else self._waited + 1
+        reports = self.supervisor.poll(0.01)
+        self.reports += reports
+        self._waited = 0 if reports else self._waited + 1
         if self._waited > 4:
             (self.home / "room").touch()
 

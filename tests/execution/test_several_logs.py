@@ -56,8 +56,8 @@ def test_a_log_starts_its_own_job_at_a_position_where_another_log_has_one_runnin
     assert {report.key for report in bench.reports} == {"5", "6"}
     assert [end.code for end in bench.of("5", Exited)] == [4], "the end of the other log's job is not reported"
     serve(bench, FIRST)
-    ended = bench.supervisor.recover(["5"])["5"]
-    assert isinstance(ended, Exited) and ended.code == 3
+    exited = bench.supervisor.recover(["5"])["5"]
+    assert isinstance(exited, Exited) and exited.code == 3
 
 
 def test_a_job_continues_for_its_log_after_another_log_was_served(bench: Bench) -> None:
@@ -90,11 +90,11 @@ def test_the_scratch_directory_is_named_by_the_log_and_the_position(bench: Bench
         shell = {"Cmd": '"/bin/sh"', "Arguments": '"-c pwd"', "Iwd": f'"{bench.home}"', "Out": '"out"'}
         ad = {**shell, "ShouldTransferFiles": '"YES"', "TransferExecutable": "false"}
         world.start([Launch("7", 1, 0, "slot1@h", ad, {"DynamicSlot": "false"}, "eve")])
-        heard = world.wait(None)
-        while not any(isinstance(report, ActivationEnded) for report in heard):
-            heard += world.wait(None)
+        reports = world.wait(None)
+        while not any(isinstance(report, ActivationEnded) for report in reports):
+            reports += world.wait(None)
         assert world.claimed() == {"7"}
     scratch = f"{bench.folder}/execute/dir_{FIRST}-7/scratch"
     assert (bench.home / "out").read_text() == f"{scratch}\n"
-    began = {(report.key, report.scratch) for report in heard if isinstance(report, ActivationStarted)}
-    assert began == {("7", scratch)}
+    started_keys = {(report.key, report.scratch) for report in reports if isinstance(report, ActivationStarted)}
+    assert started_keys == {("7", scratch)}

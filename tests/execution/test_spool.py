@@ -38,8 +38,8 @@ def iwd(bench: Bench) -> Path:
 
 def start(bench: Bench, iwd: Path, key: str, ends: str = WAITS, goal: int = 3, **fields: Any) -> None:
     script = COUNTS.replace("{goal}", str(goal)).replace("{ends}", ends)
-    given: dict[str, Any] = {"inputs": ("a",), "brought": ("stdout",), "spool": spool(bench), **fields}
-    transfer = FileTransfer(executable=False, **given)
+    transfer_fields: dict[str, Any] = {"inputs": ("a",), "brought": ("stdout",), "spool": spool(bench), **fields}
+    transfer = FileTransfer(executable=False, **transfer_fields)
     bench.sh(key, script, iwd=str(iwd), stdout="out", transfer=transfer)
 
 
@@ -196,8 +196,8 @@ def test_a_supervisor_killed_while_it_stores_files_leaves_those_stored_before(be
     start(bench, iwd, "1", on_evict=True, outputs=("state",))
     evict(bench, "1")
     before = kept(bench)
-    many = "i=0; while test $i -lt 3000; do echo $i > f$i; i=$((i+1)); done; " + WAITS
-    start(bench, iwd, "2", many, on_evict=True)
+    script = "i=0; while test $i -lt 3000; do echo $i > f$i; i=$((i+1)); done; " + WAITS
+    start(bench, iwd, "2", script, on_evict=True)
     bench.until(lambda: bench.of("2", Started))
     wait(lambda: (bench.folder / "execute/dir_2/scratch/ready").exists())
     wait(lambda: (bench.folder / "execute/dir_2/scratch/f2999").exists())
@@ -214,8 +214,8 @@ def test_a_supervisor_killed_while_it_stores_files_leaves_those_stored_before(be
 
 @pytest.mark.parametrize("how", ["hard", "soft"])
 def test_a_job_killed_during_its_checkpoint_does_not_start_again(bench: Bench, iwd: Path, how: Any) -> None:
-    many = "i=0; while test $i -lt 2000; do echo $i > f$i; i=$((i+1)); done; exit 85"
-    start(bench, iwd, "1", many, checkpoint=CHECKPOINT)
+    script = "i=0; while test $i -lt 2000; do echo $i > f$i; i=$((i+1)); done; exit 85"
+    start(bench, iwd, "1", script, checkpoint=CHECKPOINT)
     wait(lambda: Path(spool(bench) + ".tmp").exists())
     bench.supervisor.signal("1", how)
     end = bench.end("1")

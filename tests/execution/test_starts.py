@@ -83,12 +83,12 @@ SET: list[tuple[dict[str, str], dict[str, Any], dict[str, str | None]]] = [
 ]
 
 
-@together("own, fields, expected", SET)
+@together("expected_changes, fields, expected", SET)
 def test_the_starter_decides_which_of_its_variables_a_job_may_set(
-    bench: Bench, own: dict[str, str], fields: dict[str, Any], expected: dict[str, str | None]
+    bench: Bench, expected_changes: dict[str, str], fields: dict[str, Any], expected: dict[str, str | None]
 ) -> None:
     key = str(len(bench.reports))
-    bench.start(key, "/usr/bin/env", "-0", stdout="env", environment=own, **fields)
+    bench.start(key, "/usr/bin/env", "-0", stdout="env", environment=expected_changes, **fields)
     assert bench.end(key).code == 0
     variables = dict(line.split("=", 1) for line in (bench.home / "env").read_text().split("\0")[:-1])
     scratch = variables["_CONDOR_SCRATCH_DIR"]
@@ -99,8 +99,8 @@ def test_a_job_runs_in_its_scratch_directory_where_the_two_ads_are(bench: Bench)
     script = 'pwd; cat .job.ad "$_CONDOR_MACHINE_AD"; ls -A'
     bench.sh("7", script, stdout="out", job_ad="ClusterId = 1\n", machine_ad='Name = "ö"\n')
     assert bench.end("7").code == 0
-    shown = f'{bench.folder}/execute/dir_7/scratch\nClusterId = 1\nName = "ö"\n.job.ad\n.machine.ad\n'
-    assert (bench.home / "out").read_text() == shown
+    shown_output = f'{bench.folder}/execute/dir_7/scratch\nClusterId = 1\nName = "ö"\n.job.ad\n.machine.ad\n'
+    assert (bench.home / "out").read_text() == shown_output
 
 
 def test_a_job_runs_in_the_initial_directory_if_that_is_requested(bench: Bench) -> None:
@@ -175,10 +175,10 @@ with Supervisor(Path(sys.argv[1])) as supervisor:
 def test_a_started_job_is_reported_before_its_end(bench: Bench) -> None:
     bench.sh("1", "echo $$", stdout="out")
     end = bench.end("1")
-    (started,) = bench.of("1", Started)
-    assert started.pid == int((bench.home / "out").read_text())
-    assert bench.reports.index(started) < bench.reports.index(end)
-    assert started.at <= end.at
+    (started_report,) = bench.of("1", Started)
+    assert started_report.pid == int((bench.home / "out").read_text())
+    assert bench.reports.index(started_report) < bench.reports.index(end)
+    assert started_report.at <= end.at
 
 
 NOT_THERE = "No such file or directory"
@@ -218,11 +218,11 @@ def test_a_job_that_cannot_be_started_is_reported_and_the_next_one_runs(
     os.mkfifo(bench.home / "fifo")
     fields = {"key": "1", "job": "1.0", "slot": "s", "executable": "/bin/true", "iwd": str(bench.home)} | fields
     bench.supervisor.start([LaunchRequest(**fields), bench.activation("2", "/bin/true")])
-    failed = bench.end("1")
-    assert isinstance(failed, Failed)
-    assert (failed.part, failed.errno, failed.hold_code) == (part, number, hold_code)
-    assert failed.reason.startswith(part)
-    assert text.format(home=bench.home) in failed.reason
+    failed_end = bench.end("1")
+    assert isinstance(failed_end, Failed)
+    assert (failed_end.part, failed_end.errno, failed_end.hold_code) == (part, number, hold_code)
+    assert failed_end.reason.startswith(part)
+    assert text.format(home=bench.home) in failed_end.reason
     assert isinstance(bench.end("2"), Exited)
 
 

@@ -212,10 +212,10 @@ def test_transfers_are_reported_in_order(bench: Bench, iwd: Path) -> None:
     end = bench.end("1")
     kinds = [type(report) for report in bench.reports]
     assert kinds[0] is Transferring and kinds.index(Started) > 0 and kinds[-2:] == [Transferring, Exited]
-    brought, returned = end.moves
-    assert (brought.way, brought.listed, brought.files, brought.size) == ("input", 2, 3, 14)
+    output_move, returned = end.moves
+    assert (output_move.way, output_move.listed, output_move.files, output_move.size) == ("input", 2, 3, 14)
     assert (returned.way, returned.files, returned.size, returned.failed) == ("output", 2, 4, False)
-    assert brought.began <= brought.ended <= end.began <= end.at <= returned.ended
+    assert output_move.began <= output_move.ended <= end.began <= end.at <= returned.ended
     assert not end.undelivered and end.pid > 0
 
 
@@ -316,7 +316,7 @@ def test_a_killed_job_transfers_nothing_back(bench: Bench, iwd: Path) -> None:
 
 
 @pytest.fixture
-def many(iwd: Path) -> Path:
+def many_inputs(iwd: Path) -> Path:
     """Create so many inputs that their transfer takes time."""
     folder = iwd / "many"
     folder.mkdir()
@@ -337,7 +337,7 @@ def stopped(bench: Bench, way: str) -> None:
 
 @pytest.mark.parametrize("how", ["soft", "hold", "remove", "hard"])
 def test_a_job_that_is_ended_during_its_input_transfer_never_starts(
-    bench: Bench, iwd: Path, many: Path, how: Any
+    bench: Bench, iwd: Path, many_inputs: Path, how: Any
 ) -> None:
     start(bench, iwd, "echo ran > made", inputs=("many",))
     bench.supervisor.signal("1", "suspend")
@@ -373,7 +373,7 @@ def test_a_soft_kill_lets_an_output_transfer_finish(bench: Bench, iwd: Path) -> 
     assert not end.undelivered and len(list(iwd.glob("f*"))) == MANY
 
 
-def test_a_suspended_transfer_continues_when_resumed(bench: Bench, iwd: Path, many: Path) -> None:
+def test_a_suspended_transfer_continues_when_resumed(bench: Bench, iwd: Path, many_inputs: Path) -> None:
     start(bench, iwd, "ls many | wc -l", inputs=("many",))
     bench.supervisor.signal("1", "suspend")
     bench.supervisor.signal("1", "continue")
@@ -383,7 +383,7 @@ def test_a_suspended_transfer_continues_when_resumed(bench: Bench, iwd: Path, ma
 
 @pytest.mark.parametrize("way", ["input", "output"])
 def test_a_killed_supervisor_takes_the_transfer_with_it_and_leaves_no_partial_file(
-    bench: Bench, iwd: Path, many: Path, way: str
+    bench: Bench, iwd: Path, many_inputs: Path, way: str
 ) -> None:
     before = files(iwd)
     start(bench, iwd, OUTPUT if way == "output" else "true", inputs=("many",) if way == "input" else ())
@@ -409,19 +409,19 @@ def test_a_transfer_is_not_stopped_before_it_has_closed_its_supervisors_socket(
 
     monkeypatch.setattr(processes, "close_all_but", takes_its_time)
     monkeypatch.setattr(mover, "_worked", lambda *_: time.sleep(60))
-    held, let_go = os.pipe()
-    began = mover.fork(mover.Task("input", {}, "/", 0), mover.TransferUsers(None, None))
+    read_end, let_go = os.pipe()
+    mover_pid = mover.fork(mover.Task("input", {}, "/", 0), mover.TransferUsers(None, None))
     os.close(let_go)
-    began.wait_until_detached()
-    os.kill(began.pid, signal.SIGSTOP)
-    readable, _, _ = select.select([held], [], [], 5)  # the end of a pipe whose other end is closed everywhere
-    os.kill(began.pid, signal.SIGKILL)
-    os.waitpid(began.pid, 0)
-    os.close(held)
-    assert (readable, began.hear()) == ([held], None)
+    mover_pid.wait_until_detached()
+    os.kill(mover_pid.pid, signal.SIGSTOP)
+    readable, _, _ = select.select([read_end], [], [], 5)  # the end of a pipe whose other end is closed everywhere
+    os.kill(mover_pid.pid, signal.SIGKILL)
+    os.waitpid(mover_pid.pid, 0)
+    os.close(read_end)
+    assert (readable, mover_pid.hear()) == ([read_end], None)
 
 
-def test_a_killed_transfer_does_not_end_the_job(bench: Bench, iwd: Path, many: Path) -> None:
+def test_a_killed_transfer_does_not_end_the_job(bench: Bench, iwd: Path, many_inputs: Path) -> None:
     start(bench, iwd, "true", inputs=("many",))
     bench.supervisor.signal("1", "suspend")
     bench.until(lambda: bench.of("1", Transferring))
@@ -438,15 +438,15 @@ def later(bench: Bench) -> Iterator[Supervisor]:
 
 
 def test_a_pool_that_reconnects_receives_the_state_of_a_transfer(
-    bench: Bench, iwd: Path, many: Path, later: Supervisor
+    bench: Bench, iwd: Path, many_inputs: Path, later: Supervisor
 ) -> None:
     start(bench, iwd, "true", inputs=("many",))
     start(bench, iwd, "while ! test -e go; do sleep 0.01; done; echo new > made", key="2", inputs=("a",))
     bench.supervisor.signal("1", "suspend")
     bench.until(lambda: bench.of("2", Started))
-    known = later.recover(["1", "2"])
-    assert isinstance(known["1"], Transferring) and known["1"].moves[0].ended == 0
-    assert isinstance(known["2"], Running) and [type(move) for move in known["2"].moves] == [Move]
+    states = later.recover(["1", "2"])
+    assert isinstance(states["1"], Transferring) and states["1"].moves[0].ended == 0
+    assert isinstance(states["2"], Running) and [type(move) for move in states["2"].moves] == [Move]
     later.signal("1", "hard")
     (bench.folder / "execute/dir_2/scratch/go").touch()
     ends: dict[str, Any] = {}
@@ -488,21 +488,21 @@ def test_an_output_is_moved_if_a_copy_would_be_the_same(bench: Bench, iwd: Path,
 
 @pytest.mark.parametrize("place", ["a separate group", "another disk"])
 def test_an_output_is_copied_if_its_target_gives_it_other_attributes(bench: Bench, iwd: Path, place: str) -> None:
-    where = iwd / "there"
+    target = iwd / "there"
     if place == "another disk":
-        where = Path("/dev/shm") / f"poolbook-{os.getpid()}"
-    where.mkdir()
+        target = Path("/dev/shm") / f"poolbook-{os.getpid()}"
+    target.mkdir()
     if place == "a separate group":
-        where.chmod(0o2777)
-    start(bench, iwd, "echo new > made; ls -i made | cut -d' ' -f1", remaps={"made": f"{where}/made"})
+        target.chmod(0o2777)
+    start(bench, iwd, "echo new > made; ls -i made | cut -d' ' -f1", remaps={"made": f"{target}/made"})
     try:
         assert bench.end("1").undelivered is False
-        assert inodes(where)["made"] != int((iwd / "out").read_text()) and (where / "made").read_text() == "new\n"
-        assert list(inodes(where)) == ["made"]
+        assert inodes(target)["made"] != int((iwd / "out").read_text()) and (target / "made").read_text() == "new\n"
+        assert list(inodes(target)) == ["made"]
     finally:
-        for path in where.iterdir():
+        for path in target.iterdir():
             path.unlink()
-        where.rmdir()
+        target.rmdir()
 
 
 HUNDRED = {str(number): f"{number}\n" for number in range(1, 101)} | {"e/f": "deep\n"}
@@ -561,7 +561,7 @@ TREES: dict[str, tuple[str, dict[str, Any], dict[str, str], bool]] = {
 def test_a_directory_with_many_files_is_moved_as_a_whole_if_the_result_is_the_same(
     bench: Bench, iwd: Path, case: str
 ) -> None:
-    script, fields, came, expected = TREES[case]
+    script, fields, expected_files, expected = TREES[case]
     before = files(iwd)
     makes = "mkdir -p d/e; for i in $(seq 100); do echo $i > d/$i; done; echo deep > d/e/f; stat -c %i d; "
     start(bench, iwd, f"{makes}{script}", **{"outputs": ("d",), **fields})
@@ -569,7 +569,7 @@ def test_a_directory_with_many_files_is_moved_as_a_whole_if_the_result_is_the_sa
     contents = files(iwd)
     inode = int(contents.pop("out"))
     if end.failure is None:
-        assert contents == {**before, **came}
+        assert contents == {**before, **expected_files}
     assert any(path.stat().st_ino == inode for path in iwd.rglob("*")) is expected
     assert (end.failure is not None) is (case == "more than is allowed") and not list(iwd.glob(".poolbook-*"))
 

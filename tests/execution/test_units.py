@@ -47,9 +47,9 @@ def test_a_job_may_transfer_exactly_its_limit_in_mebibytes(
         with open((iwd if way == "input" else place) / name, "wb") as file:
             file.truncate(size)
     files: dict[str, Any] = {"inputs": names, "outputs": ()} if way == "input" else {"outputs": names}
-    how = FileTransfer(executable=False, max_input_mb=limit, max_output_mb=limit, **files)
+    file_transfer = FileTransfer(executable=False, max_input_mb=limit, max_output_mb=limit, **files)
     order = client._start(
-        LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=how), "1"
+        LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=file_transfer), "1"
     )["order"]
     result = (
         transfer.transfer_inputs(order, str(place))

@@ -128,27 +128,27 @@ def test_each_download_scheme_delivers_a_whole_file_or_none(tmp_path: Path, serv
     for number, data in enumerate(READ.values()):
         assert (tmp_path / f"file{number}").read_bytes() == data
         assert (message[number]["transfersuccess"], message[number]["transfertotalbytes"]) == (True, len(data))
-    for number, words in enumerate(UNREADABLE.values(), len(READ)):
+    for number, phrase in enumerate(UNREADABLE.values(), len(READ)):
         assert not (tmp_path / f"file{number}").exists() and message[number]["transfersuccess"] is False
-        assert words.replace("FOLDER", place[0]) in message[number]["transfererror"]
+        assert phrase.replace("FOLDER", place[0]) in message[number]["transfererror"]
 
 
 def test_each_upload_scheme_delivers_a_whole_file_or_none(tmp_path: Path, server: HTTPServer) -> None:
     target, place = tmp_path / "there", f"http://127.0.0.1:{server.server_port}"
     target.mkdir()
     (tmp_path / "a").write_bytes(b"alpha\n")
-    good = (f"{place}/up", f"file://{target}/a")
-    bad = {
+    good_urls = (f"{place}/up", f"file://{target}/a")
+    bad_urls = {
         f"{place}/forbidden": "The requested URL returned error: 403",
         f"file://{target}/none/a": f"(errno 2) No such file or directory {target}/none/a",
         "data://,x/y": "data: URLs cannot be written",
     }
-    code, message = moved(tmp_path, *((url, tmp_path / "a") for url in (*good, *bad)), upload=True)
+    code, message = moved(tmp_path, *((url, tmp_path / "a") for url in (*good_urls, *bad_urls)), upload=True)
     assert code == 1 and [ad["transfersuccess"] for ad in message] == [True] * 2 + [False] * 3
-    assert [ad["transfererror"] for ad in message[2:]] == list(bad.values())
+    assert [ad["transfererror"] for ad in message[2:]] == list(bad_urls.values())
     assert server.RequestHandlerClass.came["/up"] == (target / "a").read_bytes() == b"alpha\n"  # type: ignore[attr-defined]
     assert [path.name for path in target.iterdir()] == ["a"]
-    assert moved(tmp_path, (good[0], tmp_path / "a"), upload=True)[0] == 0
+    assert moved(tmp_path, (good_urls[0], tmp_path / "a"), upload=True)[0] == 0
 
 
 def test_the_plugin_describes_its_abilities(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,8 +33,13 @@ def start(bench: Bench, script: str, execute: str = "", **fields: Any) -> Path:
     """Start a job whose files move by URLs; return its directory."""
     iwd = bench.home / "iwd"
     iwd.mkdir()
-    given = {"executable": False, "brought": ("stdout",), "plugins": plugins_by_method(read("")), "plugin_seconds": 60}
-    transfer = FileTransfer(**{**given, **fields})
+    transfer_fields = {
+        "executable": False,
+        "brought": ("stdout",),
+        "plugins": plugins_by_method(read("")),
+        "plugin_seconds": 60,
+    }
+    transfer = FileTransfer(**{**transfer_fields, **fields})
     bench.sh("1", script, iwd=str(iwd), stdout="out", transfer=transfer, execute=execute)
     return iwd
 

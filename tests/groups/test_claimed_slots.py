@@ -15,8 +15,8 @@ GROUPS = {"GROUP_NAMES": "MC, MC.sub", "GROUP_QUOTA_MC": "8", "GROUP_QUOTA_MC.su
 
 def attributes_of_claimed_slots(pool: TestPool, names: tuple[str, ...]) -> list[tuple[object, ...]]:
     """Return these attributes of the claimed slots' ads."""
-    published = PublishedSlots(pool.state, Caches(), pool.world.clock, Context(now=pool.world.clock // 1_000_000))
-    ads = [published.ad(slot) for slot in pool.state.slots.values() if slot.claim is not None]
+    slots_published = PublishedSlots(pool.state, Caches(), pool.world.clock, Context(now=pool.world.clock // 1_000_000))
+    ads = [slots_published.ad(slot) for slot in pool.state.slots.values() if slot.claim is not None]
     return [tuple(None if ad.get(name) is None else ad.eval(name) for name in names) for ad in ads]
 
 

@@ -37,8 +37,8 @@ def settled(pool: Pool, cycles: int = 3) -> dict[str, float]:
 
 
 def reasons(pool: Pool) -> dict[str, Unmatched]:
-    held = pool.hold().held
-    return {} if held is None else {rejection.submitter.partition("@")[0]: rejection for rejection in held.unmatched}
+    cycle = pool.hold().held
+    return {} if cycle is None else {rejection.submitter.partition("@")[0]: rejection for rejection in cycle.unmatched}
 
 
 # The manual's examples
@@ -375,8 +375,8 @@ def test_the_rejection_names_the_group_whose_quota_is_used_up(
         rejection = reasons(pool)[user]
         assert (rejection.limit, rejection.group, rejection.allowed, rejection.used) == ("quota", *expected)
         pool.cycle()
-        held = pool.hold().held
-        assert held is None or not held.unmatched  # it was reported before
+        cycle = pool.hold().held
+        assert cycle is None or not cycle.unmatched  # it was reported before
 
 
 def test_if_no_slot_is_left_the_quota_is_not_the_reason() -> None:
@@ -415,5 +415,5 @@ def test_without_groups_quotas_are_not_reported(settings: dict[str, str]) -> Non
 
 
 def test_cycles_with_groups_have_their_own_rules_number() -> None:
-    held = pool_of(4, TWO, {EINSTEIN: 9}).hold().held
-    assert held is not None and held.rules == 12
+    cycle = pool_of(4, TWO, {EINSTEIN: 9}).hold().held
+    assert cycle is not None and cycle.rules == 12

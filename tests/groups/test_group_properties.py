@@ -112,9 +112,9 @@ def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
     weighs = read(pool.state.settings).use_slot_weights
     slots = {choice.slot for choice in cycle.choices}
     free = [slot for slot in pool.state.slots.values() if slot.claim is None and slot.name not in slots]
-    served = {(choice.cluster.id, choice.proc) for choice in cycle.choices}
+    served_jobs = {(choice.cluster.id, choice.proc) for choice in cycle.choices}
     for cluster in pool.state.clusters.values():
-        if all((cluster.id, proc) in served for proc in range(cluster.count)):
+        if all((cluster.id, proc) in served_jobs for proc in range(cluster.count)):
             continue
         node = nodes[tree.place_of(cluster.submitter)]
         room = min([inf if above.accepts_surplus else above.left() for above in node.line()])
@@ -129,8 +129,8 @@ def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
 @given(st.integers(0, 10**9))
 def test_a_reported_quota_is_used_up(seed: int) -> None:
     pool = drawn(seed)
-    held = pool.hold().held
-    for reason in () if held is None else held.unmatched:
+    cycle = pool.hold().held
+    for reason in () if cycle is None else cycle.unmatched:
         assert bool(reason.group) == (reason.limit == "quota")
         if reason.limit == "quota":
             assert reason.group == "<none>" or reason.group in pool.state.settings["GROUP_NAMES"].split()

@@ -62,8 +62,8 @@ def test_a_subgroups_quota_is_part_of_its_parents(
 ) -> None:
     if settings is MANUAL_DYNAMIC:  # 0.66667 and 0.33334 add up to more than 1: they are scaled, too
         hep, lep, physics = (round(group / 1.00001, 9) for group in (hep, lep, physics))
-    found = subtrees(settings, slots)
-    assert [found[f"group_physics{name}"] for name in (".hep", ".lep", "")] == pytest.approx([hep, lep, physics])
+    trees = subtrees(settings, slots)
+    assert [trees[f"group_physics{name}"] for name in (".hep", ".lep", "")] == pytest.approx([hep, lep, physics])
     assert quotas(settings, slots)["group_physics"] == pytest.approx(0, abs=1e-9)
 
 

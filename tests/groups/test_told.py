@@ -107,10 +107,10 @@ def test_a_dynamic_quota_above_one_is_rejected_with_its_line() -> None:
     ],
 )
 def test_settings_of_an_unknown_group_are_reported(config: str, messages: list[str]) -> None:
-    with catch_warnings(record=True) as caught:
+    with catch_warnings(record=True) as caught_warnings:
         simplefilter("always")
         Pool.open(config=config).close()
-    messages_found = sorted(text for warning in caught if (text := str(warning.message)).startswith("GROUP_"))
+    messages_found = sorted(text for warning in caught_warnings if (text := str(warning.message)).startswith("GROUP_"))
     assert [message.partition(";")[0] for message in messages_found] == messages
 
 

@@ -161,15 +161,15 @@ class Negotiation:
         closed = machine is not None and (bool(machine.shutdown) or (drained and drain_start(state, slot) is None))
         if closed or slot.queued_claim is not None or slot.state in ("Matched", "Preempting"):
             ad["Requirements"] = False
-        claim, matched = slot.claim, slot.name in state.matches
-        held = claim is not None and not matched and slot.queued_claim is None and slot.state == "Claimed"
+        claim, is_matched = slot.claim, slot.name in state.matches
+        held = claim is not None and not is_matched and slot.queued_claim is None and slot.state == "Claimed"
         if not state.dialect.preempts_idle_claims and slot.activity == "Idle":
             held = False
         if not self.rules.consider_preemption:
             held = False
         if held and not self.rules.consider_early_preemption and retirement_left(self._read_sensors(slot)) > 0:
             held = False
-        free = claim is None and not matched and self._takes_claims(slot)
+        free = claim is None and not is_matched and self._takes_claims(slot)
         offer = Offer(slot, place, ad, free, held, "" if claim is None else claim.submitter, self._weight(ad))
         if slot.kind == "partitionable":
             offer.carver = slot_carver(state, machine, slot, compiled_ad(state, slot, Caches()).ad, self.context)
@@ -231,14 +231,14 @@ class Negotiation:
         if name not in self.users:
             state, now, terms = self.state, self.now, self.rules.accounting
             record = state.submitters.get(name) or Submitter(name, updated=now, counted_until=now)
-            real, most = updated(record, state.priorities_updated_at, now, terms.halflife), ceiling(record, now)
+            real, user_ceiling = updated(record, state.priorities_updated_at, now, terms.halflife), ceiling(record, now)
             self.users[name] = User(
                 name,
                 real,
                 real * factor(record, terms, now),
                 record.weighted_in_use / 1000 if self.rules.use_slot_weights else record.slots,
                 floor(record, now),
-                math.inf if most < 0 else most,
+                math.inf if user_ceiling < 0 else user_ceiling,
             )
         return self.users[name]
 
@@ -294,8 +294,8 @@ class Negotiation:
             node.demand += record.weighted_in_use / 1000
         for cluster in self.state.clusters.values():
             for proc in () if cluster.is_local else cluster.procs(lambda status: status == IDLE):
-                held = self.state.reserved.get((cluster.id, proc))
-                if held not in self.state.claim_ready:
+                reserved_slot = self.state.reserved.get((cluster.id, proc))
+                if reserved_slot not in self.state.claim_ready:
                     request = self._number(parse("RequestCpus"), ad_of(cluster.attributes(proc)), ClassAd())
                     self._group(cluster.submitter).demand += 1.0 if math.isnan(request) else request
         oversubscribe = self.rules.quotas.oversubscribe
@@ -310,8 +310,8 @@ class Negotiation:
     def run(self) -> Negotiation:
         taking = [user for user in self.users.values() if user.idle]
         if self.rules.consider_preemption:
-            others = [self._user(name) for name, record in self.state.submitters.items() if record.slots]
-            taking += [user for user in others if user not in taking]
+            all_users = [self._user(name) for name, record in self.state.submitters.items() if record.slots]
+            taking += [user for user in all_users if user not in taking]
         if len(self.groups) == 1:
             self._share_out(taking, None, math.inf)
             return self
@@ -374,11 +374,11 @@ class Negotiation:
                     slice_size = min(slice_size, user.floor - user.using)
                 strict = group is not None and not self.state.dialect.relaxes_group_quotas
                 own_room = max(0.0, most - group.usage) if strict and group is not None else math.inf
-                done, matched_weight = self._negotiate(
+                is_done, matched_weight = self._negotiate(
                     user, min(bounded(slice_size), pie), min(slice_size, room), spin, own_room
                 )
                 pie -= matched_weight
-                if not done:
+                if not is_done:
                     remaining_submitters.append(user)
             progress = pie < before or len(remaining_submitters) < len(taking)
             taking = remaining_submitters
@@ -489,9 +489,9 @@ class Negotiation:
         rank = self._number(job["Rank"], job, ad) if "Rank" in job else 0.0
         rank = 0.0 if math.isnan(rank) else min(max(rank, WORST), -WORST)
         last = WORST if reason == NO_PREEMPTION else self._single(rules.preemption_rank, ad, job)
-        standing = {NO_PREEMPTION: 2.0, RANK: 1.0, PRIORITY: 0.0}[reason]
+        category_rank = {NO_PREEMPTION: 2.0, RANK: 1.0, PRIORITY: 0.0}[reason]
         pre, post = (self._single(rule, ad, job) for rule in (rules.pre_job_rank, rules.post_job_rank))
-        return pre, rank, post, standing, last
+        return pre, rank, post, category_rank, last
 
     def _weight_of_part(self, offer: Offer, parts: dict[str, int]) -> float:
         if not self.rules.use_slot_weights:

@@ -142,8 +142,8 @@ class Pool:
 
     def matched(self, cycle: CycleResult | None = None) -> list[tuple[str, str]]:
         """Return the jobs and slots that a cycle held now matches."""
-        held = (cycle or self.hold()).held
-        return [] if held is None else [(match.job, match.slot) for match in held.matches]
+        cycle_event = (cycle or self.hold()).held
+        return [] if cycle_event is None else [(match.job, match.slot) for match in cycle_event.matches]
 
     def cycle(self) -> CycleResult:
         """Hold a cycle and append its decisions. Turn matches of whole slots into running claims immediately; preempted

@@ -23,14 +23,14 @@ def test_jobs_of_one_autocluster_accept_the_same_slots(seed: int) -> None:
     pool = drawn(seed)
     lives_on(pool, random.Random(seed), 5)
     alike, oracle = autoclusters_of(pool.state, pool.caches), Negotiation(pool.folded(), pool.now, pool.context())
-    known: dict[object, object] = {}
+    answers: dict[object, object] = {}
     for user in list(oracle.users.values()):
         for job in user.jobs:
             cluster = pool.state.clusters[job.cluster]
             assert cluster.status[job.proc] == IDLE
             kind = user.name, alike.signature(cluster, job.proc)
             accepted = [oracle.is_accepted(user, job, offer) for offer in oracle.offers]
-            assert known.setdefault(kind, accepted) == accepted
+            assert answers.setdefault(kind, accepted) == accepted
 
 
 def autocluster_count(pool: Pool) -> int:
@@ -101,9 +101,9 @@ def test_each_unmatched_autocluster_has_one_rejection() -> None:
     pool.slots(2, Memory="500")
     pool.submit("ann", 6, {"RequestMemory": ["600", "700"] * 3}, Requirements="TARGET.Memory > RequestMemory")
     pool.submit("ann", 4, RequestMemory="600", Requirements="TARGET.Memory > RequestMemory")
-    held = pool.hold().held
-    assert held is not None
-    assert [(rejection.job, rejection.jobs) for rejection in held.unmatched] == [("1.0", 7), ("1.1", 3)]
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert [(rejection.job, rejection.jobs) for rejection in cycle.unmatched] == [("1.0", 7), ("1.1", 3)]
 
 
 def test_the_start_expression_of_a_drain_counts() -> None:

@@ -109,9 +109,9 @@ def test_a_match_records_the_limits_that_it_uses_with_their_values() -> None:
     pool = Pool(**NETWORKS)
     pool.slots(1, "a", NETWORK='"NETWORK_A"')
     pool.submit("ann", 1, ConcurrencyLimits='strcat("SWX:2 ", TARGET.NETWORK)')
-    held = pool.hold().held
-    assert held is not None
-    assert [match.limits for match in held.matches] == ["SWX:2 NETWORK_A"]
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert [match.limits for match in cycle.matches] == ["SWX:2 NETWORK_A"]
 
 
 def test_a_partitionable_slot_is_carved_until_the_limit_is_reached() -> None:
@@ -149,9 +149,9 @@ def test_a_rejection_names_the_limits_that_were_reached() -> None:
     pool.slots(9, NETWORK='"NETWORK_A"')
     pool.submit("ann", 5, ConcurrencyLimits='"xsw:2,y"')
     pool.submit("ann", 2, ConcurrencyLimits="NETWORK")
-    held = pool.hold().held
-    assert held is not None
-    first, second = held.unmatched
+    cycle = pool.hold().held
+    assert cycle is not None
+    first, second = cycle.unmatched
     assert (first.job, first.jobs, first.limit, first.taken) == ("1.1", 4, "concurrency", 2)
     assert [(limit.name, limit.used, limit.most, limit.wanted) for limit in first.reached] == [("xsw", 2, 3, 2)]
     assert (second.job, second.jobs, second.limit) == ("2.1", 1, "concurrency")
@@ -164,9 +164,9 @@ def test_a_rejection_names_the_limit_even_if_no_slot_is_free() -> None:
     pool.submit("ann", 5, ConcurrencyLimits='"xsw"')
     pool.submit("ann", 1)
     for _ in range(2):
-        held = pool.hold().held
-        assert held is not None
-        (rejection,) = held.unmatched
+        cycle = pool.hold().held
+        assert cycle is not None
+        (rejection,) = cycle.unmatched
         assert [limit.name for limit in rejection.reached] == ["xsw"]
 
 

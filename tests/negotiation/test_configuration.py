@@ -106,8 +106,8 @@ def changes(events: Iterator[tuple[int, e.Event]]) -> list[dict[str, str]]:
 
 
 def test_a_pool_follows_its_configuration_and_returns_to_its_initial_settings() -> None:
-    begun = {"PRIORITY_HALFLIFE": "50", "NEGOTIATOR_INTERVAL": "20"}
-    with Pool.open(settings=begun, config="PRIORITY_HALFLIFE = 70\nGROUP_NAMES = a\n") as pool:
+    initial_settings = {"PRIORITY_HALFLIFE": "50", "NEGOTIATOR_INTERVAL": "20"}
+    with Pool.open(settings=initial_settings, config="PRIORITY_HALFLIFE = 70\nGROUP_NAMES = a\n") as pool:
         pool.configure("NEGOTIATOR_INTERVAL = 30\nGROUP_NAMES = a\n")
         pool.configure("GROUP_NAMES = a\nNEGOTIATOR_INTERVAL = 30\n")
         pool.configure("")
@@ -329,12 +329,12 @@ def test_after_a_slow_cycle_the_pool_pauses_as_long_before_the_next_requested_on
     pool.machine(static=1)
     world = pool.world = pool.engine.world = SlowWorld(clock=pool.world.clock)
     pool.submit(Args='"7200"')
-    held, world.takes = pool.state.at, 0
+    cycle_time, world.takes = pool.state.at, 0
     pool.engine.reschedule()
     pool.engine.handle([])
-    assert pool.state.at == held, "it rests"
+    assert pool.state.at == cycle_time, "it rests"
     wake = pool.engine.next_wake()
-    assert wake is not None and wake == held + 40_000_000, "and wakes up for it"
+    assert wake is not None and wake == cycle_time + 40_000_000, "and wakes up for it"
     world.clock = wake
     pool.engine.handle([])
-    assert isinstance(pool.events()[-1], e.PrioritiesUpdated) and pool.state.at > held
+    assert isinstance(pool.events()[-1], e.PrioritiesUpdated) and pool.state.at > cycle_time

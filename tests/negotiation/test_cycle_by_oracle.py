@@ -34,21 +34,21 @@ def compare_cycle(pool: Pool) -> None:
     compare_rejections(pool, oracle, cycle.held)
 
 
-def compare_rejections(pool: Pool, oracle: Negotiation, held) -> None:  # type: ignore[no-untyped-def]
+def compare_rejections(pool: Pool, oracle: Negotiation, cycle) -> None:  # type: ignore[no-untyped-def]
     """Check that the same jobs got no slot, with equal counts of slots that they accept and that accept them."""
     unmatched_jobs = {job.id: (user.name, job) for user in oracle.users.values() for job in user.jobs}
-    known = {} if pool.state.rejections is None else pool.state.rejections
-    rejections = () if held is None else held.unmatched
+    known_rejections = {} if pool.state.rejections is None else pool.state.rejections
+    rejections = () if cycle is None else cycle.unmatched
     counts: Counter[str] = Counter()
     for rejection in rejections:
         user, job = unmatched_jobs[rejection.job]
-        refused = oracle.rejection(user, job)
+        rejected = oracle.rejection(user, job)
         assert rejection.submitter == user
-        assert (rejection.clauses[-1].left if rejection.clauses else refused.accepted) == refused.accepted
-        assert rejection.refused_by_slot == refused.accepted - refused.both
+        assert (rejection.clauses[-1].left if rejection.clauses else rejected.accepted) == rejected.accepted
+        assert rejection.refused_by_slot == rejected.accepted - rejected.both
         assert rejection.slots == sum(slot.kind != "dynamic" for slot in pool.state.slots.values())
         counts[user] += rejection.jobs
-    if not known:
+    if not known_rejections:
         assert counts == Counter(user for user, _ in unmatched_jobs.values())
 
 

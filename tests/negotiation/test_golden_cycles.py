@@ -110,11 +110,11 @@ SPARE = {"alike", "unsubmitted", "uncertain"}
 
 
 def numbers(report: Report) -> Expected:
-    samples, named = ([difference.why is None for difference in some] for some in (report.samples, report.named))
+    samples, explained = ([difference.why is None for difference in some] for some in (report.samples, report.named))
     return Expected(
         (report.cycles, sum(report.left_out.values())),
         (sum(samples), len(samples)),
-        (sum(named), len(named)),
+        (sum(explained), len(explained)),
         (report.matches, report.users, report.slots, report.open),
         dict(Counter(difference.reason for difference in report.differences)),
     )
@@ -164,11 +164,11 @@ def test_every_reason_is_used_in_some_folder() -> None:
 
 
 def test_submitters_of_equal_priority_take_turns_as_in_the_log() -> None:
-    known = recorded("10")
-    (first,) = (cycle for cycle in known.cycles if clock(cycle.at) == "22:52:31")
+    recording = recorded("10")
+    (first,) = (cycle for cycle in recording.cycles if clock(cycle.at) == "22:52:31")
     assert first.asked == ("bob@localhost", "alice@localhost", "carol@localhost")
-    cycles = tuple(evolve(cycle, asked=cycle.asked[::-1]) if cycle is first else cycle for cycle in known.cycles)
-    (difference,) = compare_cycles(evolve(known, cycles=cycles)).unexplained
+    cycles = tuple(evolve(cycle, asked=cycle.asked[::-1]) if cycle is first else cycle for cycle in recording.cycles)
+    (difference,) = compare_cycles(evolve(recording, cycles=cycles)).unexplained
     assert (difference.at, difference.numbers) == (first.at, True)
 
 
@@ -240,27 +240,29 @@ def test_slots_of_equal_rank_are_reported_as_such(tmp_path: Path) -> None:
     assert numbers(comparison).matches == (11, 11, 1, 10)
 
 
-def reasons(known: NegotiatorRecording, *settings: e.Event) -> list[str]:
+def reasons(recording: NegotiatorRecording, *settings: e.Event) -> list[str]:
     """Return the reasons for differing cycles, with additional settings of the negotiator."""
-    all_settings = sorted((*known.settings, *settings), key=lambda setting: setting.at)
-    return [difference.reason for difference in compare_cycles(evolve(known, settings=tuple(all_settings))).differences]
+    all_settings = sorted((*recording.settings, *settings), key=lambda setting: setting.at)
+    return [
+        difference.reason for difference in compare_cycles(evolve(recording, settings=tuple(all_settings))).differences
+    ]
 
 
 def test_an_uncertain_priority_is_the_reason_if_another_value_explains_the_match() -> None:
     """At 20:56:17 only the accountant's log shows what carol had; without it her priority is uncertain. Here it is too
     high."""
-    known = recorded("weights")
-    (cycle,) = (cycle for cycle in known.cycles if clock(cycle.at) == "20:56:17")
+    recording = recorded("weights")
+    (cycle,) = (cycle for cycle in recording.cycles if clock(cycle.at) == "20:56:17")
     worse = e.SubmitterSet(cycle.at + 1, "granted", "", "carol@localhost", "root", "priority", 1.3)
-    assert set(reasons(known, worse)) == {"", "floors"}
-    assert reasons(evolve(known, counted={}), worse) == ["uncertain", "floors"]
+    assert set(reasons(recording, worse)) == {"", "floors"}
+    assert reasons(evolve(recording, counted={}), worse) == ["uncertain", "floors"]
 
 
 def test_an_uncertain_priority_excuses_no_other_difference() -> None:
     """At 22:35:03 the records do not show who had slot2, so bob's priority is uncertain."""
-    known = recorded("04")
-    still = e.PoolConfigured(known.cycles[0].at, "reconfigured", "", {"NEGOTIATOR_CONSIDER_PREEMPTION": "False"})
-    assert reasons(evolve(known, counted={}), still) == reasons(known, still) == ["", ""]
+    recording = recorded("04")
+    still = e.PoolConfigured(recording.cycles[0].at, "reconfigured", "", {"NEGOTIATOR_CONSIDER_PREEMPTION": "False"})
+    assert reasons(evolve(recording, counted={}), still) == reasons(recording, still) == ["", ""]
 
 
 # What an excuse requires
@@ -283,12 +285,13 @@ def test_nothing_is_excused_without_the_record_that_proves_it(
 
 def test_a_consumption_policy_does_not_excuse_one_match_per_cycle() -> None:
     """HTCondor's negotiator matches such a slot as often as its resources suffice."""
-    known = recorded("consumption")
-    (cycle,) = (difference for difference in known.cycles if clock(difference.at) == "22:11:40")
+    recording = recorded("consumption")
+    (cycle,) = (difference for difference in recording.cycles if clock(difference.at) == "22:11:40")
     fewer = evolve(cycle, matches=cycle.matches[:-1])
-    cycles = tuple(fewer if recorded_cycle is cycle else recorded_cycle for recorded_cycle in known.cycles)
+    cycles = tuple(fewer if recorded_cycle is cycle else recorded_cycle for recorded_cycle in recording.cycles)
     differences = {
-        difference.at: difference for difference in compare_cycles(evolve(known, cycles=cycles, counted={})).differences
+        difference.at: difference
+        for difference in compare_cycles(evolve(recording, cycles=cycles, counted={})).differences
     }
     assert differences[cycle.at].reason == ""
 

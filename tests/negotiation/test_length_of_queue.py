@@ -39,9 +39,9 @@ SHAPES: dict[str, Callable[[int], Groups]] = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_job_end_visits_nothing_that_grows_with_the_queue(shape: str) -> None:
-    few, many = (executed_lines(SHAPES[shape](jobs + 2 * ENDS)) for jobs in (FEW, MANY))
+    few, lines_with_many = (executed_lines(SHAPES[shape](jobs + 2 * ENDS)) for jobs in (FEW, MANY))
     walk = (MANY - FEW) // 4  # more than the logarithm of all jobs, less than a part of one walk along the queue
-    assert {name: (few[name], count) for name, count in many.items() if count > few[name] + walk} == {}
+    assert {name: (few[name], count) for name, count in lines_with_many.items() if count > few[name] + walk} == {}
 
 
 def executed_lines(groups: Groups) -> Counter[str]:
@@ -53,11 +53,11 @@ def executed_lines(groups: Groups) -> Counter[str]:
         counts[frame.f_code] += 1
         return count
 
-    ended = 0
+    ended_jobs = 0
 
     def follow(position: int, event: Event) -> None:
-        nonlocal ended
-        ended += isinstance(event, JobExited)
+        nonlocal ended_jobs
+        ended_jobs += isinstance(event, JobExited)
 
     with Pool.open(user="alice", uid_domain="example.org") as pool:
         pool.add_machine("m", cpus=SLOTS, static=SLOTS, memory=SLOTS * 100)
@@ -65,12 +65,12 @@ def executed_lines(groups: Groups) -> Counter[str]:
             [Submit(f"{n}", user, 0, {**AD, **group}, count, (), "") for n, (count, user, group) in enumerate(groups)]
         )
         pool.subscribe(follow)
-        while ended < ENDS:
+        while ended_jobs < ENDS:
             pool.advance(60)
         before = sys.gettrace()
         sys.settrace(count)
         try:
-            while ended < 2 * ENDS:
+            while ended_jobs < 2 * ENDS:
                 pool.advance(60)
         finally:
             sys.settrace(before)

@@ -109,9 +109,9 @@ def test_slots_are_sorted_by_pre_job_rank_then_job_rank_then_post_job_rank() -> 
 def test_a_match_records_the_ranks_that_decided() -> None:
     pool = ranked_pool()
     pool.submit("ann", 1, Rank="TARGET.Wanted")
-    held = pool.hold().held
-    assert held is not None
-    assert (held.matches[0].pre, held.matches[0].rank, held.matches[0].post) == (200, 1, 50)
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert (cycle.matches[0].pre, cycle.matches[0].rank, cycle.matches[0].post) == (200, 1, 50)
 
 
 @pytest.mark.parametrize(("rank", "is_told"), [("", 0.0), ("7", 7.0), ("true", 1.0), ('"best"', 0.0), ("2.5", 2.5)])
@@ -121,9 +121,9 @@ def test_a_rank_that_is_equal_for_all_slots_is_recorded(rank: str, is_told: floa
     pool.slot("slot2@h", Rank='TARGET.Owner == "ann"')
     pool.claim("slot2@h", "bob@here")
     pool.submit("ann", 2, Rank=rank)
-    held = pool.hold().held
-    assert held is not None
-    assert [(match.reason, match.rank, match.pre, match.post) for match in held.matches] == [
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert [(match.reason, match.rank, match.pre, match.post) for match in cycle.matches] == [
         ("", is_told, 0.0, 0.0),
         ("rank", is_told, 0.0, 0.0),
     ]
@@ -180,10 +180,10 @@ def test_jobs_like_an_unmatched_one_are_requested_only_if_configured(all_jobs: s
     pool = Pool(NEGOTIATE_ALL_JOBS_IN_CLUSTER=all_jobs, NEGOTIATOR_CONSIDER_PREEMPTION="false")
     pool.slots(1)
     pool.submit("ann", 20, Requirements="TARGET.Memory > 9999")
-    held = pool.hold().held
-    assert held is not None
-    assert held.statistics["NumJobsConsidered"] == considered
-    assert [rejection.jobs for rejection in held.unmatched] == [20]
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert cycle.statistics["NumJobsConsidered"] == considered
+    assert [rejection.jobs for rejection in cycle.unmatched] == [20]
 
 
 @pytest.mark.parametrize("constraint", ['Owner == "bob"', "RequestMemory > 500", "undefined", '"text"'])
@@ -191,7 +191,7 @@ def test_jobs_outside_the_job_constraint_are_ignored(constraint: str) -> None:
     pool = Pool(NEGOTIATOR_JOB_CONSTRAINT=constraint)
     pool.slots(9)
     pool.submit("ann", 3, {"RequestMemory": ["128", "600", "128"]})
-    held = pool.hold().held
+    cycle = pool.hold().held
     expected = [("1.1", "slot1@h")] if "Memory" in constraint else []
-    assert [(match.job, match.slot) for match in (held.matches if held else ())] == expected
-    assert held is None or held.unmatched == ()
+    assert [(match.job, match.slot) for match in (cycle.matches if cycle else ())] == expected
+    assert cycle is None or cycle.unmatched == ()

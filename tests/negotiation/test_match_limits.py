@@ -38,10 +38,10 @@ def test_the_rejection_of_the_other_jobs_names_the_limit() -> None:
     pool = Pool(**{LIMITED: "true"})
     pool.slots(40)
     pool.submit("ann", 25)
-    held = pool.hold().held
-    assert held is not None
-    assert [(rejection.jobs, rejection.limit, rejection.taken) for rejection in held.unmatched] == [(5, "matches", 20)]
-    assert held.statistics["SubmittersMatchLimit"] == 1
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert [(rejection.jobs, rejection.limit, rejection.taken) for rejection in cycle.unmatched] == [(5, "matches", 20)]
+    assert cycle.statistics["SubmittersMatchLimit"] == 1
 
 
 def test_an_autocluster_that_fits_no_slot_uses_none_of_the_limit() -> None:

@@ -17,8 +17,8 @@ JOB = {"executable": "/bin/sleep", "arguments": "100"}
 
 def cycle_times(pool: Pool) -> list[int]:
     """Return when cycles were held, in seconds from the pool's start."""
-    (_, founded), *events = pool.events()
-    return [(event.at - founded.at) // 1_000_000 for _, event in events if isinstance(event, e.CycleHeld)]
+    (_, founded_at), *events = pool.events()
+    return [(event.at - founded_at.at) // 1_000_000 for _, event in events if isinstance(event, e.CycleHeld)]
 
 
 def wait_times(pool: Pool) -> dict[str, int]:
@@ -26,7 +26,7 @@ def wait_times(pool: Pool) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("config", "held"),
+    ("config", "expected_times"),
     [
         ("", [0, 10, 100]),  # immediately: when Bob submits, and when the slot is unclaimed
         ("NEGOTIATOR_INTERVAL = 60", [0, 10, 100]),  # a default value changes nothing, as in HTCondor
@@ -38,7 +38,7 @@ def wait_times(pool: Pool) -> dict[str, int]:
         ("NEGOTIATOR_INTERVAL = 5", [0, 20, 40, 60, 80, 100]),  # the delay comes first
     ],
 )
-def test_a_job_waits_for_the_next_cycle_of_the_configured_pace(config: str, held: list[int]) -> None:
+def test_a_job_waits_for_the_next_cycle_of_the_configured_pace(config: str, expected_times: list[int]) -> None:
     """Alice's job runs for 100 seconds on the only slot; Bob's comes 10 seconds after it."""
     with Pool.open(config=PLAIN + config) as pool:
         pool.add_machine("h")
@@ -46,9 +46,9 @@ def test_a_job_waits_for_the_next_cycle_of_the_configured_pace(config: str, held
         pool.advance(10)
         pool.submit(JOB, user="bob")
         assert pool.run() and pool.jobs() == []
-        assert wait_times(pool) == {"alice": 0, "bob": held[-1] - 10}
+        assert wait_times(pool) == {"alice": 0, "bob": expected_times[-1] - 10}
         times = cycle_times(pool)
-        assert times == [at for at in held if at in times] and times[-1] == held[-1]
+        assert times == [at for at in expected_times if at in times] and times[-1] == expected_times[-1]
         assert pool.judge() == []
         rechecked = recheck(pool.events())
         assert rechecked.sound and rechecked.taken
@@ -126,5 +126,5 @@ def test_a_scenario_uses_the_pace_of_its_configuration(config: str, begins: str)
     stage = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), lambda line: None)
     assert play(stage)
     minutes, _, seconds = begins.partition(":")
-    started = [event.at for _, event in stage.log.read() if isinstance(event, e.JobActivated)]
-    assert (started[1] - stage.start) // 1_000_000 == int(minutes) * 60 + int(seconds) + (1 if config else 0)
+    start_times = [event.at for _, event in stage.log.read() if isinstance(event, e.JobActivated)]
+    assert (start_times[1] - stage.start) // 1_000_000 == int(minutes) * 60 + int(seconds) + (1 if config else 0)

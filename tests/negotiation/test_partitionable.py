@@ -191,6 +191,6 @@ def test_a_rank_that_reads_the_remainder_is_recorded_as_it_was_at_the_decision()
     pool = Pool(NEGOTIATOR_PRE_JOB_RANK="-Cpus", NEGOTIATOR_POST_JOB_RANK="")
     partitionable(pool, "h", 3)
     pool.submit("ann", 3, Rank="TARGET.Memory")
-    held = pool.hold().held
-    assert held is not None
-    assert [(match.pre, match.rank) for match in held.matches] == [(-3, 8192), (-2, 8064), (-1, 7936)]
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert [(match.pre, match.rank) for match in cycle.matches] == [(-3, 8192), (-2, 8064), (-1, 7936)]

@@ -18,8 +18,8 @@ def pool_of(slots: int, jobs: dict[str, int], /, **configured: str) -> Pool:
 
 
 def reasons(pool: Pool) -> dict[str, Unmatched]:
-    held = pool.hold().held
-    return {} if held is None else {rejection.submitter.partition("@")[0]: rejection for rejection in held.unmatched}
+    cycle = pool.hold().held
+    return {} if cycle is None else {rejection.submitter.partition("@")[0]: rejection for rejection in cycle.unmatched}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_submitter_without_idle_jobs_has_a_slice_that_others_get(
 def test_the_statistics_of_the_last_cycle_report_its_decisions() -> None:
     pool = pool_of(4, {"ann": 3, "bob": 3})
     pool.submit("bob", 2, Requirements="false")
-    held = pool.hold().held
-    assert held is not None
+    cycle = pool.hold().held
+    assert cycle is not None
     expected = {"TotalSlots": 4, "CandidateSlots": 4, "Matches": 4, "NumIdleJobs": 8, "ActiveSubmitterCount": 2}
-    assert {name: held.statistics[name] for name in expected} == expected
+    assert {name: cycle.statistics[name] for name in expected} == expected

@@ -27,14 +27,14 @@ def contested(
 
 
 def reasons(pool: Pool) -> list[str]:
-    held = pool.hold().held
-    return [] if held is None else [match.reason for match in held.matches]
+    cycle = pool.hold().held
+    return [] if cycle is None else [match.reason for match in cycle.matches]
 
 
 def denied(pool: Pool) -> Denied | None:
-    held = pool.hold().held
-    assert held is not None
-    return held.unmatched[0].denied
+    cycle = pool.hold().held
+    assert cycle is not None
+    return cycle.unmatched[0].denied
 
 
 # The three reasons
@@ -119,9 +119,9 @@ def test_free_slots_come_before_preferred_ones_and_these_before_the_others() -> 
     pool.claim("slot1@likes", "bob@here")
     pool.slot("slot1@free")
     pool.submit("ann", 2)
-    held = pool.hold().held
-    assert held is not None
-    assert [(match.slot, match.reason) for match in held.matches] == [
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert [(match.slot, match.reason) for match in cycle.matches] == [
         ("slot1@free", ""),
         ("slot1@likes", "rank"),
         ("slot1@h", "priority"),
@@ -252,9 +252,9 @@ def test_no_one_preempts_a_slot_that_the_same_cycle_matched(dialect: str) -> Non
     for user, priority in (("ann", 1), ("cy", 9), ("bob", 20)):
         pool.submit(user, 4)
         pool.grant(user, "priority", priority)
-    held = pool.hold().held
-    assert held is not None
-    assert sorted(match.slot for match in held.matches) == ["slot1@h", "slot2@h"]
+    cycle = pool.hold().held
+    assert cycle is not None
+    assert sorted(match.slot for match in cycle.matches) == ["slot1@h", "slot2@h"]
 
 
 def test_the_reason_for_keeping_a_users_own_slot_is_found_again_when_the_slot_changes_hands() -> None:
@@ -262,10 +262,10 @@ def test_the_reason_for_keeping_a_users_own_slot_is_found_again_when_the_slot_ch
     pool.slots(9, "other", Start="false")
     pool.grant("ann", "priority", 100)
     pool.submit("bob")  # is served first, but the slot is bob's own; then ann gets it
-    held = pool.hold().held
-    assert held is not None
-    assert [rejection.denied for rejection in held.unmatched] == [Denied(own=1)]
-    pool.append(held)
+    cycle_event = pool.hold().held
+    assert cycle_event is not None
+    assert [rejection.denied for rejection in cycle_event.unmatched] == [Denied(own=1)]
+    pool.append(cycle_event)
     cycle, refolded_cycle = pool.hold(), pool.hold(pool.folded())
     assert cycle.held == refolded_cycle.held
     assert cycle.held is not None

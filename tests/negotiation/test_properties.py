@@ -163,12 +163,12 @@ class Cycles(RuleBasedStateMachine):
         for name, cores in new.items():
             most = ceiling(state.submitters[name], cycle.at)
             has = state.submitters[name].weighted_in_use if self.weighted else 1000 * state.submitters[name].slots
-            gone = sum(self.had(match.slot) for match in cycle.matches if self.holder(match.slot) == name)
-            assert most < 0 or has - gone + waiting[name] + cores <= 1000 * most, name
+            preempted = sum(self.had(match.slot) for match in cycle.matches if self.holder(match.slot) == name)
+            assert most < 0 or has - preempted + waiting[name] + cores <= 1000 * most, name
 
     def holder(self, slot: str) -> str:
-        known = self.state.slots.get(slot)
-        return known.claim.submitter if known is not None and known.claim is not None else ""
+        slot_record = self.state.slots.get(slot)
+        return slot_record.claim.submitter if slot_record is not None and slot_record.claim is not None else ""
 
     def had(self, slot: str) -> int:
         claim = self.state.slots[slot].claim
@@ -189,14 +189,14 @@ class Cycles(RuleBasedStateMachine):
     @invariant()
     def total_usage_is_exactly_that_of_the_claims_intervals(self) -> None:
         now, used = self.pool.engine.now(), Counter[str]()
-        held: dict[str, ClaimMade] = {}
+        held_cores: dict[str, ClaimMade] = {}
         for event in self.pool.events():
             if isinstance(event, ClaimMade):
-                held[event.slot] = event
+                held_cores[event.slot] = event
             elif isinstance(event, ClaimEnded):
-                removed = held.pop(event.slot)
+                removed = held_cores.pop(event.slot)
                 used[removed.submitter] += (event.at - removed.at) * removed.weight
-        for removed in held.values():
+        for removed in held_cores.values():
             used[removed.submitter] += (now - removed.at) * removed.weight
         assert {
             name: submitter.usage_until(now)
@@ -262,7 +262,7 @@ def free(pool: Pool) -> list[float]:
 def test_no_cycle_leaves_a_slot_free_that_fits_a_submitter_below_its_share(pool: Pool) -> None:
     pool.cycle()
     slots = free(pool)
-    assert not slots or all(more < min(slots) - 1e-6 for more in deserved(pool).values())
+    assert not slots or all(cores < min(slots) - 1e-6 for cores in deserved(pool).values())
 
 
 @given(unequal())
@@ -270,13 +270,13 @@ def test_a_remainder_smaller_than_a_slot_each_goes_to_one_submitter_in_the_next_
     """A cycle rounds up once for each: a submitter with room for a part of a slot gets one."""
     for _ in range(40):
         before = free(pool)
-        below = any(more > 1e-6 for more in deserved(pool).values())
+        below = any(cores > 1e-6 for cores in deserved(pool).values())
         pool.cycle()
         if before and below:
             assert len(free(pool)) < len(before)
         if not free(pool):
             return
-    assert not any(more > 1e-6 for more in deserved(pool).values())
+    assert not any(cores > 1e-6 for cores in deserved(pool).values())
 
 
 @given(unequal())
@@ -305,5 +305,5 @@ def test_promised_slots_count_for_the_ceiling_before_they_are_used(dialect: str)
         pool.handle(s.SetSubmitter(pool.id(), "root", f"{user}@example.org", name, value))
     pool.submit(3, user="ann")
     pool.advance(300)
-    matched = [m.job for event in pool.events() if isinstance(event, CycleHeld) for m in event.matches if m.reason]
-    assert matched == ["2.0"]
+    matched_jobs = [m.job for event in pool.events() if isinstance(event, CycleHeld) for m in event.matches if m.reason]
+    assert matched_jobs == ["2.0"]

@@ -47,8 +47,8 @@ def part(
 
 def given_back(cycle: CycleResult) -> list[tuple[str, str, list[str]]]:
     """Return the matches of a cycle: the job, the reason, and the numbers of the slots that are preempted for it."""
-    held = () if cycle.held is None else cycle.held.matches
-    return [(match.job, match.reason, [name.split("@")[0] for name in match.preempts]) for match in held]
+    matches = () if cycle.held is None else cycle.held.matches
+    return [(match.job, match.reason, [name.split("@")[0] for name in match.preempts]) for match in matches]
 
 
 def contested(dialect: str = "htcondor-25", /, **more: str) -> Pool:
@@ -70,7 +70,7 @@ def test_slots_of_the_lowest_rank_are_preempted_first_until_the_resources_suffic
 
 
 @together(
-    ("free", "sizes", "job", "gone"),
+    ("free", "sizes", "job", "preempted"),
     [
         # the remainder counts; the resources are added up one by one
         ({}, [{}, {}], {"RequestCpus": "1"}, ["slot1_1"]),
@@ -86,7 +86,7 @@ def test_slots_of_the_lowest_rank_are_preempted_first_until_the_resources_suffic
     ],
 )
 def test_the_remainder_and_the_preempted_parts_add_up(
-    free: dict[str, str], sizes: list[dict[str, str]], job: dict[str, str], gone: list[str] | None
+    free: dict[str, str], sizes: list[dict[str, str]], job: dict[str, str], preempted: list[str] | None
 ) -> None:
     pool = Pool(**ALLOWED | NO_RANKS)
     machine(pool, rank="TARGET.Importance", **free)
@@ -94,7 +94,7 @@ def test_the_remainder_and_the_preempted_parts_add_up(
         part(pool, number, "bob", 0.0, "h", "Claimed/Busy", **size)
     pool.submit("ann", Importance="1", **job)
     evictions = given_back(pool.hold())
-    assert [names for _, _, names in evictions] == ([] if gone is None else [gone])
+    assert [names for _, _, names in evictions] == ([] if preempted is None else [preempted])
 
 
 @together(
@@ -170,11 +170,11 @@ def test_no_dynamic_slot_is_preempted_alone_even_if_it_would_suffice() -> None:
         machine(pool, rank="TARGET.Importance")
         part(pool, 1)
         pool.submit("ann", Importance="5")
-        held = pool.hold().held
-        assert held is not None
-        assert [(match.slot, [each.split("@")[0] for each in match.preempts]) for match in held.matches] == [
-            (slot, names)
-        ]
+        cycle = pool.hold().held
+        assert cycle is not None
+        assert [
+            (match.slot, [preempted_slot.split("@")[0] for preempted_slot in match.preempts]) for match in cycle.matches
+        ] == [(slot, names)]
 
 
 @together(
@@ -191,8 +191,8 @@ def test_dynamic_slots_are_preempted_only_if_allowed(
     pool = contested(**more)
     part(pool, 1)
     pool.submit("ann", Importance="5")
-    held = pool.hold().held
-    preemptions = [] if held is None else [(match.slot, match.preempts) for match in held.matches]
+    cycle = pool.hold().held
+    preemptions = [] if cycle is None else [(match.slot, match.preempts) for match in cycle.matches]
     assert preemptions == ([] if expected is None else [expected])
 
 
@@ -209,9 +209,9 @@ def test_the_partitionable_slots_ad_is_ranked_with_the_resources_it_gets_back() 
         part(pool, 2, Cpus="2")
         machine(pool, "free", Cpus="3", Memory="5000")
         pool.submit("ann", RequestCpus="3", Importance="5")
-        held = pool.hold().held
-        assert held is not None
-        assert [match.slot for match in held.matches] == [slot], rank
+        cycle = pool.hold().held
+        assert cycle is not None
+        assert [match.slot for match in cycle.matches] == [slot], rank
 
 
 def test_a_partitionable_slot_gets_resources_back_once_a_cycle() -> None:
@@ -265,15 +265,15 @@ def drawn(dice: random.Random) -> Pool:
 @given(st.integers(0, 2**32))
 def test_preempted_slots_suffice_and_are_needed_and_none_of_them_is_retiring(seed: int) -> None:
     pool = drawn(random.Random(seed))
-    gone: list[str] = []
-    held = pool.hold().held
-    for match in () if held is None else held.matches:
+    preempted: list[str] = []
+    cycle = pool.hold().held
+    for match in () if cycle is None else cycle.matches:
         if match.preempts:
             _is_right(pool, match)
-        gone += match.preempts
+        preempted += match.preempts
         claimed = pool.state.slots.get(match.slot)
         assert claimed is None or claimed.kind != "dynamic"
-    assert len(gone) == len(set(gone))
+    assert len(preempted) == len(set(preempted))
 
 
 def _is_right(pool: Pool, match: Match) -> None:
@@ -293,13 +293,13 @@ def _is_right(pool: Pool, match: Match) -> None:
         assert not symmetric_match(job, ClassAd(have, ad)), "it matched before: nothing more was needed"
         assert slot.parent == parent.name and slot.state == "Claimed" and slot.claim is not None
         assert slot.ad["MaxJobRetirementTime"] == "0" or slot.activation is None
-        have = {resource: many + int(slot.ad[resource]) for resource, many in have.items()}
+        have = {resource: amount + int(slot.ad[resource]) for resource, amount in have.items()}
         ranks.append(slot.claim.rank)
         assert slot.claim.rank < value or slot.claim.submitter != cluster.submitter
     assert symmetric_match(job, ClassAd(have, ad)), "what they give back does not suffice"
     assert ranks == sorted(ranks) and ranks[-1] <= value
     assert match.reason == ("priority" if ranks[-1] == value else "rank")
-    others = [slot.claim.rank for slot in slots.values() if slot.parent == parent.name and slot.claim
+    remaining_ranks = [slot.claim.rank for slot in slots.values() if slot.parent == parent.name and slot.claim
               and slot.name not in match.preempts and slot.state_activity == "Claimed/Busy"
               and slot.ad["MaxJobRetirementTime"] == "0" and slot.claim.rank < value]  # fmt: skip
-    assert all(rank >= ranks[-1] for rank in others), "one of less rank was left"
+    assert all(rank >= ranks[-1] for rank in remaining_ranks), "one of less rank was left"

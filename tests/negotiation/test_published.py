@@ -70,8 +70,8 @@ def test_readings_that_a_job_requires_are_published_before_the_cycle_that_reads_
     assert point.status("1.0") == "Running"
     log = point.events()
     published_at = next(number for number, event in enumerate(log) if name in getattr(event, "changes", {}))
-    held = next(number for number, event in enumerate(log) if isinstance(event, e.CycleHeld))
-    assert published_at < held
+    cycle_position = next(number for number, event in enumerate(log) if isinstance(event, e.CycleHeld))
+    assert published_at < cycle_position
     assert list(validate(point.log.read())) == []
 
 

@@ -87,11 +87,11 @@ class ScheduleStory:
         took = int(occurrence.split()[2]) if occurrence.startswith("cycle of") else 0
         statistics: dict[str, float] = {"SubmittersMatchLimit": 1} if "cut short" in occurrence else {}
         matches = (MATCH,) if "preempted" in occurrence else ()
-        held = None if "without news" in occurrence else e.CycleHeld(at, *WHY, matches, (), statistics)
-        if held is not None:
+        cycle = None if "without news" in occurrence else e.CycleHeld(at, *WHY, matches, (), statistics)
+        if cycle is not None:
             self.state.position += 1
-            self.state.cycles.note_cycle(held, self.state.position)
-        self.schedule.held(self.state, "", at, held)
+            self.state.cycles.note_cycle(cycle, self.state.position)
+        self.schedule.held(self.state, "", at, cycle)
         self.schedule.rest(self.state, at, at + took * SECOND)
 
 
@@ -156,11 +156,11 @@ def test_the_next_cycle_is_held_when_due(
     for _ in range(5):
         if schedule.due(state, now):
             break
-        following = schedule.next(state, now)
-        if following is None:
+        next_time = schedule.next(state, now)
+        if next_time is None:
             break
-        assert following > now
-        now = following
+        assert next_time > now
+        now = next_time
     assert bool(schedule.due(state, now)) == (expected is not None)
     if expected is not None:
         assert now == tested.at(expected)

@@ -129,7 +129,8 @@ def test_each_slot_belongs_to_the_first_negotiator_whose_constraint_accepts_it_o
     pool.slot("slot4@h")
     pool.submit("ann", 9)
     slots_by_negotiator = {
-        whose: {slot for _, slot in pool.matched(cycle_of(pool, whose))} for whose in (GPU, "NEGOTIATOR_BIG", "")
+        negotiator: {slot for _, slot in pool.matched(cycle_of(pool, negotiator))}
+        for negotiator in (GPU, "NEGOTIATOR_BIG", "")
     }
     assert slots_by_negotiator == {GPU: {"slot1@h", "slot2@h"}, "NEGOTIATOR_BIG": {"slot3@h"}, "": {"slot4@h"}}
 
@@ -148,17 +149,19 @@ def test_no_slot_is_matched_by_two_negotiators_whatever_their_constraints(
     seed: int, texts: list[str], has_default: bool
 ) -> None:
     pool = drawn(seed)
-    named = [f"NEGOTIATOR_{number}" for number in range(len(texts))]
-    constraints = {f"{name}.NEGOTIATOR_SLOT_CONSTRAINT": text for name, text in zip(named, texts, strict=True)}
-    every = (["NEGOTIATOR"] if has_default and "NEGOTIATOR_SLOT_CONSTRAINT" not in pool.state.settings else []) + named
-    pool.tell(e.PoolConfigured, "reconfigured", {"NEGOTIATORS": " ".join(every), **constraints})
+    names = [f"NEGOTIATOR_{number}" for number in range(len(texts))]
+    constraints = {f"{name}.NEGOTIATOR_SLOT_CONSTRAINT": text for name, text in zip(names, texts, strict=True)}
+    all_names = (
+        ["NEGOTIATOR"] if has_default and "NEGOTIATOR_SLOT_CONSTRAINT" not in pool.state.settings else []
+    ) + names
+    pool.tell(e.PoolConfigured, "reconfigured", {"NEGOTIATORS": " ".join(all_names), **constraints})
     dice = random.Random(seed)
     for _ in range(2):
         matched_by: dict[str, str] = {}
         parts: dict[str, str] = {}
-        for name in every:
-            held = cycle_of(pool, "" if name == "NEGOTIATOR" else name).held
-            for match in () if held is None else held.matches:
+        for name in all_names:
+            cycle = cycle_of(pool, "" if name == "NEGOTIATOR" else name).held
+            for match in () if cycle is None else cycle.matches:
                 parent, _, host = match.slot.partition("@")
                 slot = match.slot if match.slot in pool.state.slots else f"{parent.split('_')[0]}@{host}"
                 assert matched_by.setdefault(match.slot, name) == name
@@ -186,10 +189,10 @@ def test_each_negotiator_reports_a_rejection_once() -> None:
     pool.slot("slot1@h", GPUs="1")
     pool.slot("slot2@h")
     pool.submit("ann", RequestMemory="5000", Requirements="TARGET.Memory > 5000")
-    for whose in (GPU, "", GPU, ""):
-        held = cycle_of(pool, whose).held
-        if held is not None:
-            pool.append(held)
+    for negotiator in (GPU, "", GPU, ""):
+        cycle = cycle_of(pool, negotiator).held
+        if cycle is not None:
+            pool.append(cycle)
     negotiators = [event.negotiator for event in pool.log if isinstance(event, e.CycleHeld)]
     assert negotiators == [GPU, ""]
 
@@ -203,21 +206,21 @@ def test_each_negotiator_has_its_own_accounting() -> None:
         pool.add_machine("gpu")
         pool.submit(JOB, user="alice")
         pool.advance(50)
-        gpu, plain = (pool.submitters(negotiator=name) for name in (GPU, "NEGOTIATOR"))
+        gpu, default_accounting = (pool.submitters(negotiator=name) for name in (GPU, "NEGOTIATOR"))
         assert [(submitter.name.split("@")[0], submitter.slots, submitter.factor) for submitter in gpu] == [
             ("alice", 1, 10.0)
         ]
-        assert [(submitter.name.split("@")[0], submitter.slots, submitter.used) for submitter in plain] == [
-            ("alice", 0, 0.0)
-        ]
+        assert [
+            (submitter.name.split("@")[0], submitter.slots, submitter.used) for submitter in default_accounting
+        ] == [("alice", 0, 0.0)]
         pool.add_machine("cpu")
         pool.submit(JOB, user="alice")
         pool.submit(JOB, user="bob")
         pool.advance(70)
-        gpu, plain = (pool.submitters(negotiator=name) for name in (GPU, "NEGOTIATOR"))
+        gpu, default_accounting = (pool.submitters(negotiator=name) for name in (GPU, "NEGOTIATOR"))
         used = {
-            (whose, submitter.name.split("@")[0]): submitter.slots
-            for whose, all in ((GPU, gpu), ("", plain))
+            (negotiator, submitter.name.split("@")[0]): submitter.slots
+            for negotiator, all in ((GPU, gpu), ("", default_accounting))
             for submitter in all
         }
         assert used == {(GPU, "alice"): 0, (GPU, "bob"): 1, ("", "alice"): 1, ("", "bob"): 0}
@@ -281,10 +284,10 @@ def test_each_negotiator_has_its_own_pace() -> None:
         pool.submit({**JOB, "arguments": "500"}, user="bob")
         pool.advance(300)
         aged: dict[str, list[int]] = {"": [], GPU: []}
-        (_, founded), *events = pool.events()
+        (_, founded_at), *events = pool.events()
         for _, event in events:
             if isinstance(event, e.PrioritiesUpdated):
-                aged[event.negotiator].append((event.at - founded.at) // SECOND)
+                aged[event.negotiator].append((event.at - founded_at.at) // SECOND)
         assert len(aged[""]) >= 2 and all(
             later - at >= 100 for at, later in zip(aged[""][1:], aged[""][2:], strict=False)
         )

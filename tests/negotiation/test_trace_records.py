@@ -83,11 +83,11 @@ def test_a_match_has_the_requested_job_and_the_preempted_user() -> None:
 
 
 def test_a_match_preempts_the_accounting_group_that_the_log_names() -> None:
-    matched = (
+    matched_line = (
         "      Matched 7.1 alice@node7 <10.0.0.7:9618> preempting bob@node7 (AccountingGroup=nice-user.bob@node7) "
         "<10.0.0.7:9618> slot2@node7"
     )
-    (cycle,) = read(*BEGIN, NEGOTIATE, REQUEST, matched, *END).cycles
+    (cycle,) = read(*BEGIN, NEGOTIATE, REQUEST, matched_line, *END).cycles
     assert [match.preempting for match in cycle.matches] == [f"nice-user.{BOB}"]
     assert cycle.requested == {"7.1"}
 
@@ -248,12 +248,14 @@ def test_only_a_submission_answered_with_a_cluster_counts(tmp_path: Path) -> Non
 
 
 def test_an_account_without_a_known_factor_has_the_configured_one() -> None:
-    founded = e.PoolFounded(
+    founded_event = e.PoolFounded(
         9 * SECOND, "founded", "s", "pool", "htcondor-25", "node7", "1", {"DEFAULT_PRIO_FACTOR": "7"}
     )
-    counted = {at * SECOND: RecordedAccounting(at * SECOND, (), {}, {}, (at - 2) * SECOND) for at in (12, 14)}
-    known = (KnownAccount(ALICE, 2.0, 0, 5.0), KnownAccount(BOB, 2.0, 30, 5.0))
-    accounts = AccountWalk(NegotiatorRecording("node7", (founded,), (), (), (), counted, (), 10 * SECOND, known, 0, ()))
+    accountings = {at * SECOND: RecordedAccounting(at * SECOND, (), {}, {}, (at - 2) * SECOND) for at in (12, 14)}
+    known_accounts = (KnownAccount(ALICE, 2.0, 0, 5.0), KnownAccount(BOB, 2.0, 30, 5.0))
+    accounts = AccountWalk(
+        NegotiatorRecording("node7", (founded_event,), (), (), (), accountings, (), 10 * SECOND, known_accounts, 0, ())
+    )
     assert [moment.at for moment in accounts.moments()] == [12 * SECOND, 14 * SECOND]
     assert [accounts.accountant.factor(name) for name in (ALICE, BOB, "carol@node7")] == [7, 30, 7]
 
@@ -264,14 +266,14 @@ def test_an_account_without_a_known_factor_has_the_configured_one() -> None:
 def pool(*moments: tuple[int, str]) -> list[e.Event]:
     """Return the events of slot1, which is claimed or unclaimed at these seconds."""
     visible: list[e.Event] = []
-    for second, who in moments:
+    for second, user in moments:
         at, last = second * SECOND, visible[-1] if visible else None
         if isinstance(last, e.ClaimMade):
             visible.append(e.ClaimEnded(at, "", "", "slot1", "1", last.submitter, 0))
-        move = "Claimed/Idle" if who else "Unclaimed/Idle"
+        move = "Claimed/Idle" if user else "Unclaimed/Idle"
         visible.append(e.SlotTransitioned(at, "", "", "slot1", "", "", move))
-        if who:
-            visible.append(e.ClaimMade(at, "", "", "slot1", "1", who, 1000))
+        if user:
+            visible.append(e.ClaimMade(at, "", "", "slot1", "1", user, 1000))
     return visible
 
 

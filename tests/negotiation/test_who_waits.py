@@ -30,6 +30,6 @@ def start_order(*, refold: bool) -> list[tuple[int, int]]:
 
 def test_users_who_come_and_go_leave_the_turns_of_others_unchanged() -> None:
     followed = start_order(refold=False)
-    gone = {cluster for wave in range(3) for cluster in range(2 + wave * 40, 42 + wave * 40, 3)}
-    assert {cluster for cluster, _ in followed} == {*range(1, 122)} - gone
+    leaving_clusters = {cluster for wave in range(3) for cluster in range(2 + wave * 40, 42 + wave * 40, 3)}
+    assert {cluster for cluster, _ in followed} == {*range(1, 122)} - leaving_clusters
     assert followed == start_order(refold=True)

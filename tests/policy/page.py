@@ -75,8 +75,8 @@ def _settings() -> str:
 
 def fill(page: str) -> str:
     """Return docs/execution-point.md with its generated tables."""
-    drawn = {"expressions": _expressions(), "settings": _settings()}
-    drawn |= {"conditions": _conditions(), "facts": _facts(), "actions": _actions()}
+    tables = {"expressions": _expressions(), "settings": _settings()}
+    tables |= {"conditions": _conditions(), "facts": _facts(), "actions": _actions()}
     for name in DIALECTS:
-        drawn |= {f"rules-{name}": _rules(name), f"triggers-{name}": _triggers(name)}
-    return markdown_tables.fill(page, drawn)
+        tables |= {f"rules-{name}": _rules(name), f"triggers-{name}": _triggers(name)}
+    return markdown_tables.fill(page, tables)

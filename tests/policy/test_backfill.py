@@ -49,8 +49,8 @@ def backfilling_point(dialect: str, slots: int = 1, kind: str = "static", **poli
 def test_one_client_runs_for_all_slots_and_ends_with_the_last(dialect: str) -> None:
     point = backfilling_point(dialect, slots=3)
     at(point, 30)
-    (started,) = of(point, BackfillStarted)
-    assert (started.slot, started.system, started.client) == (
+    (started_at,) = of(point, BackfillStarted)
+    assert (started_at.slot, started_at.system, started_at.client) == (
         "slot1@h", "EXEC", {"Executable": "/bin/burn", "InitialDir": "/var/tmp"}
     )  # fmt: skip
     busy = [event.cause for event in of(point, SlotTransitioned) if event.target == "Backfill/Busy"]
@@ -106,9 +106,9 @@ def test_the_load_of_the_client_counts_as_the_pools_and_not_the_owners(dialect: 
 def test_jobs_start_and_end_as_without_backfill(dialect: str, kind: str) -> None:
     """A hundred and fifty short ones, and the log is hardly longer."""
     ends = []
-    for more in (EXEC, {}):
+    for attributes in (EXEC, {}):
         point = Point(dialect)
-        point.point(FILLED, slots=4, kind=kind, **more)
+        point.point(FILLED, slots=4, kind=kind, **attributes)
         at(point, 32)
         point.job(count=150, behaviour=Behaviour(0.25), RequestMemory="1024")
         at(point, 100)
@@ -150,9 +150,9 @@ BOINC_ON = f"{ON}BACKFILL_SYSTEM = BOINC\nBOINC_Executable = /usr/bin/boinc\nBOI
     ],
 )
 def test_an_incomplete_backfill_configuration_is_rejected(text: str, message: str) -> None:
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as error:
         settings(read(text))
-    assert message in str(refused.value)
+    assert message in str(error.value)
 
 
 @together(

@@ -37,8 +37,8 @@ def test_a_slot_stays_in_owner_state_while_the_input_that_its_policy_reads_is_re
     point.point({"Start": start, "IS_OWNER": "Start =?= false"})
     point.advance(1000)
     assert point.pair() == "Unclaimed/Idle"
-    (moved,) = [event.at for event in point.events() if isinstance(event, SlotTransitioned)]
-    assert round((moved - begin) / 1_000_000) == turns
+    (moved_at,) = [event.at for event in point.events() if isinstance(event, SlotTransitioned)]
+    assert round((moved_at - begin) / 1_000_000) == turns
 
 
 @pytest.mark.parametrize(

@@ -42,13 +42,13 @@ def fewest(dialect: str) -> list[Story]:
     for row, stories in reached(dialect).items():
         for name in stories:
             rows_of[name].add(row)
-    chosen, rows_left = [], set(ALL_ROWS[dialect])
+    chosen_stories, rows_left = [], set(ALL_ROWS[dialect])
     while rows_left:
         best = max(STORIES, key=lambda story: len(rows_of[story.of] & rows_left))
         assert rows_of[best.of] & rows_left, f"no story reaches {rows_left}"
         rows_left -= rows_of[best.of]
-        chosen.append(best)
-    return chosen
+        chosen_stories.append(best)
+    return chosen_stories
 
 
 class DisturbedStory(RuleBasedStateMachine):

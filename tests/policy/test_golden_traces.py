@@ -86,8 +86,8 @@ def test_the_compared_transitions_are_those_that_an_independent_count_finds(run:
 @pytest.mark.parametrize("run", some(["02", "04", "07", "08a", "18b", "20b", "20c", *POINTS, *WHOLE], 14))
 def test_the_validator_finds_the_log_of_a_replayed_trace_legal(run: str) -> None:
     golden = trace(BY_RUN[run])
-    for one in golden.runs:
-        play = TracePlay(golden.files, one, "htcondor-25")
+    for golden_run in golden.runs:
+        play = TracePlay(golden.files, golden_run, "htcondor-25")
         play.moves()
         assert [str(violation) for violation in examine(play.log.read()).violations] == []
 
@@ -152,12 +152,12 @@ def test_a_log_and_a_configuration_are_enough_zipped_or_not(tmp_path: Path) -> N
 
 
 @settings(max_examples=6, deadline=None)
-@given(gone=st.sets(st.integers(0, 90), max_size=40))
-def test_a_log_with_missing_lines_is_still_compared(gone: set[int]) -> None:
+@given(deleted_lines=st.sets(st.integers(0, 90), max_size=40))
+def test_a_log_with_missing_lines_is_still_compared(deleted_lines: set[int]) -> None:
     lines = gzip.decompress((BY_RUN["18b"] / "StartLog.gz").read_bytes()).split(b"\n")
     begins = (b"STARTING UP", b"New Slot")  # without these lines no slot exists
     lines_kept = [
-        line for number, line in enumerate(lines) if number not in gone or any(word in line for word in begins)
+        line for number, line in enumerate(lines) if number not in deleted_lines or any(word in line for word in begins)
     ]
     with TemporaryDirectory() as folder:
         (Path(folder) / "StartLog").write_bytes(b"\n".join(lines_kept))

@@ -47,8 +47,8 @@ Deed = tuple[str, tuple[Any, ...], dict[str, Any]]
 """A method of ``Point``, and what it is called with."""
 
 
-def _deed(name: str, *arguments: Any, **named: Any) -> Deed:
-    return name, arguments, named
+def _deed(name: str, *arguments: Any, **options: Any) -> Deed:
+    return name, arguments, options
 
 
 DEEDS = st.one_of(
@@ -127,8 +127,8 @@ def comparable(event: e.Event) -> dict[str, Any]:
 
 
 def jumping_is_as_holding_every_round(**life: Any) -> None:
-    every = [comparable(event) for event in random_point(**life, steady=False).events()]
-    assert [comparable(event) for event in random_point(**life, steady=True).events()] == every
+    all_events = [comparable(event) for event in random_point(**life, steady=False).events()]
+    assert [comparable(event) for event in random_point(**life, steady=True).events()] == all_events
 
 
 def guarantees_hold(**life: Any) -> None:
@@ -244,8 +244,8 @@ class AClaimEndsOnce(Guarantee):
         elif isinstance(event, e.ClaimEnded):
             assert self.open.pop(event.claim) == event.slot
             self.ended.add(event.claim)
-            began, weight = self.since.pop(event.claim)
-            assert event.usage == (event.at - began) * weight
+            claim_start, weight = self.since.pop(event.claim)
+            assert event.usage == (event.at - claim_start) * weight
             self.usage[event.submitter] = self.usage.get(event.submitter, 0) + event.usage
 
     def between(self, state: State) -> None:

@@ -20,8 +20,10 @@ def test_every_number_is_reached(dialect: str) -> None:
 def test_every_letter_is_reached(dialect: str) -> None:
     stories = reached(dialect)
     letters = {row.letter for row in DIALECTS[dialect].slot_rows if row.letter.isalpha()}
-    found = {row.letter for row in DIALECTS[dialect].slot_rows if row.letter.isalpha() and stories[row.number]}
-    assert found == letters == set("ABCDEFGHIJKLMNOP")
+    reached_letters = {
+        row.letter for row in DIALECTS[dialect].slot_rows if row.letter.isalpha() and stories[row.number]
+    }
+    assert reached_letters == letters == set("ABCDEFGHIJKLMNOP")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -127,9 +127,11 @@ def test_the_evidence_is_the_expression_that_decided_the_eviction(
     dialect: str, policy: dict[str, str], target: str, evidence: tuple[str, str]
 ) -> None:
     point = preempted(dialect, policy, Behaviour(1000, grace=None))
-    moved = next(e_ for e_ in point.events() if isinstance(e_, e.SlotTransitioned) and e_.cause == "retirement_over")
-    assert moved.target == f"Preempting/{target}"
-    noted = dict(point.log.read())[moved.evidence]
+    transition = next(
+        e_ for e_ in point.events() if isinstance(e_, e.SlotTransitioned) and e_.cause == "retirement_over"
+    )
+    assert transition.target == f"Preempting/{target}"
+    noted = dict(point.log.read())[transition.evidence]
     assert isinstance(noted, e.EvaluationRecorded)
     assert (noted.name, noted.value) == evidence
 
@@ -326,8 +328,8 @@ def test_a_machine_leaves_with_its_last_claim(dialect: str, how: str, seconds_le
     at(point, 7)
     point.off(how)
     at(point, 300)
-    gone = [event.at for event in point.events() if isinstance(event, e.MachineLeft)]
-    assert [(instant - BEGIN) // SECOND for instant in gone] == [seconds_left]
+    leave_times = [event.at for event in point.events() if isinstance(event, e.MachineLeft)]
+    assert [(instant - BEGIN) // SECOND for instant in leave_times] == [seconds_left]
     assert not point.state.slots
 
 

@@ -135,12 +135,12 @@ def test_a_line_becomes_its_stimuli(lines: list[str], expected: list[object]) ->
 
 
 def test_a_request_has_its_user_and_job_even_if_later_lines_name_them() -> None:
-    requests, *_, better, _ = stimuli(*BETTER, GONE,
+    requests, *_, better_match, _ = stimuli(*BETTER, GONE,
                                    "slot1: Remote owner is bob@node7", "slot1: Remote job ID is 8.0")  # fmt: skip
     assert isinstance(requests, s.RequestClaim)
-    assert isinstance(better, s.RequestClaim)
+    assert isinstance(better_match, s.RequestClaim)
     assert (requests.slot, requests.submitter, requests.job) == ("slot1@node7", "alice@node7", "7.1")
-    assert (better.slot, better.submitter, better.job, better.ad["Owner"]) == (
+    assert (better_match.slot, better_match.submitter, better_match.job, better_match.ad["Owner"]) == (
         "slot1@node7", "bob@node7", "8.0", '"bob"'
     )  # fmt: skip
 
@@ -168,17 +168,19 @@ KILLED = "slot1_2: Canceled ClaimLease timer (43)"
 
 
 @together(
-    ("lines", "gone"),
+    ("lines", "expected_slots"),
     [
         (["slot1: Schedd sending 1 preempting claims.", KILLED], ("slot1_2@node7",)),
         # a claim that fails takes nothing: slots that are killed after it are preempted for another reason
         (["slot1: Schedd sending 1 preempting claims.", "slot1: State change: claiming protocol failed", KILLED], ()),
     ],
 )
-def test_a_claim_of_a_part_names_the_slots_that_were_killed_for_it(lines: list[str], gone: tuple[str, ...]) -> None:
+def test_a_claim_of_a_part_names_the_slots_that_were_killed_for_it(
+    lines: list[str], expected_slots: tuple[str, ...]
+) -> None:
     requested = stimuli(*lines, *PART)[-1]
     assert isinstance(requested, s.RequestClaim)
-    assert requested.preempts == gone
+    assert requested.preempts == expected_slots
 
 
 def _decided(slot: str, pair: str) -> str:
@@ -258,7 +260,7 @@ OTHER = "STARTD_CRON job OTHER started. pid=2", "CronJob: 'OTHER' (pid 2) exit_s
 
 
 @pytest.mark.parametrize(
-    ("lines", "found"),
+    ("lines", "input_text"),
     [
         # the owner is there at 5.200 and gone at 5.600 -> what is published by then
         ([("5.100", RUN[0]), ("5.300", RUN[1])], ""),
@@ -272,13 +274,17 @@ OTHER = "STARTD_CRON job OTHER started. pid=2", "CronJob: 'OTHER' (pid 2) exit_s
         ([("5.400", OTHER[0]), ("5.650", RUN[0]), ("5.700", OTHER[1]), ("5.800", RUN[1])], "False"),
     ],
 )
-def test_fractions_of_a_second_decide_which_reading_a_sensor_found(lines: list[tuple[str, str]], found: str) -> None:
+def test_fractions_of_a_second_decide_which_reading_a_sensor_found(
+    lines: list[tuple[str, str]], input_text: str
+) -> None:
     text = "".join(f"11/20/26 12:00:00.000 {line}\n" for line in HEAD)
     text += "".join(f"11/20/26 12:00:0{at} {line}\n" for at, line in lines)
     owner = [(NOON + at, {"OwnerHere": value}) for at, value in ((5_200_000, "True"), (5_600_000, "False"))]
     (run,) = startd_runs(text.encode(), {}, owner)
-    published = [step.what.attributes["OwnerHere"] for step in run.steps if isinstance(step.what, PublishedReadings)]
-    assert "".join(published[-1:]) == found
+    owner_is_here = [
+        step.what.attributes["OwnerHere"] for step in run.steps if isinstance(step.what, PublishedReadings)
+    ]
+    assert "".join(owner_is_here[-1:]) == input_text
 
 
 def test_a_slots_decision_after_its_starter_exited_is_not_a_round_of_its_machine() -> None:

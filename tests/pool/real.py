@@ -41,9 +41,11 @@ class Folder:
 
     def call(self, *arguments: str, code: int | None = 0) -> str:
         """Run a command until it ends; `code` is the exit code that it must have."""
-        done = self._session.run([*POOLBOOK, *arguments], cwd=self.path, env=environment(), timeout=PATIENCE)
-        assert code is None or done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout + done.stderr
+        completed = self._session.run([*POOLBOOK, *arguments], cwd=self.path, env=environment(), timeout=PATIENCE)
+        assert code is None or completed.returncode == code, (
+            f"{arguments}: {completed.returncode}\n{completed.stdout}{completed.stderr}"
+        )
+        return completed.stdout + completed.stderr
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.call(*arguments, "--json"))

@@ -52,10 +52,12 @@ def test_a_pool_and_its_log_work_while_other_coroutines_run(tmp_path: Path) -> N
         return Behaviour(60)
 
     async def story() -> None:
-        heard: list[int] = []
+        thread_ids: list[int] = []
         async with AsyncPool.open(url, user="alice", behave=behave) as pool, AsyncLog.open(url) as log:
             await pool.subscribe(
-                lambda position, event: heard.append(threading.get_ident()) if isinstance(event, JobExited) else None
+                lambda position, event: (
+                    thread_ids.append(threading.get_ident()) if isinstance(event, JobExited) else None
+                )
             )
             await pool.add_machine("node1", cpus=4)
             cluster = assert_type(await pool.submit({"executable": "/bin/work"}, count=4), int)
@@ -69,8 +71,8 @@ def test_a_pool_and_its_log_work_while_other_coroutines_run(tmp_path: Path) -> N
             assert not await log.imported() and assert_type(await log.verify(), Verification).sound
             with pytest.raises(Refusal, match="node1 is already in the pool"):
                 await pool.add_machine("node1")
-        assert heard == [threading.get_ident()] * 4
-        assert threads.isdisjoint(heard) and len(threads) == 1
+        assert thread_ids == [threading.get_ident()] * 4
+        assert threads.isdisjoint(thread_ids) and len(threads) == 1
         for closed in (pool.jobs(), log.jobs()):
             with pytest.raises(LogClosed):
                 await closed
@@ -93,11 +95,11 @@ def test_followed_logs_yield_new_events_as_they_arrive(tmp_path: Path) -> None:
         pool = await AsyncPool.open(url, user="alice", behave=lambda launch: Behaviour(60))
         await pool.add_machine("node1")
         async with AsyncLog.open(url) as log:
-            following = asyncio.create_task(ends(log.follow(0, interval=0.01, timeout=60), 2))
+            task = asyncio.create_task(ends(log.follow(0, interval=0.01, timeout=60), 2))
             await pool.submit({"executable": "/bin/work"}, count=2)
             assert (await log.jobs())[0]["ProcId"] == 0, "the log answers while it is followed"
             await pool.run()
-            assert len(set(await following)) == 2
+            assert len(set(await task)) == 2
             assert await ends(log.follow(timeout=0), 1) == []
             stop = threading.Event()
             stop.set()

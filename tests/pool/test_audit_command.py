@@ -88,21 +88,21 @@ def test_the_log_of_a_run_is_sound(folder: Folder) -> None:
     assert set(report) >= KEYS
     assert (report["verdict"], report["imported"], report["jobs"]) == ("sound", False, {"completed": 2})
     assert list(map(str, range(1, 38))) == list(report["transitions"])
-    moved = [line for line in folder.json("log") if line["stream"].startswith("slot/") and line["source"]]
-    assert sum(report["transitions"].values()) == len(moved) > 0
+    moves = [line for line in folder.json("log") if line["stream"].startswith("slot/") and line["source"]]
+    assert sum(report["transitions"].values()) == len(moves) > 0
 
 
 def test_an_edited_log_exits_with_1_and_reports_where(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue\n")
     folder.call("run", "job.sub", "-slots", "1")
     connection = sqlite3.connect(folder.path / "pool.db")
-    changed = connection.execute(
+    changed_rows = connection.execute(
         "UPDATE stored_events SET state=CAST(replace(CAST(state AS TEXT), 'Claimed/Busy', 'Owner/Idle') AS BLOB) "
         "WHERE CAST(state AS TEXT) LIKE '%Claimed/Busy%'"
     ).rowcount
     connection.commit()
     connection.close()
-    assert changed
+    assert changed_rows
     output = folder.call("audit", code=1)
     assert output.splitlines()[0].startswith("pool.db: ") and "violation" in output.splitlines()[0]
     assert "the seal is broken in" in output

@@ -26,9 +26,11 @@ CALLS = [
 
 def test_an_argument_that_is_not_valid_text_works_or_is_refused_with_a_message(folder: Folder, tmp_path: Path) -> None:
     (tmp_path / f"j{NONE}.sub").write_text("executable = /bin/true\nhold = true\nqueue\n")
-    ended = []
+    exit_codes = []
     for arguments, code in CALLS:
-        done = forked.run([*POOLBOOK, *arguments], cwd=folder.path, env=environment())
-        assert "not foreseen" not in done.stderr and "Traceback" not in done.stderr, ascii((arguments, done.stderr))
-        ended.append((arguments, code if code is None else done.returncode))
-    assert ended == CALLS, ascii(ended)
+        completed = forked.run([*POOLBOOK, *arguments], cwd=folder.path, env=environment())
+        assert "not foreseen" not in completed.stderr and "Traceback" not in completed.stderr, ascii(
+            (arguments, completed.stderr)
+        )
+        exit_codes.append((arguments, code if code is None else completed.returncode))
+    assert exit_codes == CALLS, ascii(exit_codes)

@@ -68,10 +68,10 @@ def test_a_misspelled_command_suggests_the_right_one(folder: Folder) -> None:
 def test_commands_do_the_same_on_a_served_and_an_unserved_log(folder: Folder) -> None:
     folder.write("job.sub", "hold = true\n" + SLEEP.format(300, 3))
     outputs: list[list[str]] = []
-    for served in (False, True):
+    for is_served in (False, True):
         for name in folder.path.glob("pool.db*"):
             shutil.rmtree(name) if name.is_dir() else name.unlink()
-        with folder.served("-slots", "1") if served else _nothing():
+        with folder.served("-slots", "1") if is_served else _nothing():
             outputs.append(
                 [
                     folder.call("submit", "job.sub", "-terse").partition("\n")[0],
@@ -317,8 +317,8 @@ def test_jobs_are_held_for_the_same_reasons_as_in_htcondor(folder: Folder) -> No
         folder.call("submit", f"{name}.sub")
     folder.call("resume", code=1)
     reasons = folder.call("q", "-hold", "-af", "HoldReasonCode", "HoldReasonSubCode", "HoldReason").splitlines()
-    plain = [re.sub(r"Error from slot1_\d+@[^:]+: ", "", line) for line in reasons]
-    assert plain == [message.format(home=folder.path) for _, message in HELD.values()]
+    plain_reasons = [re.sub(r"Error from slot1_\d+@[^:]+: ", "", line) for line in reasons]
+    assert plain_reasons == [message.format(home=folder.path) for _, message in HELD.values()]
     log = (folder.path / f"{list(HELD).index('ends') + 1}.log").read_text()
     assert re.search(rf'CondorScratchDir = "{folder.path}/.*/execute/dir_[0-9a-f]{{16}}-\d+/scratch"', log), log
 
@@ -397,22 +397,22 @@ def test_a_full_disk_is_reported_and_the_pool_continues_without_loss_when_there_
 def test_queries_work_on_a_read_only_log_and_requests_explain_why_they_fail(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
     folder.call("submit", "job.sub")
-    shown = Folder(folder.path / "shown")
-    shown.path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(shown.path)], check=True)
+    shown_folder = Folder(folder.path / "shown")
+    shown_folder.path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(shown_folder.path)], check=True)
     try:
         for name in ("pool.db", "pool.db.head", "job.sub"):
-            shutil.copy(folder.path / name, shown.path)
-        subprocess.run(["mount", "-o", "remount,ro", str(shown.path)], check=True)
+            shutil.copy(folder.path / name, shown_folder.path)
+        subprocess.run(["mount", "-o", "remount,ro", str(shown_folder.path)], check=True)
         for arguments in (["-af", "ClusterId"], ["1.0", "-af", "ClusterId"]):
-            assert shown.call("q", *arguments) == "1\n"
-        assert "sound" in shown.call("verify")
+            assert shown_folder.call("q", *arguments) == "1\n"
+        assert "sound" in shown_folder.call("verify")
         for command in (["rm", "1.0"], ["submit", "job.sub"], ["serve"]):
-            output = shown.call(*command, code=1)
+            output = shown_folder.call(*command, code=1)
             assert "Traceback" not in output
             assert "writ" in output or "read-only" in output.lower(), output
     finally:
-        subprocess.run(["umount", "-l", str(shown.path)], check=True)
+        subprocess.run(["umount", "-l", str(shown_folder.path)], check=True)
 
 
 def test_a_stopped_server_leaves_no_process_running(folder: Folder) -> None:
@@ -420,10 +420,10 @@ def test_a_stopped_server_leaves_no_process_running(folder: Folder) -> None:
     with folder.served("-slots", "2", "-cpus", "2") as server:
         folder.call("submit", "job.sub")
         folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "2\n2\n")
-        started = time.monotonic()
+        start_time = time.monotonic()
         server.send_signal(signal.SIGTERM)
         server.wait(30)
-        assert time.monotonic() - started < 20
+        assert time.monotonic() - start_time < 20
         assert server.returncode == 0
     assert subprocess.run(["pgrep", "-f", "sleep 88181"], capture_output=True).returncode == 1
     assert folder.call("q", "-af", "JobStatus") == "1\n1\n"
@@ -486,15 +486,15 @@ def test_clients_that_do_not_read_or_are_too_many_do_no_harm(folder: Folder) -> 
         for number in range(20):
             act = {"kind": "Hold", "id": f"n{number}", "user": "", "selection": {"jobs": jobs}}
             deaf.sendall(json.dumps(act).encode() + b"\n")
-        many = [socket.socket(socket.AF_UNIX) for _ in range(60)]
-        for connection in many:
+        connections = [socket.socket(socket.AF_UNIX) for _ in range(60)]
+        for connection in connections:
             connection.settimeout(5)
             try:
                 connection.connect(address)
             except OSError:
                 break
         assert "1.1 marked" in folder.call("rm", "1.1")
-        for connection in [deaf, *many]:
+        for connection in [deaf, *connections]:
             connection.close()
         assert "1.3 marked" in folder.call("rm", "1.3")
         assert server.poll() is None
@@ -569,9 +569,9 @@ def test_a_served_machine_without_a_configuration_shows_its_sensor_readings(
         assert float(load) >= 0 and int(keyboard) >= 0 and int(mips) > 0 and int(kflops) > 0
         assert "[?" not in run_tool("status", "-state") + run_tool("status", "-server")
         assert int(run_tool("status", "-master", "-af", "DaemonStartTime")) <= time.time()
-        done = json.loads(run_tool("log", f"slot1@{host_name()}", "-json"))
+        report = json.loads(run_tool("log", f"slot1@{host_name()}", "-json"))
         # It publishes only with a change of its state: UPDATE_INTERVAL has not passed.
-        assert sum(line["cause"] == "published" for line in done) <= sum(bool(line["source"]) for line in done)
+        assert sum(line["cause"] == "published" for line in report) <= sum(bool(line["source"]) for line in report)
 
 
 def test_a_run_reads_the_sensors_and_does_not_wait_for_benchmarks(
@@ -597,8 +597,8 @@ def test_a_command_that_reads_no_sensor_publishes_nothing(tmp_path: Path) -> Non
     events = [event for _, event in log.read_stream("slot/slot1@h")]
     log.close()
     assert isinstance(events[-1], SlotTransitioned) and events[-1].target == "Preempting/Vacating"
-    (published,) = [event.changes for event in events if isinstance(event, SlotAdChanged)]
-    assert published["LoadAvg"] == "0.5"
+    (change,) = [event.changes for event in events if isinstance(event, SlotAdChanged)]
+    assert change["LoadAvg"] == "0.5"
 
 
 def test_a_run_within_a_program_restores_its_signal_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,16 +82,16 @@ MB = 1 << 20
 def test_a_request_may_have_the_length_of_its_kind_and_the_next_one_is_read(
     kind: str, is_own: bool, size: int, read: bool, hall: TestedConnections
 ) -> None:
-    ours, client = hall.enter()
+    client_end, client = hall.enter()
     client.uid = os.geteuid() if is_own else os.geteuid() + 1
-    hall.send(ours, client, long(kind, size) + b"{}\n")
+    hall.send(client_end, client, long(kind, size) + b"{}\n")
     first_request, *later_requests = [] if not read else hall.requests()[:1], *hall.requests()
     assert [len(line) for line in first_request] == ([size - 1] if read else [])
     assert later_requests == ([] if read else [b"{}"])
     assert hall.connections.unfinished == 0
     if not read:
-        ours.settimeout(5)
-        assert "divide it" in json.loads(ours.recv(9999))["refusal"]
+        client_end.settimeout(5)
+        assert "divide it" in json.loads(client_end.recv(9999))["refusal"]
 
 
 def test_the_oldest_unfinished_requests_make_room_for_others(
@@ -100,13 +100,13 @@ def test_the_oldest_unfinished_requests_make_room_for_others(
     monkeypatch.setattr(connections, "MOST_UNFINISHED", 10_000)
     clients = []
     for hall.now in range(20):
-        ours, client = hall.enter()
-        hall.send(ours, client, b"x" * 1500)
-        clients.append((ours, client))
+        client_end, client = hall.enter()
+        hall.send(client_end, client, b"x" * 1500)
+        clients.append((client_end, client))
         assert hall.connections.unfinished <= 10_000
     assert [client.refused for _, client in clients] == [True] * 14 + [False] * 6
-    for ours, client in clients:
-        hall.send(ours, client, b"y\n")
+    for client_end, client in clients:
+        hall.send(client_end, client, b"y\n")
     assert len(hall.requests()) == 6
     assert "the oldest" in json.loads(clients[0][0].recv(999))["refusal"]
 
@@ -129,8 +129,8 @@ def test_each_client_gets_a_turn_before_any_gets_a_second_one(hall: TestedConnec
     greedy, client = hall.enter()
     hall.send(greedy, client, b"".join(b"g%d\n" % number for number in range(3 * TURN)))
     for name in (b"a", b"b"):
-        ours, other = hall.enter()
-        hall.send(ours, other, name + b"\n")
+        client_end, other = hall.enter()
+        hall.send(client_end, other, name + b"\n")
     rounds = []
     while hall.connections.waits:
         rounds.append(hall.requests())
@@ -142,9 +142,9 @@ def test_each_client_gets_a_turn_before_any_gets_a_second_one(hall: TestedConnec
 
 
 def test_requests_sent_before_a_client_ended_are_handled(hall: TestedConnections) -> None:
-    ours, client = hall.enter()
-    hall.send(ours, client, b"1\n2\nhalf")
-    ours.close()
+    client_end, client = hall.enter()
+    hall.send(client_end, client, b"1\n2\nhalf")
+    client_end.close()
     hall.connections.receive(client)
     assert hall.closed == [client] and hall.connections.unfinished == 0
     assert hall.requests() == [b"1", b"2"]
@@ -155,9 +155,9 @@ def test_requests_sent_before_a_client_ended_are_handled(hall: TestedConnections
 def test_without_free_descriptors_the_longest_idle_client_is_dropped(hall: TestedConnections) -> None:
     clients = []
     for hall.now in range(3):
-        ours, client = hall.enter()
+        client_end, client = hall.enter()
         clients.append(client)
-        hall.send(ours, client, b"asked\n" if hall.now == 0 else b"half")
+        hall.send(client_end, client, b"asked\n" if hall.now == 0 else b"half")
     hall.connections.drop_idlest()
     assert hall.closed == [clients[1]]
 
@@ -198,11 +198,11 @@ def test_a_thousand_connections_are_all_served_while_one_client_asks_constantly(
         with folder.served("-slots", "1") as server, ExitStack() as stack:
             subprocess.run(["prlimit", "--nofile=4096:4096", f"--pid={server.pid}"], check=True)
             greedy = stack.enter_context(connected(folder.path))
-            many = [stack.enter_context(connected(folder.path)) for _ in range(1000)]
+            connections = [stack.enter_context(connected(folder.path)) for _ in range(1000)]
             greedy.sendall(request * 2000)
-            for connection in many:
+            for connection in connections:
                 connection.sendall(request)
-            for connection in many:
+            for connection in connections:
                 assert b"cluster" in connection.recv(9999)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -227,8 +227,8 @@ def test_others_are_answered_while_a_constraint_is_evaluated_job_by_job(folder: 
         other.sendall(act(3, "Remove", jobs=[[1, 11], [1, 59_999]]))
         assert b'"done"' in other.recv(9999)
         slow.settimeout(60)
-        released = json.loads(slow.makefile().readline())["answer"]
-    assert [(connection["procs"], connection["result"]) for connection in released] == [
+        answer = json.loads(slow.makefile().readline())["answer"]
+    assert [(connection["procs"], connection["result"]) for connection in answer] == [
         ([[10, 10], [12, 59_998]], "done")
     ]
 

@@ -38,14 +38,14 @@ def test_a_pool_killed_while_jobs_wait_starts_each_once_or_holds_it(folder: Fold
     with folder.served("-slots", "2"):
         folder.wait_for(lambda: [job["JobStatus"] for job in folder.json("q")] == [5])
         folder.wait_for(lambda: "005 (001.000" in (folder.path / "job.log").read_text())
-        (held,) = folder.json("q")
-    assert (held["ProcId"], held["HoldReasonCode"]) == (1, 20)
+        (held_job,) = folder.json("q")
+    assert (held_job["ProcId"], held_job["HoldReasonCode"]) == (1, 20)
     assert (folder.path / "began").read_text() == "late\n"
     log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)
     entries = list(log.read())
     log.close()
     assert list(validate(entries)) == []
     assert not fold(iter(entries)).deferred
-    begun = [event.proc for _, event in entries if isinstance(event, JobDue)]
+    begun_procs = [event.proc for _, event in entries if isinstance(event, JobDue)]
     executed = [event.proc for _, event in entries if isinstance(event, JobExecuting) and event.pid]
-    assert (begun, executed) == ([0], [0])
+    assert (begun_procs, executed) == ([0], [0])

@@ -66,7 +66,7 @@ def events(folder: Folder, kind: type) -> list[object]:
 
 
 def test_a_large_job_gets_the_machine_from_a_small_one_even_if_the_pool_is_killed(folder: Folder) -> None:
-    done = folder.path / "done.txt"
+    path = folder.path / "done.txt"
     try:
         with folder.served() as server:
             folder.call("submit", "small.sub")
@@ -75,7 +75,7 @@ def test_a_large_job_gets_the_machine_from_a_small_one_even_if_the_pool_is_kille
             server.wait()
         folder.call("submit", "large.sub")
         with folder.served():
-            folder.wait_for(done.exists)
+            folder.wait_for(path.exists)
             assert host_name() in folder.call("status", "-defrag")
             assert folder.call("status", "-defrag", "-af", "DrainFailures") == "0\n"
         assert "The defragmentation drained its machine" in folder.call("why", f"slot1@{host_name()}", "-v")

@@ -76,7 +76,7 @@ def test_commands_and_submissions_with_such_jobs_keep_no_other_user_waiting(shap
         pool.path.chmod(0o755)
         pool.write("pool.conf", CONF + CHECKED)
         with pool.served("-users", "-config", "pool.conf"):
-            for more in (
+            for fields in (
                 "",
                 "accounting_group = E40\n",
                 "cron_minute = */5\n+CronHour = E40\n",
@@ -84,7 +84,7 @@ def test_commands_and_submissions_with_such_jobs_keep_no_other_user_waiting(shap
             ):
                 home = pool.home(OWNER)
                 (home / "job.sub").write_text(
-                    f"executable = /bin/true\n{written(shape)}{more}requirements = false\nqueue 3\n"
+                    f"executable = /bin/true\n{written(shape)}{fields}requirements = false\nqueue 3\n"
                 )
                 pool.says(OWNER, "submit", "job.sub")
             cluster = pool.submit(OTHER, "exit 0", "hold = true")

@@ -91,14 +91,14 @@ def test_the_file_is_rotated_at_its_limit_and_older_ones_are_removed(tmp_path: P
     pool = EndedPool(tmp_path, most=6_000, rotations=2)
     pool.run(12)
     with views_current(str(pool.log)) as views:
-        every = [id_of(ad) for ad in views.history_ads(forwards=True)]
+        all_ids = [id_of(ad) for ad in views.history_ads(forwards=True)]
     newest = pool.update()
     rotated = sorted(tmp_path.glob("history.*"))
     assert len(rotated) == 2
     assert all(re.fullmatch(r"history\.\d{8}T\d{6}", path.name) for path in rotated)
     expected = [job for path in rotated for job in jobs(path)] + newest
     assert 3 <= len(expected) < 12
-    assert expected == every[-len(expected) :]
+    assert expected == all_ids[-len(expected) :]
     assert pool.path.stat().st_size <= 6_000
     pool.path.unlink()  # the jobs of the rotated files are not written twice
     assert pool.update() == newest

@@ -101,21 +101,21 @@ def test_two_imports_into_one_log_do_not_run_at_the_same_time(folder: Folder) ->
 
 
 def test_an_interrupt_ends_a_follow_in_the_background_of_a_script(folder: Folder) -> None:
-    following = folder.start("follow", "pool", "-log", "audit.db", ignored=[signal.SIGINT, signal.SIGQUIT])
-    assert following.stdout is not None
-    assert following.stdout.readline().split()[0] == "Following"
-    following.send_signal(signal.SIGINT)
-    assert "pool" in following.communicate(timeout=30)[0]
-    assert following.returncode in (0, 1)
+    follower = folder.start("follow", "pool", "-log", "audit.db", ignored=[signal.SIGINT, signal.SIGQUIT])
+    assert follower.stdout is not None
+    assert follower.stdout.readline().split()[0] == "Following"
+    follower.send_signal(signal.SIGINT)
+    assert "pool" in follower.communicate(timeout=30)[0]
+    assert follower.returncode in (0, 1)
 
 
 def test_follow_can_be_stopped_before_anything_was_read(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def ended(*_: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ImportSession, "rounds", ended)
+    monkeypatch.setattr(ImportSession, "rounds", interrupt)
     assert main(["follow", str(folder.path / "pool"), "-log", str(folder.path / "audit.db")]) == 1
     assert "audit.db: nothing to check yet" in capsys.readouterr().out
 
@@ -127,28 +127,28 @@ def test_a_violation_is_reported_while_the_pool_is_followed(folder: Folder) -> N
     path.unlink()
     half = folder.path / "pool" / "StartLog"
     half.write_text("".join(lines[: moves[2]]))
-    following = folder.start("follow", "pool", "-log", "audit.db", "-zone", "UTC", "-interval", "0.1")
+    follower = folder.start("follow", "pool", "-log", "audit.db", "-zone", "UTC", "-interval", "0.1")
     folder.wait_for(lambda: (folder.path / "audit.db.views").exists())
     with half.open("a") as file:
         file.writelines(lines[moves[2] + 1 :])
     output = ""
-    assert following.stdout is not None
+    assert follower.stdout is not None
     while "violation" not in output:
-        output += following.stdout.readline()
-    following.send_signal(2)
-    remaining_output, _ = following.communicate(timeout=30)
+        output += follower.stdout.readline()
+    follower.send_signal(2)
+    remaining_output, _ = follower.communicate(timeout=30)
     assert re.search(r"violation: slot\d@localhost: .*StartLog:\d+\]", output)
     assert "NOT SOUND" in remaining_output
-    assert following.returncode == 1
+    assert follower.returncode == 1
     assert "violation" in folder.call("follow", "pool", "-log", "audit.db", "-seconds", "0", code=1)
 
 
 def test_slots_have_their_state_in_the_startlog_with_other_values_from_condor_status(folder: Folder) -> None:
     shutil.copytree(TRACES / "05-prio-preempt", folder.path / "busy")
     folder.call("import", "busy", "-log", "audit.db", "-zone", "UTC")
-    shown = folder.call("status", "-log", "audit.db")
-    assert len(re.findall(r"slot\d@localhost +LINUX +X86_64 +Unclaimed Idle", shown)) == 3
-    assert re.search(r"Total +3 +0 +0 +3", shown)
+    output = folder.call("status", "-log", "audit.db")
+    assert len(re.findall(r"slot\d@localhost +LINUX +X86_64 +Unclaimed Idle", output)) == 3
+    assert re.search(r"Total +3 +0 +0 +3", output)
     for path in filter(Path.is_file, (folder.path / "busy").glob("*")):
         if "machine-ads-3" not in path.name:
             path.unlink()
@@ -181,16 +181,16 @@ def test_users_questions_about_an_imported_log_are_answered(folder: Folder) -> N
 
 
 def test_follow_prints_what_happened_since_it_started(folder: Folder) -> None:
-    following = folder.start("follow", "pool", "-log", "audit.db", "-interval", "0.1")
-    assert following.stdout is not None
-    assert [following.stdout.readline().split()[0], "new events" in following.stdout.readline()] == ["Following", True]
+    follower = folder.start("follow", "pool", "-log", "audit.db", "-interval", "0.1")
+    assert follower.stdout is not None
+    assert [follower.stdout.readline().split()[0], "new events" in follower.stdout.readline()] == ["Following", True]
     folder.write("pool/later.log", HELD)
-    assert "new events" in following.stdout.readline()
-    lines = [following.stdout.readline() for _ in range(2)]
+    assert "new events" in follower.stdout.readline()
+    lines = [follower.stdout.readline() for _ in range(2)]
     assert ["977.0" in line for line in lines] == [True, True]
     assert ["SUBMIT" in lines[0], "JOB_HELD" in lines[1] or "HELD" in lines[1]] == [True, True]
-    following.send_signal(signal.SIGINT)
-    following.communicate(timeout=30)
+    follower.send_signal(signal.SIGINT)
+    follower.communicate(timeout=30)
 
 
 HELD = """\

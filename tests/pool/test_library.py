@@ -98,13 +98,13 @@ def test_a_pool_whose_program_was_killed_continues_its_running_jobs(tmp_path: Pa
 
 def test_subscribers_get_each_event_after_it_is_in_the_log() -> None:
     with Pool.open(user="alice") as pool:
-        heard: list[tuple[int, str]] = []
-        pool.subscribe(lambda position, event: heard.append((position, type(event).__name__)))
+        heard_events: list[tuple[int, str]] = []
+        pool.subscribe(lambda position, event: heard_events.append((position, type(event).__name__)))
         before = len(list(pool.events()))
         pool.add_machine("node1")
         pool.submit({"executable": "/bin/work"})
         pool.run()
-        assert heard == [(at, type(event).__name__) for at, event in pool.events(before)]
+        assert heard_events == [(at, type(event).__name__) for at, event in pool.events(before)]
 
 
 @together(
@@ -409,6 +409,9 @@ def test_some_jobs_of_a_cluster_may_be_on_hold_from_the_start() -> None:
 def test_the_results_of_commands_are_returned_for_ranges_of_jobs() -> None:
     with Pool.open(user="alice") as pool:
         pool.submit({"executable": "/bin/x"}, count=5)
-        done = {"cluster": 1, "result": "done", "changes": {}}
-        assert pool.hold(constraint="ProcId != 2") == [{**done, "first": 0, "last": 1}, {**done, "first": 3, "last": 4}]
-        assert pool.hold(7) == [{**done, "cluster": 7, "result": "not found", "first": 0, "last": -1}]
+        expected_result = {"cluster": 1, "result": "done", "changes": {}}
+        assert pool.hold(constraint="ProcId != 2") == [
+            {**expected_result, "first": 0, "last": 1},
+            {**expected_result, "first": 3, "last": 4},
+        ]
+        assert pool.hold(7) == [{**expected_result, "cluster": 7, "result": "not found", "first": 0, "last": -1}]

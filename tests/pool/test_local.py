@@ -70,10 +70,10 @@ def test_a_job_whose_start_failed_but_that_runs_is_reported_only_as_running(tmp_
     job = Launch("7", 1, 0, "slot1@h", {"Cmd": '"/bin/true"', "Iwd": '"/"'}, {"DynamicSlot": "false"}, "eve")
     world.start([job])
     world.owners.add("eve")
-    heard = world.recover([job])
-    while not any(isinstance(report, ActivationEnded) for report in heard):
-        heard += world.wait(None)
+    reports = world.recover([job])
+    while not any(isinstance(report, ActivationEnded) for report in reports):
+        reports += world.wait(None)
     world.acknowledge(["7"])
     world.close()
-    assert [type(report) for report in heard] == [ActivationStarted, ActivationEnded]
-    assert [(report.code, report.failed) for report in heard if isinstance(report, ActivationEnded)] == [(0, False)]
+    assert [type(report) for report in reports] == [ActivationStarted, ActivationEnded]
+    assert [(report.code, report.failed) for report in reports if isinstance(report, ActivationEnded)] == [(0, False)]

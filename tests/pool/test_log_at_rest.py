@@ -96,12 +96,12 @@ def test_an_unserved_log_answers_as_its_pool_did(own_log: str) -> None:
 
 def test_commands_that_name_positions_name_the_log(own_log: str, printed: Callable[..., Any]) -> None:
     with Pool.open(own_log) as pool, Log.open(own_log) as log:
-        chosen = pool.id
-        assert re.fullmatch("[0-9a-f]{16}", chosen)
-        assert {log.id, log.verify().id, log.audit().id} == {chosen}
-    assert printed("verify", "-json", "-log", own_log)["id"] == printed("audit", own_log, "-json")["id"] == chosen
+        id_of_log = pool.id
+        assert re.fullmatch("[0-9a-f]{16}", id_of_log)
+        assert {log.id, log.verify().id, log.audit().id} == {id_of_log}
+    assert printed("verify", "-json", "-log", own_log)["id"] == printed("audit", own_log, "-json")["id"] == id_of_log
     for arguments in (["log"], ["log", "1"], ["why", "1.0"]):
-        assert {entry["log"] for entry in printed(*arguments, "-json", "-log", own_log)} == {chosen}
+        assert {entry["log"] for entry in printed(*arguments, "-json", "-log", own_log)} == {id_of_log}
 
 
 def test_verify_prints_the_id_of_the_log(own_log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,12 +175,12 @@ def test_an_imported_log_gives_the_same_answers_as_the_commands(real: str, print
             slot["Name"] for slot in printed("status", "-json", "-log", real)
         ]
         people = [row for row in printed("userprio", "-json", "-all", "-log", real) if not row["IsAccountingGroup"]]
-        standing = {
+        standings = {
             submitter.name: [submitter.effective, submitter.factor, submitter.slots, submitter.used]
             for submitter in log.submitters()
         }
         names = ("Priority", "PriorityFactor", "ResourcesUsed", "WeightedAccumulatedUsage")
-        assert standing == {person["Name"]: pytest.approx([person[name] for name in names]) for person in people}
+        assert standings == {person["Name"]: pytest.approx([person[name] for name in names]) for person in people}
         assert [row._asdict() for row in sorted(log.usage(), key=lambda row: -row.slot_time)] == printed(
             "usage", "-json", "-log", real
         )
@@ -222,15 +222,15 @@ def test_an_import_is_followed_until_it_is_stopped(tmp_path: Path) -> None:
 def test_new_events_arrive_as_they_are_appended(own_log: str) -> None:
     with Log.open(own_log) as log, Pool.open(own_log, behave=lambda launch: Behaviour(60)) as pool:
         stop = threading.Event()
-        following = log.follow(interval=0.01, timeout=60, stop=stop)
+        followed = log.follow(interval=0.01, timeout=60, stop=stop)
         before = log.position
         pool.run()
-        heard = []
-        for position, event in following:
-            heard.append((position, event))
+        heard_events = []
+        for position, event in followed:
+            heard_events.append((position, event))
             if position == log.position:
                 stop.set()
-        assert heard == list(pool.events(before))
+        assert heard_events == list(pool.events(before))
         assert list(log.follow(timeout=0)) == []
         assert list(log.follow(0, timeout=0)) == list(pool.events())
 

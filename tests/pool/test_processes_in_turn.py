@@ -50,22 +50,22 @@ def holding(url: str) -> forked.Process:
 
 def test_no_open_of_several_processes_is_lost(place: Place) -> None:
     processes = [forked.start(["-c", IN_TURN, place.url, "6"]) for _ in range(3)]
-    printed = [process.communicate(60) for process in processes]
-    assert [error for _, error in printed] == [""] * 3
-    clusters = sorted(int(line) for out, _ in printed for line in out.split())
+    printed_outputs = [process.communicate(60) for process in processes]
+    assert [error for _, error in printed_outputs] == [""] * 3
+    clusters = sorted(int(line) for out, _ in printed_outputs for line in out.split())
     assert clusters == list(range(1, 19))
     with Log.open(place.url) as log:
-        submitted = [event.cluster for _, event in log.events() if isinstance(event, ClusterSubmitted)]
-        assert sorted(submitted) == clusters and log.verify().sound
+        submitted_clusters = [event.cluster for _, event in log.events() if isinstance(event, ClusterSubmitted)]
+        assert sorted(submitted_clusters) == clusters and log.verify().sound
 
 
 def test_an_open_pool_is_never_taken_away_and_the_error_names_its_process(place: Place) -> None:
     process = holding(place.url)
     try:
-        begun = time.monotonic()
+        start_time = time.monotonic()
         with pytest.raises(AlreadyServed, match=rf"process {process.pid}\b.* has it open in a pool.*wait longer"):
             Pool.open(place.url, wait=0.2)
-        assert 0.2 <= time.monotonic() - begun < 10
+        assert 0.2 <= time.monotonic() - start_time < 10
         with Log.open(place.url) as log:
             assert len(log.jobs()) == 1
     finally:
@@ -145,8 +145,8 @@ with multiprocessing.get_context("fork").Pool(3) as workers:
 def test_workers_forked_before_the_pool_was_opened_take_turns(place: Place) -> None:
     """Like gunicorn's workers, each opens the log for each request. Their parent is a separate process: forked from the
     tests' own, they would have what other tests left there, for example threads' locks."""
-    done = forked.run(["-c", WORKERS, place.url])
-    assert (done.stdout, done.stderr) == (" ".join(map(str, range(2, 11))) + "\n", "")
+    completed = forked.run(["-c", WORKERS, place.url])
+    assert (completed.stdout, completed.stderr) == (" ".join(map(str, range(2, 11))) + "\n", "")
 
 
 def test_a_pool_is_not_opened_where_no_lock_can_be_made(tmp_path: Path) -> None:

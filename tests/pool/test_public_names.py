@@ -84,12 +84,16 @@ def exceptions() -> Iterator[tuple[str, list[str]]]:
 
 def raised_on_purpose() -> set[str]:
     """Return the exceptions raised on purpose, by the names of their bases."""
-    known = {name for name, kind in inspect.getmembers(builtins, inspect.isclass) if issubclass(kind, BaseException)}
-    of_python = set(known)
+    builtin_errors = {
+        name for name, kind in inspect.getmembers(builtins, inspect.isclass) if issubclass(kind, BaseException)
+    }
+    of_python = set(builtin_errors)
     classes = list(exceptions())
-    while more := {name for name, bases in classes if name not in known and known.intersection(bases)}:
-        known |= more
-    return known - of_python
+    while further := {
+        name for name, bases in classes if name not in builtin_errors and builtin_errors.intersection(bases)
+    }:
+        builtin_errors |= further
+    return builtin_errors - of_python
 
 
 def public_errors() -> dict[str, type[BaseException]]:
@@ -144,8 +148,8 @@ def _below(kind: type[BaseException]) -> Iterator[type[BaseException]]:
 
 
 def test_every_public_error_has_the_one_base() -> None:
-    others = {name for name, kind in public_errors().items() if not issubclass(kind, PoolbookError)}
-    assert others == {"ConfigWarning", "SubmitWarning"}
+    base_errors = {name for name, kind in public_errors().items() if not issubclass(kind, PoolbookError)}
+    assert base_errors == {"ConfigWarning", "SubmitWarning"}
 
 
 def test_the_page_lists_every_public_error_with_its_bases() -> None:

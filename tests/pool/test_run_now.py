@@ -40,7 +40,7 @@ def test_the_job_runs_where_the_others_ran_even_if_the_pool_is_killed_around_the
     assert list(validate(entries)) == []
     events = [event for _, event in entries]
     assert [event.cause for event in events if isinstance(event, EarmarkEnded)] == ["coalesced"]
-    began = [event for event in events if isinstance(event, JobExecuting) and event.cluster == 2]
-    assert len(began) == 1
+    starts = [event for event in events if isinstance(event, JobExecuting) and event.cluster == 2]
+    assert len(starts) == 1
     first = {(e.cluster, e.proc): e.outcome for e in reversed(events) if isinstance(e, JobExited)}
     assert first == {(1, 0): "evicted", (1, 1): "evicted", (2, 0): "exited"}

@@ -31,9 +31,9 @@ def shell(folder: Folder, script: str, code: int = 0) -> str:
     begin = f'set -e; found="$({COMMAND} shell -log pool.db -slots 2)"; eval "$found"\n'
     command = ["bash", "-c", begin + script]
     env = {name: value for name, value in environment().items() if name != "POOLBOOK_LOG"}
-    done = subprocess.run(command, cwd=folder.path, env=env, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    completed = subprocess.run(command, cwd=folder.path, env=env, capture_output=True, text=True, timeout=PATIENCE)
+    assert completed.returncode == code, completed.stdout + completed.stderr
+    return completed.stdout + completed.stderr
 
 
 def test_every_tool_is_a_link_to_the_command_which_knows_its_name(tmp_path: Path) -> None:
@@ -85,9 +85,9 @@ def test_a_tool_exits_with_1_where_htcondors_does(call: str, arguments: str, tmp
     folder = tools._linked(tmp_path / "tools", COMMAND)
     env = {**environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
 
-    done = subprocess.run(["bash", "-c", call], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert arguments in done.stderr
+    completed = subprocess.run(["bash", "-c", call], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert completed.returncode == 1
+    assert arguments in completed.stderr
 
 
 def test_a_pool_that_cannot_be_started_is_explained_and_nothing_is_exported(folder: Folder) -> None:

@@ -36,10 +36,10 @@ def test_a_server_that_does_not_answer_is_reported_with_possible_causes(
 
 
 def test_a_server_with_a_full_backlog_is_waited_for_and_then_reported(tmp_path: Path, listener: socket.socket) -> None:
-    waiting = []
+    waiting_clients = []
     with suppress(BlockingIOError):
         while True:
-            waiting.append(client := socket.socket(socket.AF_UNIX))
+            waiting_clients.append(client := socket.socket(socket.AF_UNIX))
             client.setblocking(False)
             client.connect(listener.getsockname())
     try:
@@ -47,5 +47,5 @@ def test_a_server_with_a_full_backlog_is_waited_for_and_then_reported(tmp_path: 
         with pytest.raises(LogError, match="without taking requests"):
             ask(str(tmp_path / "pool.db"), {"kind": "Reschedule"})
     finally:
-        for client in waiting:
+        for client in waiting_clients:
             client.close()

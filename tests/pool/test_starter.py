@@ -116,9 +116,9 @@ def test_jobs_have_their_directories_below_execute_where_no_one_else_can_look(tm
         f"EXECUTE = {slow}\nSLOT2_EXECUTE = {fast}\nNUM_SLOTS = 2\nSLOT_TYPE_0_PARTITIONABLE = false\n"
         "SLOT2_START = TARGET.Fast =?= true\nSLOT1_START = TARGET.Fast =!= true\nSTART = true\n"
     )
-    where = "echo $_CONDOR_SCRATCH_DIR $TMPDIR; stat -c %a $_CONDOR_SCRATCH_DIR/../.."
+    script = "echo $_CONDOR_SCRATCH_DIR $TMPDIR; stat -c %a $_CONDOR_SCRATCH_DIR/../.."
     for slow_cluster, commands in ((slow, {}), (fast, {"+Fast": "true"})):
-        scratch, temporary, mode = ran(tmp_path / slow_cluster.name, config, where, **commands).split()
+        scratch, temporary, mode = ran(tmp_path / slow_cluster.name, config, script, **commands).split()
         assert scratch == temporary and Path(scratch).parts[: len(slow_cluster.parts)] == slow_cluster.parts
         assert mode == "700"
 

@@ -58,9 +58,9 @@ class SharedFolder(Folder):
     def said_to(self, user: int | None, *arguments: str, cwd: Path, env: dict[str, str]) -> str:
         """Run a command as this user, somewhere, and return its output."""
         session = self._sessions.setdefault(user, forked.Session(user))
-        done = session.run([*POOLBOOK, *arguments], cwd=cwd, env=env, timeout=PATIENCE)
-        assert "Traceback" not in done.stderr, f"{arguments}: {done.stderr}"
-        return done.stdout + done.stderr
+        completed = session.run([*POOLBOOK, *arguments], cwd=cwd, env=env, timeout=PATIENCE)
+        assert "Traceback" not in completed.stderr, f"{arguments}: {completed.stderr}"
+        return completed.stdout + completed.stderr
 
     def kill_everything(self) -> None:
         for session in self._sessions.values():
@@ -74,8 +74,8 @@ class SharedFolder(Folder):
             "import socket, sys; c = socket.socket(socket.AF_UNIX); c.connect('pool.db.sock');"
             "c.sendall(sys.argv[1].encode() + b'\\n'); print(c.makefile().readline())"
         )
-        done = forked.run(["-c", code, json.dumps(request)], cwd=self.path, user=STRANGER, check=True)
-        answer: dict[str, Any] = json.loads(done.stdout)
+        completed = forked.run(["-c", code, json.dumps(request)], cwd=self.path, user=STRANGER, check=True)
+        answer: dict[str, Any] = json.loads(completed.stdout)
         return answer
 
 
@@ -248,8 +248,8 @@ def test_a_server_reads_a_submit_file_for_its_own_user_and_for_no_other(shared: 
                     "import socket, sys; c = socket.socket(socket.AF_UNIX); c.connect('pool.db.sock');"
                     "c.sendall(sys.argv[1].encode() + b'\\n'); print(c.makefile().readline())"
                 )
-                done = forked.run(["-c", code, json.dumps(request)], cwd=shared.path, user=STRANGER, check=True)
-                return dict(json.loads(done.stdout))
+                completed = forked.run(["-c", code, json.dumps(request)], cwd=shared.path, user=STRANGER, check=True)
+                return dict(json.loads(completed.stdout))
             with socket.socket(socket.AF_UNIX) as client:
                 client.connect(str(shared.path / "pool.db.sock"))
                 client.sendall(json.dumps(request).encode() + b"\n")
@@ -450,8 +450,12 @@ def test_the_supervisor_takes_orders_from_no_other_user(shared: SharedFolder) ->
             "c.sendall(sys.argv[2].encode() + b'\\n'); print(c.recv(99))"
         )
         arguments = ["-c", code, str(shared.path / "pool.db.d" / "socket"), json.dumps(order)]
-        done = forked.run(arguments, user=STRANGER)
-        assert done.stdout == "b''\n" or "ConnectionResetError" in done.stderr or "BrokenPipeError" in done.stderr
+        completed = forked.run(arguments, user=STRANGER)
+        assert (
+            completed.stdout == "b''\n"
+            or "ConnectionResetError" in completed.stderr
+            or "BrokenPipeError" in completed.stderr
+        )
         assert not (shared.path / "pool.db.d" / "claims" / "x").exists()
         shared.call("submit", "job.sub")
         shared.wait_for(lambda: shared.call("history", "-af", "ExitCode") == "0\n0\n")  # and its pool was not replaced

@@ -52,8 +52,8 @@ def call(
 ) -> tuple[int, str, str]:
     """Return the exit code of a command, and its output."""
     environment_variables = environment() | {"DINNER": "soup"} | dict(more or {})
-    done = forked.run([*POOLBOOK, *arguments], cwd=folder.path, env=environment_variables, **options)
-    return done.returncode, done.stdout, done.stderr.replace(_hint(done.stderr), "")
+    completed = forked.run([*POOLBOOK, *arguments], cwd=folder.path, env=environment_variables, **options)
+    return completed.returncode, completed.stdout, completed.stderr.replace(_hint(completed.stderr), "")
 
 
 def _hint(text: str) -> str:
@@ -107,8 +107,8 @@ def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> Non
     assert len(at_rest) == 19
     assert [code for code, _, _ in still] == [0] * len(ACCEPTED) + [1] * len(REFUSED)
     with log(filled, "still"), filled.served():
-        served = submitted(filled)
-        assert served == still
+        served_outputs = submitted(filled)
+        assert served_outputs == still
         assert ads(filled) == at_rest
         calls: dict[str, dict[str, Any]] = {"another umask": {"umask": 0o077}}
         if os.geteuid() == 0:
@@ -116,8 +116,8 @@ def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> Non
         for options in calls.values():  # the client reads them: it would make other files, or see others
             call(filled, "rm", "-all")
             assert [line[0] for line in submitted(filled, "-terse", **options)] == [line[0] for line in still]
-            for again, ad in zip(ads(filled), at_rest, strict=True):
-                assert again == {**ad, "ClusterId": again["ClusterId"]}
+            for ad_at_rest, ad in zip(ads(filled), at_rest, strict=True):
+                assert ad_at_rest == {**ad, "ClusterId": ad_at_rest["ClusterId"]}
 
 
 def test_a_user_with_their_own_configuration_gets_the_same_messages_from_a_server(filled: Folder) -> None:
@@ -125,17 +125,20 @@ def test_a_user_with_their_own_configuration_gets_the_same_messages_from_a_serve
     filled.write("own/more.conf", "JOB_DEFAULT_REQUESTDISK = 77\n")
     filled.write("own/pool.conf", "JOB_DEFAULT_REQUESTCPUS = 2\ninclude : own/more.conf\n")
     filled.write("own/wrong.conf", "JOB_DEFAULT_REQUESTCPUS = 2\nelif\n")
-    wrong = {"POOLBOOK_CONFIG": "own/wrong.conf"}
+    wrong_configuration = {"POOLBOOK_CONFIG": "own/wrong.conf"}
     own_configuration = {"POOLBOOK_CONFIG": "own/pool.conf", "_CONDOR_JOB_DEFAULT_REQUESTGPUS": "1"}
 
-    def said() -> list[object]:
-        words = [call(filled, "submit", "accepted0.sub", more=more) for more in (own_configuration, wrong)]
-        return [*words, ads(filled)]
+    def answers() -> list[object]:
+        both_outputs = [
+            call(filled, "submit", "accepted0.sub", more=configuration)
+            for configuration in (own_configuration, wrong_configuration)
+        ]
+        return [*both_outputs, ads(filled)]
 
-    still = said()
+    still = answers()
     assert "RequestGPUs" in still[2][0] and still[1][0] == 1  # type: ignore[index]
     with log(filled, "still"), filled.served():
-        assert said() == still
+        assert answers() == still
 
 
 def test_a_file_that_only_the_client_can_read_is_read_by_the_client(filled: Folder) -> None:
@@ -181,8 +184,8 @@ def test_a_submit_file_that_is_sent_again_gets_the_first_answer(folder: Folder) 
 
 def test_a_submission_to_an_unserved_log_returns_the_parsed_jobs(folder: Folder) -> None:
     url = str(folder.path / "pool.db")
-    done = submit(url, description(folder.path, HELD + "queue 2\n"))
-    assert (done.cluster, done.jobs, done.parsed.count) == (1, 2, 2)
+    submitted = submit(url, description(folder.path, HELD + "queue 2\n"))
+    assert (submitted.cluster, submitted.jobs, submitted.parsed.count) == (1, 2, 2)
     resubmitted = submit(url, description(folder.path, HELD + "queue 5\n"))
     assert (resubmitted.cluster, resubmitted.jobs) == (1, 2)  # the id was answered before
     assert not is_served(url)
@@ -192,12 +195,12 @@ def test_the_number_of_submit_files_read_at_the_same_time_is_limited(tmp_path: P
     reader = DescriptionReader(lambda: None)
     terms = SubmitTerms(1, {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here"})
     text = description(tmp_path, HELD + "queue\n")
-    begun = [reader.begin(None, text, terms) for _ in range(slow_requests.MOST_AT_ONCE + 2)]
-    assert begun == [True] * slow_requests.MOST_AT_ONCE + [False] * 2
+    begun_requests = [reader.begin(None, text, terms) for _ in range(slow_requests.MOST_AT_ONCE + 2)]
+    assert begun_requests == [True] * slow_requests.MOST_AT_ONCE + [False] * 2
     lines: list[FinishedReading] = []
     while len(lines) < slow_requests.MOST_AT_ONCE:
         lines += reader.finished()
-    assert all(done.found is not None and done.found.request.count == 1 for done in lines)
+    assert all(line.found is not None and line.found.request.count == 1 for line in lines)
     assert reader.begin(None, text, terms)
 
 
@@ -254,8 +257,8 @@ def test_a_command_on_an_unserved_log_loads_neither_numpy_nor_the_engine(folder:
         completed = subprocess.run(
             [sys.executable, "-c", code, *arguments], cwd=folder.path, env=environment(), capture_output=True, text=True
         )
-        done, *loaded = completed.stdout.splitlines()[-1].split()
-        assert (done, SPARED & set(loaded)) == ("0", set()), (arguments, completed.stderr)
+        summary, *loaded = completed.stdout.splitlines()[-1].split()
+        assert (summary, SPARED & set(loaded)) == ("0", set()), (arguments, completed.stderr)
 
 
 def test_listing_the_slots_of_a_served_pool_loads_no_log_reader(folder: Folder) -> None:

@@ -99,14 +99,16 @@ def together(work: Sequence[Callable[[], Any]]) -> list[Any]:
         return call()
 
     with ThreadPoolExecutor(len(work)) as threads:
-        return [done.result(60) for done in [threads.submit(begin, call) for call in work]]
+        return [futures.result(60) for futures in [threads.submit(begin, call) for call in work]]
 
 
 def check(pool: Pool, place: Place, acknowledged: Sequence[int | None]) -> None:
     """Check what must hold whatever the callers did, and in any order."""
     clusters = [cluster for cluster in acknowledged if cluster is not None]
-    submitted = Counter(event.cluster for _, event in pool.events() if isinstance(event, ClusterSubmitted))
-    assert submitted == Counter(clusters), "each acknowledged submission is in the log exactly once, and no other"
+    submitted_clusters = Counter(event.cluster for _, event in pool.events() if isinstance(event, ClusterSubmitted))
+    assert submitted_clusters == Counter(clusters), (
+        "each acknowledged submission is in the log exactly once, and no other"
+    )
     assert pool.judge() == []
     with Log.open(place.url) as log:
         assert as_plain(pool.state) == as_plain(fold(log.events()))
@@ -154,9 +156,9 @@ def test_calls_of_tasks_happen_one_after_the_other_and_a_cancelled_one_wholly_or
     with place_of(kind, tmp_path_factory.mktemp("log")) as place:
         asyncio.run(story(place))
         with opened(place) as pool:
-            submitted = [event.cluster for _, event in pool.events() if isinstance(event, ClusterSubmitted)]
-            assert set(submitted) >= set(filter(None, acknowledged))
-            check(pool, place, submitted)
+            submitted_clusters = [event.cluster for _, event in pool.events() if isinstance(event, ClusterSubmitted)]
+            assert set(submitted_clusters) >= set(filter(None, acknowledged))
+            check(pool, place, submitted_clusters)
 
 
 def test_a_decided_append_is_rejected_if_the_head_has_moved_for_any_reason(place: Place) -> None:
@@ -166,12 +168,12 @@ def test_a_decided_append_is_rejected_if_the_head_has_moved_for_any_reason(place
         event = next(event for _, event in pool.events())
 
         def move(make_event: Callable[[Store], object]) -> Callable[[], None]:
-            def moved() -> None:
+            def move_head() -> None:
                 other = open_log(place.url, create=False, mark=None)
                 make_event(other)
                 other.close()
 
-            return moved
+            return move_head
 
         movers: list[Callable[[], object]] = [
             lambda: store.append([event]),  # a raw append on the same object
@@ -184,8 +186,10 @@ def test_a_decided_append_is_rejected_if_the_head_has_moved_for_any_reason(place
             mover()
             with pytest.raises(Fenced):
                 pool.submit(WORK)
-            submitted = [e for _, e in open_log(place.url, create=False, read_only=True).read(before)]
-            assert [type(e) for e in submitted] == [type(event)], "the log has no event of the rejected submission"
+            submitted_events = [e for _, e in open_log(place.url, create=False, read_only=True).read(before)]
+            assert [type(e) for e in submitted_events] == [type(event)], (
+                "the log has no event of the rejected submission"
+            )
             store.refresh()
             pool._engine.load()
 
@@ -251,10 +255,10 @@ assert len(found) == 6 and all(found[0] == one for one in found.values())
 def test_pools_in_several_threads_do_not_disturb_one_another() -> None:
     """They share tables, decoders and classes that a new process creates when they are first used."""
     path = str(Path(__file__).parent.parent.parent / ".path")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", SEVERAL_POOLS], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
 def test_behave_and_subscribers_may_call_the_pool_again(place: Place) -> None:
@@ -276,14 +280,14 @@ def test_behave_and_subscribers_may_call_the_pool_again(place: Place) -> None:
             clusters.append(pool.submit(WORK))
 
     with Pool.open(place.url, user="alice", uid_domain="x.org", behave=behave) as pool:
-        heard: list[int] = []
+        heard_events: list[int] = []
         pool.subscribe(hear)
-        pool.subscribe(lambda position, event: heard.append(position))
+        pool.subscribe(lambda position, event: heard_events.append(position))
         pool.add_machine("n1", cpus=4, memory=4096)
         clusters.append(pool.submit(WORK, count=2))
         assert pool.run()
         assert sorted(clusters) == [1, 2, 3] and requested[0] == 1
-        assert heard == sorted(heard) and len(heard) == len(set(heard))
+        assert heard_events == sorted(heard_events) and len(heard_events) == len(set(heard_events))
         check(pool, place, clusters)
         assert len(pool.history()) == 4
 
@@ -400,17 +404,17 @@ def test_others_are_served_while_time_passes(tmp_path: Path) -> None:
     """In virtual time between two steps, in real time immediately."""
     with Pool.open(tmp_path / "pool.db", execute=True) as pool:
         pool.add_machine("here", cpus=1, memory=512)
-        waiting = threading.Thread(target=lambda: pool.advance(3600), daemon=True)
+        thread = threading.Thread(target=lambda: pool.advance(3600), daemon=True)
         with suppress(LogClosed):
-            waiting.start()
+            thread.start()
             for _ in range(20):
                 pool.submit("executable = /bin/true\nhold = true\nqueue\n", folder=tmp_path)
-            assert len(pool.jobs()) == 20 and waiting.is_alive()
+            assert len(pool.jobs()) == 20 and thread.is_alive()
     errors: list[Any] = []
     threading.excepthook, hook = errors.append, threading.excepthook
-    waiting.join(30)
+    thread.join(30)
     threading.excepthook = hook
-    assert not waiting.is_alive(), "close ends it"
+    assert not thread.is_alive(), "close ends it"
 
 
 def test_a_log_may_be_read_by_several_threads(place: Place) -> None:

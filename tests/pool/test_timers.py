@@ -71,8 +71,8 @@ def killed_and_back(folder: Folder, seconds: int) -> tuple[int, int] | None:
     with folder.served(*SERVE) as server:
         for kind, runs in KINDS.items():
             folder.call("submit", f"kind={kind}", f"{kind}=true", f"seconds={runs}", "jobs.sub")
-        waiting = [status for status in WAITING.values() for _ in range(2)]
-        folder.wait_for(lambda: [job["JobStatus"] for job in folder.json("q")] == waiting or time.time() > dead)
+        statuses = [status for status in WAITING.values() for _ in range(2)]
+        folder.wait_for(lambda: [job["JobStatus"] for job in folder.json("q")] == statuses or time.time() > dead)
         folder.wait_for(lambda: len(ran(folder)) == 4 or time.time() > dead)
         server.send_signal(signal.SIGKILL)
         server.wait()
@@ -108,8 +108,8 @@ def test_timers_due_while_a_pool_was_killed_fire_once_and_not_before_their_time(
     for when in ("dead", "back"):
         assert {kind: events(place, f"{kind}-{when}") for kind in KINDS} == DONE
     for proc, at in enumerate(due):
-        done = [*place.json("q"), *place.json("history")]
-        times = {job["ClusterId"]: job["EnteredCurrentStatus"] for job in done if job["ProcId"] == proc}
+        all_jobs = [*place.json("q"), *place.json("history")]
+        times = {job["ClusterId"]: job["EnteredCurrentStatus"] for job in all_jobs if job["ProcId"] == proc}
         assert len(times) == len(KINDS) and min(times.values()) >= at
     log = open_log(str(place.path / "pool.db"), create=False, read_only=True)
     entries = list(log.read())

@@ -46,8 +46,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
 
 def called(folder: Folder, tool: str, *arguments: str) -> tuple[str, int]:
     """Return the output and exit code of a tool."""
-    done = forked.run([*POOLBOOK, f"condor_{tool}", *arguments], cwd=folder.path, env=environment(), timeout=PATIENCE)
-    return done.stdout + done.stderr, done.returncode
+    completed = forked.run(
+        [*POOLBOOK, f"condor_{tool}", *arguments], cwd=folder.path, env=environment(), timeout=PATIENCE
+    )
+    return completed.stdout + completed.stderr, completed.returncode
 
 
 @pytest.mark.parametrize(
@@ -160,20 +162,20 @@ def test_a_file_is_followed_until_its_job_ends(folder: Folder) -> None:
     folder.write("talks.sub", "executable = /bin/sh\narguments = talks.sh\noutput = talks.out\nqueue\n")
     job = re.findall(r"\d+", folder.call("submit", "-terse", "talks.sub"))[0]
     arguments = [*POOLBOOK, "condor_tail", "-f", job]
-    done = forked.run(arguments, cwd=folder.path, env=environment(), timeout=PATIENCE)
-    assert (done.stdout, done.returncode) == ("one\ntwo\n", 0)
+    completed = forked.run(arguments, cwd=folder.path, env=environment(), timeout=PATIENCE)
+    assert (completed.stdout, completed.returncode) == ("one\ntwo\n", 0)
 
 
 def test_an_interactive_job_gives_its_user_a_shell_in_its_directory(folder: Folder) -> None:
     typed = "pwd; ls -a; echo $_CONDOR_SLOT $TMOUT; exit 3\n"
-    done = forked.run(
+    completed = forked.run(
         [*POOLBOOK, "condor_submit", "-interactive"], cwd=folder.path, env=environment(), timeout=PATIENCE, typed=typed
     )
-    output = done.stdout + done.stderr
+    output = completed.stdout + completed.stderr
     number = re.search(r"submitted to cluster (\d+)\.", output)
-    assert done.returncode == 3 and number, output
+    assert completed.returncode == 3 and number, output
     assert "Welcome to slot1" in output and "/scratch\n" in output and ".condor_ssh_to_job_1\n" in output
-    assert re.search(r"^slot1_\d+ 7200$", done.stdout, re.MULTILINE) and "condor_watch_q" not in output
+    assert re.search(r"^slot1_\d+ 7200$", completed.stdout, re.MULTILINE) and "condor_watch_q" not in output
     ad = folder.json("q", number[1], "-long")[0]
     assert (ad["InteractiveJob"], ad["Cmd"], ad["JobDescription"]) == (True, "/bin/sh", "interactive job")
     folder.call("rm", number[1])

@@ -165,8 +165,8 @@ def test_a_job_may_remove_or_replace_its_own_standard_output(folder: Folder) -> 
     folder.call("run", "job.sub", "-slots", "4")
     count = 2 * len(IN_PLACE_OF_STDOUT)
     assert folder.call("history", "-af", "JobStatus", "ExitCode").splitlines() == ["4 0"] * count
-    for number, (script, brought, streamed) in enumerate(IN_PLACE_OF_STDOUT):
-        for name, expected in ((f"brought{number}", brought), (f"streamed{number}", streamed)):
+    for number, (script, brought_size, streamed) in enumerate(IN_PLACE_OF_STDOUT):
+        for name, expected in ((f"brought{number}", brought_size), (f"streamed{number}", streamed)):
             path = folder.path / name
             assert (path.read_text() if path.exists() else None) == expected, (script, name)
     assert not list(folder.path.glob("_condor*"))

@@ -108,13 +108,13 @@ cat .job.ad >/dev/null 2>&1 && echo inside; echo made > made; exit 0"""
 
 
 def test_jobs_run_in_the_configured_account_and_their_files_belong_to_the_owner(pool: PoolForAll) -> None:
-    for text, more, user in WHOM:
+    for text, fields, user in WHOM:
         pool.configure(text)
-        for transfer in ("NO", "YES") if "local" not in more else ("NO",):
+        for transfer in ("NO", "YES") if "local" not in fields else ("NO",):
             home = pool.home(OWNER)
             home.chmod(0o777 if transfer == "NO" else 0o755)
-            case = (text, more, transfer)
-            lines = pool.ran(OWNER, TELLS, f"{more}\nshould_transfer_files = {transfer}")
+            case = (text, fields, transfer)
+            lines = pool.ran(OWNER, TELLS, f"{fields}\nshould_transfer_files = {transfer}")
             groups = " ".join(map(str, os.getgrouplist(user.pw_name, user.pw_gid)))
             expected = [str(user.pw_uid), str(user.pw_gid), groups, "0022", "0", user.pw_dir]
             scratch = [f"{user.pw_uid} 700", f"{user.pw_uid} 644"]
@@ -337,8 +337,8 @@ def test_a_place_that_others_may_write_serves_no_users() -> None:
 def test_a_place_that_others_cannot_enter_serves_no_users(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
-    done = forked.run([*POOLBOOK, "serve", "-users"], cwd=closed, env=environment(), timeout=PATIENCE)
-    assert "cannot serve all users: others cannot enter" in done.stderr
+    completed = forked.run([*POOLBOOK, "serve", "-users"], cwd=closed, env=environment(), timeout=PATIENCE)
+    assert "cannot serve all users: others cannot enter" in completed.stderr
 
 
 def test_a_users_job_ends_with_its_supervisor_and_leaves_nothing_behind(pool: PoolForAll) -> None:
@@ -368,8 +368,8 @@ def test_a_users_spool_is_removed_with_the_users_rights_whatever_link_leads_to_i
         path = paths[user.pw_name]
         path.mkdir(parents=True)
         (path / "kept").touch()
-        for each in (path, *path.parents[:2], path / "kept"):
-            os.chown(each, user.pw_uid, user.pw_gid)
+        for place_of_user in (path, *path.parents[:2], path / "kept"):
+            os.chown(place_of_user, user.pw_uid, user.pw_gid)
     own_folder, others = paths["games"], paths["news"]
     parent = own_folder.parents[2]
     spool.remove(str(own_folder))

@@ -98,12 +98,12 @@ def check_accounting(views: Views, state: State) -> None:
 def check_slot_ads(views: Views, state: State) -> None:
     """Check that claims, drains and benchmarks are in the views as the slots' own policy sees them."""
     context = Context(now=state.at // SECOND)
-    published = PublishedSlots(state, Caches(), state.at, context)
+    slots_published = PublishedSlots(state, Caches(), state.at, context)
     for ad, slot in zip(views.slot_ads(state.at // SECOND), state.slots.values(), strict=True):
         slot_ad = snapshot_ad(
             PolicyEvaluation(state, slot, no_readings, state.at, context, Caches()).snapshot(), whole=True
         )
-        assert ad == published.ad(slot)
+        assert ad == slots_published.ad(slot)
         for name in OF_THE_LOG:
             view_value, slot_value = ad.eval(name), slot_ad.eval(name)
             assert (name, type(view_value), view_value) == (name, type(slot_value), slot_value)

@@ -52,14 +52,14 @@ def statements(url: str, path: str, stop_at: int | None = None) -> int:
     """Catch up; return how many statements that took, or kill this process at one of them."""
     count = 0
 
-    def counted(statement: str) -> None:
+    def count_statement(statement: str) -> None:
         nonlocal count
         if count == stop_at:
             os.kill(os.getpid(), signal.SIGKILL)
         count += 1
 
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(path)) as tables:
-        tables.set_trace_callback(counted)
+        tables.set_trace_callback(count_statement)
         catch_up(log, tables, batch=BATCH)
     return count
 
@@ -168,35 +168,35 @@ def another(url: str) -> None:
     """Replace the log with another one of the same length."""
     with closing(open_log(url, create=False, read_only=True)) as log:
         length = log.head.position
-    other = f"{url}.other"
+    other_url = f"{url}.other"
     events = [event for _, event in busy_pool("htcondor-25").events]
-    with closing(open_log(other, create=True)) as copy:
+    with closing(open_log(other_url, create=True)) as copy:
         copy.append((events + events)[:length])
-    put_in_place(url, other)
+    put_in_place(url, other_url)
 
 
 def altered(url: str) -> None:
     """Replace the log with one that ends with the same event at the same position, but differs before."""
-    other = f"{url}.other"
-    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other, create=True)) as copy:
+    other_url = f"{url}.other"
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other_url, create=True)) as copy:
         events = [event for _, event in log.read()]
         at, event = next((at, event) for at, event in enumerate(events) if isinstance(event, ClusterSubmitted))
         events[at] = replace(event, ad={})
         copy.append(events)
-    put_in_place(url, other)
+    put_in_place(url, other_url)
 
 
 def another_of_the_same_events(url: str) -> None:
     """Replace the log with another one that had another submission, and is beyond the event at which the views
     stopped."""
-    other = f"{url}.other"
-    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other, create=True)) as copy:
+    other_url = f"{url}.other"
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_log(other_url, create=True)) as copy:
         events = [event for _, event in log.read()]
         events[0] = replace(events[0], log="0123456789abcdef")
         at, event = next((at, event) for at, event in enumerate(events) if isinstance(event, ClusterSubmitted))
         events[at] = replace(event, ad={})
         copy.append([*events, *events[-5:]])
-    put_in_place(url, other)
+    put_in_place(url, other_url)
 
 
 def of_another_format(url: str) -> None:
@@ -233,9 +233,9 @@ def test_a_writers_own_log_and_views_in_memory() -> None:
         pool.submit(3)
         assert catch_up(pool.log, tables) == catch_up(pool.log, tables) == len(pool.events)
         assert dump(tables, but="tracking") == dump(folded(pool.events), but="tracking")
-        other: EventStore = Pool().log
-        assert catch_up(other, tables) == other.head.position
-        assert dump(tables, but="tracking") == dump(folded(list(other.read())), but="tracking")
+        other_log: EventStore = Pool().log
+        assert catch_up(other_log, tables) == other_log.head.position
+        assert dump(tables, but="tracking") == dump(folded(list(other_log.read())), but="tracking")
 
 
 def test_a_log_in_memory_is_read_by_its_name() -> None:
@@ -382,8 +382,8 @@ def test_views_are_next_to_their_log(url: str, path: str | None) -> None:
 
 def test_views_of_a_log_on_a_server_are_next_to_its_mark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    path, other = (views_path(f"postgresql://user@host/pool?schema={name}") for name in ("a", "b"))
-    assert path is not None and path.startswith(str(tmp_path)) and path.endswith(".views") and path != other
+    path, other_path = (views_path(f"postgresql://user@host/pool?schema={name}") for name in ("a", "b"))
+    assert path is not None and path.startswith(str(tmp_path)) and path.endswith(".views") and path != other_path
 
 
 def test_a_short_command_imports_neither_events_nor_the_engine(url: str) -> None:
@@ -400,5 +400,5 @@ def test_a_short_command_imports_neither_events_nor_the_engine(url: str) -> None
         "'poolbook.domain.classad' in sys.modules)"
     )
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / ".path")}
-    done = run([executable, "-c", code, url], capture_output=True, text=True, env=environment, check=True)
-    assert done.stdout.split() == ["False"]
+    completed = run([executable, "-c", code, url], capture_output=True, text=True, env=environment, check=True)
+    assert completed.stdout.split() == ["False"]

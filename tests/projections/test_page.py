@@ -19,8 +19,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "log.md"
 
 
 def test_the_example_prints_the_output_on_the_page() -> None:
-    failed, tried = doctest.testfile(str(PAGE), module_relative=False, verbose=False)
-    assert (failed, tried > 8) == (0, True)
+    failures, tried = doctest.testfile(str(PAGE), module_relative=False, verbose=False)
+    assert (failures, tried > 8) == (0, True)
 
 
 def test_the_page_lists_the_tables_and_their_columns() -> None:

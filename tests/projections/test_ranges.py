@@ -237,14 +237,14 @@ def test_many_ranges_changed_by_columns_equal_ranges_changed_one_by_one(
     happens: list[e.Event], sizes: list[int]
 ) -> None:
     events = list(enumerate([submitted(30), *map(placed, happens)], 1))
-    found = []
+    rows_found = []
     for fewest in (1, MANY):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(queue_fold, "MANY_RANGES", fewest)
             tables = folded(events, sizes)
         rows = [tables.execute(f"SELECT * FROM {name} ORDER BY {key}") for name, key in (("jobs", 2), ("history", 1))]
-        found.append([each.fetchall() for each in rows])
-    assert found[0] == found[1]
+        rows_found.append([row.fetchall() for row in rows])
+    assert rows_found[0] == rows_found[1]
 
 
 def placed(event: e.Event) -> e.Event:

@@ -88,8 +88,8 @@ def test_texts_are_what_the_ads_show(dialect: str) -> None:
 )
 def test_an_attribute_is_shown_as_in_autoformat(text: str, shows: str) -> None:
     ad = {"Value": text, "Base": "7", "Indirect": "Deeper", "Deeper": "ProcId"}
-    founded = e.PoolFounded(*WHY, "p", "manual", "x", "0.1", {})
-    job_views = views(founded, submitted(1, "alice", ad, Mine=['"x"', '"y"', '"z"']))
+    founded_event = e.PoolFounded(*WHY, "p", "manual", "x", "0.1", {})
+    job_views = views(founded_event, submitted(1, "alice", ad, Mine=['"x"', '"y"', '"z"']))
     context = Context(now=1234)
     texts = [row[0] for row in job_views.columns(["value"], context=context)]
     assert texts == (shows.split(" ") if len(shows.split(" ")) == 3 else [shows] * 3)
@@ -119,8 +119,8 @@ def test_texts_that_differ_from_job_to_job_are_found_in_any_chunk() -> None:
 
 
 def test_an_ad_shares_its_clusters_attributes_and_has_the_queues_own() -> None:
-    founded = e.PoolFounded(*WHY, "pool", "manual", "x", "0.1", {})
-    job = views(founded, submitted(12, "alice", {"A": "B + 1", "B": "1"})).job(12, 2)
+    founded_event = e.PoolFounded(*WHY, "pool", "manual", "x", "0.1", {})
+    job = views(founded_event, submitted(12, "alice", {"A": "B + 1", "B": "1"})).job(12, 2)
     assert job is not None
     assert job.to_old().splitlines() == [
         "A = B + 1",
@@ -312,15 +312,15 @@ def test_slot_ads_show_drains_and_waiting_claims_and_hide_the_owners_policy() ->
     waits = e.ClaimQueued(*WHY, "slot1@h", "c2", "eve@h", 3.0, "ap.h", "8.0", {})
     drain = e.DrainBegan(*WHY, "h", 1, "Graceful", "new disks", "", "JobPrio > 1")
     requirements = "Requirements = Start && WithinResourceLimits"
-    held = ["ClientMachine = ap.h", "CurrentRank = 2.5"]
+    held_lines = ["ClientMachine = ap.h", "CurrentRank = 2.5"]
     free = "CurrentRank = 0.0"
     assert policy_after() == [requirements, "Start = true", free]
-    assert policy_after(claim_event) == [requirements, "Start = true", *held]
-    assert policy_after(claim_event, waits) == ["Requirements = false", *held, "PreemptingUser = eve@h"]
+    assert policy_after(claim_event) == [requirements, "Start = true", *held_lines]
+    assert policy_after(claim_event, waits) == ["Requirements = false", *held_lines, "PreemptingUser = eve@h"]
     assert policy_after(claim_event, waits, e.ClaimWithdrawn(*WHY, "slot1@h", "c2")) == [
         requirements,
         "Start = true",
-        *held,
+        *held_lines,
     ]
     assert policy_after(claim_event, e.ClaimActivated(*WHY, "slot1@h", "c1", "7.0", {}, 0))[-2:] == [
         "JobStart = 7",
@@ -337,8 +337,8 @@ def test_slot_ads_show_drains_and_waiting_claims_and_hide_the_owners_policy() ->
     assert policy_after(drain, cancelled) == [requirements, "Start = true", free, "LastDrainStopTime = 7"]
     assert policy_after(e.ShutdownBegan(*WHY, "h", "Fast")) == ["Requirements = false", free]
     runs = [
-        e.BenchmarksRan(*WHY, "h", "slot1@h", mips, 1000, (published, 1000))
-        for mips, published in ((100, 100), (200, 125))
+        e.BenchmarksRan(*WHY, "h", "slot1@h", mips, 1000, (published_mips, 1000))
+        for mips, published_mips in ((100, 100), (200, 125))
     ]
     assert policy_after(*runs)[-1] == "Mips = 125"
 
@@ -411,8 +411,8 @@ def test_other_reasons_for_a_rejection_are_reported() -> None:
 
 
 def test_the_last_four_cycles_have_their_statistics_the_last_one_first() -> None:
-    held = [e.CycleHeld(*WHY, (), (), {"Matches": float(number)}) for number in range(5)]
-    assert [row.statistics for row in views(*held).cycles()] == [{"Matches": number} for number in (4, 3, 2, 1)]
+    cycles = [e.CycleHeld(*WHY, (), (), {"Matches": float(number)}) for number in range(5)]
+    assert [row.statistics for row in views(*cycles).cycles()] == [{"Matches": number} for number in (4, 3, 2, 1)]
 
 
 def test_a_cycle_of_a_release_without_statistics_has_none() -> None:

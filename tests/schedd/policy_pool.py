@@ -102,8 +102,8 @@ class PolicyPool:
     def edit(
         self, user: str, changes: Mapping[str, str], selection: s.Selection | None = None, **how: bool
     ) -> StimulusResult:
-        chosen = selection or s.Selection(everything=True)
-        return self.handle(s.Edit(self.id(), user, chosen, dict(changes), **how))
+        chosen_selection = selection or s.Selection(everything=True)
+        return self.handle(s.Edit(self.id(), user, chosen_selection, dict(changes), **how))
 
     def machine(self, **ad: str) -> None:
         attributes = {"Start": "true", "Requirements": "Start", "Cpus": "4", "Memory": "4096", "Disk": "100000", **ad}

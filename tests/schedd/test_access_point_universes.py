@@ -32,15 +32,15 @@ def counts(pool: Pool) -> Counter[tuple[str, int]]:
 
 
 def test_each_universe_runs_at_most_its_limit_of_jobs() -> None:
-    most = {LOCAL: 200, SCHEDULER: 200}  # of the scheduler universe 500, of one owner 200
+    limits = {LOCAL: 200, SCHEDULER: 200}  # of the scheduler universe 500, of one owner 200
     with Pool.open("memory:", behave=lambda launch: Behaviour(seconds=600)) as pool:
-        for universe in most:
-            pool.submit({"executable": "/bin/sleep", "universe": universe}, count=most[universe] + 2)
+        for universe in limits:
+            pool.submit({"executable": "/bin/sleep", "universe": universe}, count=limits[universe] + 2)
         pool.advance(10)
-        expected = {(universe, 2): some for universe, some in most.items()}
-        assert counts(pool) == Counter(expected | {(universe, 1): 2 for universe in most})
+        expected = {(universe, 2): some for universe, some in limits.items()}
+        assert counts(pool) == Counter(expected | {(universe, 1): 2 for universe in limits})
         pool.advance(600)
-        assert counts(pool) == Counter({(universe, 2): 2 for universe in most})
+        assert counts(pool) == Counter({(universe, 2): 2 for universe in limits})
         assert pool.judge() == []
 
 
@@ -160,12 +160,12 @@ def test_a_job_started_by_another_expression_than_the_pools_is_detected() -> Non
     pool = PolicyPool("START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 1")
     pool.submit(JobUniverse=LOCAL)
     running_jobs(pool)
-    edited = [
+    edited_log = [
         (
             place,
             replace(event, expression="TotalLocalJobsRunning < 2") if isinstance(event, EvaluationRecorded) else event,
         )
         for place, event in pool.log.read()
     ]
-    (violation,) = examine(edited).violations
+    (violation,) = examine(edited_log).violations
     assert "START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 2, but START_LOCAL_UNIVERSE is" in violation.words

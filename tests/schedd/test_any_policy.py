@@ -113,10 +113,10 @@ class AnyPolicy(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 3))
     def submit_more(self, count: int) -> None:
-        most = self.pool.state.settings.get("MAX_JOBS_PER_OWNER")
+        limit = self.pool.state.settings.get("MAX_JOBS_PER_OWNER")
         answer = self.pool.submit(count, PeriodicRemove="time() - QDate > 600", QDate="1800000000")
         live = sum(cluster.live for cluster in self.pool.state.clusters.values())
-        assert most is None or answer.refusal or live <= int(most)
+        assert limit is None or answer.refusal or live <= int(limit)
 
     @rule()
     def restart(self) -> None:
@@ -134,19 +134,19 @@ class AnyPolicy(RuleBasedStateMachine):
     def each_job_leaves_once_and_has_no_events_afterwards(self) -> None:
         if not hasattr(self, "pool"):
             return
-        gone: set[tuple[int, int]] = set()
+        left_jobs: set[tuple[int, int]] = set()
         for event in self.pool.events():
             if isinstance(event, e.JobsTransitioned):
                 jobs = {(event.cluster, proc) for first, last in event.procs for proc in range(first, last + 1)}
-                assert not jobs & gone
+                assert not jobs & left_jobs
                 if event.target == LEFT:
-                    gone |= jobs
+                    left_jobs |= jobs
             elif isinstance(event, e.JobSignalled) and event.cause in BY_CAUSE:
-                assert (event.cluster, event.proc) not in gone
+                assert (event.cluster, event.proc) not in left_jobs
         clusters = self.pool.state.clusters
         procs = {(number, proc) for number, cluster in clusters.items() for proc in cluster.procs()}
-        assert procs | gone == self._made()
-        assert not procs & gone
+        assert procs | left_jobs == self._made()
+        assert not procs & left_jobs
 
     def _made(self) -> set[tuple[int, int]]:
         """Return the jobs that ever were in the queue."""

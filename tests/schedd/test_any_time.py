@@ -71,22 +71,22 @@ def test_no_job_starts_before_its_time_or_twice(jobs: list[str], commands: list[
         else:
             pool.act(command, whom)
     pool.advance(130)
-    assert [str(each.words) for each in examine(pool.log.read()).violations] == []
+    assert [str(violation.words) for violation in examine(pool.log.read()).violations] == []
     assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
-    waiting: dict[tuple[int, int], int] = {}
+    waiting_jobs: dict[tuple[int, int], int] = {}
     leavings: Counter[tuple[int, int]] = Counter()
     for event in pool.events():
         match event:
             case JobActivated():
-                assert (event.cluster, event.proc) not in waiting, "it runs already"
-                waiting[event.cluster, event.proc] = event.deferred
+                assert (event.cluster, event.proc) not in waiting_jobs, "it runs already"
+                waiting_jobs[event.cluster, event.proc] = event.deferred
             case JobDue():
-                assert event.at >= waiting[event.cluster, event.proc]
-                waiting[event.cluster, event.proc] = 0
+                assert event.at >= waiting_jobs[event.cluster, event.proc]
+                waiting_jobs[event.cluster, event.proc] = 0
             case JobExecuting():
-                assert event.cause == "deferral_missed" or not waiting[event.cluster, event.proc]
+                assert event.cause == "deferral_missed" or not waiting_jobs[event.cluster, event.proc]
             case JobExited():
-                del waiting[event.cluster, event.proc]
+                del waiting_jobs[event.cluster, event.proc]
             case JobsTransitioned(target="Left"):
                 leavings.update((event.cluster, proc) for first, last in event.procs for proc in range(first, last + 1))
     assert set(leavings.values()) <= {1}

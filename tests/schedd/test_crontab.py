@@ -63,7 +63,7 @@ REASONS_OF_OUR_OWN = {
 def test_a_schedule_gives_the_same_time_or_error_as_in_htcondor(
     name: str, submitted: str, came: str, **fields: str
 ) -> None:
-    texts = tuple(unquoted(fields[each]) if fields[each].startswith('"') else None for each in NAMES)
+    texts = tuple(unquoted(fields[name]) if fields[name].startswith('"') else None for name in NAMES)
     try:
         next_run = str(parse_crontab(texts).next_run(int(submitted), offset(NEW_YORK), slips_days=True))
     except InvalidCronTab as error:
@@ -246,8 +246,10 @@ def parse_field(text: str | None, least: int, most: int) -> set[int]:
     """Return the values of a text, as the manual defines them."""
     values: set[int] = set()
     for part in ("*" if text is None else text).split(","):
-        low, _, high = part.partition("-")
-        values |= set(range(least, most + 1)) if part == "*" else set(range(int(low), int(high or low) + 1))
+        low_text, _, high_text = part.partition("-")
+        values |= (
+            set(range(least, most + 1)) if part == "*" else set(range(int(low_text), int(high_text or low_text) + 1))
+        )
     return values
 
 

@@ -49,7 +49,7 @@ def ad(pool: TestPool, job: str = "1.0") -> dict[str, str]:
 
 def waits(pool: TestPool) -> bool:
     """Return True if a job is on its slot, but its process is not running."""
-    return bool(pool.state.deferred) and not any(each.executing for each in pool.state.activations.values())
+    return bool(pool.state.deferred) and not any(activation.executing for activation in pool.state.activations.values())
 
 
 def sound(pool: TestPool) -> bool:
@@ -292,8 +292,8 @@ def test_the_log_has_the_end_of_a_waiting_job_and_its_cause() -> None:
 
 def cron(pool: TestPool, count: int = 1, **fields: str) -> None:
     ads = {name: f'"{text}"' for name, text in fields.items() if name.startswith("Cron")}
-    more = {name: text for name, text in fields.items() if not name.startswith("Cron")}
-    deferred(pool, OnExitRemove="false", **{**ads, **more})
+    attributes = {name: text for name, text in fields.items() if not name.startswith("Cron")}
+    deferred(pool, OnExitRemove="false", **{**ads, **attributes})
 
 
 def times(pool: TestPool) -> list[str]:
@@ -450,8 +450,8 @@ def test_a_year_of_a_job_runs_in_virtual_time() -> None:
     pool.advance(366 * 86_400)
     (job,) = pool.jobs()
     assert job["NumJobStarts"] == 12
-    begun = [event.at // SECOND for _, event in pool.events() if isinstance(event, JobDue)]
-    assert [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}" for at in begun] == [
+    start_times = [event.at // SECOND for _, event in pool.events() if isinstance(event, JobDue)]
+    assert [f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}" for at in start_times] == [
         *(f"2027-{month:02}-01 04:00" for month in range(2, 13)),
         "2028-01-01 04:00",
     ]

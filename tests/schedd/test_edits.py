@@ -34,8 +34,8 @@ def recorded() -> dict[str, str]:
     """Return what condor_qedit printed, by its arguments."""
     blocks: dict[str, str] = {}
     for block in RECORDED.read_text().split("$ condor_qedit ")[1:]:
-        title, _, printed = block.partition("\n")
-        blocks.setdefault(title, printed.partition("exit ")[0])
+        title, _, printed_text = block.partition("\n")
+        blocks.setdefault(title, printed_text.partition("exit ")[0])
     return blocks
 
 
@@ -52,10 +52,10 @@ def output_of(pool: PolicyPool, argv: list[str], user: str = "alice") -> str:
     except qedit.EditError as error:
         return str(error)
     body = request.edit
-    chosen = body.pop("selection")
-    chosen = s.Selection(tuple(chosen.pop("clusters")), tuple(chosen.pop("jobs")), **chosen)
+    selected = body.pop("selection")
+    selected = s.Selection(tuple(selected.pop("clusters")), tuple(selected.pop("jobs")), **selected)
     body.pop("kind")
-    answer = pool.handle(s.Edit(pool.id(), user, chosen, **body))
+    answer = pool.handle(s.Edit(pool.id(), user, selected, **body))
     if not answer.refusal:
         printed = qedit.answer(request, [ActionResult(**entry) for entry in answer.value])
     elif answer.code in (IMMUTABLE, SECURE):
@@ -109,8 +109,8 @@ def test_qedit_prints_what_condor_qedit_printed(argv: list[str]) -> None:
 )
 def test_users_edit_their_own_jobs_and_super_users_protected_attributes(argv: list[str], user: str, done: bool) -> None:
     guarded = pool()
-    printed = output_of(guarded, argv, user)
-    assert printed.startswith("Set attribute") == done
+    printed_output = output_of(guarded, argv, user)
+    assert printed_output.startswith("Set attribute") == done
     assert bool(guarded.of(JobsEdited)) == done
 
 

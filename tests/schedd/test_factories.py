@@ -221,9 +221,11 @@ def test_a_factory_continues_where_it_was_when_the_pool_comes_back() -> None:
     pool.edit("1", Foo="1")
     pool.advance(4)
     refolded = fold(pool.log.read())
-    (cluster,), (kept,) = pool.state.clusters.values(), refolded.clusters.values()
-    assert kept.factory == cluster.factory
-    assert [kept.attributes(proc) for proc in kept.procs()] == [cluster.attributes(proc) for proc in cluster.procs()]
+    (cluster,), (old_cluster,) = pool.state.clusters.values(), refolded.clusters.values()
+    assert old_cluster.factory == cluster.factory
+    assert [old_cluster.attributes(proc) for proc in old_cluster.procs()] == [
+        cluster.attributes(proc) for proc in cluster.procs()
+    ]
     assert refolded.factories == pool.state.factories
 
 

@@ -30,9 +30,9 @@ CASES: list[tuple[str, Ad, int | None]] = [
 def test_the_job_or_else_the_configuration_limits_its_input(config: str, old_ad: Ad, limit: int | None) -> None:
     pool = PolicyPool(config)
     pool.submit(count=3, columns={}, TransferInputSizeMB="5", **old_ad)
-    held = {name: text for name, text in pool.ad().items() if name.startswith("HoldReason")}
+    hold_attributes = {name: text for name, text in pool.ad().items() if name.startswith("HoldReason")}
     reason = {"HoldReason": WORDS.format(size=5, limit=limit), "HoldReasonCode": "32", "HoldReasonSubCode": "0"}
-    assert held == ({} if limit is None else reason)
+    assert hold_attributes == ({} if limit is None else reason)
     assert [ad["JobStatus"] for ad in pool.ads()] == ["1" if limit is None else "5"] * 3
     assert examine(pool.log.read()).violations == []
 

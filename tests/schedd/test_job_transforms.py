@@ -109,8 +109,8 @@ def test_the_old_syntax_becomes_statements_in_the_routers_order() -> None:
 
 
 def test_a_transform_in_the_old_syntax_changes_jobs() -> None:
-    found = submitted("old").submit(Which='"old"', Alpha="1", Gamma="2")
-    assert found.refusal == ""
+    changed_pool = submitted("old").submit(Which='"old"', Alpha="1", Gamma="2")
+    assert changed_pool.refusal == ""
     ad = pool().ad()
     assert [ad.get(name) for name in ("OldSet", "OldCopy", "OldEval", "Gamma")] == ["3", "1", "2", "undefined"]
 

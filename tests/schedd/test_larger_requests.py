@@ -171,7 +171,9 @@ def test_a_job_selected_by_want_hold_raises_its_request_instead(dialect: str) ->
 def test_why_reports_which_transform_changed_what() -> None:
     pool = pool_of(commands("request_memory = 1G, 2G"))
     exceeds(pool, *MEMORY)
-    (sentence,) = [one.full for one in why_job(pool.log.read(), 1, 0).life if one.code == "changed_itself"]
+    (sentence,) = [
+        narrated.full for narrated in why_job(pool.log.read(), 1, 0).life if narrated.code == "changed_itself"
+    ]
     assert sentence == (
         "The transform RequestMemory changed job 1.0 instead of a hold: RequestMemory = 2048 "
         "(before: 1024); evidence: TransformBody_RequestMemory = (VacateReasonCode == 21 || VacateReasonCode == 34) && "

@@ -25,7 +25,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def test_offsets_agree_at_every_quarter_of_an_hour_around_the_zones_changes(zone: ZoneInfo) -> None:
-    local_offset, zone_offset = (Context(now=0, timezone=each).utc_offset for each in (LocalTime(), zone))
+    local_offset, zone_offset = (Context(now=0, timezone=zone_used).utc_offset for zone_used in (LocalTime(), zone))
     changes = [
         at
         for at in range(1_767_225_600, 1_767_225_600 + 366 * 86_400, 3600)
@@ -36,8 +36,8 @@ def test_offsets_agree_at_every_quarter_of_an_hour_around_the_zones_changes(zone
 
 
 def test_a_local_time_is_parsed_as_in_the_zone(zone: ZoneInfo) -> None:
-    began = datetime(2026, 1, 1)
-    days = [began + timedelta(hours=11 * step) for step in range(800)]
+    start = datetime(2026, 1, 1)
+    days = [start + timedelta(hours=11 * step) for step in range(800)]
     read = [(day.replace(tzinfo=LocalTime()), day.replace(tzinfo=zone)) for day in days]
     assert [local.timestamp() for local, _ in read] == [in_zone.timestamp() for _, in_zone in read]
 

@@ -59,10 +59,10 @@ def subjects(pool: TestPool) -> list[str]:
 def test_a_jobs_user_gets_the_mails_that_notification_selects(
     action: str, behaviour: Behaviour, ad: dict[str, str], expected: dict[int, str]
 ) -> None:
-    for how in (NEVER, ALWAYS, COMPLETE, ERROR):
-        pool = pool_of(behaviour, None, JobNotification=str(how), **ad)
+    for setting in (NEVER, ALWAYS, COMPLETE, ERROR):
+        pool = pool_of(behaviour, None, JobNotification=str(setting), **ad)
         pool.advance(150)
-        assert subjects(pool) == ([expected[how]] if how in expected else []), (action, how)
+        assert subjects(pool) == ([expected[setting]] if setting in expected else []), (action, setting)
         assert not pool.state.mails
         assert not examine(pool.log.read()).violations
 
@@ -179,7 +179,7 @@ def test_the_mail_about_an_end_has_its_exit_and_usage() -> None:
 
 
 @together(
-    ("size", "said"),
+    ("size", "size_text"),
     [
         ("1024", "1024.0 B "),
         ("1025", "   1.0 KB"),
@@ -188,10 +188,10 @@ def test_the_mail_about_an_end_has_its_exit_and_usage() -> None:
         ("1e18", "909494.7 TB"),  # the largest unit
     ],
 )
-def test_a_mail_shows_bytes_in_the_largest_unit_of_at_least_one(size: str, said: str) -> None:
+def test_a_mail_shows_bytes_in_the_largest_unit_of_at_least_one(size: str, size_text: str) -> None:
     pool = pool_of(WELL, JobNotification="1", BytesRecvd=size)
     pool.advance(150)
-    assert f"{said:>10} Total Bytes Received By Job" in pool.world.mails[0].text
+    assert f"{size_text:>10} Total Bytes Received By Job" in pool.world.mails[0].text
 
 
 def test_the_mail_about_a_hold_has_the_reason() -> None:

@@ -29,7 +29,7 @@ def pool_of(ad: dict[str, str], settings: dict[str, str] | None = None, dialect:
 
 def moves(pool: TestPool) -> list[str]:
     """Return the policies' actions on job 1.0: after how many seconds, what, and why."""
-    began = pool.events()[0].at
+    start = pool.events()[0].at
     actions = []
     for event in pool.events():
         if isinstance(event, e.JobsTransitioned) and "_" in event.cause and event.row not in ("leave", "submit"):
@@ -37,12 +37,12 @@ def moves(pool: TestPool) -> list[str]:
             reason = unquoted(reason or event.changes.get("RemoveReason", ""))
             codes = [event.changes[name] for name in ("HoldReasonCode", "HoldReasonSubCode") if event.changes.get(name)]
             actions.append(
-                f"{(event.at - began) // SECOND} {event.cause}: {reason}{f' ({chr(47).join(codes)})' * bool(codes)}"
+                f"{(event.at - start) // SECOND} {event.cause}: {reason}{f' ({chr(47).join(codes)})' * bool(codes)}"
             )
         elif isinstance(event, e.JobSignalled) and event.cause.endswith("vacate"):
             reason = unquoted(event.vacated["VacateReason"])
             codes = [event.vacated["VacateReasonCode"], event.vacated["VacateReasonSubCode"]]
-            actions.append(f"{(event.at - began) // SECOND} {event.cause}: {reason} ({'/'.join(codes)})")
+            actions.append(f"{(event.at - start) // SECOND} {event.cause}: {reason} ({'/'.join(codes)})")
     return actions
 
 
@@ -187,7 +187,7 @@ def test_a_suspended_job_that_is_vacated_continues_before_it_is_signalled(dialec
     pool.advance(3 * MINUTE)
     vacated = [event for event in pool.events() if event.cause == "periodic_vacate"]
     assert [type(event) for event in vacated] == [e.JobsTransitioned, e.SlotTransitioned, e.JobSignalled]
-    assert [str(each) for each in examine(pool.log.read()).violations] == []
+    assert [str(violation) for violation in examine(pool.log.read()).violations] == []
 
 
 @together(
@@ -275,8 +275,8 @@ def test_many_jobs_are_held_by_one_event_with_one_evidence() -> None:
     pool = TestPool()
     pool.submit(2000, Requirements="false", QDate="1800000000", PeriodicHold="time() - QDate > 30 && JobPrio == 0")
     pool.advance(MINUTE)
-    held = [event for event in pool.events() if isinstance(event, e.JobsTransitioned)]
-    assert [event.procs for event in held] == [((0, 1999),)]
+    transitions = [event for event in pool.events() if isinstance(event, e.JobsTransitioned)]
+    assert [event.procs for event in transitions] == [((0, 1999),)]
     notes = [event for event in pool.events() if isinstance(event, e.EvaluationRecorded)]
     assert [note.read for note in notes] == [{"MY.JobPrio": "0", "MY.QDate": "1800000000"}]
 
@@ -285,8 +285,8 @@ def test_jobs_with_different_evidence_have_separate_events() -> None:
     pool = TestPool()
     pool.submit(3, Requirements="false", PeriodicHold="ProcId != 1", PeriodicHoldReason='strcat("job ", ProcId)')
     pool.advance(MINUTE)
-    held = [event for event in pool.events() if isinstance(event, e.JobsTransitioned)]
-    assert [(event.procs, event.changes["HoldReason"]) for event in held] == [
+    transitions = [event for event in pool.events() if isinstance(event, e.JobsTransitioned)]
+    assert [(event.procs, event.changes["HoldReason"]) for event in transitions] == [
         (((0, 0),), '"job 0"'), (((2, 2),), '"job 2"'),
     ]  # fmt: skip
 

@@ -80,17 +80,19 @@ def test_the_job_starts_immediately_where_the_victims_ran_whoever_is_next(
     assert now(pool, "3.0", *victims) == ""
     pool.advance(0)
     assert pool.status("3.0") == "Running"
-    begun = [event for event in pool.events() if isinstance(event, JobActivated)]
-    assert [(event.cluster, event.proc) for event in begun[4:5]] == [(3, 0)]
-    assert begun[4].provides["Cpus"] == str(len(victims))
+    activations = [event for event in pool.events() if isinstance(event, JobActivated)]
+    assert [(event.cluster, event.proc) for event in activations[4:5]] == [(3, 0)]
+    assert activations[4].provides["Cpus"] == str(len(victims))
     assert began_in_one_decision_with_the_last_end(pool)
     assert is_sound(pool)
 
 
 def began_in_one_decision_with_the_last_end(pool: TestPool) -> bool:
-    ended = [event.stimulus for event in pool.events() if isinstance(event, JobExited)]
-    begun = [event.stimulus for event in pool.events() if isinstance(event, JobActivated) and event.cluster == 3]
-    return begun == ended[-1:]
+    end_stimuli = [event.stimulus for event in pool.events() if isinstance(event, JobExited)]
+    start_stimuli = [
+        event.stimulus for event in pool.events() if isinstance(event, JobActivated) and event.cluster == 3
+    ]
+    return start_stimuli == end_stimuli[-1:]
 
 
 def test_the_victims_ads_say_that_the_access_point_vacated_them() -> None:
@@ -192,8 +194,8 @@ def test_a_victim_that_is_named_twice_counts_once() -> None:
 def test_a_program_can_request_it() -> None:
     with Pool.open("memory:", user="alice", behave=lambda launch: Behaviour(600)) as pool:
         pool.add_machine("node1", cpus=1)
-        for more in ({}, {"priority": "5"}, {}):
-            pool.submit({"executable": "/bin/work", **more})
+        for options in ({}, {"priority": "5"}, {}):
+            pool.submit({"executable": "/bin/work", **options})
             pool.advance(10)
         pool.run_now("3.0", (1, 0))
         pool.advance(1)
@@ -260,8 +262,8 @@ def test_slots_that_are_not_parts_of_one_slot_are_released() -> None:
         pool.submit()
         homes = {f"{a.cluster}.{a.proc}": pool.state.slots[a.slot].machine for a in pool.state.activations.values()}
         first = min(homes)
-        other = next((job for job in sorted(homes) if homes[job] != homes[first]), max(homes))
-        assert now(pool, "2.0", first, other) == ""
+        other_job = next((job for job in sorted(homes) if homes[job] != homes[first]), max(homes))
+        assert now(pool, "2.0", first, other_job) == ""
         pool.advance(0)
         assert came_to(pool) == [(cause, "")]
         assert is_sound(pool)

@@ -66,9 +66,9 @@ def test_a_jobs_own_log_has_the_warning(dialect: str, line: str) -> None:
     pool = PolicyPool(POLICY, dialect)
     pool.submit(RequestCpus="9", UserLog='"/tmp/job.log"')
     logs = UserLogs()
-    written = [text for position, event in pool.log.read() for _, text in logs.fold(position, event)]
+    written_texts = [text for position, event in pool.log.read() for _, text in logs.fold(position, event)]
     assert pool.of(ClusterSubmitted)[0].warnings == ("Next year: 8 at most.",)
-    assert line in written[0].split("\n")
+    assert line in written_texts[0].split("\n")
 
 
 def test_submit_prints_what_condor_submit_prints(

@@ -199,13 +199,13 @@ class Machine:
         if self.supervisor is not None:
             return 0
         self.dead.discard(SUPERVISOR)
-        begun = Supervisor(self.fork(1).pid, Strand(program), descriptors)
-        self.supervisor = begun
+        new_supervisor = Supervisor(self.fork(1).pid, Strand(program), descriptors)
+        self.supervisor = new_supervisor
         self.tell("a supervisor begins")
-        self._resume(begun)
+        self._resume(new_supervisor)
         if POOL in self.dead:
             raise Killed(POOL)
-        return begun.strand.result or 0
+        return new_supervisor.strand.result or 0
 
     def at_work(self) -> Supervisor:
         """Return the supervisor that makes the current call."""
@@ -300,8 +300,8 @@ class Machine:
 
     def fork(self, parent: int, **more: Any) -> Running:
         self._pids += 1
-        started = self.monotonic // _TICK
-        process = Running(self._pids, parent, self._pids, self._pids, started, began=self.monotonic, **more)
+        started_tick = self.monotonic // _TICK
+        process = Running(self._pids, parent, self._pids, self._pids, started_tick, began=self.monotonic, **more)
         self.table[process.pid] = process
         return process
 

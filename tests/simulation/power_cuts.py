@@ -255,13 +255,13 @@ def cuts(
                 act()
         except PowerCut:
             returned = False
-        where = "after the last step" if returned else f"before step {number}, behind {disk.steps[-1:]}"
+        moment = "after the last step" if returned else f"before step {number}, behind {disk.steps[-1:]}"
         contents_seen: list[Left] = []
         for loss, names, survives in _losses(number, block):
             contents = disk.left(names, survives)
             if contents not in contents_seen:
                 contents_seen.append(contents)
                 disk.restore(contents)
-                yield f"{where}: {loss}", returned
+                yield f"{moment}: {loss}", returned
         disk.close()
         number += 1

@@ -91,14 +91,14 @@ def on(machine: Machine) -> Iterator[Descriptors]:
         (scratch, {"os": supervisor_os, "open": Opened(supervisor_os)}),
     ]
     undo = [patch.multiple(module, create=True, **names) for module, names in replaced]
-    for one in undo:
-        one.start()
+    for undo_patch in undo:
+        undo_patch.start()
     try:
         yield own_descriptors
     finally:
         machine.kill_supervisor()
-        for one in reversed(undo):
-            one.stop()
+        for undo_patch in reversed(undo):
+            undo_patch.stop()
 
 
 def _lock(number: int, how: int) -> None:
@@ -150,8 +150,8 @@ class Pool:
 
     def ask(self, stimulus: s.Stimulus) -> StimulusResult:
         """Handle a request as the server does, with the input that came before it."""
-        came = self.engine.wait(self.world.now())
-        return self.engine.handle([*came, stimulus])[-1]
+        stimuli = self.engine.wait(self.world.now())
+        return self.engine.handle([*stimuli, stimulus])[-1]
 
     def work(self, until: int) -> None:
         """Run until this time of the machine's monotonic clock."""

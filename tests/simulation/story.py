@@ -249,7 +249,7 @@ class Story:
         state = self._working().engine.state
         assert as_plain(state) == as_plain(fold(iter(events))), "the live state is not the log folded"
         assert not (violations := list(validate(iter(events)))), f"no rule allows {violations[0]}"
-        assert not (broken := self.store.problems()), f"the log is damaged: {broken}"
+        assert not (problems := self.store.problems()), f"the log is damaged: {problems}"
         self._judge_answers([event for _, event in events])
         self._judge_runs([(position, event) for position, event in events])
         self._judge_machine()
@@ -271,24 +271,26 @@ class Story:
             assert isinstance(journal, File)
             if key not in [json.loads(line)["key"] for line in journal.synced.splitlines()]:
                 self.wrong.append(f"the end of {key} is reported before it is on the disk")
-            living = [
+            living_processes = [
                 process for process in self.machine.table.values() if process.is_of(key) and process.status is None
             ]
-            if living:
-                self.wrong.append(f"the end of {key} is reported while {living} is alive")
+            if living_processes:
+                self.wrong.append(f"the end of {key} is reported while {living_processes} is alive")
 
     def _judge_answers(self, events: list[Event]) -> None:
         """Check that everything acknowledged is in the log."""
-        known = {event.stimulus for event in events}
-        lost = [name for name, answer in self.answered.items() if not answer.refusal and name not in known]
-        assert not lost, f"acknowledged, and not in the log: {lost}"
+        known_stimuli = {event.stimulus for event in events}
+        lost_requests = [
+            name for name, answer in self.answered.items() if not answer.refusal and name not in known_stimuli
+        ]
+        assert not lost_requests, f"acknowledged, and not in the log: {lost_requests}"
 
     def _judge_runs(self, events: list[tuple[int, Event]]) -> None:
         """Check that an activation runs once, a job never twice at the same time, and that its logged end is its
         process's end."""
         runs = self.machine.runs
-        begun = Counter((run.key, run.boot) for run in runs)
-        assert all(times == 1 for times in begun.values()), f"run more than once: {begun.most_common(3)}"
+        run_counts = Counter((run.key, run.boot) for run in runs)
+        assert all(times == 1 for times in run_counts.values()), f"run more than once: {run_counts.most_common(3)}"
         jobs = activations(events)
         clients = {str(position) for position, event in events if isinstance(event, BackfillStarted)}
         self._judge_clients(clients)
@@ -300,18 +302,18 @@ class Story:
             by_job.setdefault(jobs[run.key], []).append(run)
         for job, of_job in by_job.items():
             of_job.sort(key=lambda run: run.began)
-            for one, next_one in pairwise(of_job):
-                assert one.ended is not None, f"job {job}: {one} never ends"
-                assert one.ended <= next_one.began, f"job {job} runs twice at one time: {one}, {next_one}"
+            for first, next_one in pairwise(of_job):
+                assert first.ended is not None, f"job {job}: {first} never ends"
+                assert first.ended <= next_one.began, f"job {job} runs twice at one time: {first}, {next_one}"
 
     def _judge_clients(self, clients: set[str]) -> None:
         """Check that one backfill client runs at a time, and on a machine of one core no job with it."""
         runs_alone = [run for run in self.machine.runs if run.key in clients or self.cores == 1]
         runs_alone.sort(key=lambda run: run.began)
-        for one, next_one in pairwise(runs_alone):
-            if {one.key, next_one.key} & clients:
-                assert one.ended is not None, f"{one} never ends"
-                assert one.ended <= next_one.began, f"beside a backfill client: {one}, {next_one}"
+        for previous, next_one in pairwise(runs_alone):
+            if {previous.key, next_one.key} & clients:
+                assert previous.ended is not None, f"{previous} never ends"
+                assert previous.ended <= next_one.began, f"beside a backfill client: {previous}, {next_one}"
 
     @property
     def cores(self) -> int:
@@ -336,8 +338,8 @@ class Story:
             return
         logs = UserLogs()
         expected = "".join(text for position, event in events for _, text in logs.fold(position, event))
-        found = Path(_LOG).read_text() if Path(_LOG).exists() else ""
-        assert found == expected, "the job's log is not what the events say"
+        log_text = Path(_LOG).read_text() if Path(_LOG).exists() else ""
+        assert log_text == expected, "the job's log is not what the events say"
 
 
 def activations(events: list[tuple[int, Event]]) -> dict[str, tuple[int, int]]:

@@ -129,9 +129,9 @@ class Os:
         self._step(f"write to {handle.path}")
         if handle.flags & os.O_APPEND:
             handle.at = len(handle.node.data)
-        done = self._disk.write(handle.node, bytes(data), handle.at)
-        handle.at += done
-        return done
+        written_bytes = self._disk.write(handle.node, bytes(data), handle.at)
+        handle.at += written_bytes
+        return written_bytes
 
     def pwrite(self, number: int, data: bytes, at: int) -> int:
         handle = self._open.of(number)
@@ -274,10 +274,10 @@ class Os:
 
     def waitid(self, kind: int, number: int, options: int) -> Any:
         self._step("waitid")
-        ended, any_child = self._machine.ended_children(self.getpid())
+        ended_pid, any_child = self._machine.ended_children(self.getpid())
         if not any_child:
             raise ChildProcessError
-        return SimpleNamespace(si_pid=ended[0].pid) if ended else None
+        return SimpleNamespace(si_pid=ended_pid[0].pid) if ended_pid else None
 
     def wait4(self, pid: int, options: int) -> tuple[int, int, Any]:
         self._step("wait4")
@@ -341,10 +341,10 @@ class _Stream:
         return data if "b" in self._mode else data.decode()
 
     def write(self, data: bytes) -> int:
-        done = 0
-        while done < len(data):
-            done += self._os.write(self._number, data[done:])
-        return done
+        written_bytes = 0
+        while written_bytes < len(data):
+            written_bytes += self._os.write(self._number, data[written_bytes:])
+        return written_bytes
 
 
 class Clock:

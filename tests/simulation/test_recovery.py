@@ -135,10 +135,10 @@ def test_a_job_that_may_not_start_is_held_immediately_even_if_nothing_else_happe
         story.submit_plan("5 0 0 0")
         story.advance(30)
         events = [event for _, event in story.pool.log.read()]
-        began, ended = (
+        began_at, ended_at = (
             next(event.at for event in events if isinstance(event, kind)) for kind in (e.JobActivated, e.JobExited)
         )
-        assert ended - began < SECOND
+        assert ended_at - began_at < SECOND
 
 
 @pytest.mark.parametrize(("more_kb", "status"), [(0, "Running"), (1, "Held")])
