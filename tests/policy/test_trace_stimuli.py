@@ -260,7 +260,7 @@ OTHER = "STARTD_CRON job OTHER started. pid=2", "CronJob: 'OTHER' (pid 2) exit_s
 
 
 @pytest.mark.parametrize(
-    ("lines", "input_text"),
+    ("lines", "expected"),
     [
         # the owner is there at 5.200 and gone at 5.600 -> what is published by then
         ([("5.100", RUN[0]), ("5.300", RUN[1])], ""),
@@ -275,7 +275,7 @@ OTHER = "STARTD_CRON job OTHER started. pid=2", "CronJob: 'OTHER' (pid 2) exit_s
     ],
 )
 def test_fractions_of_a_second_decide_which_reading_a_sensor_found(
-    lines: list[tuple[str, str]], input_text: str
+    lines: list[tuple[str, str]], expected: str
 ) -> None:
     text = "".join(f"11/20/26 12:00:00.000 {line}\n" for line in HEAD)
     text += "".join(f"11/20/26 12:00:0{at} {line}\n" for at, line in lines)
@@ -284,7 +284,7 @@ def test_fractions_of_a_second_decide_which_reading_a_sensor_found(
     owner_is_here = [
         step.what.attributes["OwnerHere"] for step in run.steps if isinstance(step.what, PublishedReadings)
     ]
-    assert "".join(owner_is_here[-1:]) == input_text
+    assert "".join(owner_is_here[-1:]) == expected
 
 
 def test_a_slots_decision_after_its_starter_exited_is_not_a_round_of_its_machine() -> None:
