@@ -274,9 +274,7 @@ OTHER = "STARTD_CRON job OTHER started. pid=2", "CronJob: 'OTHER' (pid 2) exit_s
         ([("5.400", OTHER[0]), ("5.650", RUN[0]), ("5.700", OTHER[1]), ("5.800", RUN[1])], "False"),
     ],
 )
-def test_fractions_of_a_second_decide_which_reading_a_sensor_found(
-    lines: list[tuple[str, str]], expected: str
-) -> None:
+def test_fractions_of_a_second_decide_which_reading_a_sensor_found(lines: list[tuple[str, str]], expected: str) -> None:
     text = "".join(f"11/20/26 12:00:00.000 {line}\n" for line in HEAD)
     text += "".join(f"11/20/26 12:00:0{at} {line}\n" for at, line in lines)
     owner = [(NOON + at, {"OwnerHere": value}) for at, value in ((5_200_000, "True"), (5_600_000, "False"))]
