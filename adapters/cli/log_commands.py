@@ -175,8 +175,8 @@ def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
     if not recheck.differing:
         yield f"  {repeated_text}{', with the same results' if recheck.taken + recheck.polls else ''}"
     else:
-        verb_end = "differs" if recheck.differing == 1 else "differ"
-        yield f"\n{repeated_text}: {recheck.differing} {verb_end} from the log:"
+        differ = "differs" if recheck.differing == 1 else "differ"
+        yield f"\n{repeated_text}: {recheck.differing} {differ} from the log:"
     for difference in recheck.differences:
         where = f"at {difference.position}, {instant(difference.at, here())}"
         yield f"  {where}: {difference.what} is {difference.logged} in the log, and {difference.again} now"
