@@ -34,11 +34,11 @@ class Lines:
         self._searched = 0
 
     def receive(self, flags: int = 0) -> list[bytes]:
-        """Return the whole lines that have come, after one read. Raise `ConnectionError` if the other end hung up,
-        `BlockingIOError` where the read would have to wait and may not, `OSError` as it does."""
+        """Return the complete lines after one read. Raise `ConnectionError` if the peer closed the connection,
+        `BlockingIOError` if a nonblocking read would have to wait, or another `OSError`."""
         data = self.connection.recv(_READ, flags)
         if not data:
-            raise ConnectionResetError("the other end hung up")
+            raise ConnectionResetError("the peer closed the connection")
         self._unread += data
         end = self._unread.rfind(b"\n", self._searched) + 1
         self._searched = len(self._unread) - end  # what stays holds no end of a line
@@ -85,7 +85,7 @@ def connect(path: Path, trusted_uids: Collection[int], timeout: float | None = N
         finally:
             os.close(folder)
         if (peer := peer_of(connection)) not in trusted_uids:
-            raise PermissionError(f"{path} is served by the user with number {peer}, who is not to be trusted with it")
+            raise PermissionError(f"{path} is served by the user with uid {peer}, whom this command does not trust")
     except BaseException:
         connection.close()
         raise
@@ -129,8 +129,8 @@ def make_private(folder: Path) -> None:
         info = os.fstat(handle)
         if info.st_uid != os.geteuid():
             raise PermissionError(
-                f"{folder} belongs to the user with number {info.st_uid}: what it holds is done with your rights, so "
-                "it must be your own; take it away, or use another log"
+                f"{folder} belongs to the user with uid {info.st_uid}: requests in it run with your permissions, so "
+                f"you must own it; remove it, or use another log"
             )
         if stat.S_IMODE(info.st_mode) & 0o077:
             os.fchmod(handle, 0o700)

@@ -133,7 +133,7 @@ def test_make_run_prints_the_output_in_the_readme(tmp_path: Path) -> None:
     (head,) = [line for line in output.splitlines() if line.startswith("ID ")]
     assert head in readme
     assert len([line for line in output.splitlines() if line.startswith("1.") and " completed " in line]) == 24
-    for purpose in ("what happened to this job, and why", "jobs that have left the queue"):
+    for purpose in ("explain what happened to this job", "list the jobs that have left the queue"):
         assert purpose in output and purpose in readme
     files = [str(path) for path in sorted(tmp_path.glob("pi.*.out"))]
     result = example("docs/examples/pi.py", "--sum", *files)

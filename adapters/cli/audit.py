@@ -30,7 +30,7 @@ AUDIT = command_table("audit")
 def audit(argv: Sequence[str]) -> int:
     arguments = parse(AUDIT, argv)
     if len(arguments.words) > 1:
-        raise UsageError(f"poolbook audit: one log at a time, not {' and '.join(arguments.words)}")
+        raise UsageError(f"poolbook audit: name one log, not {' and '.join(arguments.words)}")
     if arguments.words and arguments.has("log"):
         raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both name a log; name only one")
     from ..runtime.queries import Queries
@@ -66,7 +66,7 @@ def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> 
     yield from _read(audit, zone)
     yield from _seal(audit)
     # The judges write a story before the reader's time zone is known.
-    utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", their stories in UTC"
+    utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", with histories in UTC"
     for title, findings in (
         (f"not allowed{utc}", audit.violations),
         ("allowed only if files were cut, or copied at different times", audit.noted),

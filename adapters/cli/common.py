@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..runtime.queries import RunningProcess
 
 DEFAULT_LOG = "pool.db"
-_ONE_POOL: Final = "a log is one pool, and -log names another"
+_ONE_POOL: Final = "a log is one pool; use -log for another"
 
 
 def default_log() -> str:

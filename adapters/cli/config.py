@@ -56,7 +56,7 @@ def _load(arguments: Arguments) -> Configuration:
         return settings
     numbers = re.fullmatch(r"([0-9]+)(?::([0-9]+))?", slot.values[0])
     if numbers is None:
-        raise UsageError(f"poolbook config -slot {slot.values[0]}: write a slot's number, or number:type, as in 2:1")
+        raise UsageError(f"poolbook config -slot {slot.values[0]}: give number or number:type, for example 2:1")
     return settings.for_slot(int(numbers[1]), int(numbers[2] or 1))
 
 
@@ -70,7 +70,7 @@ def _pool_warnings(arguments: Arguments) -> list[str]:
     try:
         followed(lambda daemon: load(arguments.values("config"), subsystem=daemon), warnings.append)
     except ConfigError as problem:
-        warnings.append(f"{problem}; no pool begins with this")
+        warnings.append(f"{problem}; no pool can start with this configuration")
     return warnings
 
 
@@ -216,7 +216,7 @@ def print_template(arguments: Sequence[str]) -> int:
     chosen = [template for (kind, _), template in known_templates.items() if kind == category.lower()]
     if not chosen:
         kinds = ", ".join(sorted({template.category for template in known_templates.values()}))
-        raise UsageError(f"poolbook config use {category}: the categories of templates are {kinds}")
+        raise UsageError(f"poolbook config use {category}: unknown category; the categories of templates are {kinds}")
     if not name:
         print(f"use {chosen[0].category} accepts")
         print(
@@ -226,7 +226,7 @@ def print_template(arguments: Sequence[str]) -> int:
     template = known_templates.get((category.lower(), name.lower()))
     if template is None:
         raise ToolError(
-            f"poolbook config use {category}:{name}: there is none; `poolbook config use {category}` lists them"
+            f"poolbook config use {category}:{name}: unknown template; `poolbook config use {category}` lists them"
         )
     print(f"use {template.category}:{template.name} is")
     print("\n".join(f"\t{line}" for line in template.lines if line != "#"))

@@ -31,7 +31,7 @@ def files() -> Mapping[str, Path]:
 def doc(argv: Sequence[str]) -> int:
     arguments = parse(DOC, argv)
     if len(arguments.words) > 1:
-        raise UsageError(f"poolbook doc: one page at a time, not {' and '.join(arguments.words)}")
+        raise UsageError(f"poolbook doc: name one page, not {' and '.join(arguments.words)}")
     path = _named(arguments.words[0] if arguments.words else CONTENTS)
     if arguments.has("folder"):
         print(path if arguments.words else FOLDER)
@@ -253,11 +253,11 @@ def _page_of(command: ToolSyntax) -> Iterator[str]:
 
 
 def _whole() -> Iterator[str]:
-    yield from _head("poolbook", "runs HTCondor jobs, and writes every step to an append-only log")
+    yield from _head("poolbook", "an HTCondor pool that records every state change in an append-only log")
     yield from (".SH SYNOPSIS", "\\fBpoolbook\\fR COMMAND [options]")
     yield from _rows("COMMANDS", [(name, entry.words) for name, entry in COMMANDS.items()])
-    yield from (".SH ENVIRONMENT", ".TP", "\\fBPOOLBOOK_LOG\\fR", "the log, where no option names one")
+    yield from (".SH ENVIRONMENT", ".TP", "\\fBPOOLBOOK_LOG\\fR", "the log, unless -log names another")
     yield from (".TP", "\\fBNO_COLOR\\fR", "no colours", ".SH EXIT STATUS", _text(EXITS))
 
 
-EXITS = "0: done. 1: refused, or the answer is no. 2: wrong usage. 130: interrupted."
+EXITS = "0: success. 1: rejected, or the answer is no. 2: invalid usage. 130: interrupted."

@@ -23,7 +23,7 @@ def fault_words(error: Exception, argv: Sequence[str]) -> str:
     try:
         return f"{report}. The traceback is in {_save_traceback(error, argv)}; {_WAY_OUT}"
     except OSError as problem:
-        return f"{report}. The traceback could not be kept ({problem.strerror or problem}); {_WAY_OUT}"
+        return f"{report}. The traceback could not be saved ({problem.strerror or problem}); {_WAY_OUT}"
 
 
 def _describe(error: Exception) -> str:
@@ -31,8 +31,8 @@ def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return of_file(error)
     if isinstance(error, MemoryError):
-        return "there is not enough memory for this; give it more, or ask for less at once"
-    return f"this was not foreseen, and may be a fault of Poolbook's: {type(error).__name__}: {error}"
+        return "not enough memory; allow more, or request less at a time"
+    return f"unexpected error, perhaps a bug in Poolbook: {type(error).__name__}: {error}"
 
 
 def of_file(error: OSError) -> str:
@@ -42,19 +42,19 @@ def of_file(error: OSError) -> str:
     return ": ".join([*names, f"{error.strerror}; {fix}" if fix else str(error.strerror)])
 
 
-_RIGHTS = "check the permissions of it and of the directories above it, and who owns them"
+_RIGHTS = "check the permissions and owners of it and of the directories above it"
 _FIXES = {
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,
-    errno.ENOENT: "check the name; a relative one starts in the current directory",
+    errno.ENOENT: "check the name; a relative name starts in the current directory",
     errno.ENOTDIR: "a part of its path is a file; check the name",
     errno.EISDIR: "name a file in it",
-    errno.ELOOP: "its symbolic links lead in a circle; remove one",
+    errno.ELOOP: "its symbolic links form a loop; remove one",
     errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ENOSPC: "make room on its disk",
-    errno.EDQUOT: "make room within the quota",
+    errno.ENOSPC: "free some space on its disk",
+    errno.EDQUOT: "free some space within the quota",
     errno.EROFS: "its file system is read-only; name a file on another one",
-    errno.EIO: "its disk or its device failed; read the system's log",
+    errno.EIO: "its disk or device failed; check the system's log",
 }
 
 

@@ -169,7 +169,7 @@ TELL_EVERY = 2.0
 def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
     """Yield the lines about the cycles that were decided again."""
 
-    polls = f", and {counted(recheck.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
+    polls = f" and {counted(recheck.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
     verb = "was" if recheck.taken == 1 and not recheck.polls else "were"
     repeated_text = f"{counted(recheck.taken, 'negotiation cycle')}{polls if recheck.polls else ''} {verb} repeated"
     if not recheck.differing:

@@ -48,7 +48,7 @@ def _served(command: ToolSyntax, arguments: Arguments) -> str:
         with suppress(LogMissing):
             open_pool_log(url, create=False).close()
         start = f"`poolbook serve{log_option(url)}`"
-        raise ToolError(f"poolbook {command.name}: the pool is not running. Start it with {start}, then repeat this.")
+        raise ToolError(f"poolbook {command.name}: the pool is not running; start it with {start}, then try again")
     return url
 
 
@@ -124,7 +124,7 @@ _OFF = {
 def off(argv: Sequence[str]) -> int:
     arguments = parse(OFF, argv)
     if len(arguments.words) > 1:
-        raise UsageError("poolbook off: one machine at a time")
+        raise UsageError("poolbook off: name only one machine")
     shutdown_kind = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
     answer = _ask(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=shutdown_kind)
@@ -149,7 +149,7 @@ def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done_text: str, *
     arguments = parse(command, argv)
     for word in arguments.words:
         if not is_this_pool(word):
-            error_text = f"poolbook {command.name}: {word!r} is not an option; the command acts on this machine alone"
+            error_text = f"poolbook {command.name}: {word!r} is not an option; the command only affects this machine"
             raise NotHere(error_text, unknown_host(word)[0]) if called_tool() else UsageError(error_text)
     option_values = {name: arguments.value(name) for name in option_names if arguments.has(name)}
     answer = ask(_served(command, arguments), {"kind": kind, **option_values})

@@ -28,7 +28,7 @@ def play(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
     dialect = arguments.value("dialect")
     if dialect and dialect not in DIALECTS:
-        raise UsageError(f"poolbook play -dialect {dialect}: there are {', '.join(DIALECTS)}")
+        raise UsageError(f"poolbook play -dialect {dialect}: unknown dialect; use {' or '.join(DIALECTS)}")
     if len(arguments.words) != 1:
         raise UsageError("poolbook play: name one scenario; `poolbook play -help` shows more")
     from ...domain.config import ConfigError
@@ -64,7 +64,7 @@ def _log(arguments: Arguments) -> EventStore:
     log = open_log(url, create=True)
     if log.head.position:
         log.close()
-        raise ToolError(f"poolbook play: the log {url} has events already; name one that is not there yet")
+        raise ToolError(f"poolbook play: the log {url} already has events; name a new log")
     return log
 
 
@@ -115,7 +115,7 @@ class _Lines:
     def end(self, is_good: bool, violations: list[str] | None) -> None:
         print("\n" * (not self._quiet) + folded("\n".join(self.transcript.summary()), width_of(), _CONTINUED))
         if violations is not None:
-            print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all was allowed")
+            print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all events were allowed")
         if not is_good:
             print("some expectations were not met")
 

@@ -168,7 +168,7 @@ def _of_file(option: GivenOption) -> dict[str, str]:
     readers = {"long": lambda: ClassAd.from_old(text, strict=True), "json": lambda: ClassAd.from_json(text.strip()),
                "new": lambda: ClassAd.from_new(text)}  # fmt: skip
     if form not in readers:
-        raise UsageError(f"poolbook qedit: -edits:{form} is not read; there are auto, {', '.join(readers)}")
+        raise UsageError(f"poolbook qedit: -edits:{form} is not a valid form; use auto, {', '.join(readers)}")
     try:
         ad = readers[form]() if text.strip() else ClassAd()
     except ClassAdSyntaxError:

@@ -43,8 +43,8 @@ def queue(argv: Sequence[str]) -> int:
             return _write(_queue_then(query, queries, display._replace(source=f"Imported: {safe_url(queries.url)}")))
         if query.arguments.has("at"):
             raise ToolError(
-                f"poolbook q -at: {safe_url(queries.url)} is a pool's own log, and its queue is kept as it is now "
-                f"alone. {queue_tool.OF_THE_PAST}"
+                f"poolbook q -at: {safe_url(queries.url)} is a Poolbook log, which only has the current queue. "
+                f"{queue_tool.OF_THE_PAST}"
             )
         if query.arguments.has("submitter"):
             display = display._replace(submitter=_submitter(query, queries))
@@ -80,7 +80,7 @@ def _queue_of_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterat
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
         option = "unmatchable" if query.arguments.has("unmatchable") else queue_tool.ANALYSES[0]
-        raise ToolError(f"poolbook q: -{option} needs the log: leave -jobads out")
+        raise ToolError(f"poolbook q: -{option} needs the log; omit -jobads")
     given = query.arguments.last("jobads")
     assert given is not None
     (name,) = given.values
@@ -126,7 +126,7 @@ def _queue_then(query: queue_tool.QueueQuery, queries: Queries, display: CellCon
     try:
         past = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
     except NotKnown as error:
-        known_text = f"before {instant(error.since, display.timezone)}" if error.since else "at any instant"
+        known_text = f"before {instant(error.since, display.timezone)}" if error.since else "at any time"
         raise ToolError(
             f"poolbook q: the queue of {safe_url(queries.url)} is unknown {known_text}, because {error.why}. "
             f"{queue_tool.OF_THE_PAST}"
@@ -208,7 +208,7 @@ def status(argv: Sequence[str]) -> int:
             if query.view == "negotiator" and not queries.imported:
                 name = queries.negotiator(name)
             elif name:
-                raise UsageError("poolbook status: -name goes with -negotiator; a slot or machine is named without it")
+                raise UsageError("poolbook status: -name is only for -negotiator; name a slot or machine without it")
             ads = queries.ads(query.kind, display.now, display.timezone)
             if query.view == "negotiator" and name:
                 all_ads = list(ads)

@@ -131,9 +131,9 @@ def report(
 
 def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
     return (
-        (f"why {cluster}.0", "what happened to this job, and why"),
-        ("history", "jobs that have left the queue"),
-        ("verify", "the log's seal, and that every transition was legal"),
+        (f"why {cluster}.0", "explain what happened to this job"),
+        ("history", "list the jobs that have left the queue"),
+        ("verify", "check the log's seal and every transition"),
     )
 
 
@@ -242,19 +242,19 @@ def failures(
         result, proc, ended = failure_text
         name = f"{result.number}.{proc}"
         paragraphs.append(f"{name} failed ({ended.words}){_stderr(result, proc)}")
-        worth.append((f"why {name}", "why it failed"))
+        worth.append((f"why {name}", "explain why it failed"))
     for result in results:
         if result.outcomes.held:
             paragraphs.append(_held(result))
             worth += [
-                (f"why {result.number}.{result.outcomes.first('held')}", "why it is held"),
-                (f"release {result.number}", "then they may run, with `poolbook resume`"),
+                (f"why {result.number}.{result.outcomes.first('held')}", "explain why it is held"),
+                (f"release {result.number}", "then `poolbook resume` runs them"),
             ]
             break
     for number, unmatchable in unmatchable_jobs.items():
         name = f"{number}.{next(result for result in results if result.number == number).outcomes.first('idle')}"
-        paragraphs.append(f"{name} waits: {unmatchable.words}.")
-        worth += [(f"why {name}", "what it asks for, and what there is"), (f"rm {number}", "if it is not to wait")]
+        paragraphs.append(f"{name} is idle: {unmatchable.words}.")
+        worth += [(f"why {name}", "compare its requests with the slots"), (f"rm {number}", "remove it")]
     left_count = sum(status in _LEFT for result in results for status in result.outcomes.status.values())
     left_count -= sum(unmatchable.jobs for unmatchable in unmatchable_jobs.values())
     jobs, pronoun = ("1 job is left", "it") if left_count == 1 else (f"{left_count:,} jobs are left", "them")
@@ -262,9 +262,9 @@ def failures(
         paragraphs.append(f"{jobs}: `poolbook resume` continues with {pronoun}.")
         worth.insert(0, ("resume", "continue with the remaining jobs"))
     elif left_count > 0 and not unmatchable_jobs:
-        paragraphs.append(f"{jobs}: no slot takes {pronoun} now.")
+        paragraphs.append(f"{jobs}: no slot accepts {pronoun} now.")
         waiting_jobs = [f"{r.number}.{first}" for r in results if (first := r.outcomes.first("idle")) is not None]
-        worth += [(f"why {name}", "what it waits for") for name in waiting_jobs[:1]]
+        worth += [(f"why {name}", "explain what it is waiting for") for name in waiting_jobs[:1]]
     return paragraphs, worth
 
 
@@ -310,7 +310,7 @@ def _held(result: ClusterResult) -> str:
     elif result.outcomes.one_hold:
         text = f"{len(holds):,} jobs are held for the same reason; {name}: {reason}."
     else:
-        text = f"{len(holds):,} jobs are held, for several reasons; {name}: {reason}."
+        text = f"{len(holds):,} jobs are held for several reasons; {name}: {reason}."
     return f"{text} {_advice(result.ad_of(proc), hold, result.number, len(holds))}"
 
 
@@ -322,7 +322,7 @@ def _advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> 
     missing = next((folder for folder in folders if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
     if missing:
         return f"`mkdir -p {shlex.quote(missing)}`, then `poolbook release {number}` and `poolbook resume`."
-    return f"{hold_advice(hold.code, 'poolbook', str(number))}; `poolbook resume` runs what was released."
+    return f"{hold_advice(hold.code, 'poolbook', str(number))}; `poolbook resume` runs the released jobs."
 
 
 _SUBMITTED_HELD = "15"
@@ -340,14 +340,14 @@ def _stderr(result: ClusterResult, proc: int) -> str:
     """Return the last lines of a job's stderr, after the file's name."""
     path = _path(result.ad_of(proc), "Err")
     if not path:
-        return "; its stderr was not kept (no `error =` in its submit file)."
+        return "; its stderr was not saved (its submit file has no `error =`)."
     lines = _last_lines(path)
     if not lines:
         return "."
     shown_path = os.path.relpath(path)
     shown_path = visible(path if shown_path.startswith("..") else shown_path)
     if result.submitted.count > 1 and "Err" not in Variants(result.submitted.columns).names:
-        shown_path += ", which other jobs write, too"
+        shown_path += ", which other jobs also write"
     return "\n".join([f"; the end of its stderr ({shown_path}):", *(f"    {line}" for line in lines)])
 
 

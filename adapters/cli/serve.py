@@ -49,7 +49,7 @@ def open_server(
     for setting_text in arguments.values("set"):
         name, equals, value = setting_text.partition("=")
         if not equals:
-            raise UsageError(f"-set {setting_text}: write NAME=value")
+            raise UsageError(f"-set {setting_text}: use NAME=value")
         settings[name] = value
     _check_enforced(settings, arguments)
     dialect = arguments.value("dialect", DEFAULT_DIALECT)
@@ -83,8 +83,8 @@ def _check_place(log: Path) -> None:
     why = why_not_own(log) if log.exists() else ""
     if why:
         raise ToolError(
-            f"poolbook: {log} cannot serve all users: {why}, and so another user could put another log there; keep it "
-            "in a folder of root's alone (-log /var/lib/poolbook/pool.db)"
+            f"poolbook: {log} cannot serve all users: {why}, so another user could replace the log; put it in a "
+            f"folder that only root can write (-log /var/lib/poolbook/pool.db)"
         )
 
 
@@ -92,8 +92,8 @@ def _check_users() -> None:
     """Refuse to serve all users without root's rights."""
     if os.geteuid() != 0:
         raise UsageError(
-            "-users: only root can run each user's jobs as that user; serve the pool as root, or leave it out: then it "
-            "takes your own jobs alone"
+            "-users: only root can run jobs as their owners; serve the pool as root, or omit -users to accept only "
+            "your own jobs"
         )
 
 
@@ -105,8 +105,8 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
         problem = restriction(name)
         if problem is not None and not arguments.has("ignore-unenforced"):
             raise UsageError(
-                f"-set {name}: Poolbook does not enforce {problem} yet, and would let in what they keep out. "
-                "Leave it out, or say -ignore-unenforced"
+                f"-set {name}: Poolbook does not enforce {problem} yet, so jobs that it forbids could run. Remove "
+                f"it, or use -ignore-unenforced"
             )
 
 
@@ -116,7 +116,7 @@ def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dial
     changed_settings = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
     changed_settings[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
     for setting_text in (name for name, is_different in changed_settings.items() if is_different):
-        print(f"WARNING: {setting_text} is for a new pool; this one keeps what it was begun with", file=sys.stderr)
+        print(f"WARNING: {setting_text} only applies to a new pool; this one keeps its setting", file=sys.stderr)
 
 
 def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_measured: bool) -> None:
@@ -130,7 +130,7 @@ def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_mea
     static = last_number(command, arguments, "slots", least=1) or 0
     load = _configured(arguments, given)
     if load is not None and static:
-        raise UsageError("-slots: the configuration says which slots there are: NUM_SLOTS = n, or -slots alone")
+        raise UsageError("-slots: the configuration defines the slots; remove -slots, or set NUM_SLOTS in it")
     point = ExecutionPoint(
         server.engine,
         server.world,
@@ -170,7 +170,7 @@ _DETECTED = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
 def run(argv: Sequence[str]) -> int:
     arguments = parse(RUN, argv)
     if not arguments.words:
-        raise UsageError("poolbook run: no submit file is named: poolbook run FILE.sub")
+        raise UsageError("poolbook run: name a submit file: poolbook run FILE.sub")
     description = description_of(arguments)
     server = _open_to_submit(arguments)
     try:
@@ -199,7 +199,7 @@ def _open_to_submit(arguments: Arguments) -> PoolServer:
         return open_server(RUN, arguments)
     except AlreadyServed as error:
         call = f"poolbook submit {shlex.join(arguments.words)}"
-        raise AlreadyServed(f"{error}. `{call}` gives the jobs to it") from None
+        raise AlreadyServed(f"{error}. `{call}` submits the jobs to it") from None
 
 
 def resume(argv: Sequence[str]) -> int:
@@ -229,7 +229,7 @@ def serve(argv: Sequence[str]) -> int:
             server.engine.subscribe(tell_as_it_happens)
         while not server.stopping:
             server.step()
-        print("poolbook: stopping; jobs are vacated and run again when the pool is back", flush=True)
+        print("poolbook: stopping; its jobs are vacated, and run again when the pool restarts", flush=True)
         server.shut_down()
         return 0
     finally:
@@ -322,7 +322,7 @@ class JobProgress:
             why = unmatchable_reason(self._server.engine, cluster, proc)
             if why and why not in self._unmatchable:
                 self._unmatchable.add(why)
-                wait_text = f" and {reason.jobs - 1:,} like it wait" if reason.jobs > 1 else " waits"
+                wait_text = f" and {reason.jobs - 1:,} like it are idle" if reason.jobs > 1 else " waits"
                 self.say(f"{name}{wait_text}: {why}")
 
     def counts(self) -> tuple[int, int, int]:

@@ -85,7 +85,7 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
     if the command line is wrong."""
     log_of(arguments, *OF_POOL)
     if arguments.has("interactive") and not is_served(log_of(arguments)):
-        advice = f"`poolbook serve{log_option(log_of(arguments))}` begins to run its jobs"
+        advice = f"`poolbook serve{log_option(log_of(arguments))}` starts to run its jobs"
         raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served: {advice}")
     description = description_of(arguments)
     is_verbose = _is_verbose(arguments, description)
@@ -157,18 +157,21 @@ def description_of(arguments: Arguments) -> SubmitDescription:
             if not _NAME.fullmatch(name.strip()):
                 message = f"condor_submit: invalid attribute name '{name}' for attrib=value assigment\n"
                 raise UsageError(
-                    f"{word}: '{name}' cannot be a name; for an attribute write MY.{name}", tool_message=message
+                    f"{word}: '{name}' is not a valid name; use MY.{name} for an attribute", tool_message=message
                 )
             macros[name.strip()] = value
         else:
             files.append(word)
     if len(files) > 1:
-        raise UsageError(f"one submit file at a time, not {' and '.join(files)}")
+        raise UsageError(f"name one submit file, not {' and '.join(files)}")
     queue = _queue_of(arguments)
     if interactive := arguments.has("interactive"):
         from .jobs_at_work import DESCRIPTION, lines_of
     if interactive and arguments.has("factory"):
-        raise UsageError("-interactive is for one job, which a -factory does not make at once", tool_message=_NOT_LATE)
+        raise UsageError(
+            "use either -interactive or -factory, which may create the job later",
+            tool_message=_NOT_LATE,
+        )
     if interactive and not files:
         name, text, queue = "", DESCRIPTION, queue or "1"
     elif files and files[0] != STANDARD_INPUT:
@@ -176,7 +179,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     elif not files and queue is not None and (macros or arguments.has("append")):
         name, text = "", ""  # all is said on the command line
     elif not files and sys.stdin.isatty():
-        raise UsageError("no submit file is named: poolbook submit FILE, or - for standard input")
+        raise UsageError("name a submit file: poolbook submit FILE, or - for standard input")
     else:
         name, text = STANDARD_INPUT, read_input()
     return SubmitDescription(
@@ -216,7 +219,7 @@ def _queue_of(arguments: Arguments) -> str | None:
     given_options = [option for option in given_options if option.name != "append" or _QUEUE.match(option.values[0])]
     if len(given_options) > 1:
         message = "condor_submit: only one -queue command allowed\n"
-        raise UsageError("only one of -queue, -iterate, -table and -append 'queue ...', and once", tool_message=message)
+        raise UsageError("use only one of -queue, -iterate, -table and -append 'queue ...', once", tool_message=message)
     if not given_options:
         return None
     return " ".join([*(["from table"] if given_options[0].name == "table" else []), *given_options[0].values])
@@ -251,8 +254,7 @@ def heading(arguments: Arguments) -> str:
 
 DumpForm = Callable[["Submission"], Iterator[str]]
 _NO_FILE = (
-    "no submit file was named, and '{}' was given as the file to write; write poolbook submit {} {} FILE, or - for "
-    "standard input"
+    "no submit file is named, because '{}' is the output file; use poolbook submit {} {} FILE, or - for standard input"
 )
 
 

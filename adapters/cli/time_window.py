@@ -62,7 +62,7 @@ def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Eve
     if window.until <= window.since:
         times = f"{instant(window.since, here())} to {instant(window.until, here())}"
         raise UsageError(
-            f"poolbook {command}: from {times} is an empty window; a date alone is its midnight, and -{end} has to be "
-            f"later than -{begin}"
+            f"poolbook {command}: from {times} is an empty time span; -{end} must be later than -{begin} (a date "
+            f"without a time is its midnight)"
         )
     return window

@@ -123,7 +123,7 @@ def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
     while not is_served(url):
         if pool.poll() is not None:
             output = _output_file(url).read_text(errors="replace").strip()
-            raise ToolError(output or f"poolbook: {called()} serve ended at once")
+            raise ToolError(output or f"poolbook: {called()} serve ended immediately")
         if time.monotonic() > until:
             pool.terminate()
             raise ToolError(f"poolbook: no answer within {PATIENCE:.0f} s; the pool's output is in {_output_file(url)}")

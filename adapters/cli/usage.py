@@ -72,7 +72,7 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
     group_names = groups_text.split(",")
     if not set(group_names) <= set(KEYS) or len(set(group_names)) < len(group_names):
         raise UsageError(
-            f"poolbook usage -by {groups_text}: usage is reported by {', '.join(KEYS)}, or several: machine,user"
+            f"poolbook usage -by {groups_text}: unknown key; use {', '.join(KEYS)}, or several: machine,user"
         )
     with Queries(log_of(arguments)) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
@@ -82,7 +82,7 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
     runs = [run for run in report.runs if _is_named(names(run), given_names)]
     rows, total = sums(runs, group_names, *window, here())
     if given_names and not runs:
-        raise ToolError(f"poolbook usage: no run{window.words(here())} is of {' or '.join(arguments.words)}")
+        raise ToolError(f"poolbook usage: no run{window.words(here())} belongs to {' or '.join(arguments.words)}")
     order = sorted(rows.items(), key=lambda row: (-row[1].used, row[0]))
     if arguments.has("json"):
         json_rows = [dict(zip(group_names, keys, strict=True)) | row.as_dict() for keys, row in order]
@@ -192,7 +192,7 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iter
     if not runs:
         yield f"There were no evictions{when}."
         return
-    yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost_time)} on slots were lost."
+    yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost_time)} on slots lost."
     rows = [(str(share.evictions), length_of(share.lost), share.cause.words) for share in shares]
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
 
@@ -255,7 +255,7 @@ def _totals(evictions: Sequence[Preemption]) -> Iterator[str]:
         yield "There were no evictions."
         return
     sums = totals(evictions)
-    yield f"{counted(sums.evictions, 'eviction')}: {interval(sums.lost)} of cores were lost."
+    yield f"{counted(sums.evictions, 'eviction')}: {interval(sums.lost)} of cores lost."
     if sums.unused:
         vain = interval(sums.in_vain)
-        yield f"In vain: {sums.unused:,}, which lost {vain}. Those whom they were for did not use the slot."
+        yield f"In vain: {sums.unused:,}, which lost {vain}: the slot was not used by the job that it was for."

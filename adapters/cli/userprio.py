@@ -81,13 +81,15 @@ def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | Non
     changes = list(arguments.every(*EDITS))
     if not changes:
         if arguments.has("duration"):
-            raise UsageError(f"poolbook userprio: -duration goes with {_lent()}")
+            raise UsageError(f"poolbook userprio: -duration is only for {_lent()}")
         return None
     if len(changes) > 1:
-        raise UsageError(f"poolbook userprio: one change at a time: {changes[0].spelling} or {changes[1].spelling}")
+        raise UsageError(
+            f"poolbook userprio: change one thing at a time: {changes[0].spelling} or {changes[1].spelling}"
+        )
     option = changes[0]
     if arguments.words:
-        raise UsageError(f"poolbook userprio: {option.spelling} and {arguments.words[0]!r}: one submitter at a time")
+        raise UsageError(f"poolbook userprio: {option.spelling} and {arguments.words[0]!r}: name only one submitter")
     return _request(command, option, arguments.last("duration"))
 
 
@@ -98,7 +100,7 @@ def _lent() -> str:
 def _request(command: ToolSyntax, given: GivenOption, option: GivenOption | None) -> UserprioChange:
     edit = EDITS[given.name]
     if option is not None and not edit.lent:
-        raise UsageError(f"poolbook userprio: -duration goes with {_lent()}, not with {given.spelling}")
+        raise UsageError(f"poolbook userprio: -duration is only for {_lent()}, not with {given.spelling}")
     user = given.values[0] if given.values else ""
     body: dict[str, Any] = {"kind": edit.kind}
     if given.values:
@@ -191,7 +193,7 @@ def _date(arguments: Arguments) -> datetime | None:
     except (ValueError, OverflowError):
         text = " ".join(option.values)
         raise UsageError(
-            f"poolbook userprio: {option.spelling} {text}: not a valid date; write it as -activefrom 11 20 2026"
+            f"poolbook userprio: {option.spelling} {text}: not a valid date; use for example -activefrom 11 20 2026"
         ) from None
 
 
@@ -292,7 +294,9 @@ def read_file(path: str) -> list[Record]:
     except OSError as error:
         raise UsageError(f"poolbook userprio -inputfile {path}: {error.strerror}") from None
     if not any("Name" in record for record in records):
-        raise UsageError(f"poolbook userprio -inputfile {path}: no ads of submitters; `userprio -long` prints them")
+        raise UsageError(
+            f"poolbook userprio -inputfile {path}: no submitter ads in it; `poolbook userprio -long` prints them"
+        )
     return records
 
 
@@ -367,6 +371,6 @@ def _imported(queries: Queries, display: CellContext, at: int | None) -> Account
     try:
         return queries.accounting(display.now, at)
     except NotKnown as error:
-        known_text = f"from {instant(error.since, display.timezone)} on" if error.since else "at no instant"
+        known_text = f"from {instant(error.since, display.timezone)} on" if error.since else "at no time"
         name = safe_url(queries.url)
         raise ToolError(f"poolbook userprio: the imported records of {name} have priorities {known_text}") from None

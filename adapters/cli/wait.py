@@ -35,7 +35,7 @@ from .common import called_tool
 COMMAND = command_table("wait")
 _PAUSE: Final = 0.1  #: seconds between two looks at the log
 _NO_LOG: Final = """
-wait reads a job event log, which `log = FILE` in the submit file names: `poolbook wait FILE {job}`.
+wait reads the job event log that `log = FILE` in the submit file names: `poolbook wait FILE {job}`.
 `poolbook q {job} -af UserLog` prints its path."""
 _CHUNK: Final = 1 << 22  #: read so many bytes at once
 
@@ -68,7 +68,7 @@ def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     """Return the log's path, and the numbers of the selected jobs."""
     operands = [*arguments.values("log")[-1:], *arguments.words]
     if not operands:
-        raise UsageError("poolbook wait: no log file is named: poolbook wait job.log", tool_message="")
+        raise UsageError("poolbook wait: name a log file: poolbook wait job.log", tool_message="")
     if len(operands) > 2:
         raise UsageError(f"Extra argument: {operands[2]}", tool_message=f"Extra argument: {operands[2]}\n\n")
     if len(operands) == 1 or operands[1] == "-1":
@@ -86,7 +86,7 @@ def _waiting(arguments: Arguments, only_job: tuple[int, ...], jobs: int | None) 
     try:
         return AwaitedJobs(only_job, jobs, int(event.values[0]), int(event.qualifier or 1))
     except ValueError:
-        raise UsageError(f"{event.spelling} {event.values[0]}: write an event's number, as in -event-id 12") from None
+        raise UsageError(f"{event.spelling} {event.values[0]}: give an event number, such as 12") from None
 
 
 def _follow(log: int, awaited: AwaitedJobs, arguments: Arguments, may_wait: bool, deadline: float | None) -> int:

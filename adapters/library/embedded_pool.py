@@ -207,7 +207,7 @@ class Pool(Submitters, LogQueries):
         if not isinstance(description, str | Mapping):
             raise TypeError("a submission is a submit description's text, or a mapping of its commands")
         if not isinstance(count, int) or (isinstance(description, str) and count != 1):
-            raise ValueError(f"count = {count!r}: give a whole number, with a mapping; a text has its queue statement")
+            raise ValueError(f"count = {count!r}: give a whole number with a mapping; a text has its queue statement")
         who = user or self._user
         number = self._engine.state.next_cluster
         parsed = submission_of(

@@ -145,7 +145,9 @@ class Machines:
         if self._configured is not None and static:
             raise ValueError("the pool's configuration defines the slots: set NUM_SLOTS in it instead of static=")
         for promised in filter(is_missing_capability, attributes or ()):
-            warnings.warn(f"{promised}: slots would advertise what Poolbook cannot do yet", ConfigWarning, stacklevel=3)
+            warnings.warn(
+                f"{promised}: slots would advertise what Poolbook does not support", ConfigWarning, stacklevel=3
+            )
         host, id = name or host_name(), self._engine.id("machine")
         configuration = None if self._configured is None else self._configured.read(resources)
         self._ask(machine(id, host, resources, self._engine.state.settings, static, attributes, configuration))
@@ -213,7 +215,7 @@ class Machines:
         """
         present = self._engine.state.machines.get(machine)
         if present is None:
-            raise Refusal(f"there is no machine {machine}: `add_machine` adds one")
+            raise Refusal(f"unknown machine {machine}: `add_machine` adds one")
         slots = [slot for slot in self._engine.state.slots.values() if slot.machine == machine]
         here = equipment_of(present, slots, self._engine.state.settings)
         configuration = Configured(config, ignore_unenforced, stacklevel=4).read(

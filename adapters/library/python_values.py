@@ -75,7 +75,7 @@ def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, A
 def seconds_of(value: object, name: str) -> float:
     """Check that an argument is a length of time, in seconds. Raise `ValueError` if it is not a number, or negative."""
     if not _is_number(value) or value < 0:
-        raise ValueError(f"{name} = {value!r} is not a valid length of time: give a number of seconds, at least 0")
+        raise ValueError(f"{name} = {value!r} is not a valid duration: give a number of seconds, at least 0")
     return float(value)
 
 
@@ -83,7 +83,7 @@ def instant_of(value: object, name: str) -> int:
     """Convert an argument, in seconds since the epoch, to an instant in microseconds. Raise `ValueError` if it is not a
     number, or negative."""
     if not _is_number(value) or value < 0:
-        raise ValueError(f"{name} = {value!r} is not a valid instant: give a number of seconds since the epoch")
+        raise ValueError(f"{name} = {value!r} is not a valid time: give a number of seconds since the epoch")
     return round(value * 1_000_000)
 
 

@@ -130,5 +130,5 @@ def _of_log(url: str, position: int) -> bytes:
     with closing(open_log(url, create=False, read_only=True)) as log:
         event = next((event for _, event in log.read(position - 1, 1)), None)
     if not isinstance(event, AdsKept):
-        raise LogDamaged(f"{url}: no ads are kept at position {position}; `poolbook views` rebuilds the views")
+        raise LogDamaged(f"{url}: there are no ads at position {position}; `poolbook views` rebuilds the views")
     return event.ads

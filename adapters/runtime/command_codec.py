@@ -74,7 +74,7 @@ def _converted(request: Mapping[str, Any], kinds: Mapping[str, type[Any]]) -> An
             msgspec.json.encode(body)
         except UnicodeEncodeError as error:
             what = error.object[error.start : error.end]
-            raise Refusal(f"a request is text, and {what!a} in it is none; ask by numbers or a constraint") from None
+            raise Refusal(f"the request contains invalid text: {what!a}; use job ids or a constraint") from None
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:

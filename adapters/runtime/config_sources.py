@@ -27,7 +27,7 @@ def why_not_own(path: Path) -> str:
         status = place.stat()
         movable = status.st_mode & (stat.S_IWOTH | stat.S_IWGRP) and not status.st_mode & stat.S_ISVTX
         if movable and not (status.st_mode & stat.S_IWOTH == 0 and _is_private(status.st_gid)):
-            return f"others may write {place}, and so put another folder in its place"
+            return f"others may write {place}, and so replace the folder"
     return ""
 
 
@@ -80,9 +80,9 @@ def _check_own(path: Path) -> None:
         from ...domain.config.config_errors import ConfigError
 
         raise ConfigError(
-            f"it does not count: {why}, and a configuration may run programs as you. Read it; if it is to count, name "
-            f"it (-config {FILE}, or {VARIABLE}={FILE}), or make it and its folder yours alone to write; "
-            f"{VARIABLE}=/dev/null does without it",
+            f"it is ignored: {why}, and a configuration can run programs as you. To use it, check its contents and "
+            f"name it (-config {FILE}, or {VARIABLE}={FILE}), or make it and its folder writable only for you. "
+            f"{VARIABLE}=/dev/null silences this",
             str(path),
         )
 

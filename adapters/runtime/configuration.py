@@ -40,7 +40,7 @@ def load(
         try:
             sources.append((str(path), disk.read(str(path))))
         except OSError as problem:
-            why = f"{problem.strerror or problem}; name another with -config or {VARIABLE}"
+            why = f"{problem.strerror or problem}; use -config or {VARIABLE} to name another"
             raise ConfigError(f"the configuration cannot be read: {why}", str(path)) from None
     root = {"CONFIG_ROOT": str((disk.folder / sources[0][0]).absolute().parent)} if sources and text is None else {}
     macros = {**this_machine(given), **root, **_with_cores(detected or {})}

@@ -155,10 +155,10 @@ class Connections:
         client.unfinished += part
         self._unfinished += len(part)
         if len(client.unfinished) > client.longest():
-            self._refuse(client, f"a request of over {client.longest() >> 20} MB is not read; divide it")
+            self._refuse(client, f"the request is over {client.longest() >> 20} MB, the limit; divide it")
         while self._unfinished > MOST_UNFINISHED:
             oldest = min((c for c in self._clients.values() if c.unfinished), key=lambda c: c.begun)
-            self._refuse(oldest, "there is too much of requests that are not finished, of which this one is the oldest")
+            self._refuse(oldest, "there are too many unfinished requests, and this is the oldest; try again")
 
     def _refuse(self, client: JsonConnection, reason: str) -> None:
         """Discard the unfinished request and the rest of it, so that its sender can read the reason."""

@@ -38,7 +38,7 @@ def refuse_damaged(url: str, error: BaseException | None) -> None:
         where = "" if problems[0].position is None else f" at position {problems[0].position}"
         raise LogDamaged(
             f"{safe_url(url)} is damaged{where}: {problems[0].text}. Altered events are not used; `poolbook verify` "
-            "lists what changed. Restore the log from a copy"
+            f"lists them. Restore the log from a copy"
         ) from error
     refuse_unreadable(url, error)
     path = views_path(url)

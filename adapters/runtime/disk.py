@@ -74,7 +74,7 @@ _standard_input = cache(read_input)
 class ReadOnlyDisk(Disk):
     """The disk for a file that may be another user's: files are read, but no program runs and nothing is written."""
 
-    def __init__(self, folder: Path = Path(), way_out: str = "read it, then say -trust") -> None:
+    def __init__(self, folder: Path = Path(), way_out: str = "check it, then use -trust") -> None:
         super().__init__(folder)
         self._way_out = way_out
 
@@ -90,4 +90,4 @@ class ReadOnlyDisk(Disk):
     def _refuse(self, what: str) -> NoReturn:
         from ...domain.macros.macro_errors import MacroError
 
-        raise MacroError(f"it asks to {what}, and runs and writes nothing unless it is trusted: {self._way_out}")
+        raise MacroError(f"it would {what}, which an untrusted configuration may not do: {self._way_out}")

@@ -58,8 +58,8 @@ def rights_in(account: execution.UnixAccount | None) -> UserIds | None:
 def not_ours(owner: str) -> str:
     """Return why a job is held that is another user's."""
     return (
-        f"this pool runs its jobs as {user_name()}, and this is a job of {owner}: it can run where {owner} serves the "
-        "log, or in a separate pool"
+        f"this pool runs its jobs as {user_name()}, and this is a job of {owner}: it can run if {owner} serves the "
+        f"log, or in a separate pool"
     )
 
 

@@ -40,7 +40,7 @@ def take_in_turn(
         if isinstance(error, FileNotFoundError):
             folder = os.path.dirname(error.filename)
             raise LogError(
-                f"{safe_url(url)} cannot be a log: its folder {folder} is missing; create it first"
+                f"{safe_url(url)} cannot be created: its folder {folder} does not exist; create the folder first"
             ) from None
         if isinstance(error, OSError):
             raise LogError(f"{error.filename} cannot be written: {error.strerror}; a writer needs this file") from None
@@ -50,13 +50,13 @@ def take_in_turn(
 def _in_use(url: str, holder: str) -> str:
     if holder == str(os.getpid()):
         return (
-            f"this process ({holder}) has the log {url} open in another pool, and a log has one writer at a time: use "
-            "that pool, which all threads may share, or close it first"
+            f"this process ({holder}) has the log {url} open in another pool, and a log can have only one writer: "
+            f"use that pool, which threads can share, or close it first"
         )
     return (
-        f"process {holder} serves the log {url} already, or has it open in a pool, and a log has one writer at a time. "
-        "Close the log there, wait longer (`Pool.open(..., wait=60)`), or name another log (-log); commands such as "
-        "`poolbook submit` send their requests to a server, and `Log.open` reads the log meanwhile"
+        f"process {holder} already serves the log {url}, or has it open in a pool, and a log can have only one "
+        f"writer. Close the log there, wait longer (`Pool.open(..., wait=60)`), or name another log (-log); commands "
+        "such as `poolbook submit` send their requests to a server, and `Log.open` reads the log meanwhile"
     )
 
 
@@ -106,7 +106,7 @@ def _of_a_pool(log: EventStore, url: str) -> EventStore:
             log.close()
     if imported:
         raise LogError(
-            f"{safe_url(url)} was imported from a real pool's records: it can be audited, not served; begin another "
-            "log, or read this one (`Log.open` in a program)"
+            f"{safe_url(url)} was imported from an HTCondor pool: it can be audited, but not served; create another "
+            f"log, or read this one (`Log.open` in a program)"
         )
     return log

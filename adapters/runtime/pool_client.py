@@ -101,8 +101,8 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
                 except (ConnectionError, FileNotFoundError, BlockingIOError):  # the last: too many connections wait
                     pass
                 except PermissionError as error:
-                    rule = "it takes requests of its own user, and of users who may write to its socket"
-                    raise LogError(f"the log's server cannot be asked: {error.strerror or error}; {rule}") from None
+                    rule = "it accepts requests from its own user, and from users who may write to its socket"
+                    raise LogError(f"the log's server cannot be reached: {error.strerror or error}; {rule}") from None
                 else:
                     yield connection
             # Nobody listens: other short commands hold the lock, or the server is about to begin or to end.
@@ -118,13 +118,13 @@ def _still_waiting(holders: list[str]) -> str:
     """Return why a command could not write; ``holders``: the processes that held the lock meanwhile."""
     if len(holders) == 1:
         return (
-            f"process {holders[0]} has been writing this log for {PATIENCE:.0f} s without taking requests; try again "
-            "when it is done"
+            f"process {holders[0]} has been writing this log for {PATIENCE:.0f} s without accepting requests; "
+            "try again when it is done"
         )
     return (
-        f"{len(holders)} processes have been writing this log one after the other for {PATIENCE:.0f} s, the last of "
-        f"them {holders[-1]}, and this command was still in line behind them; try again when fewer do, or have the log "
-        "served (poolbook serve): a server takes the requests of all at once"
+        f"{len(holders)} processes, the last of them {holders[-1]}, have been writing this log in turn for "
+        f"{PATIENCE:.0f} s, and this command is still waiting; try again later, or serve the log (poolbook serve): "
+        "a server handles many clients"
     )
 
 
@@ -180,8 +180,8 @@ class _Connection:
             line = self._stream.readline()
         except TimeoutError:
             raise LogError(
-                f"the server of {self._place.socket} has not answered for {PATIENCE:.0f} s. It may still do what was "
-                "asked: `poolbook q` and `poolbook log` tell. It is busy or stopped; look at it, then try again"
+                f"the server of {self._place.socket} has not answered for {PATIENCE:.0f} s. It is busy or stopped. "
+                f"It may still process the request: check with `poolbook q` and `poolbook log`, then try again"
             ) from None
         if not line:
             raise ConnectionResetError

@@ -150,9 +150,7 @@ class PoolServer:
             mode = 0o666 if self._whose is ServedUsers.ALL else mode_like(str(self.paths.base))
             listener = self._listener = listen(self.paths.socket, 128, mode)
         except OSError as error:
-            raise LogError(
-                f"{self.paths.socket} cannot be listened at: {error.strerror}; it must be your own"
-            ) from None
+            raise LogError(f"{self.paths.socket} cannot be created: {error.strerror}; you must own it") from None
         self.world.watch(listener.fileno(), lambda: self._accept(listener))
 
     def wake(self) -> None:
@@ -192,7 +190,7 @@ class PoolServer:
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
-                raise Refusal("a request is a JSON object")
+                raise Refusal("a request must be a JSON object")
             command = request_of({**request, "user": client.user})
             handler = _HANDLERS.get(type(command), PoolServer._decide)
             handler(self, client, command)
@@ -242,11 +240,13 @@ class PoolServer:
 
     def _check_submitter(self, client: JsonConnection) -> None:
         if self._whose is ServedUsers.ALL and client.uid == 0:
-            raise Refusal("The given user is not allowed to own jobs: root's do not run here; submit as another user")
+            raise Refusal(
+                "The given user is not allowed to own jobs: this pool rejects root's jobs; submit as another user"
+            )
         if client.uid != os.geteuid() and self._whose is ServedUsers.OWN:
             raise Refusal(
-                f"this pool runs its jobs as {user_name()}, and takes jobs of no other user: {client.user} needs a "
-                "separate pool"
+                f"this pool runs its jobs as {user_name()}, and accepts no other user's jobs: {client.user} needs a "
+                f"separate pool"
             )
 
     # Serving
@@ -275,8 +275,8 @@ class PoolServer:
         strangers = sorted(set(living) - self.world.claimed(), key=int)
         if strangers and not lost:
             raise LogError(
-                f"{len(strangers)} jobs of this log were begun at {before[-1]} and may run there still: serve the log "
-                "there; or, if they cannot be running any more, -lost lets them be run again"
+                f"{len(strangers)} jobs of this log were started on {before[-1]} and may still run there: serve the "
+                f"log there, or use -lost to run them again if they cannot be running any more"
             )
         return strangers  # none: the log was moved together with the files beside it
 
@@ -315,7 +315,7 @@ class PoolServer:
     def _ask_machine(self, request: ReadConfiguration | ComeBack) -> dict[str, Any]:
         """Execute a request to this machine and return the reply."""
         if self.point is None:
-            return {"refusal": "this pool is part of a program, which alone adds machines to it and configures them"}
+            return {"refusal": "this pool is part of a program: only the program can add machines and configure them"}
         try:
             warnings = self.point.come_back() if isinstance(request, ComeBack) else self.point.reconfigure()
         except (Refusal, ValueError) as error:

@@ -49,7 +49,7 @@ class LogBeginsLater(NotRecorded):
     """The log begins after the requested instant: at ``began``, in microseconds."""
 
     def __init__(self, began: int) -> None:
-        super().__init__("the log begins later")
+        super().__init__("the log starts later")
         self.began = began
 
 
@@ -128,7 +128,7 @@ class Queries:
         instant of a pool's own log, `NotKnown` if no imported file has the queue."""
         if not self.imported:
             if at is not None:
-                raise NotRecorded(f"{safe_url(self.url)} is a pool's own log, and its queue is kept as it is now alone")
+                raise NotRecorded(f"{safe_url(self.url)} is a Poolbook log, which only has the current queue")
             ads = self.views.ads(selection)
             return QueueAds(self._with_rejections(ads) if rejections else ads, self.views.at)
         from ...domain.state.caches import ad_of
@@ -216,9 +216,7 @@ class Queries:
         """Yield the ads of the runs that have ended, the last first, or with `forwards` the first: of all jobs, or of
         some clusters' alone. The log is read for them. Raise `NotRecorded` for an import."""
         if self.imported:
-            raise NotRecorded(
-                f"{safe_url(self.url)} was imported, and its records are read for jobs, not for their runs"
-            )
+            raise NotRecorded(f"{safe_url(self.url)} was imported, so it lists jobs, but not their runs")
         from ...domain.state.caches import ad_of
         from ...replay.runs.epochs import epochs
 
@@ -282,7 +280,7 @@ class Queries:
         """Return the slots that a submitter has, now or at an instant, and since when, in microseconds. Raise
         `NotRecorded` if the log was imported, `LogBeginsLater` if the log begins after the instant."""
         if self.imported:
-            raise NotRecorded(f"{safe_url(self.url)} was imported; `poolbook status` tells who has slots")
+            raise NotRecorded(f"{safe_url(self.url)} was imported; `poolbook status` shows the users of the slots")
         if at is None:
             return list(self.views.claims_of(submitter))
         from .accounting_records import past_claims
@@ -315,7 +313,7 @@ class Queries:
         from ...projections.imported_ads import USAGE_STATEMENTS
 
         if by not in USAGE_STATEMENTS:
-            raise ValueError(f"usage is reported by {', '.join(USAGE_STATEMENTS)}, not by {by!r}")
+            raise ValueError(f"{by!r} is not a key of usage; use one of {', '.join(USAGE_STATEMENTS)}")
         return self.views.usage(by)
 
     # Steps

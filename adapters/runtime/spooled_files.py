@@ -108,7 +108,7 @@ def fetch(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, s
     began, read = int(time.time()), ReadAd(ad)
     place = Spool(folder).path(*job)
     if not os.path.isdir(place):
-        raise SpoolError(f"{place}: nothing is kept of this job")
+        raise SpoolError(f"{place}: no files of this job are kept")
     with tempfile.TemporaryDirectory(prefix="poolbook-") as outer:
         os.symlink(os.path.realpath(place), f"{outer}/files")
         if os.path.exists(f"{place}/{BROUGHT}"):

@@ -103,7 +103,7 @@ class ExecutionPoint:
         of this machine."""
         machine = self._machine()
         if machine is not None:
-            going = " still, and leaves it when its jobs have gone" if machine.shutdown else " already"
+            going = " and will leave it when its jobs have ended" if machine.shutdown else " already"
             raise Refusal(f"machine {self.name} is in the pool{going}")
         configuration = self._configuration()
         joins = machine_offer(self.engine.id("machine"), self.name, configuration, self._equipment(configuration))
@@ -141,7 +141,7 @@ class ExecutionPoint:
         """Take this configuration; return why not if it cannot be taken."""
         machine = self._machine()
         if machine is None:
-            return f"machine {self.name} is not in the pool: `poolbook on` brings it back"
+            return f"machine {self.name} is not in the pool: `poolbook on` returns it"
         id = self.engine.id("reconfigure")
         try:
             command = reconfiguration(id, machine, self._slots(), configuration, self._equipment(configuration))

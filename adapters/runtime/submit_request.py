@@ -30,8 +30,8 @@ UNWRITABLE_LOG = 22  #: HoldReasonCode of a job whose user log cannot be written
 def not_followed(own: Mapping[str, str], terms: SubmitTerms) -> list[str]:
     """Return sentences on the submitter's own settings that are ignored because the pool's differ."""
     return [
-        f"{name} = {text} is not followed: by the configuration that this pool read last it is "
-        f"{terms.settings[name] or 'empty'}; poolbook reconfig has a pool read its configuration again"
+        f"{name} = {text} has no effect: the pool last read {terms.settings[name] or 'an empty value'}; `poolbook "
+        f"reconfig` makes it read its configuration again"
         for name, text in own.items()
         if terms.settings.get(name, text) != text
     ]

@@ -269,7 +269,7 @@ def _remove(path: str) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            refuse_views(path, f"cannot be removed: {error.strerror}; see to the rights of the folder")
+            refuse_views(path, f"cannot be removed: {error.strerror}; check the permissions of the folder")
 
 
 def _code(error: Exception) -> int:
@@ -298,7 +298,7 @@ def _check_owner(connection: sqlite3.Connection, path: str) -> None:
     # In this order: another process that makes the tables meanwhile sets the file's owner in the same transaction.
     made = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     if made and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        refuse_views(path, "are another program's SQLite database; move it away, as Poolbook needs this name")
+        refuse_views(path, "are another program's SQLite database; move it, because Poolbook needs this file name")
 
 
 def refuse_views(path: str, why: str) -> NoReturn:

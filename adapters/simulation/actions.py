@@ -136,7 +136,7 @@ def _measure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]
     cluster, _, proc = step.thing.partition(".")
     activation = simulation.engine.state.by_job.get((int(cluster), int(proc or 0)))
     if activation is None:
-        raise PlayError(f"job {step.thing} does not run at {simulation.transcript.time(step.at)}", step.line)
+        raise PlayError(f"job {step.thing} is not running at {simulation.transcript.time(step.at)}", step.line)
     memory, disk = int(_option(step, "memory")) * 1024, int(_option(step, "disk"))
     cpu = length(_option(step, "cpu"))
     yield s.ActivationMeasured(simulation.engine.id("measure"), activation.key, memory, memory, disk, cpu, 0)
@@ -200,7 +200,7 @@ def _off(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
 def _on(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     if step.machine in simulation.engine.state.machines:
         is_ending = simulation.engine.state.machines[step.machine].shutdown
-        reason = "is still shutting down and waits for its jobs" if is_ending else "is already in the pool"
+        reason = "is still shutting down and waiting for its jobs" if is_ending else "is already in the pool"
         raise PlayError(f"{step.machine} {reason}, at {simulation.transcript.time(step.at)}", step.line)
     simulation.join(step.machine)
     yield from ()

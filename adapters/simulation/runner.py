@@ -72,7 +72,7 @@ def _advance(simulation: Simulation, until: int) -> None:
         last_time = simulation.world.clock
         if turns > MOST_AT_ONCE:
             when = simulation.transcript.time(last_time - simulation.start)
-            raise PlayError(f"at {when} the policy grants and revokes the same forever")
+            raise PlayError(f"at {when} the policy keeps granting and revoking the same claim")
 
 
 def _run_lines(simulation: Simulation, at: int, steps: list[ScenarioStep]) -> None:
@@ -124,7 +124,7 @@ def _failed_slots(simulation: Simulation, step: ScenarioStep, expected: str, row
     known_slots, transcript = simulation.engine.state.slots, simulation.transcript
     names = [name for name in known_slots if fnmatchcase(name, step.thing)]
     if not names and expected != GONE:
-        return [FailedExpectation(step, f"there is no slot {step.thing}", transcript.of(step.thing))]
+        return [FailedExpectation(step, f"the slot {step.thing} does not exist", transcript.of(step.thing))]
     failures = []
     for name in names:
         actual_state, last_row = known_slots[name].state_activity, transcript.last_row.get(name, "")

@@ -112,7 +112,7 @@ class Codec:
         try:
             topics = [self._topics[type(event)] for event in events]
         except KeyError as error:
-            raise LogError(f"{error.args[0].__name__} is not an event kind: docs/events.md lists them") from None
+            raise LogError(f"{error.args[0].__name__} is not an event kind; `poolbook doc events` lists them") from None
         encode, order_fields = self._encode, self._ordered
         try:
             for kind, check in _CHECKS.items():

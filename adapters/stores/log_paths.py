@@ -65,8 +65,9 @@ def show_to_all(url: str) -> None:
         from ...domain.ports.log import LogError
 
         raise LogError(
-            f"{place} cannot serve all users: others cannot enter {parent} to reach it and the scratch directories "
-            "next to it; keep the log elsewhere (-log /var/lib/poolbook/pool.db), or chmod o+x that folder"
+            f"{place} cannot serve all users: other users cannot enter {parent} to reach it and the scratch "
+            f"directories next to it; put the log elsewhere (-log /var/lib/poolbook/pool.db), or chmod o+x that "
+            f"folder"
         )
     _share(url, sqlite_files.show_to_all, "so it has no file mode", "made readable for all users")
 

@@ -122,6 +122,6 @@ def test_this_pool_may_be_named(call: Call, own_names: list[str]) -> None:
     for name in own_names:
         assert call(f"condor_q -name {name} -pool {name} -totals")[2] == 0
     assert call("poolbook q -name elsewhere")[1:] == (
-        "poolbook: unknown host elsewhere: a log is one pool, and -log names another\n",
+        "poolbook: unknown host elsewhere: a log is one pool; use -log for another\n",
         1,
     )

@@ -73,7 +73,7 @@ PLACES = [
     (USER, 0o644, USER, 0o777, 0o755, "others may write {folder}"),
     (USER, 0o644, USER, 0o775, 0o755, "others may write {folder}"),
     (USER, 0o644, 0, 0o1777, 0o755, "others may write {folder}"),
-    (USER, 0o644, USER, 0o755, 0o777, "others may write {above}, and so put another folder in its place"),
+    (USER, 0o644, USER, 0o755, 0o777, "others may write {above}, and so replace the folder"),
 ]
 
 
@@ -92,7 +92,7 @@ def test_a_folder_s_configuration_is_used_only_if_no_other_user_can_have_written
     assert result.returncode == 1 and result.stdout == ""
     full_reason = reason.format(file=folder / "poolbook.conf", folder=folder, above=folder.parent)
     message = result.stderr.replace("\n", " ")
-    assert f"it does not count: {full_reason}, and a configuration may run programs as you." in message
+    assert f"it is ignored: {full_reason}, and a configuration can run programs as you." in message
     assert "-config poolbook.conf" in message
     assert not (folder / "ran").exists()
 
@@ -116,7 +116,7 @@ def test_no_command_runs_programs_of_another_user_s_configuration(folder: Path, 
     write_configuration(folder, OTHER, 0o644)
     set_owner(folder, USER, 0o1777)
     result = call(folder, *command.split())
-    assert result.returncode == 1 and "it does not count" in result.stdout + result.stderr
+    assert result.returncode == 1 and "it is ignored" in result.stdout + result.stderr
     assert not (folder / "ran").exists()
 
 

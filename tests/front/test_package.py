@@ -134,4 +134,4 @@ def test_a_page_that_is_not_there_is_answered_with_the_near_ones(capsys: pytest.
     assert main(["doc", "zzzz"]) == 2
     assert "`poolbook doc` lists the pages" in capsys.readouterr().err
     assert main(["doc", "play", "why"]) == 2
-    assert "one page at a time" in capsys.readouterr().err
+    assert "name one page" in capsys.readouterr().err

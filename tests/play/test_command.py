@@ -46,7 +46,7 @@ def test_a_scenario_is_told_line_by_line(folder: Path, capsys: pytest.CaptureFix
         "SUSPEND became true: SUSPEND = OwnerIsHere is true; OwnerIsHere true",
     ]  # fmt: skip
     assert "   0:01:00  > OwnerIsHere=True\n" in said
-    assert said.endswith("jobs: 1 submitted, 1 started\naudit: all was allowed\n")
+    assert said.endswith("jobs: 1 submitted, 1 started\naudit: all events were allowed\n")
 
 
 def test_what_is_not_as_expected_is_told_with_the_slot_s_story(
@@ -137,7 +137,7 @@ def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest
     assert main(["why", "slot1@ws1", "-log", "kept.db"]) == 0
     assert "Slot slot1@ws1 has been Claimed/Suspended" in capsys.readouterr().out
     assert main(["play", name, "-quiet", "-log", "kept.db"]) == 1
-    assert "kept.db has events already" in capsys.readouterr().err
+    assert "kept.db already has events" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,15 @@ def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest
         ("config none.conf\n", [], "none.conf cannot be read"),
         ("machine a cores=2\nconfig\nNUM_SLOTS_TYPE_1 = 3\nSLOT_TYPE_1 = cpus=1\nend\n", [], "a.play:1: the conf"),
         ("at 0:10 vacate slot7\n", [], "a.play:1: unknown slot slot7@ws1 at 0:00:10; the slots are slot1@ws1"),
-        ("at 0:10 measure 1.0 memory=5\n", [], "a.play:1: job 1.0 does not run at 0:00:10"),
+        ("at 0:10 measure 1.0 memory=5\n", [], "a.play:1: job 1.0 is not running at 0:00:10"),
         ("at 0:10 on\n", [], "a.play:1: ws1 is already in the pool"),
-        ("at 0:10 submit a\nat 0:20 off peaceful\nat 0:30 on\n", [], "a.play:3: ws1 is still shutting down and waits"),
+        (
+            "at 0:10 submit a\nat 0:20 off peaceful\nat 0:30 on\n",
+            [],
+            "a.play:3: ws1 is still shutting down and waiting",
+        ),
         ("at 0:10 set NUM_SLOTS_TYPE_1 = 3\n", [], "a.play:1: the configuration of ws1: SLOT_TYPE_1: slot 1 cannot"),
-        ("", ["-dialect", "klingon"], "there are manual, htcondor-25"),
+        ("", ["-dialect", "klingon"], "use manual or htcondor-25"),
         ("", ["-seed", "x"], "-seed takes a whole number"),
         ("", ["b.play"], "name one scenario"),
     ],

@@ -284,7 +284,7 @@ def test_the_json_has_every_finding_with_its_time_in_utc() -> None:
 
 # Imported logs
 
-REFUSAL = "was imported from a real pool's records: it can be audited, not served; begin another log"
+REFUSAL = "was imported from an HTCondor pool: it can be audited, but not served; create another log"
 # Command -> its arguments, its exit code and the message that it prints.
 ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "run": (("job.sub",), 1, REFUSAL),
@@ -306,7 +306,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "reschedule": ((), 1, REFUSAL),
     "status": ((), 0, "slot1@node"),
     "history": ((), 0, ""),
-    "userprio": ((), 1, "the imported records of pool.db have priorities at no instant"),
+    "userprio": ((), 1, "the imported records of pool.db have priorities at no time"),
     "why": (("-verbose", "1.0"), 0, "alice removed job 1.0 (condor_rm). [job.log:3]"),
     "log": (("1",), 0, "[job.log:3]"),
     "audit": ((), 0, "imported: 2 files with 14 lines"),
@@ -341,5 +341,5 @@ def test_a_program_cannot_open_an_imported_log_as_a_pool(tmp_path: Path) -> None
         lambda: Pool.open(url, execute=True),
         lambda: open_pool_log(url, create=False),
     ):
-        with pytest.raises(LogError, match="it can be audited, not served"):
+        with pytest.raises(LogError, match="it can be audited, but not served"):
             begin()

@@ -43,7 +43,7 @@ def test_a_run_prints_the_jobs_the_log_and_the_next_commands(folder: Folder) -> 
     assert "1 failed (exit 3) in " in output and "; every state change is recorded in pool.db" in output
     lines = "".join(f"    line {number}\\x07\n" for number in range(2, 7))
     assert f"1.0 failed (exit 3); the end of its stderr (err.txt):\n{lines}" in output
-    assert "poolbook why 1.0  why it failed" in output
+    assert "poolbook why 1.0  explain why it failed" in output
     assert "Cluster 1 has 1 job: 1 failed (exit 3)." in folder.call("why", "1")
     assert folder.json("history", "1.0")[0]["ExitCode"] == 3
     assert "with code 3" in folder.call("why", "1.0")
@@ -161,7 +161,7 @@ def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) ->
     message = "no slot can run it: it asks for 900.0 GiB of memory; the largest slot has "
     assert f"poolbook: 1.0 waits: {message}" in output, "at once"
     assert f"1.0 waits: {message}" in output, "and at the end"
-    assert "poolbook rm 1     if it is not to wait" in output
+    assert "poolbook rm 1     remove it" in output
     assert f"N{message[1:]}" in folder.call("why", "1.0")
 
 

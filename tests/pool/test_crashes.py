@@ -139,10 +139,10 @@ def test_ctrl_c_stops_cleanly_and_resume_continues(folder: Folder) -> None:
 def test_two_pools_cannot_serve_one_log(folder: Folder) -> None:
     with folder.served():
         output = folder.call("serve", code=1)
-        assert "serves the log pool.db already" in output
+        assert "already serves the log pool.db" in output
         assert "-log" in output
         folder.write("job.sub", "executable = /bin/true\nqueue\n")
-        assert "`poolbook submit job.sub` gives the jobs to it" in folder.call("run", "job.sub", code=1)
+        assert "`poolbook submit job.sub` submits the jobs to it" in folder.call("run", "job.sub", code=1)
 
 
 LONG = "executable = /bin/sleep\narguments = {}\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {}\n"
@@ -224,7 +224,7 @@ def test_a_log_whose_jobs_may_run_elsewhere_is_not_served_here_unless_they_are_k
             if path.is_file():
                 (elsewhere.path / path.name).write_bytes(path.read_bytes())
         output = elsewhere.call("serve", "-slots", "1", code=1)
-        assert "1 jobs of this log were begun at" in output and "-lost" in output
+        assert "1 jobs of this log were started on" in output and "-lost" in output
         assert living("sleep 773") == 1
         with elsewhere.served("-slots", "1", "-lost"):
             elsewhere.wait_for(lambda: living("sleep 773") == 2)

@@ -79,7 +79,7 @@ def test_a_large_job_gets_the_machine_from_a_small_one_even_if_the_pool_is_kille
             assert host_name() in folder.call("status", "-defrag")
             assert folder.call("status", "-defrag", "-af", "DrainFailures") == "0\n"
         assert "The defragmentation drained its machine" in folder.call("why", f"slot1@{host_name()}", "-v")
-        assert "polls of the defragmentation were taken again" in folder.call("verify", "-decisions")
+        assert "polls of the defragmentation were repeated" in folder.call("verify", "-decisions")
         at = [poll.at for poll in events(folder, DefragPolled)]  # type: ignore[attr-defined]
         assert all(later - earlier >= 1_000_000 for earlier, later in pairwise(at))
     finally:

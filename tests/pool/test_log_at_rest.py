@@ -243,7 +243,7 @@ def test_new_events_arrive_as_they_are_appended(own_log: str) -> None:
         (
             lambda log: log.why("1.0", at="yesterday"),
             ValueError,
-            "at = 'yesterday' is not a valid instant: give a num",
+            "at = 'yesterday' is not a valid time: give a num",
         ),
         (lambda log: log.why("1.0", at=float("nan")), ValueError, "at = nan is not a valid instant"),
         (lambda log: log.jobs("(("), ClassAdSyntaxError, "expected an operand"),

@@ -105,7 +105,7 @@ HOST = host_name()
 DENIED = "Permission denied to "
 ADMIN = "only the pool's owner may do that (condor, root)"
 ROOT = "only root, who runs this pool, may do that"
-STILL = "the pool is not running. Start it with"
+STILL = "the pool is not running; start it with"
 SENT = "Sent "
 
 # What is typed; its output for another user, on a served log and on an unserved one; then for the pool's user.
@@ -333,7 +333,9 @@ def test_a_job_in_a_log_that_another_user_serves_is_held_and_not_run_with_their_
             output = shared.call("why", "3.0")
             assert f"this pool runs its jobs as {NAME}, and this is a job of root" in output, output
             assert "Job 3.0 released" in shared.call_as(None, "release", "3.0")
-        assert f"runs its jobs as {NAME}, and takes jobs of no other user" in shared.call_as(None, "submit", "held.sub")
+        assert f"runs its jobs as {NAME}, and accepts no other user's jobs" in shared.call_as(
+            None, "submit", "held.sub"
+        )
     assert not (shared.path / "ran.ours").exists()
 
 
@@ -419,7 +421,7 @@ def _sends_nothing(shared: SharedFolder, home: Path) -> None:
         assert impostor.stdout.readline() == "listens\n"
         for command in ("submit held.sub", "hold 1.0", "reschedule", "rm -all"):
             output = shared.call_as(None, *command.split())
-            assert "is served by the user with number 65534, who is not to be trusted with it" in output, (
+            assert "is served by the user with uid 65534, whom this command does not trust" in output, (
                 command,
                 output,
             )
@@ -468,7 +470,7 @@ def test_a_handle_uses_no_other_users_supervisor(shared: SharedFolder) -> None:
     impostor = forked.start(["-c", IMPOSTOR, str(folder), "socket"], user=STRANGER)
     assert impostor.stdout is not None
     assert impostor.stdout.readline() == "listens\n"
-    with Supervisor(folder) as handle, pytest.raises(SupervisorError, match="served by the user with number 65534"):
+    with Supervisor(folder) as handle, pytest.raises(SupervisorError, match="served by the user with uid 65534"):
         handle.start([])
     impostor.kill()
     impostor.wait()
@@ -498,13 +500,13 @@ def test_a_folder_of_another_user_is_not_used(shared: SharedFolder, kind: str) -
     output = shared.call("serve", code=1)
     assert f"{folder} cannot be used: " in output
     assert "Traceback" not in output
-    assert kind != "a folder" or "it must be your own; take it away, or use another log" in output
+    assert kind != "a folder" or "you must own it; remove it, or use another log" in output
 
 
 def test_a_socket_that_cannot_be_made_is_reported(shared: SharedFolder) -> None:
     (shared.path / "pool.db.sock").mkdir()
     output = shared.call("serve", code=1)
-    assert "pool.db.sock cannot be listened at: " in output
+    assert "pool.db.sock cannot be created: " in output
     assert "Traceback" not in output
 
 

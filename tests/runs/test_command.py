@@ -79,8 +79,8 @@ REFUSED = {
     ("log", "-since", "9 moons", "-evicted"): "'9 moons' is not a time",
     ("log", "-since", "2026-11-20", "-until", "2026-11-20"): "a date alone is its midnight",
     ("log", "pool", "-evicted"): "pool has no evictions: give a job",
-    ("usage", "-by", "machine,moon"): "usage is reported by user, group, cluster, machine, slot, day, month",
-    ("usage", "-by", "machine,machine"): "usage is reported by",
+    ("usage", "-by", "machine,moon"): "use user, group, cluster, machine, slot, day, month",
+    ("usage", "-by", "machine,machine"): "unknown key",
     ("usage", "-from", "moon"): "'moon' is not a time",
 }
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_asked_is_refused_in_words(words: tuple[str, ...], said: 
 
 
 def test_a_name_of_which_there_is_no_run_is_told(said: Said) -> None:
-    assert "no run is of nobody" in said("usage", "nobody", "-by", "machine", code=1)
+    assert "no run belongs to nobody" in said("usage", "nobody", "-by", "machine", code=1)
 
 
 def test_a_window_without_runs_is_named_with_the_time_of_which_the_log_tells(said: Said) -> None:

@@ -94,14 +94,14 @@ def test_an_option_works_as_in_condor_submit(folder: Folder, arguments: str, pat
     [
         ("-maxjobs 2 job.sub", "Number of submitted jobs would exceed -maxjobs (2)"),
         ("-dump a -dry-run b job.sub", "-dump <file> and -dry-run <file> cannot be used together"),
-        ("-dump a", "no submit file was named, and 'a' was given as the file to write"),
+        ("-dump a", "no submit file is named, because 'a' was given as the file to write"),
         ("-dry-run:hash - job.sub", "unknown option hash for -dry-run:<opts>"),
         ("-name elsewhere job.sub", "unknown host elsewhere: a log is one pool"),
         ("-pool elsewhere job.sub", "unknown host elsewhere: a log is one pool"),
         ("job.sub -queue 2", "-queue argument conflicts with queue statement in submit file"),
         (
             "plain.sub -queue 2 -table items.csv",
-            "only one of -queue, -iterate, -table and -append 'queue ...', and once",
+            "use only one of -queue, -iterate, -table and -append 'queue ...', once",
         ),
         ("-dry-run - noted.sub", "it asks to run `touch ran`, and runs and writes nothing unless it is trusted"),
         ("dos.sub", "is a script with CRLF (DOS/Windows) line endings."),

@@ -70,9 +70,9 @@ def test_the_first_failure_is_told_with_the_end_of_its_stderr(tmp_path: Path, wr
 def test_a_stderr_that_is_not_the_jobs_alone_or_not_kept_is_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "err").write_text("oh\n")
     (told,), _ = failures([fared(tmp_path, 2, ended(0, 1), ended(1))], {}, False)
-    assert told.startswith(f"3.0 failed (exit 1); the end of its stderr ({tmp_path}/err, which other jobs write, too):")
+    assert told.startswith(f"3.0 failed (exit 1); the end of its stderr ({tmp_path}/err, which other jobs also write):")
     (told,), _ = failures([fared(tmp_path, 1, ended(0, 1), err=os.devnull)], {}, False)
-    assert told == "3.0 failed (exit 1); its stderr was not kept (no `error =` in its submit file)."
+    assert told == "3.0 failed (exit 1); its stderr was not saved (its submit file has no `error =`)."
 
 
 def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_jobs_held_for_one_reason_are_one_sentence_with_the_way_out(tmp_path: Pa
     assert [call for call, _ in worth] == ["why 3.0", "release 3"]
     (tmp_path / "out").mkdir()
     (told_again,), _ = failures([fared(tmp_path, 3, held(0, 2, "7", reason))], {}, False)
-    assert told_again.endswith("then `poolbook release 3`; `poolbook resume` runs what was released.")
+    assert told_again.endswith("then `poolbook release 3`; `poolbook resume` runs the released jobs.")
 
 
 @pytest.mark.parametrize(
@@ -106,18 +106,18 @@ def test_reasons_that_differ_in_more_than_the_jobs_numbers_are_several(
 ) -> None:
     events = (held(proc, proc, "7", f"stdout {name}: No such file") for proc, name in enumerate(names))
     (told,), _ = failures([fared(tmp_path, 3, *events)], {}, False)
-    assert told.startswith("3 jobs are held for the same reason; " if one else "3 jobs are held, for several reasons; ")
+    assert told.startswith("3 jobs are held for the same reason; " if one else "3 jobs are held for several reasons; ")
 
 
 def test_a_job_that_was_submitted_on_hold_needs_no_mending(tmp_path: Path) -> None:
     (told,), worth = failures([fared(tmp_path, 1, held(0, 0, "15", "submitted on hold at user's request"))], {}, False)
     assert told.endswith(". You submitted it on hold: `poolbook release 3` and `poolbook resume` let it run.")
-    assert worth[1] == ("release 3", "then they may run, with `poolbook resume`")
+    assert worth[1] == ("release 3", "then `poolbook resume` runs them")
 
 
 def test_jobs_held_for_several_reasons_are_told_by_the_first(tmp_path: Path) -> None:
     (told,), _ = failures([fared(tmp_path, 3, held(1, 2, "1", "lunch"), held(0, 0, "7", "no room"))], {}, False)
-    assert told.startswith("3 jobs are held, for several reasons; 3.1: lunch. ")
+    assert told.startswith("3 jobs are held for several reasons; 3.1: lunch. ")
     (one,), _ = failures([fared(tmp_path, 1, held(0, 0, "1", "lunch"))], {}, False)
     assert one.startswith("3.0 is held: lunch. ")
 
@@ -136,7 +136,7 @@ def test_a_job_that_no_slot_can_run_is_told_and_resuming_is_not_recommended(tmp_
 def test_where_nothing_is_left_that_can_run_resuming_is_not_recommended(tmp_path: Path) -> None:
     told, worth = failures([fared(tmp_path, 3, ended(0))], {}, False)
     assert told == ["2 jobs are left: no slot takes them now."]
-    assert worth == [("why 3.1", "what it waits for")]
+    assert worth == [("why 3.1", "explain what it is waiting for")]
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def test_what_a_machine_is_to_do_needs_a_pool_that_is_served(
 ) -> None:
     log = str(tmp_path / "pool.db")
     assert main([*command.split(), "-log", log]) == 1
-    name, said = command.split()[0], f"Start it with `poolbook serve -log {log}`, then repeat this.\n"
+    name, said = command.split()[0], f"Start it with `poolbook serve -log {log}`, then try again\n"
     assert capsys.readouterr().err == f"poolbook {name}: the pool is not running. {said}"
 
 

@@ -268,7 +268,7 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
         (["-duration", "60"], "-duration goes with -setfactor, -setfloor, -setceiling"),
         (["-setfloor", "a@x", "1", "-duration", "0"], "-duration takes a whole number from 1, not '0'"),
         (["-setfloor", "a@x", "1", "-setceil", "a@x", "2"], "one change at a time: -setfloor or -setceil"),
-        (["-delete", "a@x", "b@x"], "-delete and 'b@x': one submitter at a time"),
+        (["-delete", "a@x", "b@x"], "-delete and 'b@x': name only one submitter"),
         (["-activefrom", "2", "30", "2026"], "not a valid date; write it as -activefrom 11 20 2026"),
         (["-activefrom", "May", "1", "2026"], "not a valid date"),
         (["-constraint", "1 +"], "not a valid expression"),

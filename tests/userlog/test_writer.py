@@ -337,7 +337,7 @@ def test_the_progress_of_another_log_is_not_continued(tmp_path: Path, before: st
 def test_the_progress_of_a_log_that_was_cut_is_refused(tmp_path: Path) -> None:
     events = story(tmp_path / "job.log")
     writer(tmp_path).write(events)
-    with pytest.raises(UserLogError, match="written up to event 18, the pool's log ends at 7"):
+    with pytest.raises(UserLogError, match="written up to event 18, but the pool's log ends at 7"):
         writer(tmp_path).start(events[:7])
 
 
@@ -352,13 +352,13 @@ def test_events_that_are_left_out_are_refused(tmp_path: Path) -> None:
 def test_a_writer_that_has_not_read_the_log_writes_nothing_again(tmp_path: Path) -> None:
     events = story(tmp_path / "job.log")
     writer(tmp_path).write(events)
-    with pytest.raises(UserLogError, match="up to 18 are written already: let `start` read the log first"):
+    with pytest.raises(UserLogError, match="up to 18 have already been written; call `start` first"):
         writer(tmp_path).write(events)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "progress").touch()
-    with pytest.raises(UserLogError, match="user logs need a folder to write to"):
+    with pytest.raises(UserLogError, match="job event logs need a writable folder"):
         writer(tmp_path)
 
 

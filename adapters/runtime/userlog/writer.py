@@ -74,7 +74,7 @@ class ProgressFile:
             if self._size < len(text):
                 os.truncate(self.path, self._size)
         except OSError as error:
-            raise UserLogError(f"{self.path}: {problem(error)}; user logs need a folder to write to") from None
+            raise UserLogError(f"{self.path}: {problem(error)}; job event logs need a writable folder") from None
         if not text:
             return UserLogPosition()
         last_line = text[: self._size].rstrip(b"\n").rpartition(b"\n")[2]
@@ -82,8 +82,8 @@ class ProgressFile:
             return msgspec.json.decode(last_line, type=UserLogPosition) if last_line else UserLogPosition()
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UserLogError(
-                f"{self.path}: not a valid checkpoint of user logs ({error}); remove the file, and every user log is "
-                "written again from the first event"
+                f"{self.path}: not a valid checkpoint of job event logs ({error}); remove it to write all job event "
+                f"logs again from the first event"
             ) from None
 
     def save(self, progress: UserLogPosition) -> None:
@@ -96,7 +96,7 @@ class ProgressFile:
                 self._add(line)
         except OSError as error:
             raise UserLogError(
-                f"{self.path}: {problem(error)}; without it events could be written twice, so none is written"
+                f"{self.path}: {problem(error)}; without it events could be written twice, so no event is written"
             ) from None
 
     def _add(self, line: bytes) -> None:
@@ -176,8 +176,8 @@ class UserLogWriter:
         reached_position = self.position + len(begun_events)
         if reached_position < progress.until:
             raise UserLogError(
-                f"{self._file.path}: user logs are written up to event {progress.until}, the pool's log ends at "
-                f"{reached_position}; a folder belongs to one log: give another folder, or the log that was there"
+                f"{self._file.path}: job event logs have been written up to event {progress.until}, but the pool's "
+                f"log ends at {reached_position}; use another folder, or the folder's previous log"
             )
         if begun_events:
             self._recover(begun_events)
@@ -190,7 +190,7 @@ class UserLogWriter:
         then no part of this batch is written, and a new writer may try it again."""
         progress = self._progress
         if self.position < progress.position:
-            raise UserLogError(f"events up to {progress.position} are written already: let `start` read the log first")
+            raise UserLogError(f"events up to {progress.position} have already been written; call `start` first")
         texts = self._texts(events)
         if not texts:
             return
@@ -210,8 +210,8 @@ class UserLogWriter:
                 continue
             if position != self.position + 1:
                 raise UserLogError(
-                    f"event {position} cannot follow event {self.position}: user logs need every event of the log; "
-                    "`start` reads what is missing"
+                    f"event {position} cannot follow event {self.position}: job event logs need every event of the "
+                    f"log; call `start` to read the missing ones"
                 )
             for file, text in self._logs.fold(position, event):
                 parts.setdefault(file, []).append(text)
