@@ -175,7 +175,6 @@ def test_an_untrusted_scenario_reports_the_command_that_it_would_run(
     (tmp_path / "a.play").write_text("config\n include command : /usr/bin/touch ran\nend\n")
     assert main(["play", str(tmp_path / "a.play")]) == 1
     assert capsys.readouterr().err.replace("\n", " ").strip() == (
-        f"poolbook play: {tmp_path}/a.play:2: it asks to run `/usr/bin/touch ran`, and "
-        "runs and writes nothing unless it is trusted: read it, "
-        "then say -trust"
+        f"poolbook play: {tmp_path}/a.play:2: it would run `/usr/bin/touch ran`, which an untrusted "
+        "configuration may not do: check it, then use -trust"
     )

@@ -141,7 +141,7 @@ def test_the_log_has_a_line_for_each_poll(pool: DefragPool) -> None:
 
 def test_verify_rechecks_the_polls(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "-decisions", "-log", url]) == 0
-    assert "and 4 polls of the defragmentation were repeated, and decided the same" in capsys.readouterr().out
+    assert "and 4 polls of the defragmentation were repeated, with the same results" in capsys.readouterr().out
 
 
 def test_a_job_evicted_by_a_drain_has_the_reason_in_its_ad(pool: DefragPool) -> None:

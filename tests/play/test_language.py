@@ -240,7 +240,7 @@ def test_a_scenario_ends_when_it_says_so_or_an_hour_behind_its_last_line() -> No
         ("at 2026-01-01 08:00 LoadAvg=1", 1, "lies before the scenario's start, Mon 2026-11-02 08:00:00"),
         ("until 1:00\nat 2:00 LoadAvg=1", 2, "behind the scenario's end"),
         ("until x", 1, "'x' is not a length of time"),
-        ("dialect klingon", 1, "use manual or htcondor-25"),
+        ("dialect klingon", 1, "there are manual, htcondor-25"),
         ("at 0:10 submit alice run=long", 1, "run: 'long' is not a length of time"),
         ("at 0:10 submit", 1, "no user is named; wanted is: submit USER"),
         ("at 0:10 hold slot1", 1, "'slot1' is no job"),

@@ -31,7 +31,7 @@ def listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket
 def test_a_server_that_does_not_answer_is_reported_with_possible_causes(
     tmp_path: Path, listener: socket.socket
 ) -> None:
-    with pytest.raises(LogError, match=r"has not answered for 0 s\. It may still do what was asked"):
+    with pytest.raises(LogError, match=r"has not answered for 0 s\. It is busy or stopped"):
         ask(str(tmp_path / "pool.db"), {"kind": "Reschedule"})
 
 

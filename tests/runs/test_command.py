@@ -77,7 +77,7 @@ def test_usage_is_told_to_programs_in_seconds(said: Said) -> None:
 # Words -> what the refusal says.
 REFUSED = {
     ("log", "-since", "9 moons", "-evicted"): "'9 moons' is not a time",
-    ("log", "-since", "2026-11-20", "-until", "2026-11-20"): "a date alone is its midnight",
+    ("log", "-since", "2026-11-20", "-until", "2026-11-20"): "a date without a time is its midnight",
     ("log", "pool", "-evicted"): "pool has no evictions: give a job",
     ("usage", "-by", "machine,moon"): "use user, group, cluster, machine, slot, day, month",
     ("usage", "-by", "machine,machine"): "unknown key",

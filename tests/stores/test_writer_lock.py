@@ -88,7 +88,9 @@ def test_a_command_that_waited_in_vain_names_the_holder(tmp_path: Path, monkeypa
 
 def test_one_continuous_writer_is_distinguished_from_several() -> None:
     assert "process 7 has been writing this log" in pool_client._still_waiting(["7"])
-    assert "3 processes have been writing this log one after the other" in pool_client._still_waiting(["7", "8", "9"])
+    assert "3 processes, the last of them 9, have been writing this log in turn" in pool_client._still_waiting(
+        ["7", "8", "9"]
+    )
 
 
 def test_a_server_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,6 +101,6 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(log_paths(url).socket))
         server.listen()
-        with pytest.raises(LogError, match=r"has not answered for 0 s\. It may still do what was asked"):
+        with pytest.raises(LogError, match=r"has not answered for 0 s\. It is busy or stopped"):
             pool_client.ask(url, {"kind": "Hold"})
     writer.give_up()

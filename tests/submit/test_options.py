@@ -94,7 +94,7 @@ def test_an_option_works_as_in_condor_submit(folder: Folder, arguments: str, pat
     [
         ("-maxjobs 2 job.sub", "Number of submitted jobs would exceed -maxjobs (2)"),
         ("-dump a -dry-run b job.sub", "-dump <file> and -dry-run <file> cannot be used together"),
-        ("-dump a", "no submit file is named, because 'a' was given as the file to write"),
+        ("-dump a", "no submit file is named, because 'a' is the output file"),
         ("-dry-run:hash - job.sub", "unknown option hash for -dry-run:<opts>"),
         ("-name elsewhere job.sub", "unknown host elsewhere: a log is one pool"),
         ("-pool elsewhere job.sub", "unknown host elsewhere: a log is one pool"),
@@ -103,10 +103,10 @@ def test_an_option_works_as_in_condor_submit(folder: Folder, arguments: str, pat
             "plain.sub -queue 2 -table items.csv",
             "use only one of -queue, -iterate, -table and -append 'queue ...', once",
         ),
-        ("-dry-run - noted.sub", "it asks to run `touch ran`, and runs and writes nothing unless it is trusted"),
+        ("-dry-run - noted.sub", "it would run `touch ran`, which an untrusted configuration may not do"),
         ("dos.sub", "is a script with CRLF (DOS/Windows) line endings."),
         ("empty.sub", "empty.sh has zero length"),
-        ("job.sub -file plain.sub", "one submit file at a time"),
+        ("job.sub -file plain.sub", "name one submit file, not"),
     ],
 )
 def test_an_invalid_use_of_an_option_is_rejected(folder: Folder, arguments: str, message: str) -> None:

@@ -210,10 +210,7 @@ def test_a_pool_created_by_a_submission_has_the_domains_of_the_folder_s_configur
     assert (ad["User"], ad["RequestCpus"]) == (f'"{user_name()}@my.dom"', "4")
     (tmp_path / "poolbook.conf").write_text("UID_DOMAIN = your.dom\nJOB_DEFAULT_REQUESTCPUS = 5\n")
     out, err = call("submit", "job.sub")
-    assert (
-        "WARNING: UID_DOMAIN = your.dom is not followed: by the configuration that this pool read last it is my.dom;"
-        in err
-    )
+    assert "WARNING: UID_DOMAIN = your.dom has no effect: the pool last read my.dom;" in err
     ad = state(tmp_path).clusters[2].attributes(0)
     assert (ad["User"], ad["RequestCpus"]) == (f'"{user_name()}@my.dom"', "5")
 
@@ -252,7 +249,7 @@ def test_submissions_to_a_server_use_the_server_s_configuration(tmp_path: Path) 
             dry_run = folder.call("submit", "job.sub", "-dry-run:full", "-")
             assert "RequestMemory = 16\n" in dry_run and 'FileSystemDomain = "files.dom"' in dry_run
             output = folder.call("submit", "job.sub")
-            assert "JOB_DEFAULT_REQUESTMEMORY = 999 is not followed: by the configuration that this pool read" in output
+            assert "JOB_DEFAULT_REQUESTMEMORY = 999 has no effect: the pool last read 16;" in output
             assert "REQUESTCPUS" not in output
             folder.write("pool.conf", "JOB_DEFAULT_REQUESTMEMORY = 32\nSTART = false\nRUNBENCHMARKS = False\n")
             folder.call("reconfig")

@@ -126,7 +126,7 @@ def test_a_job_that_no_slot_can_run_is_told_and_resuming_is_not_recommended(tmp_
     vain = UnmatchableJob("no slot can run it: it asks for 64 cores", 2)
     for interrupted in (False, True):
         told, worth = failures([fared(tmp_path, 2)], {3: vain}, interrupted)
-        assert told == ["3.0 waits: no slot can run it: it asks for 64 cores."]
+        assert told == ["3.0 is idle: no slot can run it: it asks for 64 cores."]
         assert [call for call, _ in worth] == ["why 3.0", "rm 3"]
     told, worth = failures([fared(tmp_path, 3)], {3: vain}, True)
     assert told[1:] == ["1 job is left: `poolbook resume` continues with it."]
@@ -135,7 +135,7 @@ def test_a_job_that_no_slot_can_run_is_told_and_resuming_is_not_recommended(tmp_
 
 def test_where_nothing_is_left_that_can_run_resuming_is_not_recommended(tmp_path: Path) -> None:
     told, worth = failures([fared(tmp_path, 3, ended(0))], {}, False)
-    assert told == ["2 jobs are left: no slot takes them now."]
+    assert told == ["2 jobs are left: no slot accepts them now."]
     assert worth == [("why 3.1", "explain what it is waiting for")]
 
 

@@ -118,10 +118,10 @@ def test_what_slots_run_is_suspended_continued_and_vacated(call: Call, served: P
         (("drain", "a", "-cancel", "-exit-on-completion"), "-exit-on-completion may not be used with -cancel"),
         (("drain", "a", "-cancel", "-request-id", "x"), "takes a whole number"),
         (("drain", "a", "-resume", "-restart"), "-restart-on-completion conflicts with -resume-on-completion"),
-        (("off", "a", "b"), "one machine at a time"),
-        (("on", "a"), "this machine alone"),
+        (("off", "a", "b"), "name only one machine"),
+        (("on", "a"), "only affects this machine"),
         (("reconfig", "-daemon", "startd"), "one process has all roles"),
-        (("reschedule", "a"), "this machine alone"),
+        (("reschedule", "a"), "only affects this machine"),
     ],
 )
 def test_what_is_wrong_is_said_and_ends_with_2(call: Call, words: tuple[str, ...], said: str) -> None:
@@ -136,8 +136,8 @@ def test_what_a_machine_is_to_do_needs_a_pool_that_is_served(
 ) -> None:
     log = str(tmp_path / "pool.db")
     assert main([*command.split(), "-log", log]) == 1
-    name, said = command.split()[0], f"Start it with `poolbook serve -log {log}`, then try again\n"
-    assert capsys.readouterr().err == f"poolbook {name}: the pool is not running. {said}"
+    name, said = command.split()[0], f"start it with `poolbook serve -log {log}`, then try again\n"
+    assert capsys.readouterr().err == f"poolbook {name}: the pool is not running; {said}"
 
 
 def test_a_log_that_one_may_not_write_to_is_not_said_to_have_no_pool(tmp_path: Path) -> None:
