@@ -44,7 +44,7 @@ def test_a_server_with_a_full_backlog_is_waited_for_and_then_reported(tmp_path: 
             client.connect(listener.getsockname())
     try:
         assert is_served(str(tmp_path / "pool.db"))
-        with pytest.raises(LogError, match="without taking requests"):
+        with pytest.raises(LogError, match="without accepting requests"):
             ask(str(tmp_path / "pool.db"), {"kind": "Reschedule"})
     finally:
         for client in waiting_clients:

@@ -64,7 +64,7 @@ def test_the_first_failure_is_told_with_the_end_of_its_stderr(tmp_path: Path, wr
     assert lines == [f"    {line}" for line in shown]
     assert len(lines) <= TAIL
     assert rest == []
-    assert worth == [("why 3.1", "why it failed")]
+    assert worth == [("why 3.1", "explain why it failed")]
 
 
 def test_a_stderr_that_is_not_the_jobs_alone_or_not_kept_is_told_as_such(tmp_path: Path) -> None:
