@@ -100,7 +100,7 @@ def test_the_example_that_embeds_a_pool_runs() -> None:
 def test_the_example_that_audits_a_log_runs() -> None:
     lines = example("docs/examples/audit.py").splitlines()
     assert lines[0] == "jobs ended: 3 slot transitions: 19"
-    assert lines[1] == "not allowed by any rule: []"
+    assert lines[1] == "events that no rule allowed: []"
     assert any("root asked for slot1_1@node1 to be vacated" in line for line in lines)
 
 

@@ -1,7 +1,6 @@
-"""Reading a log that lies somewhere: what it holds, whether it is sound, and why something happened.
+"""Read a log without a running pool: count events, verify the log, and explain the state of a job.
 
-This makes a small log first, so that there is one to read; then it looks at it as an auditor would, with no pool
-running.
+The example creates a small log first, and then reads it as an auditor would.
 """
 
 import tempfile
@@ -21,7 +20,7 @@ with Pool.open(path, user="alice", uid_domain="example.org") as pool:
 with Log.open(path) as log:
     kinds = Counter(type(event) for _, event in log.events())
     print("jobs ended:", kinds[events.JobExited], "slot transitions:", kinds[events.SlotTransitioned])
-    print("not allowed by any rule:", log.verify().violations)
-    print("why job 1.0 is where it is:")
+    print("events that no rule allowed:", log.verify().violations)
+    print("why job 1.0 is in its state:")
     for sentence in log.why("1.0", verbose=True):
         print(" ", sentence)

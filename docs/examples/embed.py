@@ -1,20 +1,20 @@
-"""A whole pool inside a program: submit, let time pass, look.
+"""Embed a pool in a program: submit jobs, advance the time, query the pool.
 
-Time is virtual here: an hour of the pool's life takes a moment. `Pool.open("pool.db", execute=True)` runs the jobs for
-real instead, on this machine.
+The time is virtual, so an hour passes in a moment. `Pool.open("pool.db", execute=True)` runs the jobs on this machine
+instead.
 """
 
 from poolbook import Behaviour, Launch, Pool
 
 
 def behave(launch: Launch) -> Behaviour:
-    """Ten minutes each; every second job fails."""
+    """Let each job run for ten minutes, and every second one fail."""
     return Behaviour(seconds=600, code=launch.proc % 2)
 
 
 with Pool.open("memory:", user="alice", uid_domain="example.org", behave=behave) as pool:
     pool.add_machine("node1", cpus=4, memory=8192)
-    pool.subscribe(lambda position, event: None)  # called with every event, once it is in the log
+    pool.subscribe(lambda position, event: None)  # called with each event after it was logged
 
     cluster = pool.submit({"executable": "/bin/work", "arguments": "$(Process)", "request_memory": "2 GB"}, count=6)
     print("just submitted:", sorted((job["ProcId"], job["JobStatus"]) for job in pool.jobs()))

@@ -1,6 +1,6 @@
-"""Following a log while its pool runs: what happens to jobs, as it happens.
+"""Follow a log while its pool runs, and print the starts and ends of jobs.
 
-The pool and whoever follows its log are two tasks here; they could be two programs, on two machines.
+The pool and the follower are two tasks here, but they could also be two programs.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from poolbook.events import JobActivated, JobExited
 
 
 async def follow(url: str) -> None:
-    """Tell of starts and ends, until the second job has ended by itself."""
-    ended = 0
+    """Print starts and ends until two jobs have exited."""
+    exited_jobs = 0
     async with AsyncLog.open(url) as log:
         async for _, event in log.follow(0, interval=0.05):
             match event:
@@ -21,10 +21,10 @@ async def follow(url: str) -> None:
                     print(f"{event.cluster}.{event.proc} starts on {event.slot}")
                 case JobExited(outcome="exited"):
                     print(f"{event.cluster}.{event.proc} ends with code {event.code}")
-                    ended += 1
+                    exited_jobs += 1
                 case JobExited():
                     print(f"{event.cluster}.{event.proc} is {event.outcome}")
-            if ended == 2:
+            if exited_jobs == 2:
                 return
 
 
@@ -32,13 +32,13 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         url = str(Path(folder) / "pool.db")
         async with AsyncPool.open(url, user="alice", behave=lambda launch: Behaviour(seconds=300)) as pool:
-            following = asyncio.create_task(follow(url))
+            follower = asyncio.create_task(follow(url))
             await pool.add_machine("node1")
             await pool.submit({"executable": "/bin/work"}, count=2)
             await pool.advance(100)
             await pool.vacate("1.0", fast=True)
             await pool.run()
-            await following
+            await follower
 
 
 asyncio.run(main())

@@ -1,6 +1,6 @@
-"""Which slots of a pool a job can run on, and which of its conditions keeps it from the others.
+"""Find the slots on which a job can run, and count the slots that each of its conditions excludes.
 
-Run it with ``make run``, or with the Python of an environment in which poolbook is installed.
+Run it with a Python that has poolbook installed.
 """
 
 from poolbook.domain.classad import ClassAd, explain, parse, unparse
@@ -20,8 +20,8 @@ Requirements = Start && TARGET.RequestCpus <= Cpus
 """
 
 
-def pool(slots: int) -> list[ClassAd]:
-    """A small pool, as ``condor_status -l`` would print it."""
+def slot_ads(slots: int) -> list[ClassAd]:
+    """Return slot ads like those that ``condor_status -l`` prints."""
     ads = []
     for number in range(slots):
         cpus = (1, 4, 8, 16)[number % 4]
@@ -32,7 +32,7 @@ def pool(slots: int) -> list[ClassAd]:
 
 
 def main() -> None:
-    slots = pool(1000)
+    slots = slot_ads(1000)
     job = ClassAd(
         {
             "Owner": "bob",
@@ -46,23 +46,23 @@ def main() -> None:
     )
     table = SlotTable(slots)
 
-    print("The job asks for:   ", job["Requirements"])
-    print("which comes down to:", job["Requirements"].simplify(job))
+    print("The job requires:", job["Requirements"])
+    print("simplified:      ", job["Requirements"].simplify(job))
 
     matches = table.matches(job)
     ranks = table.rank(job)
-    best = max((place for place in range(len(table)) if matches[place]), key=lambda place: ranks[place])
+    best = max((row for row in range(len(table)) if matches[row]), key=lambda row: ranks[row])
     print(f"\n{matches.sum()} of {len(table)} slots match; the best is {table[best].eval('Name')}, rank {ranks[best]}")
 
-    print("\nslots that meet it   left   condition")
-    for clause, met, left in table.count_by_clause(job):
-        print(f"{met:19} {left:6}   {clause}")
+    print("\nmatching slots   remaining   condition")
+    for clause, matching, remaining in table.count_by_clause(job):
+        print(f"{matching:14} {remaining:11}   {clause}")
 
-    print(f"\nWhy {slots[3].eval('Name')} does not take it:")
+    print(f"\nWhy {slots[3].eval('Name')} rejects the job:")
     for part in explain(slots[3]["Requirements"], slots[3], job):
         print(f"  {unparse(part.value):5}  {part.expression}")
     for part in explain(slots[3]["Start"], slots[3], job):
-        print(f"  {unparse(part.value):5}  {part.expression}, that is Start")
+        print(f"  {unparse(part.value):5}  {part.expression} (Start)")
 
 
 if __name__ == "__main__":

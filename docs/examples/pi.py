@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Estimate pi by throwing darts at a square: one job of pi.sub. `pi.py --sum FILES` puts the jobs' results together."""
+"""Estimate pi by throwing darts at a square, as one job of pi.sub. `pi.py --sum FILES` combines the jobs' results."""
 
 import random
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def hits(seed: int, darts: int) -> int:
-    """How many of the darts land in the circle."""
+    """Return the number of darts that land in the circle."""
     draw = random.Random(seed).random
     return sum(1 for _ in range(darts) if (x := draw()) * x + (y := draw()) * y < 1.0)
 

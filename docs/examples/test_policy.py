@@ -1,7 +1,7 @@
-"""A property of a policy, tested: whatever is submitted and in whatever order, small jobs are never kept waiting by
-large ones, and nobody's job ever runs on the machine that its owner keeps for himself.
+"""Test a policy with random workloads: large jobs never delay small ones, and a private machine runs only its owner's
+jobs.
 
-Run it with pytest. hypothesis looks for the workload that breaks the rule, and shrinks it to the smallest one.
+Run it with pytest. hypothesis searches for a workload that breaks a rule, and reduces it to the smallest one.
 """
 
 from hypothesis import given, settings
@@ -16,7 +16,7 @@ WORK = st.lists(
 
 @settings(max_examples=30, deadline=None)
 @given(work=WORK)
-def test_small_jobs_run_although_large_ones_wait_and_the_owners_machine_is_his(work):
+def test_small_jobs_never_wait_for_large_ones_and_a_private_machine_stays_private(work):
     with Pool.open(behave=lambda launch: Behaviour(seconds=120)) as pool:
         pool.add_machine("shared", cpus=8, memory=4096)
         pool.add_machine("hers", cpus=8, memory=8192, attributes={"Start": 'TARGET.Owner == "carol"'})

@@ -1,4 +1,4 @@
-"""Golden: command lines of programs that call HTCondor's tools print, and end, as a real pool's did."""
+"""Golden: HTCondor's tools, as called by client programs, have the recorded output and exit code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from poolbook.replay.virtual_world import Behaviour
 DATA = Path(__file__).resolve().parent.parent / "data" / "clients"
 Call = Callable[[str], tuple[str, str, int]]
 
-# Those that change the queue, in the order in which they were typed.
+# The commands that change the queue, in the recorded order.
 STEPS = ("dask_rm", "hold_ok", "q_held", "release_ok", "rm_ok", "rm_constraint", "rm_all")
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A log whose job 1.0 has ended with code 3, 2.0 runs, 3.0 is held and 4.0 waits."""
+    """Create a log in which job 1.0 exited with code 3, 2.0 is running, 3.0 is held and 4.0 is idle."""
     path = str(tmp_path_factory.mktemp("queue") / "pool.db")
     work = {"executable": "/home/alice/cl/j.sh", "arguments": "a b", "request_disk": 1024}
     other = {"executable": "/home/alice/cl/j.sh", "request_disk": 1024}
@@ -41,23 +41,23 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-def called_by_name(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Return a caller of tools by their own names: what one prints, without what differs, and its exit code."""
+def tool_caller(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Return a function that calls a tool by its name and returns its normalized output and its exit code."""
     monkeypatch.setenv("POOLBOOK_LOG", log)
     monkeypatch.setenv("TZ", "UTC")
 
-    def called(command: str) -> tuple[str, str, int]:
+    def call_tool(command: str) -> tuple[str, str, int]:
         monkeypatch.setattr("sys.argv", shlex.split(command))
         code = main()
         out, err = capsys.readouterr()
-        return plain(out), plain(err), code
+        return normalize(out), normalize(err), code
 
-    return called
+    return call_tool
 
 
 @pytest.fixture
 def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
-    return called_by_name(log, capsys, monkeypatch)
+    return tool_caller(log, capsys, monkeypatch)
 
 
 def capture(name: str) -> tuple[str, tuple[str, str, int]]:
@@ -65,15 +65,19 @@ def capture(name: str) -> tuple[str, tuple[str, str, int]]:
 
 
 def captured(path: Path) -> tuple[str, tuple[str, str, int]]:
-    """A command line, and what it printed, with its exit code."""
-    command, _, rest = path.read_text(encoding="utf-8").partition("\n")
-    printed, _, code = rest.rpartition("--- rc=")
-    out, _, err = printed.partition("--- stderr ---\n")
-    return command.removeprefix("$ ").replace("alice", user_name()), (plain(out), plain(err), int(code.split()[0]))
+    """Return a recorded command line, and its output and exit code."""
+    command, _, recording = path.read_text(encoding="utf-8").partition("\n")
+    output, _, code = recording.rpartition("--- rc=")
+    out, _, err = output.partition("--- stderr ---\n")
+    return command.removeprefix("$ ").replace("alice", user_name()), (
+        normalize(out),
+        normalize(err),
+        int(code.split()[0]),
+    )
 
 
-# What differs from pool to pool and from second to second: names, addresses and instants, and how wide columns are.
-DIFFERS = (
+# Texts that differ between pools and over time: names, addresses, times, and the width of columns.
+VARIABLE_TEXTS = (
     (rf"\b(?:alice|{re.escape(user_name())})\b", "USER"),
     (rf"\b(?:localhost|{re.escape(host_name())})\b", "HOST"),
     (r"<(?:HOST|127)[^> \n]*>?", "ADDRESS"),
@@ -87,30 +91,30 @@ DIFFERS = (
 )
 
 
-def plain(text: str) -> str:
-    for what, word in DIFFERS:
-        text = re.sub(what, word, text)
+def normalize(text: str) -> str:
+    for pattern, placeholder in VARIABLE_TEXTS:
+        text = re.sub(pattern, placeholder, text)
     return text
 
 
-QUESTIONS = sorted({path.stem for path in DATA.glob("*.txt")} - {*STEPS, "rm_name_bad"})
+QUERIES = sorted({path.stem for path in DATA.glob("*.txt")} - {*STEPS, "rm_name_bad"})
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_is_answered_as_by_the_real_pool(name: str, call: Call) -> None:
-    command, real = capture(name)
-    assert call(command) == real
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_has_the_same_output_as_in_htcondor(name: str, call: Call) -> None:
+    command, expected = capture(name)
+    assert call(command) == expected
 
 
-def test_a_change_is_told_as_by_the_real_pool(call: Call) -> None:
+def test_a_change_has_the_same_output_as_in_htcondor(call: Call) -> None:
     for name in STEPS:
-        command, real = capture(name)
-        assert call(command) == real, name
+        command, expected = capture(name)
+        assert call(command) == expected, name
 
 
-def test_another_pool_is_unknown_in_the_words_of_the_tool(call: Call) -> None:
-    command, real = capture("rm_name_bad")
-    assert call(command) == real
+def test_another_pool_is_rejected_with_the_tool_s_message(call: Call) -> None:
+    command, expected = capture("rm_name_bad")
+    assert call(command) == expected
 
 
 @pytest.fixture
@@ -118,7 +122,7 @@ def own_names() -> Iterator[list[str]]:
     yield [host_name(), f"me@{host_name()}", "localhost", "127.0.0.1:9618"]
 
 
-def test_this_pool_may_be_named(call: Call, own_names: list[str]) -> None:
+def test_the_pool_accepts_its_own_names(call: Call, own_names: list[str]) -> None:
     for name in own_names:
         assert call(f"condor_q -name {name} -pool {name} -totals")[2] == 0
     assert call("poolbook q -name elsewhere")[1:] == (

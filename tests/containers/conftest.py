@@ -1,4 +1,4 @@
-"""Runtimes for tests: docker with a server, and apptainer; each a small program that runs what it is told to."""
+"""Container runtimes for tests: small programs that replace docker, with a server, and apptainer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UPDATE_INTERVAL = 1
 
 
 def image(folder: Path, **files: str) -> Path:
-    """An image: a directory with files that a container finds at its root."""
+    """Create an image: a directory with the files in a container's root."""
     folder.mkdir(parents=True)
     for name, text in {"name": folder.name, "release": f"this is {folder.name}\n", **files}.items():
         (folder / name).write_text(text)
@@ -37,43 +37,43 @@ def image(folder: Path, **files: str) -> Path:
 
 
 class Machine(Folder):
-    """A folder with a pool in it, on a machine with both runtimes."""
+    """A folder with a pool, on a machine with both container runtimes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.docker = path / "docker"
         self.server: subprocess.Popen[bytes] | None = None
 
-    def begin_docker(self) -> None:
+    def start_docker(self) -> None:
         self.docker.mkdir(exist_ok=True)
         (self.docker / "docker.sock").unlink(missing_ok=True)
-        words = [sys.executable, "-I", "-S", str(HERE / "docker_server.py"), str(self.docker)]
-        self.server = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        command = [sys.executable, "-I", "-S", str(HERE / "docker_server.py"), str(self.docker)]
+        self.server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         self.wait_for(lambda: (self.docker / "docker.sock").exists())
 
     def containers(self) -> list[str]:
-        """The programs that run in docker's containers now."""
+        """Return the process states of the programs in docker's containers."""
         assert self.server is not None
         children = Path(f"/proc/{self.server.pid}/task").glob("*/children")
         pids = [pid for file in children for pid in file.read_text().split()]
-        found = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids]
-        return [state for state in found if state != "Z"]
+        states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids]
+        return [state for state in states if state != "Z"]
 
     def attribute(self, job: str, name: str) -> str:
-        """An attribute of a job, in the queue or in the history."""
+        """Return an attribute of a job, from the queue or the history."""
         return (self.call("q", job, "-af", name) or self.call("history", job, "-af", name)).strip()
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
-    found = Machine(tmp_path)
-    found.write("pool.conf", CONF)
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{found.docker}/docker.sock")
-    found.begin_docker()
+    machine = Machine(tmp_path)
+    machine.write("pool.conf", CONF)
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{machine.docker}/docker.sock")
+    machine.start_docker()
     try:
-        yield found
+        yield machine
     finally:
-        found.kill_everything()
-        if found.server is not None:
-            os.kill(found.server.pid, signal.SIGKILL)
-            found.server.wait()
+        machine.kill_everything()
+        if machine.server is not None:
+            os.kill(machine.server.pid, signal.SIGKILL)
+            machine.server.wait()

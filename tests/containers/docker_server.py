@@ -1,8 +1,8 @@
-"""A server that has docker's containers, for tests: small, but what it runs really runs, in another root.
+"""A small replacement for the docker daemon in tests. It runs programs in another root directory.
 
-It holds the containers, as docker's does: they are no descendants of whoever asks for them, and go on when that is
-killed. ``docker`` beside it is the client; the words are docker's, and so are those of its errors. Images are
-directories below the server's folder: ``images/NAME:TAG``; what can be pulled is below ``registry``.
+As with docker, containers are children of the server, so they continue if the client is killed. The client is
+``docker`` in this directory. Commands and error messages are docker's. Images are directories in the server's folder:
+``images/NAME:TAG``; images that can be pulled are in ``registry``.
 """
 
 from __future__ import annotations
@@ -33,21 +33,23 @@ class Server:
         self.folder = folder
         self.containers: dict[str, dict[str, Any]] = {}
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.asked = folder / "asked"
+        self.command_log = folder / "commands"
         for name in ("images", "registry"):
             (folder / name).mkdir(parents=True, exist_ok=True)
 
-    def answer(self, words: list[str], fds: list[int]) -> tuple[int, str, str]:
-        """Do what docker is told; return its exit code, its output and what it says of errors."""
-        with self.asked.open("a") as file:
-            file.write(json.dumps(words) + "\n")
-        verb, rest = words[0], words[1:]
-        options, names = _parsed(rest if verb != "start" else [word for word in rest if word not in ("-a", "-i")])
+    def answer(self, command: list[str], fds: list[int]) -> tuple[int, str, str]:
+        """Run a docker command; return its exit code, standard output and standard error."""
+        with self.command_log.open("a") as file:
+            file.write(json.dumps(command) + "\n")
+        verb, arguments = command[0], command[1:]
+        if verb == "start":
+            arguments = [argument for argument in arguments if argument not in ("-a", "-i")]
+        options, names = _parse(arguments)
         try:
-            said = getattr(self, f"_{verb.lstrip('-')}")(options, names, fds)
-        except _Failed as failed:
-            return failed.code, "", f"{failed}\n"
-        return said if isinstance(said, tuple) else (0, said, "")
+            result = getattr(self, f"_{verb.lstrip('-')}")(options, names, fds)
+        except _DockerError as error:
+            return error.code, "", f"{error}\n"
+        return result if isinstance(result, tuple) else (0, result, "")
 
     def _v(self, options: dict[str, list[str]], names: list[str], fds: list[int]) -> str:
         return f"{VERSION}\n"
@@ -57,9 +59,9 @@ class Server:
 
     def _images(self, options: dict[str, list[str]], names: list[str], fds: list[int]) -> str:
         rows = sorted((self.folder / "images").rglob("name"))
-        form = options["--format"][0]
+        template = options["--format"][0]
         return "".join(
-            form.replace("{{.Repository}}:{{.Tag}}", str(row.parent.relative_to(self.folder / "images")))
+            template.replace("{{.Repository}}:{{.Tag}}", str(row.parent.relative_to(self.folder / "images")))
             .replace("{{.ID}}", f"{row.stat().st_ino:012x}") + "\n"
             for row in rows
         )  # fmt: skip
@@ -67,7 +69,7 @@ class Server:
     def _pull(self, options: dict[str, list[str]], names: list[str], fds: list[int]) -> str:
         name = names[-1]
         if not (self.folder / "registry" / name).is_dir():
-            raise _Failed(1, f"Error response from daemon: manifest for {name} not found: manifest unknown")
+            raise _DockerError(1, f"Error response from daemon: manifest for {name} not found: manifest unknown")
         shutil.copytree(self.folder / "registry" / name, self.folder / "images" / name, symlinks=True)
         return f"docker.io/library/{name}\n"
 
@@ -82,28 +84,30 @@ class Server:
     def _image(self, name: str) -> Path:
         path = self.folder / "images" / name
         if not path.is_dir():
-            raise _Failed(125, f"Unable to find image '{name}' locally\ndocker: No such image: {name}.")
+            raise _DockerError(125, f"Unable to find image '{name}' locally\ndocker: No such image: {name}.")
         return path
 
     def _create(self, options: dict[str, list[str]], names: list[str], fds: list[int]) -> str:
         image = self._image(names[0])
         container = options["--name"][0]
         if container in self.containers:
-            raise _Failed(125, f'Error response from daemon: Conflict. The container name "/{container}" is in use.')
-        own = (image / "words").read_text().split() if (image / "words").exists() else []
-        words = [*options.get("--entrypoint", []), *(names[1:] or own)]
+            raise _DockerError(
+                125, f'Error response from daemon: Conflict. The container name "/{container}" is in use.'
+            )
+        image_arguments = (image / "arguments").read_text().split() if (image / "arguments").exists() else []
+        arguments = [*options.get("--entrypoint", []), *(names[1:] or image_arguments)]
         variables = dict(value.split("=", 1) for value in options.get("-e", []))
         self.containers[container] = {
-            "image": str(image), "words": words, "environment": {"PATH": os.defpath, **variables},
+            "image": str(image), "arguments": arguments, "environment": {"PATH": os.defpath, **variables},
             "binds": [value.split(":")[:2] for value in options.get("--volume", [])],
-            "where": options["--workdir"][0], "user": [int(each) for each in options["--user"][0].split(":")],
+            "where": options["--workdir"][0], "user": [int(number) for number in options["--user"][0].split(":")],
             "Running": False, "ExitCode": 0, "Error": "", "OOMKilled": False,
         }  # fmt: skip
         return f"{container}\n"
 
     def _start(self, options: dict[str, list[str]], names: list[str], fds: list[int]) -> tuple[int, str, str]:
         container = self._container(names[0])
-        order = {name: container[name] for name in ("image", "words", "environment", "binds", "where", "user")}
+        order = {name: container[name] for name in ("image", "arguments", "environment", "binds", "where", "user")}
         if os.path.exists(f"{container['image']}/broken"):
             container["Error"] = "OCI runtime create failed: the image is broken"
             return 1, "", f"Error response from daemon: {container['Error']}\n"
@@ -120,11 +124,11 @@ class Server:
 
     def _container(self, name: str) -> dict[str, Any]:
         if name not in self.containers:
-            raise _Failed(1, f"Error: No such container: {name}")
+            raise _DockerError(1, f"Error: No such container: {name}")
         return self.containers[name]
 
     def _inspect(self, options: dict[str, list[str]], names: list[str], fds: list[int]) -> str:
-        form, found = options["--format"][0], []
+        template, lines = options["--format"][0], []
         for name in names:
             if name in self.containers:
                 state = self.containers[name]
@@ -136,17 +140,17 @@ class Server:
             else:
                 values = {"{{.Architecture}}": "arm64" if "arm" in name else "amd64", "{{.Id}}": f"sha256:{name}"}
                 values["{{.Metadata.LastTagTime}}"] = "2026-01-01"
-            text = form
-            for place, value in values.items():
-                text = text.replace(place, value)
-            found.append(text + "\n")
-        return "".join(found)
+            text = template
+            for placeholder, value in values.items():
+                text = text.replace(placeholder, value)
+            lines.append(text + "\n")
+        return "".join(lines)
 
     def _signal(self, name: str, number: int) -> str:
         self._container(name)
         child = self.processes.get(name)
         if child is None or child.poll() is not None:
-            raise _Failed(1, f"Error response from daemon: Container {name} is not running")
+            raise _DockerError(1, f"Error response from daemon: Container {name} is not running")
         if number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGCONT):
             os.killpg(child.pid, number)
         else:
@@ -171,20 +175,20 @@ class Server:
         return f"{names[-1]}\n"
 
 
-class _Failed(Exception):
-    def __init__(self, code: int, words: str) -> None:
-        super().__init__(words)
+class _DockerError(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
         self.code = code
 
 
-def _parsed(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the options with their values, and the other words: behind the first of them all are."""
+def _parse(arguments: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the options with their values, and the arguments from the first one that is not an option."""
     options: dict[str, list[str]] = {}
-    rest = list(words)
-    while rest and rest[0].startswith("-"):
-        name, equals, value = rest.pop(0).partition("=")
-        options.setdefault(name, []).append(value if equals else rest.pop(0) if name in _WITH_VALUE else "")
-    return options, rest
+    unread = list(arguments)
+    while unread and unread[0].startswith("-"):
+        name, equals, value = unread.pop(0).partition("=")
+        options.setdefault(name, []).append(value if equals else unread.pop(0) if name in _WITH_VALUE else "")
+    return options, unread
 
 
 def _serve(server: Server, connection: socket.socket) -> None:
@@ -198,11 +202,11 @@ def _serve(server: Server, connection: socket.socket) -> None:
         size, _, text = data.partition(b"\n")
         while len(text) < int(size):
             text += connection.recv(1 << 16)
-        code, said, complaint = server.answer(json.loads(text), fds)
+        code, output, errors = server.answer(json.loads(text), fds)
         for fd in fds:
             os.close(fd)
         try:
-            connection.sendall(json.dumps([code, said, complaint]).encode())
+            connection.sendall(json.dumps([code, output, errors]).encode())
         except OSError:
             return  # the client was killed
 

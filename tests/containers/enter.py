@@ -1,5 +1,5 @@
-"""Become a program in another root: a directory tree of an image's files over this machine's programs, with directories
-of this machine bound in. What docker and apptainer do, as far as a test needs it. Called with one argument, JSON."""
+"""Run a program in another root, as docker and apptainer do, as far as the tests need it. The root has an image's files
+on top of this machine's programs, and bound directories of this machine. The only argument is JSON."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def enter(image: str, binds: list[list[str]], where: str, user: list[int]) -> No
                 file.write(text)
     _mount("none", "/", None, _REC | _PRIVATE)
     root = "/mnt" if os.path.isdir("/mnt") else "/tmp"
-    sources = {source: os.open(source, os.O_PATH) for source, _ in binds}  # what root hides is bound all the same
+    sources = {source: os.open(source, os.O_PATH) for source, _ in binds}  # opened before the new root hides them
     image_fd = os.open(image, os.O_PATH)
     _mount("none", root, "tmpfs", 0)
     for name in _PROGRAMS:
@@ -56,7 +56,7 @@ def enter(image: str, binds: list[list[str]], where: str, user: list[int]) -> No
     os.makedirs(f"{root}/tmp", 0o777, exist_ok=True)
     os.chmod(f"{root}/tmp", 0o1777)
     for name in os.listdir(f"/proc/self/fd/{image_fd}"):
-        if name not in ("name", "words"):
+        if name not in ("name", "arguments"):
             _bind(f"/proc/self/fd/{image_fd}/{name}", f"{root}/{name}")
     for source, target in binds:
         _bind(f"/proc/self/fd/{sources[source]}", f"{root}{target}")
@@ -78,9 +78,9 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
     enter(order["image"], order["binds"], order["where"], order["user"])
     try:
-        os.execvpe(order["words"][0], order["words"], order["environment"])
+        os.execvpe(order["arguments"][0], order["arguments"], order["environment"])
     except OSError as error:
-        sys.stderr.write(f"{order['words'][0]}: {error.strerror}\n")
+        sys.stderr.write(f"{order['arguments'][0]}: {error.strerror}\n")
         os._exit(127)
 
 

@@ -1,4 +1,4 @@
-"""golden: how runtimes are called, by ads and settings, as HTCondor's starter calls them."""
+"""golden: the command lines of container runtimes are the same as in HTCondor's starter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attrs import asdict
 
 from poolbook.adapters.machine.containers import Containers
 from poolbook.adapters.machine.execution.activation import Apptainer, DockerSettings
-from poolbook.adapters.machine.execution.supervisor.apptainer import command as apptainer_words
+from poolbook.adapters.machine.execution.supervisor.apptainer import command as apptainer_command
 from poolbook.adapters.machine.execution.supervisor.apptainer import environment
 from poolbook.adapters.machine.execution.supervisor.docker import DockerContainer as Running
 from poolbook.adapters.machine.execution.supervisor.rights import UserIds
@@ -43,23 +43,23 @@ PLAIN = " ".join(
 )
 
 
-def made(job: dict[str, str], config: str, transfers: bool = True) -> DockerSettings | Apptainer | None:
+def container(job: dict[str, str], config: str, transfers: bool = True) -> DockerSettings | Apptainer | None:
     settings = Containers.configured(read(f"DOCKER = {HERE}/docker\nSINGULARITY = {HERE}/apptainer\n{config}"))
     ad = {name: text for name, text in {**JOB, **job}.items() if text}
     return container_of(Launch("9", 12, 3, "slot1_1@node1", ad, SLOT, "alice"), settings, transfers, None)
 
 
-def docker_words(job: dict[str, str], config: str) -> str:
-    found = made(job, config)
-    assert isinstance(found, DockerSettings)
-    spec = {**asdict(found), "name": f"{found.name}_PID7"}
+def docker_command(job: dict[str, str], config: str) -> str:
+    docker = container(job, config)
+    assert isinstance(docker, DockerSettings)
+    spec = {**asdict(docker), "name": f"{docker.name}_PID7"}
     order: dict[str, Any] = {"container": spec, "iwd": "/s", "run_in_iwd": True, "stdin": "", "arguments": ["-x"]}
     with socket.socket() as talk:
         return " ".join(Running(order, "/s", MARKS, [], talk, UserIds(1000, 1001, (1001, 27))).command())
 
 
 @together(
-    ("job", "config", "instead"),
+    ("job", "config", "replacement"),
     [
         ({}, "", ()),
         ({"DockerNetworkType": '"host"'}, "", ("--hostname alice-12.3-node1", "--network=host")),
@@ -88,35 +88,37 @@ def docker_words(job: dict[str, str], config: str) -> str:
          ("/var/tmp --workdir", "/var/tmp --volume /a:/a --volume /b:/c:ro --workdir")),
     ],
 )  # fmt: skip
-def test_docker_is_called_as_htcondors_starter_calls_it(
-    job: dict[str, str], config: str, instead: tuple[str, str] | tuple[()]
+def test_docker_has_the_same_arguments_as_in_htcondor(
+    job: dict[str, str], config: str, replacement: tuple[str, str] | tuple[()]
 ) -> None:
-    assert docker_words(job, config) == (PLAIN.replace(instead[0], instead[1]) if instead else PLAIN)
+    assert docker_command(job, config) == (PLAIN.replace(*replacement) if replacement else PLAIN)
 
 
-def test_docker_create_has_the_words_of_a_real_starters_log() -> None:
-    real = shlex.split((DATA / "docker_create.txt").read_text())[1:]
+def test_docker_create_has_the_arguments_in_a_recorded_starter_log() -> None:
+    recorded = shlex.split((DATA / "docker_create.txt").read_text())[1:]
     scratch = "/var/lib/condor/execute/dir_352267/scratch"
     job = {**JOB, "ClusterId": "12", "ProcId": "0", "DockerImage": '"poolbook-test:1"', "DockerNetworkType": '"none"',
            "Cmd": '"/bin/sh"', "TransferExecutable": "false"}  # fmt: skip
     slot = {**SLOT, "Cpus": "1", "Memory": "128", "Machine": '"localhost"'}
     settings = Containers.configured(read(f"DOCKER = {HERE}/docker"))
-    found = container_of(Launch("9", 12, 0, "slot1_2@localhost", job, slot, "alice"), settings, True, None)
-    assert isinstance(found, DockerSettings)
-    spec = {**asdict(found), "name": f"{found.name}_PID352267"}
+    docker = container_of(Launch("9", 12, 0, "slot1_2@localhost", job, slot, "alice"), settings, True, None)
+    assert isinstance(docker, DockerSettings)
+    spec = {**asdict(docker), "name": f"{docker.name}_PID352267"}
     order: dict[str, Any] = {"container": spec, "iwd": scratch, "run_in_iwd": True, "stdin": ""}
     order["arguments"] = ["-c", "id; pwd; exit 7"]
     with socket.socket() as talk:
         ours = Running(order, scratch, MARKS, [], talk, UserIds(1000, 1000, (1000,))).command()
-    assert _without_its_own(ours) == _without_its_own(real)
+    assert _comparable(ours) == _comparable(recorded)
 
 
-def _without_its_own(words: list[str]) -> list[str]:
-    """The words but for variables, labels, and the mount of a slot's directory, which is the job's own here."""
-    pairs = list(zip(words, [*words[1:], ""], strict=True))
-    left_out = {n for n, pair in enumerate(pairs) if pair[0] == "-e" or pair == ("--volume", _SLOT_DIRECTORY)}
-    left_out |= {n + 1 for n in left_out}
-    return [word for n, word in enumerate(words) if n not in left_out and not word.startswith("--label=")]
+def _comparable(arguments: list[str]) -> list[str]:
+    """Return the arguments without variables, labels, and the mount of the slot's directory."""
+    pairs = list(zip(arguments, [*arguments[1:], ""], strict=True))
+    omitted = {n for n, pair in enumerate(pairs) if pair[0] == "-e" or pair == ("--volume", _SLOT_DIRECTORY)}
+    omitted |= {n + 1 for n in omitted}
+    return [
+        argument for n, argument in enumerate(arguments) if n not in omitted and not argument.startswith("--label=")
+    ]
 
 
 _SLOT_DIRECTORY = "/var/lib/condor/execute/dir_352267:/var/lib/condor/execute/dir_352267"
@@ -129,11 +131,11 @@ _SLOT_DIRECTORY = "/var/lib/condor/execute/dir_352267:/var/lib/condor/execute/di
         ({}, "DOCKER_TRUST_LOCAL_IMAGES = true", "debian:latest"),
     ],
 )
-def test_an_image_counts_as_there_where_it_was_pulled_for_this_user(
+def test_an_image_exists_if_it_was_pulled_for_this_user_or_local_images_are_trusted(
     job: dict[str, str], config: str, image: str
 ) -> None:
-    found = made(job, config)
-    assert isinstance(found, DockerSettings) and found.annotated == image
+    docker = container(job, config)
+    assert isinstance(docker, DockerSettings) and docker.annotated == image
 
 
 SIF = {"WantDocker": "", "DockerImage": "", "WantContainer": "true", "WantSIF": "true", "ContainerImage": '"a.sif"',
@@ -142,7 +144,7 @@ EXEC = "exec -S /tmp -S /var/tmp -W /s --pwd /s -B /s --home /s -C a.sif /s/fit.
 
 
 @together(
-    ("job", "config", "iwd", "words"),
+    ("job", "config", "iwd", "expected"),
     [
         ({}, "", "/s", f"-s {EXEC}"),
         ({}, "SINGULARITY_VERBOSITY = -d", "/s", f"-d {EXEC}"),
@@ -164,23 +166,23 @@ EXEC = "exec -S /tmp -S /var/tmp -W /s --pwd /s -B /s --home /s -C a.sif /s/fit.
          "-s exec -B /iwd -W /s --pwd /srv -B /s:/condor_scratch -B /iwd:/srv -C /images/a.sif /home/alice/fit.py -x"),
     ],
 )  # fmt: skip
-def test_apptainer_is_called_as_htcondors_starter_calls_it(
-    job: dict[str, str], config: str, iwd: str, words: str
+def test_apptainer_has_the_same_arguments_as_in_htcondor(
+    job: dict[str, str], config: str, iwd: str, expected: str
 ) -> None:
-    found = made({**SIF, **job}, config, transfers=iwd == "/s")
-    assert isinstance(found, Apptainer)
-    order = {"container": asdict(found), "iwd": iwd, "arguments": ["-x"]}
-    before, behind = apptainer_words(order, "/s")
-    assert " ".join([*before[1:], *behind]) == words
+    apptainer = container({**SIF, **job}, config, transfers=iwd == "/s")
+    assert isinstance(apptainer, Apptainer)
+    order = {"container": asdict(apptainer), "iwd": iwd, "arguments": ["-x"]}
+    before, after = apptainer_command(order, "/s")
+    assert " ".join([*before[1:], *after]) == expected
 
 
-def test_a_job_does_not_steer_the_runtime_and_finds_its_own_variables_in_the_container() -> None:
-    found = made(SIF, "SINGULARITY_ALLOWED_JOB_ENV_VARS = APPTAINER_X")
+def test_a_job_cannot_configure_the_runtime_and_has_its_variables_in_the_container() -> None:
+    apptainer = container(SIF, "SINGULARITY_ALLOWED_JOB_ENV_VARS = APPTAINER_X")
     variables = {"A": "/s/a", "HOME": "/h", "APPTAINER_BIND": "/etc", "APPTAINER_X": "1", "SINGULARITY_Y": "2",
                  "APPTAINER_DOCKER_USERNAME": "u", "APPTAINERENV_Z": "3"}  # fmt: skip
-    spec = {**asdict(found), "target": "/t"}  # type: ignore[arg-type]
-    got = {name: text for name, text in environment(spec, variables, "/s", "/s").items() if name != "PATH"}
-    assert got == {
+    spec = {**asdict(apptainer), "target": "/t"}  # type: ignore[arg-type]
+    result = {name: text for name, text in environment(spec, variables, "/s", "/s").items() if name != "PATH"}
+    assert result == {
         "A": "/s/a", "APPTAINERENV_A": "/t/a", "APPTAINER_X": "1", "APPTAINERENV_APPTAINER_X": "1",
         "APPTAINER_DOCKER_USERNAME": "u", "APPTAINERENV_APPTAINER_DOCKER_USERNAME": "u", "APPTAINERENV_Z": "3",
         "APPTAINERENV__CONDOR_SCRATCH_DIR_OUTSIDE_CONTAINER": "/s", "APPTAINER_CACHEDIR": "/s",
@@ -201,15 +203,13 @@ def test_a_job_does_not_steer_the_runtime_and_finds_its_own_variables_in_the_con
         ({}, "", "docker"),
     ],
 )
-def test_the_runtime_is_chosen_as_htcondors_starter_chooses_it(
-    job: dict[str, str], config: str, runtime: str | None
-) -> None:
-    found = made(job, config)
-    assert (found.runtime if found else None) == runtime
+def test_the_runtime_is_the_same_as_in_htcondor(job: dict[str, str], config: str, runtime: str | None) -> None:
+    settings = container(job, config)
+    assert (settings.runtime if settings else None) == runtime
 
 
 @together(
-    ("job", "config", "words"),
+    ("job", "config", "message"),
     [
         (
             {"DockerNetworkType": '"other"'},
@@ -220,12 +220,12 @@ def test_the_runtime_is_chosen_as_htcondors_starter_chooses_it(
         (SIF, "SINGULARITY = /no/apptainer", "SINGULARITY names no program that is there"),
     ],
 )
-def test_what_this_machine_cannot_run_is_refused(job: dict[str, str], config: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        made(job, config)
+def test_a_container_that_this_machine_cannot_run_is_rejected(job: dict[str, str], config: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        container(job, config)
 
 
-def test_the_image_of_the_trial_is_one_that_runs(tmp_path: Path) -> None:
+def test_the_test_image_runs(tmp_path: Path) -> None:
     from poolbook.adapters.machine.containers import _make_image
 
     program = f"{_make_image(str(tmp_path))}/exit_37"

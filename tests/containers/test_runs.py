@@ -1,4 +1,4 @@
-"""golden: jobs in containers, from submission to end, with runtimes that really run what they are told to."""
+"""golden: jobs in containers, from submission to end, with the runtimes of conftest.py."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ error = err.$(image)
 log = log.$(image)
 """
 IMAGES = {
-    "good": {}, "broken": {"broken": ""}, "greedy": {"greedy": ""}, "for-arm": {}, "own": {"words": "cat /release"},
+    "good": {}, "broken": {"broken": ""}, "greedy": {"greedy": ""}, "for-arm": {}, "own": {"arguments": "cat /release"},
 }  # fmt: skip
 CASES = [
-    # image, script, status, words of the hold, its code and subcode, exit code, signal
+    # image, script, hold reason, hold code and subcode, exit code or signal
     ("good", "cat /release; pwd; echo made > made; touch /scratch/x; exit 3", "", "undefined undefined", "3"),
     ("good2", "exit 143", "", "undefined undefined", "signal 15"),
     ("nowhere", "", "Cannot pull image nowhere:latest Error response from daemon: manifest for nowhere", "35 0", ""),
@@ -35,7 +35,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def test_a_job_of_the_docker_universe_ends_as_its_program_does_or_is_held_in_htcondors_words(machine: Machine) -> None:
+def test_a_docker_job_ends_like_its_program_or_is_held_with_htcondor_s_reason(machine: Machine) -> None:
     for name, files in {**IMAGES, "good2": {}}.items():
         image(machine.docker / "registry" / f"{name}:latest", **files)
     queue = "".join(f"arguments = \"-c '{script}'\"\nimage = {name}\nqueue\n" for name, script, *_ in CASES)
@@ -43,11 +43,12 @@ def test_a_job_of_the_docker_universe_ends_as_its_program_does_or_is_held_in_htc
     with machine.served("-config", "pool.conf"):
         machine.call("submit", "job.sub")
         machine.wait_for(lambda: machine.call("q", "-af", "JobStatus").split() == ["5"] * 4)
-        for proc, (_, _, words, codes, end) in enumerate(CASES):
+        for proc, (_, _, hold_reason, codes, end) in enumerate(CASES):
             job = f"1.{proc}"
-            if words:
+            if hold_reason:
                 reason = machine.attribute(job, "HoldReason")
-                assert words in reason and reason.startswith("Error from slot1_" if codes != "34 102" else words)
+                assert hold_reason in reason
+                assert reason.startswith("Error from slot1_" if codes != "34 102" else hold_reason)
                 assert machine.call("q", job, "-af", "HoldReasonCode", "HoldReasonSubCode").strip() == codes
             else:
                 by_signal = machine.attribute(job, "ExitBySignal") == "true"
@@ -60,7 +61,7 @@ def test_a_job_of_the_docker_universe_ends_as_its_program_does_or_is_held_in_htc
     assert "sound" in machine.call("verify")
 
 
-def test_a_container_is_paused_and_removed_and_none_is_left_where_the_supervisor_is_killed(machine: Machine) -> None:
+def test_a_container_can_be_paused_and_is_removed_even_if_the_supervisor_is_killed(machine: Machine) -> None:
     image(machine.docker / "registry" / "good:latest")
     machine.write("job.sub", DOCKER + "image = good\narguments = \"-c 'sleep 100'\"\nqueue\n")
     with machine.served("-config", "pool.conf"):
@@ -76,7 +77,7 @@ def test_a_container_is_paused_and_removed_and_none_is_left_where_the_supervisor
         machine.wait_for(lambda: machine.containers() == ["S"])
         machine.call("rm", "1.0")
         machine.wait_for(lambda: machine.containers() == [])
-    created = [line for line in (machine.docker / "asked").read_text().splitlines() if line.startswith('["create"')]
+    created = [line for line in (machine.docker / "commands").read_text().splitlines() if line.startswith('["create"')]
     assert len(created) == 2
 
 
@@ -101,10 +102,10 @@ queue
 """
 
 
-def test_a_job_of_the_container_universe_runs_in_its_image_wherever_that_is_to_be(machine: Machine) -> None:
+def test_a_container_job_runs_in_a_packed_or_unpacked_image(machine: Machine) -> None:
     image(machine.path / "unpacked")
     image(machine.path / "other")
-    machine.write("torn.sif", "no image")
+    machine.write("torn.sif", "not an image")
     with tarfile.open(machine.path / "packed.sif", "w") as file:
         file.add(machine.path / "other", ".")
     machine.write("job.sub", APPTAINER)
@@ -122,7 +123,7 @@ def test_a_job_of_the_container_universe_runs_in_its_image_wherever_that_is_to_b
     assert unpacked == ["this is unpacked", "/srv", "1 /srv"]
 
 
-def test_a_machine_says_what_its_runtimes_can_and_a_job_in_a_container_waits_where_there_is_none(
+def test_a_machine_advertises_its_runtimes_and_a_container_job_waits_if_there_is_none(
     machine: Machine,
 ) -> None:
     machine.write("none.conf", "DOCKER = /no/docker\n")
@@ -130,9 +131,9 @@ def test_a_machine_says_what_its_runtimes_can_and_a_job_in_a_container_waits_whe
     names = ["HasDocker", "HasDockerURL", "HasContainer", "DockerVersion", "DockerNetworks", "HasSingularity", "HasSIF",
              "HasSandboxImage", "SingularityVersion", "HasPidNamespaces"]  # fmt: skip
     with machine.served("-config", "pool.conf"):
-        said = machine.call("status", "-af:j", *names).splitlines()[0]
+        line = machine.call("status", "-af:j", *names).splitlines()[0]
         docker = "true true true Docker version 20.10.24+dfsg1, build 297e128 mine"
-        assert said.split(" ", 1)[1] == f"{docker} true true true apptainer version 1.4.5 true"
+        assert line.split(" ", 1)[1] == f"{docker} true true true apptainer version 1.4.5 true"
     with machine.served("-config", "none.conf") as server:
         machine.call("submit", "job.sub")
         assert machine.call("status", "-af", *names).split() == ["undefined"] * len(names)

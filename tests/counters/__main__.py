@@ -1,5 +1,5 @@
-"""Print what each workload costs a job: `python -m tests.counters > tests/data/counters.txt` after a change that is
-meant to change it."""
+"""Print the counters of each workload per job. After an intended change of them, run
+`python -m tests.counters > tests/data/counters.txt`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.counters.workloads import WORKLOADS, Workload
 from poolbook import Pool
 
 
-def cost(workload: Workload, folder: str) -> Counter[str]:
-    """The counters of a workload in a new pool, from its opening to its end."""
+def run_workload(workload: Workload, folder: str) -> Counter[str]:
+    """Run a workload in a new pool and return its counters, including the opening of the pool."""
     events = 0
 
     def work() -> None:
@@ -33,11 +33,11 @@ def cost(workload: Workload, folder: str) -> Counter[str]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        cost(next(iter(WORKLOADS.values())), folder)  # what is loaded and compiled once counts for none
+        run_workload(next(iter(WORKLOADS.values())), folder)  # excludes imports and compilation from the counters
     print(f"{'workload':<40} {'jobs':>5}", *(f"{name:>12}" for name in COUNTED))
     for name, workload in WORKLOADS.items():
         with tempfile.TemporaryDirectory() as folder:
-            counts = cost(workload, folder)
+            counts = run_workload(workload, folder)
         print(f"{name:<40} {workload.jobs:>5}", *(f"{counts[kind] / workload.jobs:>12.3f}" for kind in COUNTED))
 
 

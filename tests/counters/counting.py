@@ -1,4 +1,4 @@
-"""Count what a piece of work costs, in things that are the same on every machine: no clock is read."""
+"""Count events, calls and other operations of a workload. Unlike times, they are the same on every machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COUNTED: Final = ("events", "transitions", "evaluations", "statements", "fsyncs"
 
 PRODUCT: Final = str(Path(scalar.__file__).parents[2])
 _TRANSITIONS: Final = {StateMachine.fire.__code__}
-_FLUSHES: Final = (os.fsync, os.fdatasync)
+_SYNC_FUNCTIONS: Final = (os.fsync, os.fdatasync)
 _EVALUATIONS: Final = {
     scalar.evaluate.__code__,
     scalar.evaluate_in.__code__,
@@ -30,13 +30,13 @@ _EVALUATIONS: Final = {
 
 
 def count(work: Callable[[], None]) -> Counter[str]:
-    """Do some work, and return how often it did what.
+    """Run a function and return its counters.
 
-    - ``transitions``: transitions fired in a state machine
-    - ``evaluations``: whole expressions evaluated, by slot or over a column of slots
-    - ``statements``: statements run by SQLite; ``fsyncs``: commits, and files that are flushed to the disk
-    - ``calls``: calls of the product's named functions; comprehensions and lambdas are left out, because Python's
-      releases differ in whether they call
+    - ``transitions``: transitions of state machines
+    - ``evaluations``: evaluations of whole expressions, for a slot or for a column of slots
+    - ``statements``: SQLite statements; ``fsyncs``: commits, and files flushed to the disk
+    - ``calls``: calls of the product's named functions; comprehensions and lambdas are excluded, because it depends on
+      Python's version whether they are calls
     """
     counts: Counter[str] = Counter()
     kinds: dict[Any, tuple[str, ...]] = {}
@@ -44,39 +44,39 @@ def count(work: Callable[[], None]) -> Counter[str]:
     def kinds_of(code: Any) -> tuple[str, ...]:
         if not code.co_filename.startswith(PRODUCT) or code.co_filename.startswith(f"{PRODUCT}/tests/"):
             return ()
-        named = () if code.co_name.startswith("<") else ("calls",)
+        calls = () if code.co_name.startswith("<") else ("calls",)
         special = ("transitions",) if code in _TRANSITIONS else ("evaluations",) if code in _EVALUATIONS else ()
-        return named + special
+        return calls + special
 
-    def called(frame: FrameType, what: str, argument: Any) -> None:
-        if what == "call":
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
             code = frame.f_code
-            found = kinds.get(code)
-            if found is None:
-                found = kinds[code] = kinds_of(code)
-            for kind in found:
+            code_kinds = kinds.get(code)
+            if code_kinds is None:
+                code_kinds = kinds[code] = kinds_of(code)
+            for kind in code_kinds:
                 counts[kind] += 1
-        elif what == "c_call" and argument in _FLUSHES:
+        elif event == "c_call" and argument in _SYNC_FUNCTIONS:
             counts["fsyncs"] += 1
 
-    def ran(statement: str) -> None:
-        if statement.startswith("--"):  # a trigger's own
+    def count_statement(statement: str) -> None:
+        if statement.startswith("--"):  # a statement of a trigger
             return
         counts["statements"] += 1
         counts["fsyncs"] += statement.lstrip().upper().startswith("COMMIT")
 
     connect = sqlite3.connect
 
-    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+    def connect_with_trace(*arguments: Any, **options: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = connect(*arguments, **options)
-        connection.set_trace_callback(ran)
+        connection.set_trace_callback(count_statement)
         return connection
 
-    before = sys.getprofile()
-    with patch("sqlite3.connect", traced):
-        sys.setprofile(called)
+    old_profile = sys.getprofile()
+    with patch("sqlite3.connect", connect_with_trace):
+        sys.setprofile(profile)
         try:
             work()
         finally:
-            sys.setprofile(before)
+            sys.setprofile(old_profile)
     return counts

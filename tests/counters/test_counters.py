@@ -1,8 +1,7 @@
-"""What a job costs, in counts that are the same on every machine, against the table in tests/data/counters.txt.
+"""The counters of each workload per job are those in tests/data/counters.txt.
 
-A faster or slower machine changes nothing here, and a change that makes the pool do more is seen at once: clocks did
-not show it. After a change that is meant to cost more or less, write the table again (`tests/counters/__main__.py`)
-and say in the commit why.
+The counters do not depend on the machine's speed, so they show extra work that times would hide. After an intended
+change, write the table again (`tests/counters/__main__.py`), and give the reason in the commit message.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from tests.counters.counting import COUNTED
 
 ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "tests/data/counters.txt"
-NAME = 40
+NAME_WIDTH = 40
 MARGINS = {"calls": 0.02}
-"""The share by which a counter may be off. Helpers that a change adds or merges are calls, too, and cost little."""
+"""The tolerated relative change of a counter. Extracting or merging helper functions changes the number of calls."""
 
 Table = dict[str, dict[str, float]]
 
 
 def read(text: str) -> Table:
-    """Each workload's counters for a job."""
-    rows = [(line[:NAME].strip(), line[NAME:].split()[1:]) for line in text.splitlines()[1:]]
-    return {name: dict(zip(COUNTED, map(float, figures), strict=True)) for name, figures in rows}
+    """Return the counters per job of each workload."""
+    rows = [(line[:NAME_WIDTH].strip(), line[NAME_WIDTH:].split()[1:]) for line in text.splitlines()[1:]]
+    return {name: dict(zip(COUNTED, map(float, numbers), strict=True)) for name, numbers in rows}
 
 
 EXPECTED = read(TABLE.read_text(encoding="utf-8"))
@@ -37,8 +36,8 @@ EXPECTED = read(TABLE.read_text(encoding="utf-8"))
 def measured() -> Table:
     environment = os.environ | {"PYTHONPATH": f"{ROOT / '.path'}:{ROOT}", "PYTHONHASHSEED": "0"}
     command = [sys.executable, "-m", "tests.counters"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    return read(done.stdout)
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return read(process.stdout)
 
 
 def test_the_table_has_every_workload(measured: Table) -> None:
@@ -47,6 +46,6 @@ def test_the_table_has_every_workload(measured: Table) -> None:
 
 @pytest.mark.parametrize("counter", COUNTED)
 @pytest.mark.parametrize("workload", EXPECTED)
-def test_a_job_costs_what_the_table_says(measured: Table, workload: str, counter: str) -> None:
+def test_the_counters_per_job_match_the_table(measured: Table, workload: str, counter: str) -> None:
     cost, expected = measured[workload][counter], EXPECTED[workload][counter]
-    assert cost == pytest.approx(expected, rel=MARGINS.get(counter, 0)), f"{counter} a job: {workload}"
+    assert cost == pytest.approx(expected, rel=MARGINS.get(counter, 0)), f"{counter} per job: {workload}"

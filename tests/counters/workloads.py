@@ -1,4 +1,4 @@
-"""Ten pieces of work, each of some jobs in a pool in virtual time whose log is an SQLite file."""
+"""Ten workloads of some jobs in a pool in virtual time; its log is an SQLite file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JOB: Final = {"executable": "/bin/sleep", "request_cpus": 1, "request_memory": 1
 
 
 class Workload(NamedTuple):
-    """What is done in a new pool, with how many jobs, and what the pool is like."""
+    """The number of jobs, a function that runs them in a new pool, and the pool's configuration."""
 
     jobs: int
     work: Callable[[Pool], None]
@@ -19,48 +19,48 @@ class Workload(NamedTuple):
     config: str = ""
 
 
-def _machines(pool: Pool, machines: int = 4, cores: int = 4, static: int = 4) -> None:
+def _add_machines(pool: Pool, machines: int = 4, cores: int = 4, static: int = 4) -> None:
     for number in range(machines):
         pool.add_machine(f"m{number}", cpus=cores, memory=cores * 100, static=static)
 
 
-def _like(pool: Pool) -> None:
-    _machines(pool)
+def _run_identical_jobs(pool: Pool) -> None:
+    _add_machines(pool)
     pool.submit(JOB, count=80)
     pool.run()
 
 
-def _own(pool: Pool) -> None:
-    _machines(pool)
+def _run_different_jobs(pool: Pool) -> None:
+    _add_machines(pool)
     for number in range(40):
         pool.submit({**JOB, "request_memory": 10 + number % 20, "arguments": f"{number}"})
     pool.run()
 
 
-def _users(pool: Pool) -> None:
-    _machines(pool)
+def _run_jobs_of_many_users(pool: Pool) -> None:
+    _add_machines(pool)
     for number in range(20):
         pool.submit(JOB, count=4, user=f"user{number}")
     pool.run()
 
 
-def _carved(pool: Pool) -> None:
-    _machines(pool, machines=2, cores=16, static=0)
+def _run_in_dynamic_slots(pool: Pool) -> None:
+    _add_machines(pool, machines=2, cores=16, static=0)
     for cores in (1, 2, 4):
         pool.submit({**JOB, "request_cpus": cores}, count=10)
     pool.run()
 
 
-def _limited(pool: Pool) -> None:
-    _machines(pool, static=0)
+def _run_with_limits(pool: Pool) -> None:
+    _add_machines(pool, static=0)
     for number in range(2):
         pool.submit({**JOB, "concurrency_limits": "license"}, count=10, user=f"user{number}")
         pool.submit(JOB, count=10, user=f"user{number}")
     pool.run()
 
 
-def _desktop(pool: Pool) -> None:
-    _machines(pool, static=0)
+def _run_on_desktops(pool: Pool) -> None:
+    _add_machines(pool, static=0)
     pool.submit(JOB, count=30)
     for minute in range(20):
         pool.read(f"m{minute % 4}", KeyboardIdle=0 if minute % 3 else 2_000)
@@ -70,8 +70,8 @@ def _desktop(pool: Pool) -> None:
     pool.run()
 
 
-def _policies(pool: Pool) -> None:
-    _machines(pool)
+def _run_with_policies(pool: Pool) -> None:
+    _add_machines(pool)
     policy = {
         "periodic_hold": "JobStatus == 2 && NumJobStarts < 2 && time() - EnteredCurrentStatus > 20",
         "periodic_release": "NumHolds < 3",
@@ -83,8 +83,8 @@ def _policies(pool: Pool) -> None:
     pool.run()
 
 
-def _commands(pool: Pool) -> None:
-    _machines(pool)
+def _run_commands(pool: Pool) -> None:
+    _add_machines(pool)
     cluster = str(pool.submit({**JOB, "hold": "true"}, count=80))
     pool.edit(cluster, JobPrio=5)
     pool.release(cluster)
@@ -94,8 +94,8 @@ def _commands(pool: Pool) -> None:
     pool.run()
 
 
-def _drained(pool: Pool) -> None:
-    _machines(pool)
+def _run_on_draining_machines(pool: Pool) -> None:
+    _add_machines(pool)
     pool.submit(JOB, count=30)
     pool.advance(70)
     for number in range(4):
@@ -117,14 +117,14 @@ WANT_VACATE = true
 """
 
 WORKLOADS: Final = {
-    "80 jobs of one kind": Workload(80, _like),
-    "80 jobs of one kind, as HTCondor 25": Workload(80, _like, "htcondor-25"),
-    "40 clusters of twenty kinds": Workload(40, _own),
-    "20 users with four jobs each": Workload(80, _users),
-    "30 jobs in dynamic slots": Workload(30, _carved, "htcondor-25"),
-    "40 jobs, half of them limited": Workload(40, _limited, config="NUM_SLOTS = 4\nLICENSE_LIMIT = 5"),
-    "30 jobs on desktops": Workload(30, _desktop, config=DESKTOP),
-    "20 jobs that policy holds and releases": Workload(20, _policies),
-    "commands over 80 jobs": Workload(80, _commands),
-    "30 jobs on machines that drain": Workload(30, _drained),
+    "80 jobs of one kind": Workload(80, _run_identical_jobs),
+    "80 jobs of one kind, as HTCondor 25": Workload(80, _run_identical_jobs, "htcondor-25"),
+    "40 clusters of twenty kinds": Workload(40, _run_different_jobs),
+    "20 users with four jobs each": Workload(80, _run_jobs_of_many_users),
+    "30 jobs in dynamic slots": Workload(30, _run_in_dynamic_slots, "htcondor-25"),
+    "40 jobs, half of them limited": Workload(40, _run_with_limits, config="NUM_SLOTS = 4\nLICENSE_LIMIT = 5"),
+    "30 jobs on desktops": Workload(30, _run_on_desktops, config=DESKTOP),
+    "20 jobs that policy holds and releases": Workload(20, _run_with_policies),
+    "commands over 80 jobs": Workload(80, _run_commands),
+    "30 jobs on machines that drain": Workload(30, _run_on_draining_machines),
 }

@@ -1,11 +1,11 @@
-"""Record real HTCondor pools that go through many exit paths at random, and audit the recordings.
+"""Record HTCondor pools that go through many exit paths at random, and audit the recordings.
 
     python tests/realpool/record_mixed.py -pool DIR -script SCRIPT -to FOLDER SEED...
 
-Each seed drives one pool for about a minute: jobs that end in every way, tools that interfere, and daemons that are
-killed or stand still. Its logs, spool and some ads are packed as FOLDER/mixed-SEED.tar.xz, and audited; of some pools
-the files are copied one after another while it runs, or cut at their heads. The pool is honest, so each finding is a
-false accusation. Needs root; SCRIPT is the script that `make realpool` uses.
+Each seed controls one pool for about a minute: jobs that end in every way, tools that interfere, and daemons that are
+killed or frozen. Its logs, spool and some ads are packed as FOLDER/mixed-SEED.tar.xz and audited. The files of some
+pools are copied one by one while the pool runs, or lose their first records. The records are genuine, so each finding
+is a false positive. Needs root; SCRIPT is the script that `make realpool` uses.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ RECORD_ENDS = (
     (re.compile(r"EventLog.*|job.*\.log"), re.compile(rb"^\.\.\.\n", re.MULTILINE)),
     (re.compile(r"(Sched|Start|Negotiator|Match)Log.*"), re.compile(rb"\n")),
 )
-"""The files whose heads may be cut, and where their records end."""
+"""The files whose first records may be cut, and patterns for the ends of their records."""
 JOB = """\
 #!/bin/sh
-# run.sh HOW SECONDS NUMBER: end in a certain way after some seconds
+# run.sh HOW SECONDS NUMBER: end as HOW says after some seconds
 case $1 in
   exit) sleep $2; exit $3 ;;
   signal) sleep $2; kill -$3 $$ ;;
@@ -199,22 +199,22 @@ TOOLS = (
 
 
 class MixedPool:
-    """One real pool, and what a seed makes of it."""
+    """An HTCondor pool that a seed controls."""
 
     def __init__(self, folder: Path, script: str, seed: int, freezes: bool) -> None:
         self.folder, self.script, self.root = folder, script, folder / "root"
-        self.random, self.jobs, self.done = random.Random(seed), 0, [f"seed {seed}"]
+        self.random, self.jobs, self.actions = random.Random(seed), 0, [f"seed {seed}"]
         self.freezes = freezes
         self.frozen: list[tuple[float, int]] = []
 
-    def call(self, *words: str, limit: float = 60) -> str:
+    def call(self, *arguments: str, limit: float = 60) -> str:
         try:
-            done = subprocess.run(
-                ["bash", self.script, *words], capture_output=True, text=True, timeout=limit, check=False
+            process = subprocess.run(
+                ["bash", self.script, *arguments], capture_output=True, text=True, timeout=limit, check=False
             )
         except subprocess.TimeoutExpired:
             return ""
-        return done.stdout + done.stderr
+        return process.stdout + process.stderr
 
     def run(self, command: str, limit: float = 20) -> str:
         return self.call("run", str(self.folder), "sh", "-c", command, limit=limit)
@@ -226,7 +226,7 @@ class MixedPool:
         self.call("up", str(self.folder), str(config), limit=90)
 
     def processes(self, name: str) -> list[int]:
-        """The pool's own processes of a daemon (all if it has no name): those whose root is the pool's."""
+        """Return the process ids of a daemon of this pool, by their root directory; "" returns all daemons."""
         shown = f"condor_{name}"[:15] if name else ""
         pids = []
         for entry in Path("/proc").glob("[0-9]*"):
@@ -245,12 +245,12 @@ class MixedPool:
     def freeze(self, name: str, seconds: int) -> None:
         pids = self.processes(name) if self.freezes else []
         for pid in self.random.sample(pids, min(1, len(pids))):
-            self.note(f"{name} stands still for {seconds} s")
+            self.note(f"freeze {name} for {seconds} s")
             self.send(pid, signal.SIGSTOP)
             self.frozen.append((time.time() + seconds, pid))
 
     def thaw(self, all_of_them: bool = False) -> None:
-        for until, pid in [one for one in self.frozen if all_of_them or one[0] <= time.time()]:
+        for until, pid in [entry for entry in self.frozen if all_of_them or entry[0] <= time.time()]:
             self.send(pid, signal.SIGCONT)
             self.frozen.remove((until, pid))
 
@@ -275,30 +275,30 @@ class MixedPool:
             (run.parent / "again.dag").write_text(f"{nodes}PARENT A CHILD B\n")
 
     def submit(self) -> None:
-        choose, user = self.random, self.random.choice(USERS)
-        kind = choose.choice(JOBS).format(
-            s=choose.randint(1, 14), code=choose.choice((0, 0, 1, 7)), signal=choose.choice((9, 11, 15))
+        rng, user = self.random, self.random.choice(USERS)
+        kind = rng.choice(JOBS).format(
+            s=rng.randint(1, 14), code=rng.choice((0, 0, 1, 7)), signal=rng.choice((9, 11, 15))
         )
         self.jobs += 1
         lines = [
             "executable = run.sh",
-            f"log = {choose.choice(('job.log', f'job{self.jobs}.log'))}",
+            f"log = {rng.choice(('job.log', f'job{self.jobs}.log'))}",
             "request_memory = 100\nrequest_disk = 1000\nshould_transfer_files = yes",
             kind,
-            f"queue {choose.randint(1, 4)}",
+            f"queue {rng.randint(1, 4)}",
         ]
         path = self.root / "home" / user / f"{self.jobs}.sub"
         path.write_text("\n".join(lines) + "\n")
         self.note(f"submit as {user}: {kind!r} -> {self.as_user(user, f'condor_submit {path.name}').split()[-4:]}")
 
     def act(self, config: Path) -> None:
-        choose, roll = self.random, self.random.random()
+        rng, roll = self.random, self.random.random()
         if roll < 0.3:
-            name = choose.choice(DAEMONS)
+            name = rng.choice(DAEMONS)
             self.note(f"kill {name}")
-            self.kill(name, all_of_them=choose.random() < 0.3)
+            self.kill(name, all_of_them=rng.random() < 0.3)
         elif roll < 0.36:
-            self.freeze(choose.choice(FREEZABLE), choose.choice((2, 6, 12, 30)))
+            self.freeze(rng.choice(FREEZABLE), rng.choice((2, 6, 12, 30)))
         elif roll < 0.39:
             self.note("power failure")
             self.kill("master", all_of_them=True)
@@ -306,18 +306,18 @@ class MixedPool:
             time.sleep(2)
             self.up(config)
         else:
-            who, command = choose.choice(TOOLS)
-            user, cluster = choose.choice(USERS), choose.randint(max(1, self.jobs - 5), max(1, self.jobs))
-            job = f"{cluster}.{choose.randint(0, 2)}" if "now" in command else choose.choice((cluster, f"{cluster}.0"))
+            who, command = rng.choice(TOOLS)
+            user, cluster = rng.choice(USERS), rng.randint(max(1, self.jobs - 5), max(1, self.jobs))
+            job = f"{cluster}.{rng.randint(0, 2)}" if "now" in command else rng.choice((cluster, f"{cluster}.0"))
             command = command.format(job=job, other=f"{max(1, cluster - 1)}.0", owner=user, user=f"{user}@pool.example")
             self.note(command)
             self.run(command) if who == "root" else self.as_user(user, command)
 
-    def note(self, words: str) -> None:
-        self.done.append(f"{time.strftime('%H:%M:%S', time.gmtime())} {words}")
+    def note(self, action: str) -> None:
+        self.actions.append(f"{time.strftime('%H:%M:%S', time.gmtime())} {action}")
 
     def collect(self, to: Path, seconds: float = 0) -> None:
-        """Copy the files, in so many seconds."""
+        """Copy the files within this number of seconds."""
         files: list[tuple[Path, str]] = []
         for folder, name in ((LOG, "log"), (SPOOL, "spool")):
             paths = sorted((self.root / folder).iterdir())
@@ -327,23 +327,23 @@ class MixedPool:
         self.random.shuffle(files)
         for path, name in files:
             (to / name).mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):  # it was rotated away meanwhile
+            with contextlib.suppress(FileNotFoundError):  # the file was rotated meanwhile
                 shutil.copy2(path, to / name / path.name)
             time.sleep(seconds / len(files))
 
     def cut(self, to: Path) -> None:
-        """Cut the heads of one or two files that have no rotated parts, as an administrator does who wants room."""
+        """Cut the first records of one or two unrotated files, as an administrator does to free space."""
         parts = [path for path in sorted(to.rglob("*")) if path.is_file()]
         stems = Counter(path.with_name(path.name.partition(".")[0]) for path in parts)
         files = [path for path in parts if stems[path.with_name(path.name.partition(".")[0])] == 1]
         cuttable = [(path, ends) for path in files for name, ends in RECORD_ENDS if name.fullmatch(path.name)]
         for path, ends in self.random.sample(cuttable, min(self.random.randint(1, 2), len(cuttable))):
             data = path.read_bytes()
-            places = [end.end() for end in ends.finditer(data)]
-            if len(places) > 2:
-                at = self.random.choice(places[: len(places) // 2])
-                path.write_bytes(data[at:])
-                self.note(f"cut {at} bytes from the head of {path.relative_to(to)}")
+            offsets = [end.end() for end in ends.finditer(data)]
+            if len(offsets) > 2:
+                offset = self.random.choice(offsets[: len(offsets) // 2])
+                path.write_bytes(data[offset:])
+                self.note(f"cut {offset} bytes from the start of {path.relative_to(to)}")
 
     def dump(self, to: Path) -> None:
         for name, command in (
@@ -357,73 +357,74 @@ class MixedPool:
 
 def record(folder: Path, script: str, seed: int, to: Path, freezes: bool) -> None:
     pool = MixedPool(folder, script, seed, freezes)
-    choose = pool.random
+    rng = pool.random
     to.mkdir(parents=True)
     config = to / "mixed.conf"
-    config.write_text(CONFIG + "\n".join(choose.sample(SETTINGS, choose.randint(3, 9))) + "\n")
+    config.write_text(CONFIG + "\n".join(rng.sample(SETTINGS, rng.randint(3, 9))) + "\n")
     pool.call("down", str(folder))
     pool.empty()
     pool.up(config)
     for user in USERS:
         pool.run(f"chown -R {user}: /home/{user}")
-    until, busy = time.time() + choose.randint(50, 70), choose.choice((0.3, 0.5, 0.7))
+    until, action_share = time.time() + rng.randint(50, 70), rng.choice((0.3, 0.5, 0.7))
     for _ in range(3):
         pool.submit()
     while time.time() < until:
         pool.thaw()
-        pool.act(config) if choose.random() < busy else pool.submit()
-        time.sleep(choose.choice((0, 1, 1, 2, 4)))
-    if choose.random() < 0.5:
+        pool.act(config) if rng.random() < action_share else pool.submit()
+        time.sleep(rng.choice((0, 1, 1, 2, 4)))
+    if rng.random() < 0.5:
         pool.run("condor_release -all")
         time.sleep(12)
     pool.thaw(all_of_them=True)
     pool.dump(to)
-    if running := choose.random() < 0.3:
-        pool.collect(to, choose.choice((0, 0, 8, 20)))
+    if running := rng.random() < 0.3:
+        pool.collect(to, rng.choice((0, 0, 8, 20)))
     pool.call("down", str(folder))
     if not running:
         pool.collect(to)
-    if choose.random() < 0.25:
+    if rng.random() < 0.25:
         pool.cut(to)
-    (to / "done.txt").write_text("\n".join(pool.done) + "\n")
+    (to / "done.txt").write_text("\n".join(pool.actions) + "\n")
 
 
-def audited(folder: Path) -> str:
-    """The violations and contradictions that Poolbook finds in a recording; empty if it is sound."""
+def audit(folder: Path) -> str:
+    """Return the violations and contradictions in a recording; empty if there are none."""
     with tempfile.TemporaryDirectory() as scratch:
-        return _audited(folder, Path(scratch) / "audit.db")
+        return _audit(folder, Path(scratch) / "audit.db")
 
 
-def _audited(folder: Path, log: Path) -> str:
+def _audit(folder: Path, log: Path) -> str:
     poolbook = ["nice", str(Path(sys.executable).with_name("poolbook"))]
-    words = [*poolbook, "import", str(folder), "-log", str(log), "-zone", "UTC"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
-        return done.stdout + done.stderr
-    done = subprocess.run([*poolbook, "audit", str(log)], capture_output=True, text=True, check=False)
-    sound = done.returncode == 0 and "contradiction" not in done.stdout.partition("\n")[0]
-    return "" if sound else done.stdout + done.stderr
+    command = [*poolbook, "import", str(folder), "-log", str(log), "-zone", "UTC"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode not in (0, 1):
+        return process.stdout + process.stderr
+    process = subprocess.run([*poolbook, "audit", str(log)], capture_output=True, text=True, check=False)
+    sound = process.returncode == 0 and "contradiction" not in process.stdout.partition("\n")[0]
+    return "" if sound else process.stdout + process.stderr
 
 
-def main(words: Sequence[str], tell: Callable[[str], None] = print) -> int:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("-pool", type=Path, required=True)
-    options.add_argument("-script", required=True)
-    options.add_argument("-to", type=Path, required=True)
-    options.add_argument("-no-freeze", action="store_true", help="kill daemons, but let none stand still")
-    options.add_argument("seeds", type=int, nargs="+")
-    given = options.parse_args(words)
+def main(arguments: Sequence[str], report: Callable[[str], None] = print) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-pool", type=Path, required=True, metavar="DIR", help="the directory of an HTCondor pool")
+    parser.add_argument("-script", required=True, help="the script that runs the pool")
+    parser.add_argument("-to", type=Path, required=True, metavar="FOLDER", help="where to write the recordings")
+    parser.add_argument("-no-freeze", action="store_true", help="kill daemons, but do not freeze any")
+    parser.add_argument("seeds", type=int, nargs="+", metavar="SEED")
+    options = parser.parse_args(arguments)
     sound = 0
-    for seed in given.seeds:
-        folder = given.to / f"mixed-{seed}"
+    for seed in options.seeds:
+        folder = options.to / f"mixed-{seed}"
         shutil.rmtree(folder, ignore_errors=True)
-        record(given.pool.resolve(), given.script, seed, folder, not given.no_freeze)
-        with tarfile.open(given.to / f"mixed-{seed}.tar.xz", "w:xz") as packed:
-            packed.add(folder, folder.name)
-        findings = audited(folder)
+        record(options.pool.resolve(), options.script, seed, folder, not options.no_freeze)
+        with tarfile.open(options.to / f"mixed-{seed}.tar.xz", "w:xz") as archive:
+            archive.add(folder, folder.name)
+        findings = audit(folder)
         sound = 0 if findings else sound + 1
-        tell(f"{seed}: {'sound' if not findings else 'accused'} ({sound} sound in a row)\n{findings}".rstrip())
-    return 0 if sound == len(given.seeds) else 1
+        verdict = "false positives" if findings else "sound"
+        report(f"{seed}: {verdict} ({sound} sound in a row)\n{findings}".rstrip())
+    return 0 if sound == len(options.seeds) else 1
 
 
 if __name__ == "__main__":

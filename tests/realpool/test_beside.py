@@ -1,6 +1,6 @@
-"""Differential: the same submit files in a real HTCondor pool and in one of ours (`make realpool`).
+"""Differential: the same submit files in an HTCondor pool and in a Poolbook pool (`make realpool`).
 
-With POOLBOOK_REALPOOL_RECORD set, what became of the real pool's jobs is kept for the tests that have no such pool."""
+With POOLBOOK_REALPOOL_RECORD set, HTCondor's results are recorded for the tests that run without such a pool."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..beside.stories import live, record
 pytestmark = pytest.mark.realpool
 
 
-def test_both_pools_say_the_same_of_the_same_jobs_but_for_what_is_listed(tmp_path: Path) -> None:
+def test_both_pools_have_the_same_results_except_for_listed_differences(tmp_path: Path) -> None:
     real = Real(Path(os.environ["POOLBOOK_REALPOOL"]).resolve(), os.environ["POOLBOOK_REALPOOL_SCRIPT"])
     with real.served(tmp_path / "scenario.conf") as pool:
-        there = live(pool, cases())
+        htcondor_results = live(pool, cases())
     if os.environ.get("POOLBOOK_REALPOOL_RECORD"):
-        record(there)
+        record(htcondor_results)
     with Own(tmp_path).served() as own:
-        here = live(own, cases(), quiet=5)
-    found, rows = compared(there, here), known()
-    assert unlisted(found, rows) == []
-    assert gone(found, rows, here) == []
+        our_results = live(own, cases(), quiet=5)
+    differences, rows = compared(htcondor_results, our_results), known()
+    assert unlisted(differences, rows) == []
+    assert gone(differences, rows, our_results) == []

@@ -12,7 +12,7 @@ from poolbook.adapters.condor_tools.job_selection import dag_of
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.domain.classad import ClassAd
 
-from ..clients.test_command_lines import called_by_name, captured
+from ..clients.test_command_lines import captured, tool_caller
 from ..together import together
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "dags"
@@ -66,7 +66,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    yield called_by_name(log, capsys, monkeypatch)
+    yield tool_caller(log, capsys, monkeypatch)
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.txt")))
