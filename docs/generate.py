@@ -17,7 +17,7 @@ from tests.beside import page as fidelity_page  # noqa: E402
 from tests.coverage import page as coverage_page  # noqa: E402
 from tests.domain import events_page  # noqa: E402
 from tests.front.installed import environment, install, wheel  # noqa: E402
-from tests.front.transcript import redrawn, steps, typed  # noqa: E402
+from tests.front.transcript import steps, type_steps, updated_page  # noqa: E402
 from tests.lifecycle import diagrams  # noqa: E402
 from tests.negotiation import settings_page  # noqa: E402
 from tests.policy import page as policy_page  # noqa: E402
@@ -36,7 +36,7 @@ def _tutorial(page: str) -> str:
         home = Path(name, "home")
         home.mkdir()
         commands = install(wheel(Path(name)), Path(name, "environment"))
-        return redrawn(page, typed(steps(page), home, environment(commands, home)))
+        return updated_page(page, type_steps(steps(page), home, environment(commands, home)))
 
 
 PAGES: Mapping[str, Callable[[str], str]] = {

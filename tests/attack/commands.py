@@ -7,7 +7,7 @@ import signal
 
 from ..importing.folders import TRACES
 from ..pool.test_import_command import test_an_interrupt_ends_a_follow_in_the_background_of_a_script
-from ..tools.test_hostile_output import IMPORTED, OWN_LOG, hostile_import, hostile_queue, offences
+from ..tools.test_hostile_output import IMPORT_CALLS, QUEUE_CALLS, hostile_import, hostile_queue, raw_outputs
 from .attacks import Trial, attack
 
 JOB = """
@@ -29,10 +29,10 @@ def _terminal(trial: Trial) -> None:
     queue, records = trial.path / "queue", trial.path / "records"
     queue.mkdir()
     records.mkdir()
-    own, *imported = trial.rng.sample(OWN_LOG, 12), IMPORTED[0], *trial.rng.sample(IMPORTED[1:], 6)
+    own, *imported = trial.rng.sample(QUEUE_CALLS, 12), IMPORT_CALLS[0], *trial.rng.sample(IMPORT_CALLS[1:], 6)
     trial.tries = len(own) + len(imported)
-    queue_offences, _ = offences(hostile_queue(queue), own)
-    import_offences, _ = offences(hostile_import(records), imported)
+    queue_offences, _ = raw_outputs(hostile_queue(queue), own)
+    import_offences, _ = raw_outputs(hostile_import(records), imported)
     assert not queue_offences and not import_offences, (queue_offences, import_offences)
 
 

@@ -98,10 +98,10 @@ def _impostors(trial: Trial) -> None:
 )
 def _readers(trial: Trial) -> None:
     trial.tries = len(readers.READING) + 2
-    attempts = [readers.test_reading_anothers_log_leaves_nothing_beside_it]
-    attempts += [readers.test_reading_beside_a_writer_leaves_nothing_of_the_readers]
+    attempts = [readers.test_reading_another_users_log_leaves_no_files]
+    attempts += [readers.test_reading_during_writes_leaves_no_files_of_the_reader]
     with readers.shared_folder() as shared:
         trial.rng.choice(attempts)(shared)
     uid, mode = trial.rng.choice([(readers.OTHER, 0o644), (readers.OTHER, 0o600), (readers.OWNER, 0o646)])
     with readers.shared_folder() as shared:
-        readers.test_views_that_another_may_have_written_are_not_believed(shared, uid, mode)
+        readers.test_views_that_another_user_may_have_written_are_not_believed(shared, uid, mode)

@@ -1,8 +1,6 @@
-"""A tiny pool that tells the truth in every file that a real one leaves behind, and a way to have single files lie.
-
-``Truth`` (in ``truth``) is what happened: one job, put on hold and released before it ran, evicted once, then done.
-``FILES`` renders its files in the real daemons' formats; ``examine`` reads files and asks the auditor of facts.
-"""
+"""A tiny pool with the truth in every file that a real pool leaves behind, and a way to let single files lie. ``Truth``
+(in ``truth``) is what happened: one job, put on hold and released before it ran, evicted once, then completed.
+``FILES`` renders its files in the real daemons' formats; ``examine`` reads files and audits their facts."""
 
 from __future__ import annotations
 
@@ -41,30 +39,30 @@ from .truth import BEGIN, SAMPLED, Truth, claim_id
 
 
 def _text(ad: Mapping[str, object]) -> str:
-    """An ad in the old form: names are sorted, texts in quotation marks."""
-    shown = {
+    """Return an ad in the old format: names are sorted, texts in quotation marks."""
+    texts = {
         name: f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else value
         for name, value in ad.items()
     }
-    return "".join(f"{name} = {shown[name]}\n" for name in sorted(shown, key=str.lower))
+    return "".join(f"{name} = {texts[name]}\n" for name in sorted(texts, key=str.lower))
 
 
 class _Raw(int):
-    """Something that is written as it is."""
+    """Text that is written unchanged."""
 
     text: str
 
     def __new__(cls, text: str) -> _Raw:
-        made = super().__new__(cls, 0)
-        made.text = text
-        return made
+        raw = super().__new__(cls, 0)
+        raw.text = text
+        return raw
 
     def __str__(self) -> str:
         return self.text
 
 
 def _job(t: Truth) -> dict[str, object]:
-    """What every ad of the job says."""
+    """Return the attributes that every ad of the job has."""
     return {
         "MyType": "Job",
         "ClusterId": 7,
@@ -77,10 +75,10 @@ def _job(t: Truth) -> dict[str, object]:
         "JobUniverse": 5,
         "Cmd": "/bin/sleep",
         "Args": "880",
-    } | _held(t)
+    } | _held_ad(t)
 
 
-def _held(t: Truth) -> dict[str, object]:
+def _held_ad(t: Truth) -> dict[str, object]:
     if not t.holds:
         return {}
     return {
@@ -97,8 +95,8 @@ def _exit(t: Truth) -> dict[str, object]:
     return {"ExitBySignal": by_signal, "ExitSignal" if by_signal else "ExitCode": int(value)}
 
 
-def _after(t: Truth) -> dict[str, object]:
-    """The job's ad when all is over."""
+def _final_ad(t: Truth) -> dict[str, object]:
+    """Return the job's final ad."""
     completed = t.became == "completed"
     return _job(t) | {
         "JobStatus": 4 if completed else 3,
@@ -128,14 +126,14 @@ def _after(t: Truth) -> dict[str, object]:
 
 def history(t: Truth) -> str:
     ended = BEGIN + t.ended
-    return _text(_after(t)) + (
+    return _text(_final_ad(t)) + (
         f'*** Offset = 0 ClusterId = 7 ProcId = 0 Owner = "alice" CompletionDate = {ended} CurrentTime = {ended}\n'
     )
 
 
 def queue_ads(t: Truth) -> str:
-    """condor_q, of a job that is completed and still there."""
-    return _text(_after(evolve(t, became="completed")) | {"ServerTime": BEGIN + t.ended + 50}) + "\n"
+    """Return condor_q's output for a completed job that is still in the queue."""
+    return _text(_final_ad(evolve(t, became="completed")) | {"ServerTime": BEGIN + t.ended + 50}) + "\n"
 
 
 def _first_run(t: Truth) -> dict[str, object]:
@@ -158,7 +156,7 @@ def _first_run(t: Truth) -> dict[str, object]:
 
 
 def _second_run(t: Truth) -> dict[str, object]:
-    gone = (
+    absent = (
         "LastRemoteHost",
         "LastPublicClaimId",
         "CompletionDate",
@@ -166,7 +164,7 @@ def _second_run(t: Truth) -> dict[str, object]:
         "ExitSignal",
         "LastRemoteWallClockTime",
     )
-    return {name: value for name, value in _after(t).items() if name not in gone} | {
+    return {name: value for name, value in _final_ad(t).items() if name not in absent} | {
         "JobStatus": 2,
         "RemoteWallClockTime": float(t.evicted - t.placed1),
         "RemoteHost": t.slot,
@@ -177,25 +175,25 @@ def _second_run(t: Truth) -> dict[str, object]:
 
 
 def epochs(t: Truth) -> str:
-    found = ""
+    ads = ""
     for number, (ad, ended) in enumerate(((_first_run(t), t.evicted), (_second_run(t), t.ended + t.over))):
         begun = {"ClusterId": 7, "ProcId": 0, "EpochAdType": "SPAWN", "RunInstanceID": number, "Owner": "alice"}
-        told = f'ClusterId=7 ProcId=0 RunInstanceId={number} Owner="alice" CurrentTime='
-        over = {"EpochAdType": "EPOCH", "RunInstanceID": number, "EpochWriteDate": BEGIN + ended}
-        found += _text(begun) + f"*** SPAWN {told}{ad['ShadowBday']}\n"
-        found += _text(ad | over) + f"*** EPOCH {told}{BEGIN + ended}\n"
-    return found
+        banner_text = f'ClusterId=7 ProcId=0 RunInstanceId={number} Owner="alice" CurrentTime='
+        end_ad = {"EpochAdType": "EPOCH", "RunInstanceID": number, "EpochWriteDate": BEGIN + ended}
+        ads += _text(begun) + f"*** SPAWN {banner_text}{ad['ShadowBday']}\n"
+        ads += _text(ad | end_ad) + f"*** EPOCH {banner_text}{BEGIN + ended}\n"
+    return ads
 
 
 def startd_history(t: Truth) -> str:
-    found = ""
+    ads = ""
     runs = (
         (_first_run(t), t.placed1, t.began1, t.evicted),
         (_second_run(t), t.placed, t.began, t.ended + t.over),
     )
     for ad, placed, began, ended in runs:
         at, wall = BEGIN + ended, float(ended - placed)
-        over = {
+        end_attributes = {
             "JobState": "Exited",
             "JobDuration": wall,
             "RemoteWallClockTime": wall,
@@ -203,11 +201,11 @@ def startd_history(t: Truth) -> str:
             "JobStatus": 4,
             "JobStartDate": BEGIN + began,
         }
-        stale = {"JobCurrentStartExecutingDate": BEGIN + t.began1}
-        found += _text(ad | over | stale) + (
+        stale_attributes = {"JobCurrentStartExecutingDate": BEGIN + t.began1}
+        ads += _text(ad | end_attributes | stale_attributes) + (
             f'*** Offset = 0 ClusterId = 7 ProcId = 0 Owner = "alice" CompletionDate = {at} CurrentTime = {at}\n'
         )
-    return found
+    return ads
 
 
 def machine_ads(t: Truth) -> str:
@@ -244,7 +242,7 @@ def submitter_ads(t: Truth) -> str:
 
 
 def job_queue(t: Truth) -> str:
-    cluster, job = _job(t), _after(t)
+    cluster, job = _job(t), _final_ad(t)
     lines = [
         f"107 1 CreationTimestamp {BEGIN - 100}",
         "101 0.0 Job Machine",
@@ -309,7 +307,7 @@ FILES: Final[dict[str, tuple[str, Callable[[Truth], str]]]] = {
     "machine_ads": ("machine.ads", machine_ads),
     "submitter_ads": ("userprio.ads", submitter_ads),
 }
-"""Kind of source -> the file's name, and what writes it."""
+"""Kind of source -> the file's name, and the function that writes it."""
 
 _READERS: Final[dict[str, Callable[..., Any]]] = {
     "startlog": StartLogReader,
@@ -328,44 +326,44 @@ _READERS: Final[dict[str, Callable[..., Any]]] = {
 
 
 class File(NamedTuple):
-    """A file to be read, and the kind of source that it is."""
+    """A file to be read, and its kind of source."""
 
     path: str
     kind: str
     data: bytes
 
 
-def file(kind: str, truth: Truth) -> File:
-    """The file of one kind that tells this truth."""
-    name, write = FILES[kind]
-    return File(name, kind, write(truth).encode())
+def honest_file(kind: str, truth: Truth) -> File:
+    """Return the file of one kind for this truth."""
+    name, render = FILES[kind]
+    return File(name, kind, render(truth).encode())
 
 
-class Examined(NamedTuple):
-    """What the judge found, what could not be read, and how many bytes were left."""
+class Examination(NamedTuple):
+    """The audit's result, what could not be read, and how many bytes were left."""
 
     audit: Audit
     refused: list[e.SourceRefused]
     left: int
 
 
-def examine(files: Iterable[File]) -> Examined:
-    """Read files whole, one after the other, and ask the judge of facts."""
+def examine_files(files: Iterable[File]) -> Examination:
+    """Read each file completely, one after the other, and audit their facts."""
     sources, audit = Sources(), Audit()
     judge = FactAuditor(sources, audit)
-    refused: list[e.SourceRefused] = []
+    refusals: list[e.SourceRefused] = []
     log: list[e.Event] = []
-    left = 0
-    for number, one in enumerate(files, 1):
-        found = e.SourceFound(0, "found", f"{number}:0", number, one.path, one.kind, "node", "UTC")
-        source = SourceFile(number, one.path, one.kind, "node", UTC, BEGIN + 86_400.0, (BEGIN + 86_400) * 1_000_000)
-        events, used = _READERS.get(one.kind, AdsReader)(source, None, 0).read(one.data)
-        left += len(one.data) - used
-        log += [found, *events]
+    bytes_left = 0
+    for number, file in enumerate(files, 1):
+        source_found = e.SourceFound(0, "found", f"{number}:0", number, file.path, file.kind, "node", "UTC")
+        source = SourceFile(number, file.path, file.kind, "node", UTC, BEGIN + 86_400.0, (BEGIN + 86_400) * 1_000_000)
+        events, bytes_read = _READERS.get(file.kind, AdsReader)(source, None, 0).read(file.data)
+        bytes_left += len(file.data) - bytes_read
+        log += [source_found, *events]
     for position, event in single_entries(enumerate(log, 1)):
         sources.take(event)
         judge.take(position, event)
         if isinstance(event, e.SourceRefused):
-            refused.append(event)
+            refusals.append(event)
     judge.finish()
-    return Examined(audit, refused, left)
+    return Examination(audit, refusals, bytes_left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .truth import BEGIN, SAMPLED, SCHEDD, STARTD, Truth, claim_id, daemon_time, iso
+from .truth import BEGIN, SAMPLED, SCHEDD, STARTD, Truth, claim_id, daemon_time, iso_time
 
 
 def _cpu(seconds: int) -> str:
@@ -16,24 +16,24 @@ def _usage(name: str, user: int, system: int) -> str:
 
 
 def _entries(t: Truth) -> list[tuple[int, int, str]]:
-    """Number, instant, text."""
-    found = [(0, t.submitted, f"Job submitted from host: {SCHEDD}")]
+    """Return the entries: number, instant, text."""
+    entries = [(0, t.submitted, f"Job submitted from host: {SCHEDD}")]
     for number in range(t.holds):
         at = 30 + 10 * number
-        found.append((12, at, f"Job was held.\n\twait a little (by user alice)\n\tCode {t.hold_code} Subcode 0"))
-        found.append((13, at + 5, "Job was released.\n\tvia condor_release (by user alice)"))
+        entries.append((12, at, f"Job was held.\n\twait a little (by user alice)\n\tCode {t.hold_code} Subcode 0"))
+        entries.append((13, at + 5, "Job was released.\n\tvia condor_release (by user alice)"))
     if t.starts > 1:
-        found.append((1, t.began1, f"Job executing on host: {STARTD}\n\tSlotName: slot1@node"))
+        entries.append((1, t.began1, f"Job executing on host: {STARTD}\n\tSlotName: slot1@node"))
         run = "\n\t(0) CPU times" + _usage("Run Remote", 50, 5) + _usage("Run Local", 0, 0)
-        found.append((4, t.evicted, f"Job was evicted. Code 1006 Subcode 0{run}"))
+        entries.append((4, t.evicted, f"Job was evicted. Code 1006 Subcode 0{run}"))
     for number in range(t.starts - 2):
-        found.append((1, 1200 + 10 * number, f"Job executing on host: {STARTD}\n\tSlotName: slot1@node"))
-    found.append((1, t.began, f"Job executing on host: {STARTD}\n\tSlotName: {t.slot}"))
+        entries.append((1, 1200 + 10 * number, f"Job executing on host: {STARTD}\n\tSlotName: slot1@node"))
+    entries.append((1, t.began, f"Job executing on host: {STARTD}\n\tSlotName: {t.slot}"))
     run = _usage("Run Remote", t.run_user_cpu, t.run_system_cpu) + _usage("Run Local", 0, 0)
     if t.became == "removed":
-        found.append((4, t.ended, f"Job was evicted. Code 1023 Subcode 0\n\t(0) CPU times{run}"))
-        found.append((9, t.ended, "Job was aborted.\n\tvia condor_rm (by user alice)"))
-        return found
+        entries.append((4, t.ended, f"Job was evicted. Code 1023 Subcode 0\n\t(0) CPU times{run}"))
+        entries.append((9, t.ended, "Job was aborted.\n\tvia condor_rm (by user alice)"))
+        return entries
     word, _, value = t.exit.partition(" ")
     how = f"(1) Normal termination (return value {value})"
     if word == "signal":
@@ -44,16 +44,16 @@ def _entries(t: Truth) -> list[tuple[int, int, str]]:
     width = max(8, *(len(str(value)) for value in rows.values()))  # a column is as wide as its widest value
     table = f"\n\tPartitionable Resources : {'Usage':>{width}}  Request Allocated"
     table += "".join(f"\n\t   {name:<20} : {value:{width}}" for name, value in rows.items())
-    found.append((5, t.ended + t.over, f"Job terminated.\n\t{how}{run}{total}{moved}{table}"))
-    return found
+    entries.append((5, t.ended + t.over, f"Job terminated.\n\t{how}{run}{total}{moved}{table}"))
+    return entries
 
 
 def user_log(t: Truth) -> str:
-    return "".join(f"{number:03} (007.000.000) {iso(at)} {text}\n...\n" for number, at, text in _entries(t))
+    return "".join(f"{number:03} (007.000.000) {iso_time(at)} {text}\n...\n" for number, at, text in _entries(t))
 
 
 def event_log(t: Truth) -> str:
-    head = f"008 (-01.-01.-01) {iso(-100)} Global JobLog: ctime={BEGIN - 100} id=0.1.1 sequence=1 size=0\n...\n"
+    head = f"008 (-01.-01.-01) {iso_time(-100)} Global JobLog: ctime={BEGIN - 100} id=0.1.1 sequence=1 size=0\n...\n"
     return head + user_log(t)
 
 
@@ -125,10 +125,10 @@ def sched_log(t: Truth) -> str:
 
 
 def _matches(t: Truth) -> list[tuple[int, str]]:
-    found = [(t.submitted + 10, f"      Rejected 7.0 {t.matched} {SCHEDD}: no match found")]
+    lines = [(t.submitted + 10, f"      Rejected 7.0 {t.matched} {SCHEDD}: no match found")]
     for at, slot in ((t.placed1 - 5, "slot1@node"), (t.placed - 100, t.matched_slot)):
-        found.append((at, f"      Matched {t.matched_job} {t.matched} {SCHEDD} preempting none {STARTD} {slot}"))
-    return found
+        lines.append((at, f"      Matched {t.matched_job} {t.matched} {SCHEDD} preempting none {STARTD} {slot}"))
+    return lines
 
 
 def match_log(t: Truth) -> str:
@@ -137,17 +137,17 @@ def match_log(t: Truth) -> str:
 
 def negotiator_log(t: Truth) -> str:
     cycles = [
-        (at, f"---------- {what} Negotiation Cycle ----------") for at, what in ((9, "Started"), (11, "Finished"))
+        (at, f"---------- {verb} Negotiation Cycle ----------") for at, verb in ((9, "Started"), (11, "Finished"))
     ]
     return _lines([(-90, "** condor_negotiator (CONDOR_NEGOTIATOR) STARTING UP"), *cycles, *_matches(t)])
 
 
 def starter_log(t: Truth) -> str:
-    """Of the starters of both runs, as if their slots wrote to one file. The first was told to end."""
+    """Return the log of both runs' starters, as if their slots wrote to one file. The first was told to end."""
     word, _, value = t.exit.partition(" ")
     ended = f"{'status' if word == 'code' else word}={value}"
     rows: list[tuple[int, str]] = []
-    for pid, began, over, told, how in (
+    for pid, began, ended_at, was_told, how in (
         (71, t.began1, t.evicted, True, "signal=15"),
         (72, t.began, t.ended, t.became != "completed", ended),
     ):
@@ -156,9 +156,9 @@ def starter_log(t: Truth) -> str:
             (began, "Starting a VANILLA universe job with ID: 7.0"),
             (began, "About to exec /bin/sleep 880"),
             (began, f"Create_Process succeeded, pid={pid}"),
-            *([(over, "ShutdownGraceful all jobs.")] if told else []),
-            (over, f"Process exited, pid={pid}, {how}"),
-            (over, "All jobs have exited... starter exiting"),
+            *([(ended_at, "ShutdownGraceful all jobs.")] if was_told else []),
+            (ended_at, f"Process exited, pid={pid}, {how}"),
+            (ended_at, "All jobs have exited... starter exiting"),
         ]
     return _lines(rows)
 

@@ -1,4 +1,4 @@
-"""The tables of rules and facts in docs/import.md, generated from what the audit compares."""
+"""The tables of rules and facts in docs/import.md, generated from the facts that the audit compares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from poolbook.replay.narration.sentence_tables import tables
 from .. import markdown_tables
 
 RULES_OF: Final = tables(get_data("poolbook.replay.forensics.audit", "rules.txt"))
-"""The rules that records of an import can break, by name, by what they are about."""
+"""The rules that records of an import can break, by name, grouped by subject."""
 RULES: Final = {name for rules in RULES_OF.values() for name in rules}
 _UNITS: Final[dict[str, str]] = {
     "text": "equal text",
@@ -28,12 +28,16 @@ _TITLES: Final = {"slots": "StartLog", "jobs": "job event logs", "facts": "ads",
 
 
 def fill(page: str) -> str:
-    """Return docs/import.md with each of its tables generated again."""
+    """Return docs/import.md with each of its tables regenerated."""
     return markdown_tables.fill(page, {"rules": _rules(), "facts": _facts(), "kinds": _kinds()})
 
 
 def _rules() -> str:
-    rows = [(title, f"`{name}`", words) for of, title in _TITLES.items() for name, words in RULES_OF[of].items()]
+    rows = [
+        (title, f"`{name}`", description)
+        for subject, title in _TITLES.items()
+        for name, description in RULES_OF[subject].items()
+    ]
     return markdown_tables.table(("files", "rule", "what must hold"), rows)
 
 
@@ -49,14 +53,14 @@ def _facts() -> str:
 def _rows() -> Iterator[tuple[str, str, str, str]]:
     for name, fact in FACTS.items():
         first = (fact.subject, f"**{name}**: {fact.words}. {_UNITS[fact.unit].capitalize()}")
-        for (words, less, more), letters in groupby(fact.sources, key=lambda letter: fact.sources[letter]):
-            how = _range(fact, FactSource(words, less, more))
-            yield *first, " ".join(letters), f"{words} ({how})" if how else words
+        for (description, below, above), letters in groupby(fact.sources, key=lambda letter: fact.sources[letter]):
+            how = _range(fact, FactSource(description, below, above))
+            yield *first, " ".join(letters), f"{description} ({how})" if how else description
             first = ("", "")
 
 
 def _range(fact: Fact, saying: FactSource) -> str:
-    """By how much the value may differ from what is written."""
+    """Return by how much the value may differ from the written one."""
     parts = [
         f"{sign}{'any' if amount == ANY else _amount(fact, amount)}"
         for sign, amount in (("-", saying.below), ("+", saying.above))

@@ -1,4 +1,4 @@
-"""StartLogs, imported as the driver imports them, and what their judge says."""
+"""StartLogs, imported as the driver imports them, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ NOON = 1_795_176_000
 
 
 def start_logs() -> dict[str, bytes]:
-    """The StartLogs of the traces by their run's short name."""
+    """Return the StartLogs of the traces by their run's short name."""
     logs = sorted(TRACES.glob("*/StartLog.gz"))
-    return {log.parent.name.partition("-")[0]: gzip.decompress(log.read_bytes()) for log in logs}
+    return {path.parent.name.partition("-")[0]: gzip.decompress(path.read_bytes()) for path in logs}
 
 
 def rotated(name: str) -> list[bytes]:
-    """The parts of a rotated log, oldest first."""
-    whole = gzip.decompress((TRACES.parent / "startlogs" / f"{name}.gz").read_bytes())
-    lines = whole.splitlines(keepends=True)
+    """Return the parts of a rotated log, oldest first."""
+    content = gzip.decompress((TRACES.parent / "startlogs" / f"{name}.gz").read_bytes())
+    lines = content.splitlines(keepends=True)
     begins = [0, *(number for number, line in enumerate(lines) if b"Now in new log file" in line), len(lines)]
     return [b"".join(lines[begin:end]) for begin, end in pairwise(begins)]
 
 
 def imported(*parts: bytes, follow: bool = True) -> list[Event]:
-    """The events of a StartLog and its rotated successors; of so many logs of their own if they do not `follow`."""
+    """Return the events of a StartLog and its rotated successors; without `follow`, of separate logs."""
     events: list[Event] = []
     state = None
     for number, data in enumerate(parts, start=1):
@@ -52,7 +52,7 @@ def imported(*parts: bytes, follow: bool = True) -> list[Event]:
 
 
 def read_in_turns(turns: Sequence[tuple[int, bytes]]) -> list[Event]:
-    """The events of the parts of one rotated log as they grow: of which part each piece is, from 1."""
+    """Return the events of the parts of one rotated log as they grow; `turns` names each piece's part, from 1."""
     events: list[Event] = []
     readers: dict[int, StartLogReader] = {}
     for number, data in turns:
@@ -61,14 +61,16 @@ def read_in_turns(turns: Sequence[tuple[int, bytes]]) -> list[Event]:
             before = readers.get(number - 1)
             state = None if before is None else json.loads(json.dumps(before.state()))
             readers[number] = StartLogReader(source, state, 0)
-            found = SourceFound(0, "read", f"{number}:0", number, source.path, "startlog", "node7", "UTC", number - 1)
-            events.append(found)
+            source_found = SourceFound(
+                0, "read", f"{number}:0", number, source.path, "startlog", "node7", "UTC", number - 1
+            )
+            events.append(source_found)
         events += readers[number].read(data)[0]
     return events
 
 
-def judged(events: list[Event]) -> Audit:
-    """What the judge of slots finds."""
+def audit_slots(events: list[Event]) -> Audit:
+    """Return the audit of slots."""
     audit, sources = Audit(dialect=HTCONDOR_25.name, imported=True), Sources()
     judge = StartdLogAuditor(sources, audit)
     for position, event in enumerate(events, start=1):
@@ -78,12 +80,12 @@ def judged(events: list[Event]) -> Audit:
     return audit
 
 
-def audited(*parts: bytes, follow: bool = True) -> Audit:
-    return judged(imported(*parts, follow=follow))
+def audit_logs(*parts: bytes, follow: bool = True) -> Audit:
+    return audit_slots(imported(*parts, follow=follow))
 
 
-def log(*messages: str) -> bytes:
-    """A log of these messages, one a second after noon; "" lets a second pass."""
+def log_of(*messages: str) -> bytes:
+    """Return a log of these messages, one a second after noon; "" lets a second pass."""
     lines = (
         f"11/20/26 {12 + second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d} {message}\n"
         for second, message in enumerate(messages)

@@ -1,4 +1,4 @@
-"""Golden: each kind of lie about a recorded pool (``falsifications``) is found, and the finding says what it is."""
+"""Golden: each kind of lie about a recorded pool (``falsifications``) is detected, and the finding says what it is."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RECORDINGS: Final = Path(__file__).resolve().parent.parent / "data" / "recording
 UNPACKED: Final = ("mixed-20", "one-25-i-dag", "one-25-k-defrag-whole")
 SEED: Final = 7
 ABSENT: Final = {"HoldReasonCode in the history", "HoldReasonCode in startd_history"}
-"""The kinds of which the four recordings have no place."""
+"""The kinds that have no place in the four recordings."""
 OFTEN, OFTEN_OF_ALL = 0.9, 0.91
-"""Of the lies of a kind, and of all, how many are found at least."""
-WEAK: Final = {
+"""The lowest share of the lies of a kind, and of all, that is detected."""
+LOWER_RATES: Final = {
     "the shadow's exit status": 3, "the last 005 is missing in the user's log": 1,
     "a 005 is missing in the EventLog": 2, "a 012 is missing in the EventLog": 2,
     "a reason in other words in the StartLog": 3, "another eviction reason in the StartLog": 3,
@@ -41,7 +41,7 @@ WEAK: Final = {
     "RemoteUser of a printed slot": 2, "State of a printed slot": 1, "Activity of a printed slot": 2,
     "JobId of a printed slot": 2, "a job is missing in the user's log": 3, "a job is missing in the EventLog": 3,
 }  # fmt: skip
-"""The kinds of which fewer are found, and how many at least of those in all four recordings, one in each."""
+"""The kinds with a lower share, and the lowest number detected in the four recordings, with one lie in each."""
 
 FOUND_BY: Final = {
     "a job is dropped from the history": ("displaced", "an ad was removed"),
@@ -111,38 +111,38 @@ FOUND_BY: Final = {
         for by in ("an hour", "20 s", "-20 s")
     },
 }
-"""By which rule, or as which fact, each kind of lie is found, and words of the finding."""
+"""The rule or fact by which each kind of lie is detected, and part of the finding."""
 
 
 @pytest.mark.parametrize("name", some(sorted(path.parent.name for path in RECORDINGS.glob("*/StartLog.gz")), 5))
-def test_an_honest_recording_is_accused_of_nothing(name: str) -> None:
+def test_an_honest_recording_is_sound(name: str) -> None:
     assert findings(read(RECORDINGS / name)) == set()
 
 
-def test_what_a_killed_schedd_does_again_is_no_violation() -> None:
-    """Job 3.0 is removed at 20:00:26; the schedd is killed, forgets it, begins at 20:00:40 and removes it again."""
+def test_an_action_repeated_by_a_killed_schedd_is_not_a_violation() -> None:
+    """Job 3.0 is removed at 20:00:26; the schedd is killed, forgets it, restarts at 20:00:40 and removes it again."""
     files = read(RECORDINGS / "kill-schedd")
     for name in ("EventLog", "alice-job.log"):
         (entry,) = re.findall(r"^009 \(003\.000\.000\)[\s\S]*?^\.\.\.\n", files[name], re.MULTILINE)
         assert "20:00:26" in entry
         later = re.search(r"^\d{3} \([\d.]+\) \S+ 20:00:4[1-9]", files[name], re.MULTILINE)
         assert later is not None
-        again = entry.replace("20:00:26", "20:00:41")
-        files[name] = files[name][: later.start()] + again + files[name][later.start() :]
+        later_entry = entry.replace("20:00:26", "20:00:41")
+        files[name] = files[name][: later.start()] + later_entry + files[name][later.start() :]
     assert findings(files) == set()
-    assert {one.rule for one in findings({name: text for name, text in files.items() if name != "SchedLog"})} >= {
-        "ended_twice"
-    }
+    assert {
+        finding.rule for finding in findings({name: text for name, text in files.items() if name != "SchedLog"})
+    } >= {"ended_twice"}
 
 
-def test_what_a_schedd_did_again_is_told_as_the_loss_of_its_table() -> None:
-    """Its schedd was killed within a second after it removed 15.0, and as 13.0 ended: both entries stand in the
-    EventLog and in bob's log, both ads in the history."""
+def test_an_action_repeated_by_a_schedd_is_explained_by_the_loss_of_its_table() -> None:
+    """Its schedd was killed within a second after it removed 15.0, and as 13.0 ended: both entries are in the EventLog
+    and in bob's log, both ads in the history."""
     loss = ": the schedd had died, and lost the end of its job_queue.log"
-    found = examine(recorded(RECORDINGS / "kill-schedd-again")[0])
-    assert found.sound
-    told = Counter((one.rule, one.thing, one.words) for one in found.repeated)
-    assert told == {
+    audit = examine(recorded(RECORDINGS / "kill-schedd-again")[0])
+    assert audit.sound
+    repeated = Counter((finding.rule, finding.thing, finding.words) for finding in audit.repeated)
+    assert repeated == {
         ("repeated", "13.0", f"it ended, although it was already over{loss}"): 2,
         ("repeated", "13.0", f"localhost#13.0#1795390450 left the queue 2 times{loss}"): 1,
         ("repeated", "15.0", f"it was removed, although it was already removed{loss}"): 2,
@@ -156,15 +156,15 @@ DEATH_UNKNOWN: Final = {"ended", "ended_twice", "history_twice"}
 @pytest.mark.parametrize(
     ("lacking", "expected"), [("SchedLog", set()), ("MasterLog", set()), ("SchedLog MasterLog", DEATH_UNKNOWN)]
 )
-def test_a_schedds_death_is_known_by_its_own_log_or_its_masters(lacking: str, expected: set[str]) -> None:
+def test_a_schedds_death_is_known_from_its_own_log_or_its_masters(lacking: str, expected: set[str]) -> None:
     files = read(RECORDINGS / "kill-schedd-again")
-    found = findings({name: text for name, text in files.items() if name not in lacking.split()})
-    assert {one.rule for one in found} == expected
+    rules_broken = findings({name: text for name, text in files.items() if name not in lacking.split()})
+    assert {finding.rule for finding in rules_broken} == expected
 
 
 @pytest.mark.parametrize("lacking", ["SchedLog", "SchedLog StartLog"])
-def test_a_shadows_death_is_known_by_what_its_job_did_again(lacking: str) -> None:
-    """A shadow of 5.0 is killed; the next one finds the slot busy, the third runs it on another one."""
+def test_a_shadows_death_is_known_from_its_jobs_repeated_entries(lacking: str) -> None:
+    """A shadow of 5.0 is killed; the next one finds the slot busy, the third runs the job on another slot."""
     files = read(RECORDINGS / "kill-shadow-again")
     assert findings({name: text for name, text in files.items() if name not in lacking.split()}) == set()
 
@@ -176,43 +176,48 @@ def test_each_kind_of_lie_has_its_rule() -> None:
 
 
 @pytest.mark.parametrize("of_a_rule", thorough(1))
-def test_a_lie_is_found_by_its_rule(of_a_rule: int) -> None:
-    """Of so many kinds of lie for each rule. A file that lacks its first record may have been cut: so one of three."""
-    files, tried = read(RECORDINGS / "busy"), Counter[str]()
-    for kind, (rule, words) in FOUND_BY.items():
-        tried[rule] += 1
-        if tried[rule] <= of_a_rule:
+def test_a_lie_breaks_its_rule(of_a_rule: int) -> None:
+    """Try so many kinds of lie for each rule. A file that lacks its first record may have been cut: so try one of
+    three."""
+    files, tried_counts = read(RECORDINGS / "busy"), Counter[str]()
+    for kind, (rule, message) in FOUND_BY.items():
+        tried_counts[rule] += 1
+        if tried_counts[rule] <= of_a_rule:
             lies = [lie for lie in falsified(files, 3, kinds=kind) if lie.kind == kind]
-            found = [findings({**files, lie.file: lie.text(files)}) for lie in lies[:1]]
-            if len(lies) > 1 and not any(rule == one.rule for one in found[0]):
-                found += [findings({**files, lie.file: lie.text(files)}) for lie in lies[1:]]
-            assert any(one.rule == rule and words in one.words for each in found for one in each), (kind, found)
+            findings_of_lies = [findings({**files, lie.file: lie.text(files)}) for lie in lies[:1]]
+            if len(lies) > 1 and not any(rule == finding.rule for finding in findings_of_lies[0]):
+                findings_of_lies += [findings({**files, lie.file: lie.text(files)}) for lie in lies[1:]]
+            assert any(
+                finding.rule == rule and message in finding.words
+                for lie_findings in findings_of_lies
+                for finding in lie_findings
+            ), (kind, findings_of_lies)
 
 
 @pytest.mark.parametrize("most", thorough(12))
-def test_of_many_lies_about_one_pool_few_are_missed(most: int) -> None:
+def test_few_of_many_lies_about_one_pool_are_undetected(most: int) -> None:
     files = read(RECORDINGS / "busy")
-    lies = spread((lie for lie in falsified(files, 1, SEED) if lie.kind not in WEAK), most)
-    missed = [(kind, file) for kind, file, _ in missed_lies(files, lies)]
-    assert len(missed) <= (1 - OFTEN) * len(lies), missed
+    lies = spread((lie for lie in falsified(files, 1, SEED) if lie.kind not in LOWER_RATES), most)
+    undetected = [(kind, file) for kind, file, _ in undetected_lies(files, lies)]
+    assert len(undetected) <= (1 - OFTEN) * len(lies), undetected
 
 
 @pytest.mark.soak
-def test_of_each_kind_of_lie_about_four_pools_nine_of_ten_are_found(tmp_path: Path) -> None:
+def test_nine_of_ten_lies_of_each_kind_about_four_pools_are_detected(tmp_path: Path) -> None:
     pools = [read(RECORDINGS / "busy")]
     pools += [read(unpacked(RECORDINGS.parent / "honest" / f"{name}.tar.xz", tmp_path / name)) for name in UNPACKED]
-    told, missed = Counter[str](), Counter[str]()
+    lie_counts, undetected = Counter[str](), Counter[str]()
     for files in pools:
         lies = list(falsified(files, 1, SEED))
-        told.update(lie.kind for lie in lies)
-        missed.update(kind for kind, _, _ in missed_lies(files, lies))
-    assert told.keys() == KINDS.keys() - ABSENT
-    few = {kind: f"{told[kind] - number} of {told[kind]}" for kind, number in missed.items()}
-    for kind, number in missed.items():
-        least = WEAK.get(kind, OFTEN * told[kind])
-        assert told[kind] - number >= least, few
-    assert missed.total() <= (1 - OFTEN_OF_ALL) * told.total(), few
+        lie_counts.update(lie.kind for lie in lies)
+        undetected.update(kind for kind, _, _ in undetected_lies(files, lies))
+    assert lie_counts.keys() == KINDS.keys() - ABSENT
+    shares = {kind: f"{lie_counts[kind] - number} of {lie_counts[kind]}" for kind, number in undetected.items()}
+    for kind, number in undetected.items():
+        least = LOWER_RATES.get(kind, OFTEN * lie_counts[kind])
+        assert lie_counts[kind] - number >= least, shares
+    assert undetected.total() <= (1 - OFTEN_OF_ALL) * lie_counts.total(), shares
 
 
-def missed_lies(files: Files, lies: Iterable[Falsification]) -> list[Falsification]:
+def undetected_lies(files: Files, lies: Iterable[Falsification]) -> list[Falsification]:
     return [lie for lie in lies if not findings({**files, lie.file: lie.text(files)})]

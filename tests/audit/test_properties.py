@@ -34,28 +34,28 @@ GROWING = (
 
 
 def files(folder: str) -> dict[str, bytes]:
-    """Name and content of each file of a trace, decompressed."""
-    found = {}
+    """Return name and content of each file of a trace, decompressed."""
+    contents = {}
     for path in sorted(filter(Path.is_file, (TRACES / folder).iterdir())):
         data = path.read_bytes()
-        found[path.name.removesuffix(".gz")] = gzip.decompress(data) if path.suffix == ".gz" else data
-    return found
+        contents[path.name.removesuffix(".gz")] = gzip.decompress(data) if path.suffix == ".gz" else data
+    return contents
 
 
-def verdict(log: EventStore) -> dict[str, Any]:
-    """The whole audit but for what depends on how often the import was asked."""
+def comparable_audit(log: EventStore) -> dict[str, Any]:
+    """Return the whole audit, except what depends on the number of imports."""
     return asdict(examine(log)) | {"events": 0}
 
 
-def cut_somewhere(folder: str, place: Path, data: st.DataObject) -> None:
-    """Import a part of each file that grows, then all of it; the audit has to be that of one import."""
+def check_import_in_two_parts(folder: str, place: Path, data: st.DataObject) -> None:
+    """Import a part of each file that grows, then all of it; the audit has to equal that of a single import."""
     contents = files(folder)
     log = open_log("memory:", create=True)
     importer = Importer(log, [str(place)], UTC)
     for name, content in contents.items():
         if name.endswith(GROWING):
-            cut = data.draw(st.integers(0, len(content)), label=name)
-            write(place / name, content[:cut])
+            size = data.draw(st.integers(0, len(content)), label=name)
+            write(place / name, content[:size])
     if data.draw(st.booleans(), label="by one importer"):
         importer.run()
     else:
@@ -63,12 +63,12 @@ def cut_somewhere(folder: str, place: Path, data: st.DataObject) -> None:
     for name, content in contents.items():
         write(place / name, content)
     imported(place, log=log)
-    whole, _ = imported(place)
-    assert verdict(log) == verdict(whole)
+    log_at_once, _ = imported(place)
+    assert comparable_audit(log) == comparable_audit(log_at_once)
 
 
-def spoil(folder: str, place: Path, data: st.DataObject) -> None:
-    """Put rubbish into each file, in the place of something or nothing; the rest has to be read and judged."""
+def check_import_with_rubbish(folder: str, place: Path, data: st.DataObject) -> None:
+    """Put rubbish into each file, replacing some bytes or none; the rest has to be read and audited."""
     for name, content in files(folder).items():
         at = data.draw(st.integers(0, len(content)), label=name)
         rubbish = data.draw(st.binary(max_size=300) | st.text(max_size=100).map(str.encode), label="rubbish")
@@ -80,19 +80,19 @@ def spoil(folder: str, place: Path, data: st.DataObject) -> None:
 @pytest.mark.parametrize("folder", FOLDERS)
 @settings(max_examples=1, deadline=None)
 @given(data=st.data())
-def test_an_import_in_two_parts_cut_anywhere_gives_the_audit_of_one_import(
+def test_an_import_in_two_parts_equals_a_single_import(
     folder: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    cut_somewhere(folder, tmp_path_factory.mktemp("pool"), data)
+    check_import_in_two_parts(folder, tmp_path_factory.mktemp("pool"), data)
 
 
 @pytest.mark.parametrize("folder", ["02-owner-return", "12-submit-policy"])
 @settings(max_examples=2, deadline=None)
 @given(data=st.data())
-def test_rubbish_anywhere_in_any_file_stops_nothing(
+def test_rubbish_anywhere_in_any_file_does_not_stop_the_audit(
     folder: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    spoil(folder, tmp_path_factory.mktemp("pool"), data)
+    check_import_with_rubbish(folder, tmp_path_factory.mktemp("pool"), data)
 
 
 SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 200
@@ -100,11 +100,15 @@ BUSY = sorted(path.name for path in TRACES.iterdir() if (path / "EventLog.gz").e
 
 
 @pytest.mark.soak
-@settings(  # to make an example smaller takes minutes
+@settings(  # to shrink an example takes minutes
     max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
 )
-@given(folder=st.sampled_from(BUSY), act=st.sampled_from([cut_somewhere, spoil]), data=st.data())
-def test_any_recorded_pool_is_read_in_parts_and_with_rubbish(
+@given(
+    folder=st.sampled_from(BUSY),
+    act=st.sampled_from([check_import_in_two_parts, check_import_with_rubbish]),
+    data=st.data(),
+)
+def test_any_recorded_pool_is_readable_in_parts_and_with_rubbish(
     folder: str,
     act: Callable[[str, Path, st.DataObject], None],
     tmp_path_factory: pytest.TempPathFactory,
@@ -118,7 +122,7 @@ def test_any_recorded_pool_is_read_in_parts_and_with_rubbish(
 )
 @settings(max_examples=4, deadline=None)
 @given(rubbish=st.binary(max_size=3000))
-def test_a_file_of_nothing_but_rubbish_stops_nothing(
+def test_a_file_of_only_rubbish_does_not_stop_the_import(
     kind: str, tmp_path_factory: pytest.TempPathFactory, rubbish: bytes
 ) -> None:
     place = tmp_path_factory.mktemp("pool")
@@ -127,11 +131,11 @@ def test_a_file_of_nothing_but_rubbish_stops_nothing(
     assert examine(log).violations == []
 
 
-def test_what_was_imported_by_parts_of_many_folders_in_any_order_is_the_same(tmp_path: Path) -> None:
+def test_the_order_of_imported_folders_does_not_matter(tmp_path: Path) -> None:
     for folder in ("01-plain", "03-kill"):
         for name, content in files(folder).items():
             write(tmp_path / folder / name, content)
-    one, _ = imported(tmp_path / "01-plain", tmp_path / "03-kill")
+    in_order, _ = imported(tmp_path / "01-plain", tmp_path / "03-kill")
     other, _ = imported(tmp_path / "03-kill")
     imported(tmp_path / "01-plain", log=other)
-    assert verdict(one) == verdict(other)
+    assert comparable_audit(in_order) == comparable_audit(other)

@@ -1,4 +1,4 @@
-"""The story of the honest pool: what happened in it, and how another truth would differ in one fact alone."""
+"""The story of the honest pool, and possible differences from it in a single fact."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SCHEDD = "<10.0.0.1:9618?addrs=10.0.0.1-9618&alias=submit&noUDP&sock=schedd_1>"
 
 @frozen
 class Truth:
-    """Instants and times in seconds. What ends in ``1`` is of the first run, the rest of the second or of the job.
-    ``born`` is what the job's global id has."""
+    """Instants and times in seconds. Names that end in ``1`` are of the first run, the others of the second or of the
+    job. ``born`` is the number in the job's global id."""
 
     user: str = "alice@pool"
     group: str = "physics.alice"
@@ -73,16 +73,16 @@ class Truth:
 
     @property
     def evicted(self) -> int:
-        """The end of the first run. Where the job's time on slots is what differs, it differs by that."""
+        """The end of the first run, moved by any difference in the job's time on slots."""
         return self.stopped1 + self.wall - 1400
 
 
 SAMPLED: Final = 2500
-"""When condor_status was asked: while the second run goes on."""
+"""When condor_status was called: during the second run."""
 
 
-# Fact -> what differs in a truth in which it alone is another, in several ways: who only bounds a value is not
-# contradicted by what lies on the other side of the bound.
+# Fact -> the differences of a truth in which only this fact differs, in several ways: a bound is not contradicted by a
+# value on its other side.
 CHANGES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "user": ({"user": "mallory@pool"},),
     "submitter": ({"group": "physics.mallory", "matched": "physics.mallory@pool"},),
@@ -129,16 +129,16 @@ CHANGES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
 
 
 def lies(fact: str) -> list[Truth]:
-    """Truths that differ from the true one in one fact."""
+    """Return truths that differ from the true one in one fact."""
     return [evolve(Truth(), **change) for change in CHANGES[fact]]
 
 
 def follows(fact: str) -> set[str]:
-    """The facts that are changed by a change of this one, because they are the same thing: its own among them."""
+    """Return the facts that change together with this one, because they are the same thing: its own among them."""
     fields = {name for change in CHANGES[fact] for name in change}
-    alike = {other for other, changes in CHANGES.items() if any(fields & change.keys() for change in changes)}
+    related = {other for other, changes in CHANGES.items() if any(fields & change.keys() for change in changes)}
     entries = {"entry"} if "U" in FACTS[fact].sources else set()  # an entry at another time is another entry, too
-    return alike | entries | _FOLLOW.get(fact, set())
+    return related | entries | _FOLLOW.get(fact, set())
 
 
 _FOLLOW: Final = {
@@ -151,7 +151,7 @@ _FOLLOW: Final = {
         "sent",
         "received",
         "run_wall",
-    },  # of a job that was removed nobody says these
+    },  # no record of a removed job has these
     "starts": {"wall", "wall_runs"},
     "wall": {"stopped", "wall_runs", "run_wall"},  # the first run is as much longer or shorter
     "wall_runs": {"stopped", "run_wall"},
@@ -162,16 +162,16 @@ _FOLLOW: Final = {
 }
 
 
-def moment(at: int) -> datetime:
+def log_time(at: int) -> datetime:
     return datetime.fromtimestamp(BEGIN, UTC) + timedelta(seconds=at)
 
 
-def iso(at: int) -> str:
-    return moment(at).strftime("%Y-%m-%d %H:%M:%S")
+def iso_time(at: int) -> str:
+    return log_time(at).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def daemon_time(at: int) -> str:
-    return moment(at).strftime("%m/%d/%y %H:%M:%S")
+    return log_time(at).strftime("%m/%d/%y %H:%M:%S")
 
 
 def claim_id(number: str) -> str:

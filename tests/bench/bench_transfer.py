@@ -82,7 +82,7 @@ def run_case(pool: Pool, submit_file: str) -> tuple[float, float]:
     jobs, ended, began, log_text = int(submit_file.split()[-1]), 0, 0.0, b""
     cpu_before = cpu_time(pool)
     until = time.perf_counter() + TIMEOUT
-    output = pool.command("submit", "job.sub", where="transfer")
+    output = pool.command("submit", "job.sub", folder="transfer")
     with log.open("rb") as file:
         while ended < jobs:
             log_text = log_text[-_OVERLAP:] + file.read()

@@ -1,10 +1,11 @@
-"""The submit files of tests/data/beside, and what is done to their jobs.
+"""The submit files of tests/data/beside, and the commands for their jobs, which a file's comments give.
 
-A file's comments tell it. ``# when 001: hold -reason 'not now'`` waits until the job's log has a further event 001 (or
-until the file of that name has something in it; - is at once), and then has the command called, with the job's cluster
-as its last word. First words such as .1 name processes instead; sh calls a program, nothing waits. ``# until 012``
-says which event ends the story: 005 or 009 unless it is there. ``# until 009 of 1`` says of how many jobs, if
-not of all that the submit file queues."""
+ ``# when 001: hold -reason 'not now'`` waits until the job's log has a further event 001 (or until the file of that
+name is not empty; - does not wait), and then calls the command, with the job's cluster as its last argument. First
+words such as .1 name processes instead; sh calls a program, nothing only waits. ``# until 012`` names the event that
+ends the story: 005 or 009 by default. ``# until 009 of 1`` gives the number of jobs, if not all that the submit file
+queues.
+"""
 
 from __future__ import annotations
 
@@ -72,14 +73,14 @@ FILES = {
     "traps": (0o755, "#!/bin/sh\ntrap 'echo told; exit 0' USR1\necho ready\nwhile :; do sleep 0.1; done\n"),
     "own_plugin": (0o755, PLUGIN),
 }
-"""What stands in the folder of each job: rights and content."""
+"""The content of each job's folder: permissions and text."""
 FOLDERS = ("gone", "tree", "tree/deep", "twin", "void")
 LINKS = {"linked": "b.in", "way": "tree"}
 
 
 @frozen
 class Step:
-    """When ``sign`` is there, a command is called."""
+    """A command that is called when ``sign`` appears."""
 
     sign: str  #: an event's number, or a file
     words: tuple[str, ...]
@@ -92,18 +93,18 @@ class Case:
     name: str
     text: str
     steps: tuple[Step, ...]
-    ends: frozenset[str]  #: the numbers of the events with which it is over
-    jobs: int | None = None  #: how many jobs these are of; None: all that it queues
+    ends: frozenset[str]  #: the numbers of the events that end it
+    jobs: int | None = None  #: the number of these jobs; None: all that it queues
 
 
 def _case(path: Path) -> Case:
     text = path.read_text(encoding="utf-8")
-    steps = tuple(Step(sign, tuple(shlex.split(words))) for sign, words in _STEP.findall(text))
+    steps = tuple(Step(sign, tuple(shlex.split(command))) for sign, command in _STEP.findall(text))
     end = _END.search(text)
     ends, jobs = (end[1].split(), end[2]) if end else (("005", "009"), None)
     return Case(path.stem, text, steps, frozenset(ends), int(jobs) if jobs else None)
 
 
 def cases() -> list[Case]:
-    """All of them, by name."""
+    """Return all cases, by name."""
     return [_case(path) for path in sorted(FOLDER.glob("*.sub"))]

@@ -1,6 +1,5 @@
-"""What the two pools say of the same job, held against each other, and the table of what is known to differ.
-
-The table is tests/data/beside/differences.txt, which tells its own form."""
+"""Compares the records of the same jobs in two pools, and reads the table of known differences. The table is
+tests/data/beside/differences.txt, which describes its own format."""
 
 from __future__ import annotations
 
@@ -12,19 +11,19 @@ from pathlib import Path
 from attrs import frozen
 
 from .cases import FOLDER
-from .stories import Told
+from .stories import Outcome
 
 ABSENT = "-"
-MEASURED = "006"  #: an event that comes whenever something was measured: whether it came at all is compared
+MEASURED = "006"  #: an event that comes at each measurement: only whether it came at all is compared
 
 
 @frozen
 class Difference:
-    """What one job's log, ad or files say otherwise."""
+    """A difference between one job's logs, ads or files."""
 
     job: str  #: the case, or CASE.PROC
     what: str  #: an attribute; ``event NNN``; ``file NAME``
-    there: str  #: in the real pool
+    there: str  #: in HTCondor
     here: str
 
     def __str__(self) -> str:
@@ -33,7 +32,7 @@ class Difference:
 
 @frozen
 class Known:
-    """A row of the table: differences that are known. All but the reason are patterns, as of file names."""
+    """A row of the table: known differences. All fields but the reason are patterns, like those for file names."""
 
     owner: str
     why: str
@@ -41,88 +40,107 @@ class Known:
     whats: tuple[str, ...]
     there: str
     here: str
-    always: bool  #: False: a race in the real pool decides
+    always: bool  #: False: a race in HTCondor decides
 
-    def covers(self, one: Difference) -> bool:
-        """Whether this is one of them."""
+    def covers(self, difference: Difference) -> bool:
+        """Return True if this row covers the difference."""
         return (
-            any(fnmatchcase(one.job, job) or fnmatchcase(one.job, f"{job}.[0-9]") for job in self.jobs)
-            and any(fnmatchcase(one.what, what) for what in self.whats)
-            and fnmatchcase(one.there.replace("[", "("), self.there.replace("[", "("))
-            and fnmatchcase(one.here.replace("[", "("), self.here.replace("[", "("))
+            any(fnmatchcase(difference.job, job) or fnmatchcase(difference.job, f"{job}.[0-9]") for job in self.jobs)
+            and any(fnmatchcase(difference.what, pattern) for pattern in self.whats)
+            and fnmatchcase(difference.there.replace("[", "("), self.there.replace("[", "("))
+            and fnmatchcase(difference.here.replace("[", "("), self.here.replace("[", "("))
         )
 
 
-def known(path: Path = FOLDER / "differences.txt") -> list[Known]:
-    """The table, or another of its form."""
+def known_differences(path: Path = FOLDER / "differences.txt") -> list[Known]:
+    """Return the table, or another in its format."""
     rows, owner, why = [], "", ""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             owner, _, why = line.strip("[]").partition(": ")
         elif line and not line.startswith("#"):
-            jobs, whats, there, here, *often = (cell.strip() for cell in line.split(" | "))
-            each = tuple(what.strip() for what in whats.split(","))
-            rows.append(Known(owner, why, tuple(jobs.split()), each, there, here, often != ["sometimes"]))
+            jobs, names, there_column, here_column, *chance_columns = (column.strip() for column in line.split(" | "))
+            name_patterns = tuple(name_pattern.strip() for name_pattern in names.split(","))
+            rows.append(
+                Known(
+                    owner,
+                    why,
+                    tuple(jobs.split()),
+                    name_patterns,
+                    there_column,
+                    here_column,
+                    chance_columns != ["sometimes"],
+                )
+            )
     return rows
 
 
-def elsewhere(rows: Iterable[Known]) -> set[str]:
-    """The cases whose jobs end up in another status here: waiting for their end takes long."""
+def other_status_cases(rows: Iterable[Known]) -> set[str]:
+    """Return the cases whose jobs have another final status in Poolbook: waiting for their end takes long."""
     return {job for row in rows if "JobStatus" in row.whats for job in row.jobs}
 
 
-def compared(there: Mapping[str, Told], here: Mapping[str, Told]) -> list[Difference]:
-    """All differences between what became of the same jobs."""
-    found = [
-        Difference(job, "job", *("there" if job in side else ABSENT for side in (there, here)))
+def all_differences(there: Mapping[str, Outcome], here: Mapping[str, Outcome]) -> list[Difference]:
+    """Return all differences between the outcomes of the same jobs."""
+    differences = [
+        Difference(job, "job", *("there" if job in outcomes else ABSENT for outcomes in (there, here)))
         for job in sorted(there.keys() ^ here.keys())
     ]
     for job in sorted(there.keys() & here.keys()):
         pairs = [*_events(there[job].events, here[job].events), *_ads(there[job], here[job])]
-        found += [Difference(job, *pair) for pair in pairs]
-    return found
+        differences += [Difference(job, *pair) for pair in pairs]
+    return differences
 
 
 Pair = tuple[str, str, str]
 
 
-def _ads(there: Told, here: Told) -> Iterator[Pair]:
-    for kind, theirs, ours in (("", there.ad, here.ad), ("file ", there.files, here.files)):
-        for name in sorted(theirs.keys() | ours.keys()):
-            a, b = (ABSENT if side.get(name) in (None, "undefined") else side[name] for side in (theirs, ours))
-            if a != b:
-                yield kind + name, a, b
+def _ads(there: Outcome, here: Outcome) -> Iterator[Pair]:
+    for kind, there_values, here_values in (("", there.ad, here.ad), ("file ", there.files, here.files)):
+        for name in sorted(there_values.keys() | here_values.keys()):
+            there_value, here_value = (
+                ABSENT if values.get(name) in (None, "undefined") else values[name]
+                for values in (there_values, here_values)
+            )
+            if there_value != here_value:
+                yield kind + name, there_value, here_value
 
 
 def _events(there: tuple[str, ...], here: tuple[str, ...]) -> Iterator[Pair]:
-    """Two logs, aligned by the events' numbers."""
-    sized = [next((text for text in side if text.startswith(MEASURED)), ABSENT) for side in (there, here)]
-    if sized[0] != sized[1]:
-        yield f"event {MEASURED}", sized[0], sized[1]
-    theirs, ours = ([text for text in side if not text.startswith(MEASURED)] for side in (there, here))
-    matcher = SequenceMatcher(None, [text[:3] for text in theirs], [text[:3] for text in ours], autojunk=False)
-    for kind, a, b, c, d in matcher.get_opcodes():
+    """Compare two logs, aligned by the events' numbers."""
+    measured_events = [next((text for text in events if text.startswith(MEASURED)), ABSENT) for events in (there, here)]
+    if measured_events[0] != measured_events[1]:
+        yield f"event {MEASURED}", measured_events[0], measured_events[1]
+    there_events, here_events = ([text for text in events if not text.startswith(MEASURED)] for events in (there, here))
+    matcher = SequenceMatcher(
+        None, [text[:3] for text in there_events], [text[:3] for text in here_events], autojunk=False
+    )
+    for kind, there_begin, there_end, here_begin, here_end in matcher.get_opcodes():
         if kind == "equal":
-            pairs = zip(theirs[a:b], ours[c:d], strict=True)
-            yield from ((f"event {x[:3]}", x[4:], y[4:]) for x, y in pairs if x != y)
+            pairs = zip(there_events[there_begin:there_end], here_events[here_begin:here_end], strict=True)
+            yield from (
+                (f"event {there_event[:3]}", there_event[4:], here_event[4:])
+                for there_event, here_event in pairs
+                if there_event != here_event
+            )
             continue
-        yield from ((f"event {text[:3]}", text[4:], ABSENT) for text in theirs[a:b])
-        yield from ((f"event {text[:3]}", ABSENT, text[4:]) for text in ours[c:d])
+        yield from ((f"event {text[:3]}", text[4:], ABSENT) for text in there_events[there_begin:there_end])
+        yield from ((f"event {text[:3]}", ABSENT, text[4:]) for text in here_events[here_begin:here_end])
 
 
-def unlisted(differences: Iterable[Difference], rows: Iterable[Known]) -> list[str]:
-    """The differences that no row of the table covers."""
+def unlisted_differences(differences: Iterable[Difference], rows: Iterable[Known]) -> list[str]:
+    """Return the differences that no row of the table covers."""
     table = list(rows)
-    return [str(one) for one in differences if not any(row.covers(one) for row in table)]
+    return [str(difference) for difference in differences if not any(row.covers(difference) for row in table)]
 
 
-def gone(differences: Iterable[Difference], rows: Iterable[Known], jobs: Iterable[str]) -> list[str]:
-    """The rows of the table that nothing shows any more, although ``jobs`` would."""
-    found, tried = list(differences), {job.partition(".")[0] for job in jobs}
+def unmatched_rows(differences: Iterable[Difference], rows: Iterable[Known], jobs: Iterable[str]) -> list[str]:
+    """Return the rows of the table that cover no difference, although ``jobs`` should show one."""
+    all_differences, tried_cases = list(differences), {job.partition(".")[0] for job in jobs}
     return [
         f"{' '.join(row.jobs)} | {', '.join(row.whats)}"
         for row in rows
         if row.always
-        and not any(row.covers(one) for one in found)
-        and any(fnmatchcase(name, job) for name in tried for job in row.jobs)
+        and not any(row.covers(difference) for difference in all_differences)
+        and any(fnmatchcase(name, job) for name in tried_cases for job in row.jobs)
     ]

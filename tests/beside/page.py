@@ -1,4 +1,4 @@
-"""The section of docs/fidelity.md on the same jobs in Poolbook and in HTCondor."""
+"""The section of docs/fidelity.md about the same jobs in Poolbook and in HTCondor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from .cases import cases
-from .differences import ABSENT, Known, known
+from .differences import ABSENT, Known, known_differences
 
 PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
 HEAD = "## The same jobs in both pools"
@@ -29,14 +29,14 @@ and names. These are all differences:
 
 | difference (in which jobs) | reason |
 |---|---|
-{_rows(known())}
+{_rows(known_differences())}
 The actions of the recordings 12 (what the schedd allows), 13 (deferred jobs and policies) and 21 (factories) are
 repeated in virtual time, with the same submit files and configuration. Rejections, the ads of queue and history, and
 event logs have the differences above and these (12-15 means the recording and the job's cluster):
 
 | difference (in which jobs) | reason |
 |---|---|
-{_rows(known(TRACES))}"""
+{_rows(known_differences(TRACES))}"""
 
 
 def _text(rows: list[Known]) -> str:
@@ -44,11 +44,15 @@ def _text(rows: list[Known]) -> str:
 
 
 def _row(row: Known) -> str:
-    names = ", ".join(f"`{what}`" if what != "*" else "everything" for what in row.whats)
-    where = "" if row.jobs == ("*",) else f" in {', '.join(row.jobs)}"
-    said = "" if "*" in row.there + row.here else f" (HTCondor: {_said(row.there)}, Poolbook: {_said(row.here)})"
-    return f"{names}{where}{'' if row.always else ', sometimes'}{said}"
+    names = ", ".join(f"`{name}`" if name != "*" else "everything" for name in row.whats)
+    jobs_text = "" if row.jobs == ("*",) else f" in {', '.join(row.jobs)}"
+    values_text = (
+        ""
+        if "*" in row.there + row.here
+        else f" (HTCondor: {_value_text(row.there)}, Poolbook: {_value_text(row.here)})"
+    )
+    return f"{names}{jobs_text}{'' if row.always else ', sometimes'}{values_text}"
 
 
-def _said(text: str) -> str:
+def _value_text(text: str) -> str:
     return "nothing" if text == ABSENT else text

@@ -1,4 +1,4 @@
-"""The two pools, as the stories see them: where files are, and how commands are called."""
+"""The two pools, as the stories use them: where files are, and how commands are called."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from ..pool.real import POOLBOOK, Folder, environment
 from .cases import FILES, FOLDERS, LINKS
 
 USERS = {"BESIDE_ONE": "one", "BESIDE_TWO": "two"}
-"""Variables of the user who submits."""
+"""Variables of the submitting user."""
 
 
 class Pool(Protocol):
-    """A pool at work."""
+    """A running pool."""
 
-    home: Path  #: where the stories' folders are, as seen from here
-    shown: str  #: the same, as the pool names it
-    user: str  #: whose jobs these are
+    home: Path  #: the stories' folders, by their path on this machine
+    shown: str  #: the same, by the pool's path
+    user: str  #: the owner of the jobs
 
     @property
     def uid(self) -> int:
-        """The user's number."""
+        """The user's uid."""
 
     def processes(self) -> list[int]:
-        """The processes that are the pool, without the jobs'."""
+        """The pool's processes, without those of jobs."""
 
-    def command(self, name: str, *words: str, where: str = ".") -> str:
-        """Call a command as the user, in a folder below the home; return what it prints."""
+    def command(self, name: str, *arguments: str, folder: str = ".") -> str:
+        """Call a command as the user, in a folder below the home; return its output."""
 
 
 def _children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def furnish(folder: Path, uid: int) -> None:
-    """Make a job's folder with the files that the submit files name."""
+def create_folder(folder: Path, uid: int) -> None:
+    """Create a job's folder with the files that the submit files name."""
     folder.mkdir(parents=True)
     for name in FOLDERS:
         (folder / name).mkdir()
@@ -89,7 +89,7 @@ WANT_HOLD_SUBCODE = 102
 
 
 class Own:
-    """A pool of ours, served in a folder."""
+    """A Poolbook pool, served in a folder."""
 
     user = pwd.getpwuid(os.getuid()).pw_name
     uid = os.getuid()
@@ -103,7 +103,7 @@ class Own:
 
     @contextmanager
     def served(self, text: str = CONF) -> Iterator[Own]:
-        """Serve it meanwhile by this configuration."""
+        """Serve the pool with this configuration for the duration of the context."""
         self._folder.write("pool.conf", text)
         try:
             with self._folder.served("-config", "pool.conf", "-dialect", "htcondor-25") as server:
@@ -118,10 +118,10 @@ class Own:
         supervisor = int(lock.read_text()) if lock.exists() else 0
         return [self._server, *([supervisor, *_children(supervisor)] if supervisor else [])]
 
-    def command(self, name: str, *words: str, where: str = ".") -> str:
+    def command(self, name: str, *arguments: str, folder: str = ".") -> str:
         variables = {**environment(), **USERS, "POOLBOOK_LOG": str(self._folder.path / "pool.db")}
-        done = self._session.run([*POOLBOOK, name, *words], cwd=self.home / where, env=variables, timeout=300)
-        return done.stdout + done.stderr
+        completed = self._session.run([*POOLBOOK, name, *arguments], cwd=self.home / folder, env=variables, timeout=300)
+        return completed.stdout + completed.stderr
 
 
 class Real:
@@ -136,7 +136,7 @@ class Real:
 
     @contextmanager
     def served(self, conf: Path, text: str = CONF) -> Iterator[Real]:
-        """Have it run meanwhile by this configuration, with nothing of earlier runs."""
+        """Run the pool with this configuration for the duration of the context, without data of earlier runs."""
         conf.write_text(text)
         self._do("down", str(self.folder))
         for place in ("root/var/log/condor", "root/var/spool/condor", "root/var/lib/condor/spool"):
@@ -147,36 +147,36 @@ class Real:
         self.home.mkdir()
         os.chown(self.home, self.uid, self.uid)
         try:
-            said = self._do("up", str(self.folder), str(conf))
+            output = self._do("up", str(self.folder), str(conf))
             if not self._answers():  # a pool that was not stopped properly takes a second start
                 self._do("down", str(self.folder))
-                said += self._do("up", str(self.folder), str(conf))
-            assert self._answers(), said
+                output += self._do("up", str(self.folder), str(conf))
+            assert self._answers(), output
             yield self
         finally:
             self._do("down", str(self.folder))
-            shutil.rmtree(self.home)  # who reads all logs in the users' homes would read these
+            shutil.rmtree(self.home)  # programs that read all logs in the users' homes would read these
 
     def _answers(self) -> bool:
         return "@" in self._do("run", str(self.folder), "condor_status", "-any", "-af", "Name")
 
     @property
     def uid(self) -> int:
-        """The user's number, where the daemons run."""
+        """The user's uid on the daemons' system."""
         users = (self.folder / "root/etc/passwd").read_text()
-        found = re.search(rf"^{self.user}:[^:]*:(\d+):", users, re.MULTILINE)
-        assert found is not None
-        return int(found[1])
+        match = re.search(rf"^{self.user}:[^:]*:(\d+):", users, re.MULTILINE)
+        assert match is not None
+        return int(match[1])
 
     def processes(self) -> list[int]:
         names = {path.parent.name: path.read_text() for path in Path("/proc").glob("[0-9]*/comm")}
         return [int(pid) for pid, name in names.items() if name.startswith("condor_")]
 
-    def _do(self, *words: str) -> str:
-        done = subprocess.run(["bash", self._script, *words], capture_output=True, text=True, timeout=300)
-        return done.stdout + done.stderr
+    def _do(self, *arguments: str) -> str:
+        completed = subprocess.run(["bash", self._script, *arguments], capture_output=True, text=True, timeout=300)
+        return completed.stdout + completed.stderr
 
-    def command(self, name: str, *words: str, where: str = ".") -> str:
-        called = shlex.join(["condor_vacate_job" if name == "vacate" else f"condor_{name}", *words])
+    def command(self, name: str, *arguments: str, folder: str = ".") -> str:
+        called = shlex.join(["condor_vacate_job" if name == "vacate" else f"condor_{name}", *arguments])
         variables = " ".join(f"{name}={value}" for name, value in USERS.items())
-        return self._do("as", self.user, str(self.folder), f"cd beside/{where} && {variables} {called}")
+        return self._do("as", self.user, str(self.folder), f"cd beside/{folder} && {variables} {called}")

@@ -1,7 +1,6 @@
-"""Have a pool live through the stories of submit files, and tell what became of each job.
-
-All are submitted at once. What is told of a job: its log's events, its ad at the end, the files that it wrote. What no
-two runs have in common (instants, measurements, addresses, ids, places) is replaced by a word that says what it is."""
+"""Runs the stories of submit files in a pool, and records the outcome of each job. All are submitted together. A job's
+outcome is its log's events, its final ad, and the files that it wrote. Values that differ between any two runs
+(instants, measurements, addresses, ids, places) are replaced by a word for their kind."""
 
 from __future__ import annotations
 
@@ -20,31 +19,31 @@ from attrs import define, field, frozen
 
 from ..servers import ftp, web
 from .cases import FILES, FOLDER, FOLDERS, LINKS, Case
-from .pools import Pool, furnish
+from .pools import Pool, create_folder
 
 EVENT = re.compile(r"^(\d{3}) \((\d+)\.(\d+)\.\d+\) \S+ \S+ (.*?)^\.\.\.\n", re.MULTILINE | re.DOTALL)
 RECORD = FOLDER / "real.json.gz"
-_SHOWN = 4096  #: bytes of a file that are told as they are
+_SHOWN = 4096  #: how many bytes of a file are recorded unchanged
 _ENDED = {"005": "34", "009": "34", "012": "5"}
 
 
 @frozen
-class Told:
-    """What became of a job."""
+class Outcome:
+    """The outcome of a job."""
 
     events: tuple[str, ...]  #: of its log: the number and the text of each
     ad: dict[str, str]
-    files: dict[str, str]  #: of the case, told with its first job
+    files: dict[str, str]  #: of the case, recorded with its first job
 
 
-def recorded() -> dict[str, Told]:
-    """What became of the jobs in the real pool, when that was recorded (``record.py``)."""
-    return msgspec.json.decode(gzip.decompress(RECORD.read_bytes()), type=dict[str, Told])
+def recorded_outcomes() -> dict[str, Outcome]:
+    """Return the recorded outcomes of the jobs in HTCondor (``record.py``)."""
+    return msgspec.json.decode(gzip.decompress(RECORD.read_bytes()), type=dict[str, Outcome])
 
 
-def record(told: Mapping[str, Told]) -> None:
-    """Keep it."""
-    text = msgspec.json.format(msgspec.json.encode(dict(sorted(told.items())), order="deterministic"))
+def write_outcomes(outcomes: Mapping[str, Outcome]) -> None:
+    """Write the recorded outcomes."""
+    text = msgspec.json.format(msgspec.json.encode(dict(sorted(outcomes.items())), order="deterministic"))
     RECORD.write_bytes(gzip.compress(text, mtime=0))
 
 
@@ -61,7 +60,7 @@ class _Story:
     jobs: int = 0
 
     def read(self) -> bool:
-        """Read the log; say whether it has grown."""
+        """Read the log; return True if it has grown."""
         text = "".join(path.read_text(errors="replace") for path in sorted(self.folder.glob("job*.log")))
         if len(text) == self.length:
             return False
@@ -70,7 +69,7 @@ class _Story:
         return True
 
     def due(self) -> tuple[str, ...] | None:
-        """The words of the next step, if its time has come."""
+        """Return the words of the next step if it is due."""
         if self.step == len(self.case.steps):
             return None
         step = self.case.steps[self.step]
@@ -87,7 +86,7 @@ class _Story:
         return step.words
 
     def over(self) -> bool:
-        """Whether all has happened that was to happen."""
+        """Return True if the story is complete."""
         if self.refused:
             return True
         if self.step < len(self.case.steps):
@@ -97,75 +96,76 @@ class _Story:
         return len(ended) >= (self.case.jobs or self.jobs) or (self.case.ends == {"000"} and self.jobs > 0)
 
 
-def live(pool: Pool, cases: Sequence[Case], quiet: float = 60.0) -> dict[str, Told]:
-    """What becomes of each job, under ``NAME`` or, where a case has several, ``NAME.PROC``. After ``quiet`` seconds in
-    which nothing is logged, what has not come to its end is taken as it is. Meanwhile servers have the folders."""
+def run_stories(pool: Pool, cases: Sequence[Case], quiet: float = 60.0) -> dict[str, Outcome]:
+    """Return the outcome of each job, under ``NAME`` or, for a case with several, ``NAME.PROC``. After ``quiet``
+    seconds without a log entry, unfinished jobs are recorded in their present state. Meanwhile servers serve the
+    folders."""
     with web(pool.home) as pages, ftp(pool.home) as files:
         servers = {"web": pages, "ftp": files}
-        stories = [_submitted(pool, case, servers) for case in cases]
-        _told_to_the_end(pool, stories, quiet)
+        stories = [_submit(pool, case, servers) for case in cases]
+        _run_to_the_end(pool, stories, quiet)
     ads = _ads(pool, stories)
-    told: dict[str, Told] = {}
+    outcomes: dict[str, Outcome] = {}
     for story in stories:
-        told.update(_told(pool, story, ads, servers))
-    return told
+        outcomes.update(_outcome(pool, story, ads, servers))
+    return outcomes
 
 
-def _submitted(pool: Pool, case: Case, servers: Mapping[str, str]) -> _Story:
+def _submit(pool: Pool, case: Case, servers: Mapping[str, str]) -> _Story:
     story = _Story(case, pool.home / case.name)
-    furnish(story.folder, pool.uid)
+    create_folder(story.folder, pool.uid)
     (story.folder / "job.sub").write_text(case.text)
     places = {"here": f"{pool.shown}/{case.name}", **{name: f"{at}/{case.name}" for name, at in servers.items()}}
-    words = [f"{name}={place}" for name, place in places.items()]
-    said = pool.command("submit", *words, "job.sub", where=case.name)
-    found = re.search(r"(\d+) job\(s\) submitted to cluster (\d+)", said)
-    if found is None:
-        story.refused = said
+    arguments = [f"{name}={place}" for name, place in places.items()]
+    output = pool.command("submit", *arguments, "job.sub", folder=case.name)
+    match = re.search(r"(\d+) job\(s\) submitted to cluster (\d+)", output)
+    if match is None:
+        story.refused = output
     else:
-        story.jobs, story.cluster = int(found[1]), int(found[2])
+        story.jobs, story.cluster = int(match[1]), int(match[2])
     return story
 
 
-def _told_to_the_end(pool: Pool, stories: Sequence[_Story], quiet: float) -> None:
+def _run_to_the_end(pool: Pool, stories: Sequence[_Story], quiet: float) -> None:
     changed = time.monotonic()
     while not all(story.over() for story in stories) and time.monotonic() <= changed + quiet:
         for story in stories:
             if story.read():
                 changed = time.monotonic()
-            words = story.due()
-            if words is not None:
-                _act(pool, story, words)
+            step_words = story.due()
+            if step_words is not None:
+                _act(pool, story, step_words)
                 changed = time.monotonic()
         time.sleep(0.05)
 
 
-def _act(pool: Pool, story: _Story, words: tuple[str, ...]) -> None:
-    name, *rest = words
+def _act(pool: Pool, story: _Story, step_words: tuple[str, ...]) -> None:
+    name, *arguments = step_words
     if name == "sh":
-        subprocess.run(rest, cwd=story.folder, check=True)
+        subprocess.run(arguments, cwd=story.folder, check=True)
     elif name != "nothing":
-        procs = list(takewhile(re.compile(r"\.\d+").fullmatch, rest))
-        pool.command(name, *rest[len(procs) :], *(f"{story.cluster}{proc}" for proc in procs or [""]))
+        procs = list(takewhile(re.compile(r"\.\d+").fullmatch, arguments))
+        pool.command(name, *arguments[len(procs) :], *(f"{story.cluster}{proc}" for proc in procs or [""]))
 
 
 Ads = dict[tuple[int, int], dict[str, str]]
 
 
 def _ads(pool: Pool, stories: Sequence[_Story]) -> Ads:
-    """The jobs' ads, when they say what the logs say."""
+    """Return the jobs' ads, once they agree with the logs."""
     end = time.monotonic() + 20
     while True:
-        found: Ads = {}
-        for command, words in (("history", ("-long",)), ("q", ("-long",))):
-            for text in re.split(r"\n\s*\n", pool.command(command, *words)):
+        ads: Ads = {}
+        for command, options in (("history", ("-long",)), ("q", ("-long",))):
+            for text in re.split(r"\n\s*\n", pool.command(command, *options)):
                 pairs = [line.partition(" = ") for line in text.split("\n") if " = " in line]
                 ad = {name: value for name, _, value in pairs}
                 if ad.keys() >= {"ClusterId", "ProcId"}:
-                    found[int(ad["ClusterId"]), int(ad["ProcId"])] = ad
+                    ads[int(ad["ClusterId"]), int(ad["ProcId"])] = ad
         for story in stories:
             story.read()
-        if time.monotonic() > end or all(_agrees(story, found) for story in stories):
-            return found
+        if time.monotonic() > end or all(_agrees(story, ads) for story in stories):
+            return ads
         time.sleep(0.2)
 
 
@@ -177,23 +177,23 @@ def _agrees(story: _Story, ads: Ads) -> bool:
     )
 
 
-def _told(pool: Pool, story: _Story, ads: Ads, servers: Mapping[str, str]) -> Iterator[tuple[str, Told]]:
+def _outcome(pool: Pool, story: _Story, ads: Ads, servers: Mapping[str, str]) -> Iterator[tuple[str, Outcome]]:
     plain = _Plain(pool, story, servers)
     if story.refused:
-        yield story.case.name, Told((), {}, {"refused": plain.text(story.refused)})
+        yield story.case.name, Outcome((), {}, {"refused": plain.text(story.refused)})
         return
     procs = sorted({proc for _, proc, _ in story.events})
     files = dict(_files(story.folder, plain))
     for proc in procs:
-        events = [plain.event(number, body) for number, which, body in story.events if which == proc]
+        events = [plain.event(number, body) for number, job_proc, body in story.events if job_proc == proc]
         ad = {name: plain.value(name, value) for name, value in ads.get((story.cluster, proc), {}).items()}
         name = story.case.name if len(procs) == 1 else f"{story.case.name}.{proc}"
-        yield name, Told(tuple(events), ad, files if proc == procs[0] else {})
+        yield name, Outcome(tuple(events), ad, files if proc == procs[0] else {})
 
 
 def _files(folder: Path, plain: _Plain) -> Iterator[tuple[str, str]]:
-    """Tell what is not as it was in a job's folder: of each file its rights and text, of one that is large or no text
-    its digest, and of a directory its rights."""
+    """Return the changes in a job's folder: each file's permissions and text (of a large or binary file its digest),
+    and each directory's permissions."""
     for path in sorted(folder.rglob("*")):
         name, mode = str(path.relative_to(folder)), stat.S_IMODE(path.lstat().st_mode)
         if path.is_dir() and not path.is_symlink() and name not in FOLDERS:
@@ -231,11 +231,11 @@ NAMED = {
     "SubmitVersion": "VERSION",
     "User": "USER@DOMAIN",
 }
-"""Attributes that say something else in each pool, with what they say."""
+"""Attributes whose values differ between the pools, with the values."""
 
 
 def word(name: str, value: str) -> str:
-    """What an attribute's value is, where no two runs have it in common; else nothing."""
+    """Return the kind of an attribute's value if it differs between any two runs, or an empty string."""
     if name in NAMED:
         return NAMED[name]
     if MEASURED.fullmatch(name) and re.fullmatch(r"[\d.]+(E[-+]\d+)?", value):
@@ -244,7 +244,7 @@ def word(name: str, value: str) -> str:
 
 
 class _Plain:
-    """Texts without what no two runs have in common."""
+    """Replaces the parts of texts that differ between any two runs."""
 
     def __init__(self, pool: Pool, story: _Story, servers: Mapping[str, str]) -> None:
         home = f"{pool.shown}/{story.case.name}"
@@ -263,17 +263,17 @@ class _Plain:
         ]
 
     def text(self, text: str) -> str:
-        """Any text."""
+        """Replace them in any text."""
         for pattern, word in self._words:
             text = pattern.sub(word, text)
         return text
 
     def value(self, name: str, value: str) -> str:
-        """An attribute's."""
+        """Replace them in an attribute's value."""
         return word(name, value) or self.text(value)
 
     def event(self, number: str, body: str) -> str:
-        """An event of a job's log."""
+        """Replace them in an event of a job's log."""
         text = self.text(body.rstrip())
         text = re.sub(r"Usr \d+ \d\d:\d\d:\d\d, Sys \d+ \d\d:\d\d:\d\d", "USAGE", text)
         text = re.sub(r"(actually suspended): \d+", r"\1: NUMBER", text)

@@ -1,5 +1,5 @@
-"""Golden: what becomes of the jobs of some 270 submit files in a pool of ours is what became of them in a real one
-(HTCondor 25.14), but for what a table lists with its reasons. `make realpool` asks both pools anew."""
+"""Golden: the jobs of some 270 submit files have the same outcome in Poolbook as in HTCondor 25.14, except for the
+differences that a table lists with its reasons. `make realpool` runs both pools again."""
 
 from __future__ import annotations
 
@@ -12,49 +12,56 @@ from attrs import evolve
 from ..sampling import spread
 from ..together import together
 from .cases import cases
-from .differences import Known, compared, elsewhere, gone, known, unlisted
+from .differences import (
+    Known,
+    all_differences,
+    known_differences,
+    other_status_cases,
+    unlisted_differences,
+    unmatched_rows,
+)
 from .page import PAGE, section
 from .pools import Own
-from .stories import Told, live, recorded
+from .stories import Outcome, recorded_outcomes, run_stories
 
 MOVING = [case.name for case in cases() if case.name.startswith(("transfer-", "url-", "checkpoint"))]
 SLOW = {"deferral", *MOVING} - {*spread(MOVING, 45)}
-"""The one that waits for twenty seconds, and some of the many whose files move."""
+"""The one that waits for twenty seconds, and some of the many that transfer files."""
 
 
 @pytest.mark.parametrize("without", [SLOW, pytest.param(set(), marks=pytest.mark.soak)], ids=["fast", "all"])
-def test_jobs_come_to_what_they_came_to_in_a_real_pool(without: set[str], tmp_path: Path) -> None:
-    rows = known()
-    left_out = elsewhere(rows) | without
-    mine = [case for case in cases() if case.name not in left_out]
+def test_jobs_have_the_same_outcome_as_in_htcondor(without: set[str], tmp_path: Path) -> None:
+    rows = known_differences()
+    left_out = other_status_cases(rows) | without
+    own_cases = [case for case in cases() if case.name not in left_out]
     with Own(tmp_path).served() as pool:
-        here = live(pool, mine)
-    there = {job: told for job, told in recorded().items() if job.partition(".")[0] not in left_out}
-    found = compared(there, here)
-    assert unlisted(found, rows) == []
-    assert gone(found, rows, here) == []
+        outcomes = run_stories(pool, own_cases)
+    expected = {job: outcome for job, outcome in recorded_outcomes().items() if job.partition(".")[0] not in left_out}
+    differences = all_differences(expected, outcomes)
+    assert unlisted_differences(differences, rows) == []
+    assert unmatched_rows(differences, rows, outcomes) == []
 
 
-def test_there_are_submit_files_enough_and_all_of_them_were_recorded() -> None:
+def test_there_are_enough_submit_files_and_all_are_recorded() -> None:
     names = {case.name for case in cases()}
     assert len(names) >= 40
-    assert {job.partition(".")[0] for job in recorded()} == names
+    assert {job.partition(".")[0] for job in recorded_outcomes()} == names
 
 
-def test_the_table_names_submit_files_that_there_are() -> None:
+def test_the_table_names_existing_submit_files() -> None:
     names = {case.name for case in cases()}
-    assert [job for row in known() for job in row.jobs if not fnmatch.filter(names, job)] == []
+    assert [job for row in known_differences() for job in row.jobs if not fnmatch.filter(names, job)] == []
 
 
-def test_the_page_lists_what_the_table_lists() -> None:
+def test_the_page_lists_the_tables_rows() -> None:
     assert section() in PAGE.read_text(encoding="utf-8"), "docs/fidelity.md is out of date: run python docs/generate.py"
 
 
-A_JOB = Told(("000 submitted", "001 began", "006 N", "012 held: gone"), {"JobStatus": "5", "Old": "undefined"}, {})
+A_JOB = Outcome(("000 submitted", "001 began", "006 N", "012 held: gone"), {"JobStatus": "5", "Old": "undefined"}, {})
 
 
 @together(
-    ("here", "found"),
+    ("here", "expected"),
     [
         (A_JOB, []),
         (evolve(A_JOB, ad={"JobStatus": "5"}), []),
@@ -70,13 +77,16 @@ A_JOB = Told(("000 submitted", "001 began", "006 N", "012 held: gone"), {"JobSta
         (evolve(A_JOB, files={"out": "said"}), [("file out", "-", "said")]),
     ],
 )
-def test_a_difference_is_found(here: Told, found: list[tuple[str, str, str]]) -> None:
-    assert [(one.what, one.there, one.here) for one in compared({"job": A_JOB}, {"job": here})] == found
+def test_a_difference_is_detected(here: Outcome, expected: list[tuple[str, str, str]]) -> None:
+    assert [
+        (difference.what, difference.there, difference.here)
+        for difference in all_differences({"job": A_JOB}, {"job": here})
+    ] == expected
 
 
-def test_a_difference_that_is_not_listed_and_one_that_is_gone_are_told() -> None:
+def test_unlisted_differences_and_unmatched_rows_are_reported() -> None:
     row = Known("stays", "", ("failure", "signal"), ("JobStatus",), "4", "1", True)
-    other = compared({"success": A_JOB}, {"success": evolve(A_JOB, ad={"JobStatus": "4"})})
-    assert unlisted(other, [row]) == ["success | JobStatus | '5' | '4'"]
-    assert gone(other, [row], row.jobs) == [f"{' '.join(row.jobs)} | JobStatus"]
-    assert gone(other, [row], ["success"]) == []
+    other = all_differences({"success": A_JOB}, {"success": evolve(A_JOB, ad={"JobStatus": "4"})})
+    assert unlisted_differences(other, [row]) == ["success | JobStatus | '5' | '4'"]
+    assert unmatched_rows(other, [row], row.jobs) == [f"{' '.join(row.jobs)} | JobStatus"]
+    assert unmatched_rows(other, [row], ["success"]) == []

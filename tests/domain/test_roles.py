@@ -21,7 +21,7 @@ from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.state import AccessPoint, ExecutionPoint, LogState, Manager, Queue, Slots, State
 
 from ..golden.decided import by_story, crowds, stories
-from ..golden.test_decided import agree
+from ..golden.test_decided import check_equal
 
 ROLES: dict[str, type[LogState]] = {
     "schedd": AccessPoint, "startd": ExecutionPoint, "negotiator": Manager, "defrag": Manager,
@@ -87,7 +87,7 @@ def separated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
 def test_rules_that_see_only_their_own_role_make_the_same_decisions(separated: None, dialect: str) -> None:
-    agree({"0": stories(f"crowds-{dialect}")["0"]}, by_story(crowds(dialect, [0])))
+    check_equal({"0": stories(f"crowds-{dialect}")["0"]}, by_story(crowds(dialect, [0])))
 
 
 def test_the_roles_states_share_only_what_is_published_to_a_manager() -> None:

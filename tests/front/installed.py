@@ -1,4 +1,4 @@
-"""Poolbook as its users have it: the wheel that is built of this repository, in an environment of its own."""
+"""Poolbook as users install it: the wheel built from this repository, in a separate environment."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ def wheel(folder: Path) -> Path:
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
         cwd=ROOT, check=True, capture_output=True,
     )  # fmt: skip
-    (found,) = folder.glob("*.whl")
-    return found
+    (path,) = folder.glob("*.whl")
+    return path
 
 
 def install(package: Path, folder: Path) -> Path:
-    """Install a wheel into a new environment, and return where its commands are.
-
-    What it depends on is lent by this environment, so that nothing is fetched: as a plain entry of the path, which does
-    not make the link of a development install count.
-    """
+    """Install a wheel into a new environment, and return its commands' directory. This environment lends the
+    dependencies, so nothing is downloaded: as a plain entry of the path, which does not make the link of a development
+    install count."""
     venv.create(folder, symlinks=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    lent = [path for path in sys.path if path.endswith("site-packages")]
-    (site / "lent.pth").write_text("\n".join(lent))
+    lent_paths = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "lent.pth").write_text("\n".join(lent_paths))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(folder / "bin/python")]
     subprocess.run([*pip, "install", "--no-deps", "--no-index", str(package)], check=True, capture_output=True)
     return folder / "bin"
 
 
 def environment(commands: Path, home: Path) -> dict[str, str]:
-    """What somebody new has: the commands on the path, and nothing of the repository."""
-    ours = ("POOLBOOK_", "_CONDOR_", "PYTHON", "PYTEST")
-    kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(ours)}
-    return {**kept, "PATH": f"{commands}:{os.defpath}:{kept.get('PATH', '')}", "HOME": str(home), "COLUMNS": "120"}
+    """Return a new user's environment: the commands on the path, and nothing of the repository."""
+    prefixes = ("POOLBOOK_", "_CONDOR_", "PYTHON", "PYTEST")
+    variables = {name: value for name, value in os.environ.items() if not name.upper().startswith(prefixes)}
+    return {
+        **variables,
+        "PATH": f"{commands}:{os.defpath}:{variables.get('PATH', '')}",
+        "HOME": str(home),
+        "COLUMNS": "120",
+    }

@@ -1,4 +1,4 @@
-"""Golden: what each of doctor's checks says of facts that are in order, and of those that are not."""
+"""Golden: what each of doctor's checks reports for good and for bad facts."""
 
 from __future__ import annotations
 
@@ -40,107 +40,112 @@ GOOD = DoctorFacts(
 )
 
 
-def of(part: str, **changes: Any) -> DoctorFacts:
-    """The good facts, with some of one part otherwise."""
+def vary(part: str, **changes: Any) -> DoctorFacts:
+    """Return the good facts, with some changes in one part."""
     return evolve(GOOD, **{part: evolve(getattr(GOOD, part), **changes)})
 
 
-def on(name: str, **changes: Any) -> DoctorFacts:
-    """The good facts, with one folder otherwise."""
+def vary_folder(name: str, **changes: Any) -> DoctorFacts:
+    """Return the good facts, with one folder changed."""
     return evolve(GOOD, volumes={**GOOD.volumes, name: evolve(GOOD.volumes[name], **changes)})
 
 
-def said(facts: DoctorFacts, check: str) -> list[Finding]:
+def findings_of(facts: DoctorFacts, check: str) -> list[Finding]:
     return [finding for finding in examined(facts) if finding.check == check]
 
 
-def test_of_what_is_in_order_every_check_says_so_or_nothing() -> None:
-    found = examined(GOOD)
-    assert {finding.level for finding in found} == {Level.OK}
-    assert set(CHECKS) - {finding.check for finding in found} == {"environment", "START", "clock"}
-    assert all(not finding.remedy for finding in found)
+def test_good_facts_have_no_problems() -> None:
+    findings = examined(GOOD)
+    assert {finding.level for finding in findings} == {Level.OK}
+    assert set(CHECKS) - {finding.check for finding in findings} == {"environment", "START", "clock"}
+    assert all(not finding.remedy for finding in findings)
 
 
 @together(
-    ("facts", "check", "level", "words", "remedy"),
+    ("facts", "check", "level", "text", "remedy"),
     [
-        (of("program", python=(3, 10, 4)), "python", "problem", "this is Python 3.10.4; Poolbook needs 3.11", "3.11"),
-        (of("program", command=""), "command", "warning", "PATH has no poolbook", 'PATH="/opt/venv/bin:$PATH"'),
-        (of("program", command="", own=""), "command", "warning", "PATH has no poolbook", "pip, uv or pipx"),
-        (of("program", command="/usr/bin/poolbook"), "command", "warning", "another poolbook, /usr/bin/", "remove one"),
-        (of("machine", granted_cores=1.5), "cores", "warning", "offers 4 cores, .* only 1.5$", "-cpus 1 "),
-        (of("settings", cores=5.0), "cores", "warning", "offers 5 cores, but this machine has 4$", "-verbose NUM_CPUS"),
-        (of("settings", memory=9e8), "memory", "warning", "offers 900000000 MiB .* has 8000 MiB", "-verbose MEMORY"),
-        (of("machine", granted_cores=0.5), "cores", "warning", "only 0.5$", "-cpus 1 "),
-        (of("machine", granted_memory=512), "memory", "warning", "8000 MiB of memory, .* 512 MiB", "-memory 512 "),
-        (of("machine", open_files=64), "open files", "warning", "only open 64 files", "ulimit -n 1024"),
-        (of("machine", subreaper=False), "processes", "problem", "jobs cannot run", "Linux 3.4"),
-        (of("machine", numbered=False), "processes", "warning", "a daemon that a job starts", "ulimit -R"),
-        (of("machine", unknown_zone="Europe/Berlni"), "time zone", "warning", "TZ=Europe/Berlni is no", "TZ=Europe"),
-        (of("settings", files=("a.conf",), error="line 3: no"), "configuration", "problem", "valid: line 3", "fix it"),
-        (of("settings", warnings=("STRAT is no",)), "configuration", "warning", "STRAT is no", "config -verbose"),
-        (of("settings", environment=("_CONDOR_START",)), "environment", "warning", "uses them", "unset"),
+        (vary("program", python=(3, 10, 4)), "python", "problem", "this is Python 3.10.4; Poolbook needs 3.11", "3.11"),
+        (vary("program", command=""), "command", "warning", "PATH has no poolbook", 'PATH="/opt/venv/bin:$PATH"'),
+        (vary("program", command="", own=""), "command", "warning", "PATH has no poolbook", "pip, uv or pipx"),
+        (vary("program", command="/usr/bin/poolbook"), "command", "warning",
+         "another poolbook, /usr/bin/", "remove one"),
+        (vary("machine", granted_cores=1.5), "cores", "warning", "offers 4 cores, .* only 1.5$", "-cpus 1 "),
+        (vary("settings", cores=5.0), "cores", "warning",
+         "offers 5 cores, but this machine has 4$", "-verbose NUM_CPUS"),
+        (vary("settings", memory=9e8), "memory", "warning", "offers 900000000 MiB .* has 8000 MiB", "-verbose MEMORY"),
+        (vary("machine", granted_cores=0.5), "cores", "warning", "only 0.5$", "-cpus 1 "),
+        (vary("machine", granted_memory=512), "memory", "warning", "8000 MiB of memory, .* 512 MiB", "-memory 512 "),
+        (vary("machine", open_files=64), "open files", "warning", "only open 64 files", "ulimit -n 1024"),
+        (vary("machine", subreaper=False), "processes", "problem", "jobs cannot run", "Linux 3.4"),
+        (vary("machine", numbered=False), "processes", "warning", "a daemon that a job starts", "ulimit -R"),
+        (vary("machine", unknown_zone="Europe/Berlni"), "time zone", "warning", "TZ=Europe/Berlni is no", "TZ=Europe"),
+        (vary("settings", files=("a.conf",), error="line 3: no"), "configuration", "problem",
+         "valid: line 3", "fix it"),
+        (vary("settings", warnings=("STRAT is no",)), "configuration", "warning", "STRAT is no", "config -verbose"),
+        (vary("settings", environment=("_CONDOR_START",)), "environment", "warning", "uses them", "unset"),
         (
-            of("settings", files=("a.conf",), environment=("_CONDOR_START",)),
+            vary("settings", files=("a.conf",), environment=("_CONDOR_START",)),
             *("environment", "warning", "_CONDOR_START: these override all files", "unset"),
         ),
-        (of("settings", starts={"slot1": False}), "START", "problem", "never starts a job", "config -verbose START"),
-        (of("settings", starts={"slot1": False, "slot2": None}), "START", "warning", "every job on slot1$", "config"),
-        (on("log", writable=False), "folder", "problem", "/home/alice is not writable", "-log FILE"),
-        (on("log", folder="/no/my d", there=False), "folder", "problem", "no/my d does not exist", "-p '/no/my d'"),
-        (on("log", kind="nfs4"), "folder", "warning", r"network file system \(nfs4\)", "a local disk"),
-        (on("log", kind="tmpfs"), "folder", "warning", "lost when the machine stops", "a folder on a disk"),
-        (on("log", free=99), "space", "problem", "99 MiB are free for the log", "free some space"),
-        (on("log", free=1000), "space", "warning", "1000 MiB are free for the log", "free some space"),
-        (on("execute", free=10), "scratch", "problem", "10 MiB are free for jobs", "request_disk"),
-        (on("execute", executable=False), "scratch", "warning", "noexec", "another folder"),
-        (of("log", error="its file is damaged"), "log", "problem", "its file is damaged", "poolbook doc log"),
-        (of("log", marked=False), "log", "warning", "has no .head file", r"copy its \.head file"),
-        (of("log", ahead=90_000_000), "clock", "warning", "90 s later than this machine's clock", "set the clock"),
-        (of("log", holder="77"), "server", "warning", "process 77 writes the log", "wait until it ends"),
-        (of("log", claims=3, supervised=True), "server", "warning", "jobs continue without a pool", "poolbook resume"),
-        (of("log", claims=3), "server", "warning", "3 started jobs are not managed", "poolbook resume"),
-        (of("log", counts={5: 2}, held=("4.0", "no disk")), "jobs", "warning", "hold; 4.0: no disk", "q -hold"),
-        (of("log", unfit=(UnmatchedJobs("7.0", 3, 5),)), "jobs", "warning",
+        (vary("settings", starts={"slot1": False}), "START", "problem", "never starts a job", "config -verbose START"),
+        (vary("settings", starts={"slot1": False, "slot2": None}), "START", "warning", "every job on slot1$", "config"),
+        (vary_folder("log", writable=False), "folder", "problem", "/home/alice is not writable", "-log FILE"),
+        (vary_folder("log", folder="/no/my d", there=False), "folder", "problem",
+         "no/my d does not exist", "-p '/no/my d'"),
+        (vary_folder("log", kind="nfs4"), "folder", "warning", r"network file system \(nfs4\)", "a local disk"),
+        (vary_folder("log", kind="tmpfs"), "folder", "warning", "lost when the machine stops", "a folder on a disk"),
+        (vary_folder("log", free=99), "space", "problem", "99 MiB are free for the log", "free some space"),
+        (vary_folder("log", free=1000), "space", "warning", "1000 MiB are free for the log", "free some space"),
+        (vary_folder("execute", free=10), "scratch", "problem", "10 MiB are free for jobs", "request_disk"),
+        (vary_folder("execute", executable=False), "scratch", "warning", "noexec", "another folder"),
+        (vary("log", error="its file is damaged"), "log", "problem", "its file is damaged", "poolbook doc log"),
+        (vary("log", marked=False), "log", "warning", "has no .head file", r"copy its \.head file"),
+        (vary("log", ahead=90_000_000), "clock", "warning", "90 s later than this machine's clock", "set the clock"),
+        (vary("log", holder="77"), "server", "warning", "process 77 writes the log", "wait until it ends"),
+        (vary("log", claims=3, supervised=True), "server", "warning",
+         "jobs continue without a pool", "poolbook resume"),
+        (vary("log", claims=3), "server", "warning", "3 started jobs are not managed", "poolbook resume"),
+        (vary("log", counts={5: 2}, held=("4.0", "no disk")), "jobs", "warning", "hold; 4.0: no disk", "q -hold"),
+        (vary("log", unfit=(UnmatchedJobs("7.0", 3, 5),)), "jobs", "warning",
          "job 7.0, or 2 more", "-better-analyze 7.0"),
-        (of("log", unfit=(UnmatchedJobs("7.0", 1, 5),)), "jobs", "warning",
+        (vary("log", unfit=(UnmatchedJobs("7.0", 1, 5),)), "jobs", "warning",
          r"fits job 7.0 \(5 slots", "-better-analyze 7.0"),
     ],
 )  # fmt: skip
-def test_what_is_not_is_said_with_the_way_out(
-    facts: DoctorFacts, check: str, level: str, words: str, remedy: str
+def test_a_bad_fact_is_reported_with_its_remedy(
+    facts: DoctorFacts, check: str, level: str, text: str, remedy: str
 ) -> None:
     (found,) = [finding for finding in examined(facts) if finding.level is not Level.OK]
     assert (found.check, found.level) == (check, level)
-    assert re.search(words, found.words), found.words
+    assert re.search(text, found.words), found.words
     assert re.search(re.escape(remedy) if "$" in remedy else remedy, found.remedy), found.remedy
 
 
 @together(
-    ("facts", "check", "words"),
+    ("facts", "check", "text"),
     [
-        (of("machine", granted_cores=8.0, granted_memory=9000), "cores", "4 cores"),
-        (of("settings", files=("a.conf",), named="-config"), "configuration", r"from a.conf \(-config\)"),
-        (of("settings", watches=True), "sensors", "terminals and of 0 keyboards"),
-        (of("log", there=False, empty=True), "log", "pool.db is empty: `poolbook run` and"),
-        (of("log", counts={2: 1, 1: 1}), "jobs", "^1 job runs, 1 waits$"),
-        (of("log", there=False), "log", "no log at pool.db yet"),
-        (of("log", imported=True), "log", "120 events, imported records"),
-        (of("log", holder="77", answers=True, claims=4), "server", "process 77 serves the log"),
+        (vary("machine", granted_cores=8.0, granted_memory=9000), "cores", "4 cores"),
+        (vary("settings", files=("a.conf",), named="-config"), "configuration", r"from a.conf \(-config\)"),
+        (vary("settings", watches=True), "sensors", "terminals and of 0 keyboards"),
+        (vary("log", there=False, empty=True), "log", "pool.db is empty: `poolbook run` and"),
+        (vary("log", counts={2: 1, 1: 1}), "jobs", "^1 job runs, 1 waits$"),
+        (vary("log", there=False), "log", "no log at pool.db yet"),
+        (vary("log", imported=True), "log", "120 events, imported records"),
+        (vary("log", holder="77", answers=True, claims=4), "server", "process 77 serves the log"),
     ],
 )
-def test_what_is_in_order_is_said_as_it_is(facts: DoctorFacts, check: str, words: str) -> None:
-    (found,) = said(facts, check)
-    assert found.level is Level.OK
-    assert re.search(words, found.words)
+def test_a_good_fact_is_described(facts: DoctorFacts, check: str, text: str) -> None:
+    (finding,) = findings_of(facts, check)
+    assert finding.level is Level.OK
+    assert re.search(text, finding.words)
 
 
-def test_sensors_count_where_a_policy_asks_for_the_keyboard() -> None:
-    facts = evolve(of("settings", watches=True), machine=evolve(GOOD.machine, logins=False, inputs=(3, 1)))
-    blind, nobody = said(facts, "sensors")
-    assert "2 of 3 keyboards and mice" in blind.words and "group input" in blind.remedy
-    assert "every terminal counts" in nobody.words and "STARTD_HAS_BAD_UTMP" in nobody.remedy
-    assert said(evolve(facts, settings=Settings()), "sensors")[0].level is Level.OK
+def test_sensors_matter_only_to_policies_that_use_the_keyboard() -> None:
+    facts = evolve(vary("settings", watches=True), machine=evolve(GOOD.machine, logins=False, inputs=(3, 1)))
+    no_sensor, no_user = findings_of(facts, "sensors")
+    assert "2 of 3 keyboards and mice" in no_sensor.words and "group input" in no_sensor.remedy
+    assert "every terminal counts" in no_user.words and "STARTD_HAS_BAD_UTMP" in no_user.remedy
+    assert findings_of(evolve(facts, settings=Settings()), "sensors")[0].level is Level.OK
 
 
 GROUPS: list[tuple[str, dict[str, str], tuple[float | None, int | None]]] = [
@@ -159,7 +164,7 @@ GROUPS: list[tuple[str, dict[str, str], tuple[float | None, int | None]]] = [
 
 
 @pytest.mark.parametrize(("own", "files", "expected"), GROUPS)
-def test_what_control_groups_allow_is_the_least_of_all_around(
+def test_the_limit_of_control_groups_is_the_lowest_of_the_enclosing_groups(
     tmp_path: Path, own: str, files: dict[str, str], expected: tuple[float | None, int | None]
 ) -> None:
     for name, text in {**({"proc/self/cgroup": own} if own else {}), **_below("sys/fs/cgroup", files)}.items():
@@ -172,7 +177,7 @@ def _below(folder: str, files: dict[str, str]) -> dict[str, str]:
     return {f"{folder}/{name}": f"{text}\n" for name, text in files.items()}
 
 
-def test_the_python_that_is_asked_for_is_the_one_that_the_package_asks_for() -> None:
+def test_the_required_python_is_the_packages() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == f">={'.'.join(map(str, OLDEST))}"
 

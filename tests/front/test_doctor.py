@@ -17,8 +17,8 @@ from poolbook.adapters.cli.main import main
 from poolbook.adapters.stores.fast_head import head_of
 from poolbook.adapters.stores.log_paths import WriterLock
 
-Found = list[dict[str, str]]
-Doctor = Callable[..., tuple[int, Found]]
+Finding = list[dict[str, str]]
+Doctor = Callable[..., tuple[int, Finding]]
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -32,20 +32,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def doctor(folder: Path, capsys: pytest.CaptureFixture[str]) -> Doctor:
-    """Calls the command; what is not in order, less what this machine and the tests' own PATH are like."""
+    """Return a function that calls the command and returns its findings, without those about this machine and the
+    tests' own PATH."""
 
-    def called(*words: str) -> tuple[int, Found]:
+    def called(*arguments: str) -> tuple[int, Finding]:
         capsys.readouterr()
-        code = main(["doctor", "-json", *words])
-        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+        code = main(["doctor", "-json", *arguments])
+        findings: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
         of_here = ("python", "command", "cores", "memory", "open files", "processes", "sensors", "folder", "space")
-        return code, [one for one in found if one["level"] != "ok" and one["check"] not in (*of_here, "scratch")]
+        return code, [
+            finding
+            for finding in findings
+            if finding["level"] != "ok" and finding["check"] not in (*of_here, "scratch")
+        ]
 
     return called
 
 
-def begun(jobs: int = 0, **description: str) -> None:
-    """A pool's log pool.db, with jobs that were asked a slot for."""
+def create_log(jobs: int = 0, **description: str) -> None:
+    """Create a pool's log pool.db, with jobs for which slots were requested."""
     with Pool.open("sqlite:///pool.db", user="alice", start=time.time() - 1e6) as pool:
         if not pool.slots():
             pool.add_machine("node1", cpus=2, memory=2048)
@@ -54,12 +59,14 @@ def begun(jobs: int = 0, **description: str) -> None:
             pool.advance(120)
 
 
-def test_an_empty_folder_is_in_order_and_stays_empty(folder: Path, doctor: Doctor) -> None:
+def test_an_empty_folder_is_fine_and_stays_empty(folder: Path, doctor: Doctor) -> None:
     assert doctor() == (0, [])
     assert list(folder.iterdir()) == []
 
 
-def test_it_is_told_worst_first_with_the_way_out_below(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_sorted_by_severity_with_the_remedy_below(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "poolbook.conf").write_text("START = False\nSTRAT = True\n")
     assert main(["doctor", "-quiet"]) == 1
     lines = capsys.readouterr().out.splitlines()
@@ -82,36 +89,34 @@ def test_it_is_told_worst_first_with_the_way_out_below(folder: Path, capsys: pyt
         ("STRAT = True\n", 0, "configuration", "STRAT"),
     ],
 )
-def test_what_a_configuration_does_is_found(
+def test_problems_of_a_configuration_are_found(
     folder: Path, doctor: Doctor, text: str, code: int, check: str, words: str
 ) -> None:
     (folder / "poolbook.conf").write_text(text)
-    ended, (found,) = doctor()
-    assert (ended, found["check"]) == (code, check)
-    assert words in found["words"]
+    exit_code, (finding,) = doctor()
+    assert (exit_code, finding["check"]) == (code, check)
+    assert words in finding["words"]
 
 
-def test_a_configuration_that_offers_more_than_there_is_is_told(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_configuration_that_offers_too_much_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "poolbook.conf").write_text("NUM_CPUS = 9999\nMEMORY = 999999999\n")
     main(["doctor", "-json"])
-    found = {one["check"]: one for one in json.loads(capsys.readouterr().out)}
-    assert "the configuration offers 9999 cores, but this machine has " in found["cores"]["words"]
-    assert "offers 999999999 MiB of memory, but this machine has " in found["memory"]["words"]
-    assert found["cores"]["level"] == found["memory"]["level"] == "warning"
+    findings = {finding["check"]: finding for finding in json.loads(capsys.readouterr().out)}
+    assert "the configuration offers 9999 cores, but this machine has " in findings["cores"]["words"]
+    assert "offers 999999999 MiB of memory, but this machine has " in findings["memory"]["words"]
+    assert findings["cores"]["level"] == findings["memory"]["level"] == "warning"
 
 
-def test_an_empty_file_is_a_place_for_a_log_unless_it_had_one(folder: Path, doctor: Doctor) -> None:
+def test_an_empty_file_may_become_a_log_unless_it_was_one(folder: Path, doctor: Doctor) -> None:
     (folder / "pool.db").touch()
     assert doctor() == (0, [])
     (folder / "pool.db").unlink()
-    begun()
+    create_log()
     (folder / "pool.db").write_bytes(b"")
     assert doctor()[0] == 1
 
 
-def test_a_configuration_is_looked_at_where_serve_would_look(
+def test_the_configuration_is_the_one_that_serve_would_read(
     folder: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "good.conf").write_text("START = True\n")
@@ -120,23 +125,23 @@ def test_a_configuration_is_looked_at_where_serve_would_look(
     assert doctor()[0] == 1
     assert doctor("-config", "good.conf") == (0, [])
     monkeypatch.setenv("_CONDOR_START", "False")
-    code, found = doctor("-config", "good.conf")
-    assert (code, [one["check"] for one in found]) == (1, ["environment", "START"])
+    code, findings = doctor("-config", "good.conf")
+    assert (code, [finding["check"] for finding in findings]) == (1, ["environment", "START"])
     assert doctor("-config", "missing.conf")[0] == 1
 
 
-def test_what_the_environment_sets_is_looked_at_without_a_file_as_a_pool_would_follow_it(
+def test_settings_from_the_environment_are_checked_without_a_file(
     doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's own: no setting
+    monkeypatch.setenv("_CONDOR_SCRATCH_DIR", "/tmp")  # a job's own variable, not a setting
     assert doctor() == (0, [])
     monkeypatch.setenv("_CONDOR_START", "False")
-    code, found = doctor()
-    assert (code, [one["check"] for one in found]) == (1, ["environment", "START"])
-    assert "a pool here uses them without a configuration file" in found[0]["words"]
+    code, findings = doctor()
+    assert (code, [finding["check"] for finding in findings]) == (1, ["environment", "START"])
+    assert "a pool here uses them without a configuration file" in findings[0]["words"]
 
 
-def test_a_time_zone_that_is_misspelled_is_found(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelled_time_zone_is_found(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, count in (("Europe/Berlni", 1), ("Asia/Tokyo", 0), ("CET-1CEST,M3.5.0,M10.5.0/3", 0)):
         with monkeypatch.context() as patched:
             patched.setenv("TZ", name)
@@ -145,22 +150,22 @@ def test_a_time_zone_that_is_misspelled_is_found(doctor: Doctor, monkeypatch: py
     time.tzset()
 
 
-def test_a_log_that_is_cut_or_no_log_is_a_problem(folder: Path, doctor: Doctor) -> None:
-    begun()
+def test_a_truncated_log_or_another_file_is_a_problem(folder: Path, doctor: Doctor) -> None:
+    create_log()
     shutil.copy("pool.db", "before.db")
-    begun(jobs=1)
+    create_log(jobs=1)
     assert doctor() == (0, [])
     shutil.copy("before.db", "pool.db")
-    code, (cut,) = doctor()
-    assert (code, cut["check"]) == (1, "log") and "its end was truncated" in cut["words"]
+    code, (truncated,) = doctor()
+    assert (code, truncated["check"]) == (1, "log") and "its end was truncated" in truncated["words"]
     (folder / "pool.db").write_text("no log at all\n")
-    code, (none,) = doctor()
-    assert (code, none["check"]) == (1, "log") and "not an SQLite database" in none["words"]
+    code, (not_a_log,) = doctor()
+    assert (code, not_a_log["check"]) == (1, "log") and "not an SQLite database" in not_a_log["words"]
     code, (url,) = doctor("-log", "mysql://host/db")
     assert (code, url["check"]) == (1, "log") and "is not a valid log URL" in url["words"]
 
 
-def test_a_log_in_a_folder_that_is_not_there_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_in_a_missing_folder_is_a_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "-quiet", "-log", "no/such/x.db"]) == 1
     assert f"-> mkdir -p {folder}/no/such, or" in capsys.readouterr().out
     (folder / "no/such").mkdir(parents=True)
@@ -168,56 +173,56 @@ def test_a_log_in_a_folder_that_is_not_there_is_a_problem(folder: Path, capsys: 
 
 
 def test_a_log_without_its_mark_is_found(folder: Path, doctor: Doctor) -> None:
-    begun()
+    create_log()
     (folder / "pool.db.head").unlink()
-    code, (found,) = doctor()
-    assert (code, found["check"]) == (0, "log") and "has no .head file" in found["words"]
+    code, (finding,) = doctor()
+    assert (code, finding["check"]) == (0, "log") and "has no .head file" in finding["words"]
 
 
 def test_a_server_that_does_not_answer_is_a_problem(
     folder: Path, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    code, (found,) = doctor("-log", "postgresql://u:secret@localhost:9/db")
-    assert (code, found["check"]) == (1, "log")
-    assert "secret" not in found["words"]
+    code, (finding,) = doctor("-log", "postgresql://u:secret@localhost:9/db")
+    assert (code, finding["check"]) == (1, "log")
+    assert "secret" not in finding["words"]
 
 
-def test_jobs_that_are_held_and_jobs_that_fit_no_slot_are_found(doctor: Doctor) -> None:
-    begun(jobs=3, request_cpus="64")
-    code, (unfit,) = doctor()
-    assert (code, unfit["check"]) == (0, "jobs")
-    assert unfit["words"].startswith("no slot fits job 1.0, or 2 more like it")
-    begun(jobs=2, hold="true")
-    code, found = doctor()
-    assert (code, [one["check"] for one in found]) == (0, ["jobs", "jobs"])
-    assert found[0]["words"].startswith("2 jobs are on hold; 2.0: ")
+def test_held_jobs_and_jobs_that_fit_no_slot_are_found(doctor: Doctor) -> None:
+    create_log(jobs=3, request_cpus="64")
+    code, (no_fit,) = doctor()
+    assert (code, no_fit["check"]) == (0, "jobs")
+    assert no_fit["words"].startswith("no slot fits job 1.0, or 2 more like it")
+    create_log(jobs=2, hold="true")
+    code, findings = doctor()
+    assert (code, [finding["check"] for finding in findings]) == (0, ["jobs", "jobs"])
+    assert findings[0]["words"].startswith("2 jobs are on hold; 2.0: ")
 
 
-def test_a_clock_that_was_set_back_is_found(doctor: Doctor) -> None:
+def test_a_clock_set_back_is_found(doctor: Doctor) -> None:
     with Pool.open("sqlite:///pool.db", user="alice", start=time.time() + 3600) as pool:
         pool.add_machine("node1", cpus=1, memory=512)
-    code, (found,) = doctor()
-    assert (code, found["check"]) == (0, "clock")
+    code, (finding,) = doctor()
+    assert (code, finding["check"]) == (0, "clock")
 
 
-def test_who_writes_the_log_and_what_runs_beside_it_is_found(folder: Path, doctor: Doctor) -> None:
-    begun()
+def test_the_logs_writer_and_leftover_processes_are_found(folder: Path, doctor: Doctor) -> None:
+    create_log()
     (folder / "pool.db.d" / "claims").mkdir(parents=True)
     (folder / "pool.db.d" / "claims" / "1.0-1").write_text("")
-    code, (left,) = doctor()
-    assert (code, left["check"]) == (0, "server") and left["words"].startswith("1 started job is not managed")
+    code, (leftover,) = doctor()
+    assert (code, leftover["check"]) == (0, "server") and leftover["words"].startswith("1 started job is not managed")
     lock = WriterLock("pool.db")
     assert lock.take()
     try:
-        code, (written,) = doctor()
+        code, (writer,) = doctor()
     finally:
         lock.give_up()
-    assert (code, written["check"]) == (0, "server")
-    assert written["words"].startswith(f"process {os.getpid()} writes the log")
+    assert (code, writer["check"]) == (0, "server")
+    assert writer["words"].startswith(f"process {os.getpid()} writes the log")
 
 
-def test_an_imported_log_is_looked_at_as_what_it_is(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_imported_log_is_checked_as_an_import(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["import", str(ROOT / "docs/examples/owner-return"), "-log", "audit.db"])
     before = head_of("audit.db")
     capsys.readouterr()

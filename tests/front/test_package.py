@@ -1,4 +1,4 @@
-"""Golden: what the wheel has, and what it says of itself."""
+"""Golden: the wheel's content and its metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def metadata(package: ZipFile) -> Message:
     return message_from_bytes(package.read(f"poolbook-{VERSION}.dist-info/METADATA"))
 
 
-def test_it_has_the_rooms_the_pages_and_the_examples_and_nothing_of_the_workshop(package: ZipFile) -> None:
+def test_it_has_the_packages_pages_and_examples_and_no_tests_or_tools(package: ZipFile) -> None:
     names = set(package.namelist())
     pages = {
         *ROOT.glob("docs/*.md"),
@@ -40,8 +40,8 @@ def test_it_has_the_rooms_the_pages_and_the_examples_and_nothing_of_the_workshop
         *ROOT.glob("docs/*.tsv"),
         *(path for path in EXAMPLES.rglob("*") if path.is_file()),
     }
-    wanted = {f"poolbook/{path.relative_to(ROOT)}" for path in pages if "__pycache__" not in path.parts}
-    assert {name for name in names if name.startswith("poolbook/docs/")} == wanted
+    required = {f"poolbook/{path.relative_to(ROOT)}" for path in pages if "__pycache__" not in path.parts}
+    assert {name for name in names if name.startswith("poolbook/docs/")} == required
     assert {"poolbook/py.typed", f"poolbook-{VERSION}.dist-info/licenses/LICENSE"} < names
     rooms = {name.split("/")[1] for name in names if name.startswith("poolbook/")}
     assert rooms == {"__init__.py", "events.py", "py.typed", "domain", "projections", "replay", "adapters", "docs"}
@@ -59,12 +59,12 @@ def test_a_source_package_makes_the_same_wheel(package: ZipFile, tmp_path: Path)
     with tarfile.open(tmp_path / f"poolbook-{VERSION}.tar.gz") as source:
         source.extractall(tmp_path, filter="data")
     subprocess.run([*build, "-t", "wheel"], cwd=tmp_path / f"poolbook-{VERSION}", check=True, capture_output=True)
-    (again,) = tmp_path.glob("*.whl")
-    with ZipFile(again) as other:
+    (second_wheel,) = tmp_path.glob("*.whl")
+    with ZipFile(second_wheel) as other:
         assert set(other.namelist()) == set(package.namelist())
 
 
-def test_it_says_what_it_is_and_under_which_licence(metadata: Message) -> None:
+def test_its_metadata_has_the_summary_and_the_licence(metadata: Message) -> None:
     assert metadata["Version"] == VERSION
     assert metadata["License-Expression"] == "Apache-2.0"
     assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()
@@ -72,63 +72,65 @@ def test_it_says_what_it_is_and_under_which_licence(metadata: Message) -> None:
         assert metadata[field], field
 
 
-def test_its_description_is_the_readme_without_links_that_hold_in_the_repository_alone(metadata: Message) -> None:
+def test_its_description_is_the_readme_without_links_into_the_repository(metadata: Message) -> None:
     text = metadata.get_payload()
     assert isinstance(text, str)
     assert text.startswith("# Poolbook\n")
     assert re.findall(r"\]\((?!https?:)", text) == []
-    named = re.findall(r"`poolbook doc (?!-)(\S+?)`", text)
-    assert {"tutorial", "tools", "import"} <= set(named) <= files().keys()
+    pages = re.findall(r"`poolbook doc (?!-)(\S+?)`", text)
+    assert {"tutorial", "tools", "import"} <= set(pages) <= files().keys()
 
 
-def test_what_only_some_pools_need_is_an_extra(metadata: Message) -> None:
-    wanted = metadata.get_all("Requires-Dist") or []
-    always = {re.split(r"[^\w-]", text)[0] for text in wanted if "extra ==" not in text}
+def test_dependencies_of_some_pools_are_extras(metadata: Message) -> None:
+    required = metadata.get_all("Requires-Dist") or []
+    always = {re.split(r"[^\w-]", text)[0] for text in required if "extra ==" not in text}
     assert "psycopg" not in always and "eventsourcing" in always
-    assert any(text.startswith("psycopg[binary]") and "extra == 'postgres'" in text for text in wanted)
+    assert any(text.startswith("psycopg[binary]") and "extra == 'postgres'" in text for text in required)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_pages_and_examples_that_help_points_to_are_there(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pages_and_examples_that_help_names_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "-help"]) == 0
-    said = capsys.readouterr().out
-    assert re.findall(r"docs/[\w./]+\w", said) == (["docs/PAGE.md", "docs/examples"] if command == "doc" else [])
-    assert set(re.findall(r"poolbook doc ([a-z][\w.]+)", said)) <= files().keys()
+    output = capsys.readouterr().out
+    assert re.findall(r"docs/[\w./]+\w", output) == (["docs/PAGE.md", "docs/examples"] if command == "doc" else [])
+    assert set(re.findall(r"poolbook doc ([a-z][\w.]+)", output)) <= files().keys()
 
 
-def test_what_a_real_pool_logged_is_as_it_was_recorded() -> None:
+def test_the_example_of_a_real_pool_equals_the_recording() -> None:
     recorded = ROOT / "tests" / "data" / "traces" / "02-owner-return"
-    shown = sorted((EXAMPLES / "owner-return").iterdir())
-    assert len(shown) == 7
-    assert [path.read_bytes() for path in shown] == [(recorded / path.name).read_bytes() for path in shown]
+    example_files = sorted((EXAMPLES / "owner-return").iterdir())
+    assert len(example_files) == 7
+    assert [path.read_bytes() for path in example_files] == [
+        (recorded / path.name).read_bytes() for path in example_files
+    ]
 
 
 # poolbook doc
 
 
-@pytest.mark.parametrize("word", ["play", "play.md", "docs/play.md"])
-def test_a_page_is_printed_by_whatever_other_pages_call_it(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doc", word]) == 0
+@pytest.mark.parametrize("page_name", ["play", "play.md", "docs/play.md"])
+def test_a_page_is_printed_by_any_of_its_names(page_name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doc", page_name]) == 0
     assert capsys.readouterr().out == (ROOT / "docs" / "play.md").read_text()
 
 
-def test_without_a_name_the_contents_are_printed_and_they_name_every_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_name_the_contents_list_every_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doc"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     pages = {path.stem for path in ROOT.glob("docs/*.md")} - {"README"}
-    assert set(re.findall(r"\]\((\w[\w-]*)\.md\)", said)) == pages
+    assert set(re.findall(r"\]\((\w[\w-]*)\.md\)", output)) == pages
     names = {path.name for path in EXAMPLES.iterdir()} - {"__pycache__", "pi.py", "seeds.txt"}
-    assert names <= set(re.findall(r"`([\w.-]+)`", said))
+    assert names <= set(re.findall(r"`([\w.-]+)`", output))
 
 
-def test_where_they_are_is_said_for_shells(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_folder_of_the_pages_is_printed_for_shells(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doc", "-folder"]) == 0
     assert Path(capsys.readouterr().out.strip()) == ROOT / "docs"
     assert main(["doc", "-folder", "desktop.play"]) == 0
     assert Path(capsys.readouterr().out.strip()) == EXAMPLES / "desktop.play"
 
 
-def test_a_page_that_is_not_there_is_answered_with_the_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_page_is_answered_with_similar_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doc", "tutorail"]) == 2
     assert "did you mean tutorial?" in capsys.readouterr().err
     assert main(["doc", "zzzz"]) == 2

@@ -1,8 +1,7 @@
-"""Pages that show what was typed and what came: their blocks ``console``, typed again, and compared.
+"""Pages that show commands and their output: their blocks ``console``, typed again, and compared.
 
-A line that begins with ``$ `` was typed, as was one with ``> `` below it; what follows is what came. A line ``...``
-there stands for any lines. What differs from machine to machine and from run to run (numbers, times, names) is not
-compared.
+ A line that begins with ``$ `` was typed, and so was one with ``> `` below it; the output follows. A line ``...`` there
+represents any lines. Parts that differ between machines and runs (numbers, times, names) are not compared.
 """
 
 from __future__ import annotations
@@ -21,89 +20,87 @@ from poolbook.adapters.machine.host import host_name, user_name
 BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _MARK = "=== typed ==="
 HOST, USER, HOME = "laptop", "alice", "/home/alice"
-"""What pages call the machine, who types, and where."""
-PATIENCE = 30
+"""The names of the machine, the user and the directory on pages."""
+EXTRA_SECONDS = 30
 """Seconds that a page's ``sleep`` may take longer than it says: the tests' machine may be busy."""
 
 
 class Step(NamedTuple):
-    """What was typed, line by line, and what came."""
+    """The typed lines, and the output."""
 
     typed: tuple[str, ...]
     came: str
 
 
 def steps(page: str) -> list[Step]:
-    """All that a page shows, in its order."""
-    found: list[Step] = []
+    """Return all steps of a page, in order."""
+    page_steps: list[Step] = []
     for line in "".join(BLOCK.findall(page)).splitlines():
         if line.startswith("$ "):
-            found.append(Step((line[2:],), ""))
+            page_steps.append(Step((line[2:],), ""))
         elif line.startswith("> "):
-            found[-1] = Step((*found[-1].typed, line[2:]), "")
+            page_steps[-1] = Step((*page_steps[-1].typed, line[2:]), "")
         else:
-            found[-1] = Step(found[-1].typed, f"{found[-1].came}{line}\n")
-    return found
+            page_steps[-1] = Step(page_steps[-1].typed, f"{page_steps[-1].came}{line}\n")
+    return page_steps
 
 
-def typed(lines: Sequence[Step], folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """Type it all into one shell, in a folder; what came of each step, errors included.
-
-    A step that begins by waiting is typed again for as long as it does not show what the page does.
-    """
+def type_steps(lines: Sequence[Step], folder: Path, environment: Mapping[str, str]) -> list[str]:
+    """Type all steps into one shell, in a folder; return the output of each, including errors. A step that begins by
+    waiting is repeated while its output differs from the page's."""
     shell = subprocess.Popen(
         ["bash"], cwd=folder, env=dict(environment), text=True, bufsize=1,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     with shell:
-        return [_typed(step, shell, folder) for step in lines]
+        return [_type_step(step, shell, folder) for step in lines]
 
 
-def _typed(step: Step, shell: subprocess.Popen[str], folder: Path) -> str:
+def _type_step(step: Step, shell: subprocess.Popen[str], folder: Path) -> str:
     assert shell.stdin is not None and shell.stdout is not None
-    until = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + EXTRA_SECONDS
     while True:
         shell.stdin.write("{{\n{}\n}} < /dev/null\necho {}\n".format("\n".join(step.typed), _MARK))
-        said = said_for_pages("".join(takewhile(f"{_MARK}\n".__ne__, shell.stdout)), folder)
-        waits = step.typed[0].startswith("sleep ") and time.monotonic() < until
-        if not waits or alike(step.came, said):
-            return said
+        output = output_for_pages("".join(takewhile(f"{_MARK}\n".__ne__, shell.stdout)), folder)
+        may_repeat = step.typed[0].startswith("sleep ") and time.monotonic() < deadline
+        if not may_repeat or equal_output(step.came, output):
+            return output
 
 
-def said_for_pages(text: str, folder: Path) -> str:
-    """What came, as a page shows it: of nobody's own machine."""
-    return _nobodys(text.replace(os.path.realpath(folder), HOME))
+def output_for_pages(text: str, folder: Path) -> str:
+    """Return the output as a page shows it: without the names of this machine."""
+    return _without_machine_names(text.replace(os.path.realpath(folder), HOME))
 
 
-def _nobodys(text: str) -> str:
+def _without_machine_names(text: str) -> str:
     return re.sub(rf"\b{re.escape(user_name())}\b", USER, text.replace(host_name(), HOST))
 
 
-def alike(shown: str, came: str) -> bool:
-    """Whether this is what the page shows, but for what differs each time."""
-    pieces = re.split(r"^\.\.\.\n", _plain(_nobodys(shown)), flags=re.MULTILINE)
+def equal_output(shown: str, output: str) -> bool:
+    """Return True if this equals the page's output, except for parts that differ each time."""
+    pieces = re.split(r"^\.\.\.\n", _plain(_without_machine_names(shown)), flags=re.MULTILINE)
     pattern = r"(?:.*\n)*".join(map(re.escape, pieces))
-    return re.fullmatch(pattern, _plain(_nobodys(came))) is not None
+    return re.fullmatch(pattern, _plain(_without_machine_names(output))) is not None
 
 
 def _plain(text: str) -> str:
-    """Without numbers and logs' ids, and without the blanks and rules that depend on their lengths."""
+    """Return a text without numbers and logs' ids, and without the blanks and rules that depend on their lengths."""
     text = re.sub(r"\b[0-9a-f]{16}\b", "0", text)
     text = re.sub(r"\d[\d.,:+/]*", "0", text)
     return "".join(f"{' '.join(line.split())}\n" for line in text.splitlines())
 
 
-def redrawn(page: str, came: Sequence[str]) -> str:
-    """The page with what came in place of what it shows, where that is not alike."""
-    rest = iter(came)
+def updated_page(page: str, output: Sequence[str]) -> str:
+    """Return the page with the new output in place of its own, where they differ."""
+    outputs = iter(output)
 
-    def block(found: re.Match[str]) -> str:
+    def block(match: re.Match[str]) -> str:
         lines: list[str] = []
-        for step in steps(f"```console\n{found[0]}```\n"):
-            said = next(rest)
-            first, *more = step.typed
-            lines += [f"$ {first}", *(f"> {line}" for line in more)]
-            lines += (step.came if alike(step.came, said) else said).splitlines()
+        for step in steps(f"```console\n{match[0]}```\n"):
+            new_output = next(outputs)
+            first, *continuation = step.typed
+            lines += [f"$ {first}", *(f"> {line}" for line in continuation)]
+            lines += (step.came if equal_output(step.came, new_output) else new_output).splitlines()
         return "".join(f"{line}\n" for line in lines)
 
     return BLOCK.sub(block, page)

@@ -1,8 +1,8 @@
-"""What a log tells of itself, as plain values: kept beside each golden log, and asked of it again by later versions.
+"""A log's answers as plain values: stored next to each golden log, and compared with the answers of later versions.
 
-Here stands the meaning of a log, and no name of a class or topic: an event is its fields, and kinds of event are
-counted in the order in which they first come. So an event may be renamed with an upcast, and the answers stay.
-Sentences may change their words; they are kept as what they rest on: the event, its cause, row and evidence.
+ They contain the meaning of a log, and no name of a class or topic: an event is its fields, and kinds of event are
+numbered in the order of their first occurrence. So an event may be renamed with an upcast, and the answers stay.
+Sentences may be reworded; they are stored as their basis: the event, its cause, row and evidence.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from poolbook.replay.why.answer import why
 from ..event_fields import fields_of
 
 Answers = dict[str, Any]
-Told = tuple[int, Any]
+Positioned = tuple[int, Any]
 """An event with its position."""
 
 FIELDS: dict[str, str] = {"marks": "flags"}
-"""Fields of events that have another name by now: the name under which the answers know them -> today's."""
-MERGED: frozenset[str] = frozenset()
-"""Fields that an upcast fills with something else than the default, since it made one kind of event of several."""
-_OF_NOW = {
+"""Fields of events that have been renamed: the name in the answers -> today's."""
+MERGED_FIELDS: frozenset[str] = frozenset()
+"""Fields that an upcast sets to a value other than the default, because it merged several kinds of event."""
+_TIME_DEPENDENT = {
     "KeyboardIdle", "ConsoleIdle", "MyCurrentTime", "ClockMin", "ClockDay", "ExpectedMachineGracefulDrainingBadput",
     "ExpectedMachineGracefulDrainingCompletion", "ExpectedMachineQuickDrainingBadput",
     "ExpectedMachineQuickDrainingCompletion",
 }  # fmt: skip
-"""Attributes of slots that are reckoned from the time at which somebody asks."""
+"""Attributes of slots that are computed from the time of the query."""
 
 
 def today(name: str, kind: type[Any]) -> str:
-    """Return the name that a field of an event of this kind has by now."""
+    """Return today's name of a field of an event of this kind."""
     return name if name in fields_of(kind) else FIELDS.get(name, name)
 
 
@@ -53,25 +53,25 @@ def plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, dict):
-        return {str(name): plain(one) for name, one in value.items()}
+        return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, bytes):
         return f"sha256 {hashlib.sha256(value).hexdigest()}"
     if isinstance(value, str | int | float | None):
         return value
-    return [plain(one) for one in (sorted(value) if isinstance(value, set | frozenset) else value)]
+    return [plain(item) for item in (sorted(value) if isinstance(value, set | frozenset) else value)]
 
 
-# What a log tells
+# A log's answers
 
 
-def events_of(events: Iterable[Told]) -> list[tuple[int, dict[str, Any]]]:
+def events_of(events: Iterable[Positioned]) -> list[tuple[int, dict[str, Any]]]:
     """Return each event's kind, by number, and its fields."""
     kinds: dict[type[Any], int] = {}
     return [(kinds.setdefault(type(event), len(kinds)), plain(event)) for _, event in events]
 
 
-def folded(events: Iterable[Told]) -> Answers:
-    """Return what the one fold of the live state makes of a pool's own log."""
+def folded_state(events: Iterable[Positioned]) -> Answers:
+    """Return the live state that the one fold makes of a pool's own log."""
     state = fold(iter(events))
     return {
         "position": state.position,
@@ -97,45 +97,52 @@ def folded(events: Iterable[Told]) -> Answers:
             for machine in state.machines.values()
         },
         "submitters": {
-            name: [one.priority, _factor(one), one.slots, one.weighted_in_use, one.weighted_usage, one.ended_usage]
-            for name, one in state.submitters.items()
+            name: [
+                account.priority,
+                _factor(account),
+                account.slots,
+                account.weighted_in_use,
+                account.weighted_usage,
+                account.ended_usage,
+            ]
+            for name, account in state.submitters.items()
         },
     }
 
 
-def _factor(one: Submitter) -> float:
-    """Return the priority factor that was set, or that the submitter began with; older logs do not tell it."""
-    return one.factor or initial(one.name, terms(one.appeared_under or {}))
+def _factor(account: Submitter) -> float:
+    """Return the priority factor that was set, or the submitter's initial one; older logs lack it."""
+    return account.factor or initial(account.name, terms(account.appeared_under or {}))
 
 
-def viewed(log: Log) -> Answers:
-    """Return what `q`, `status`, `history`, `userprio` and `usage` show."""
+def view_answers(log: Log) -> Answers:
+    """Return the output of `q`, `status`, `history`, `userprio` and `usage`."""
     return {
         "queue": _or_none(log.jobs),
-        "slots": [{name: text for name, text in ad.items() if name not in _OF_NOW} for ad in log.slots()],
+        "slots": [{name: text for name, text in ad.items() if name not in _TIME_DEPENDENT} for ad in log.slots()],
         "history": log.history(),
         "submitters": _or_none(lambda: plain(log.submitters())),
-        "usage": {by: plain(log.usage(by)) for by in ("user", "group", "cluster")},
+        "usage": {group_by: plain(log.usage(group_by)) for group_by in ("user", "group", "cluster")},
     }
 
 
 def _or_none(ask: Any) -> Any:
     try:
         return ask()
-    except PoolbookError:  # nothing that was imported tells of it
+    except PoolbookError:  # an imported log has no records of it
         return None
 
 
-def judged(log: Log) -> Answers:
-    """Return what `verify` and `audit` count and find: codes and places, no words."""
-    verified, audit = log.verify(decisions=True), log.audit()
+def audit_answers(log: Log) -> Answers:
+    """Return what `verify` and `audit` count and find: codes and places, no texts."""
+    verification, audit = log.verify(decisions=True), log.audit()
     return {
-        "sound": verified.sound,
-        "imported": verified.imported,
-        "events": verified.verdict.events,
-        "slots": verified.verdict.slots,
-        "jobs": verified.verdict.jobs,
-        "cycles": verified.decisions.taken if verified.decisions else 0,
+        "sound": verification.sound,
+        "imported": verification.imported,
+        "events": verification.verdict.events,
+        "slots": verification.verdict.slots,
+        "jobs": verification.verdict.jobs,
+        "cycles": verification.decisions.taken if verification.decisions else 0,
         "verdict": audit.verdict,
         "transitions": audit.transitions,
         "letters": audit.letters,
@@ -143,51 +150,55 @@ def judged(log: Log) -> Answers:
         "fates": sorted(audit.jobs.values()),
         "sources": [[Path(file).name, lines] for file, _, lines in audit.sources] if log.imported else [],
         "findings": [
-            [len(found), [[one.thing, one.rule, one.at, one.line] for one in found]]
-            for found in (audit.violations, audit.lost, audit.repeated)
+            [len(findings), [[finding.thing, finding.rule, finding.at, finding.line] for finding in findings]]
+            for findings in (audit.violations, audit.lost, audit.repeated)
         ],
-        "contradictions": [[one.thing, one.fact, one.at, one.run] for one in audit.contradictions],
+        "contradictions": [[finding.thing, finding.fact, finding.at, finding.run] for finding in audit.contradictions],
         "unread": [len(audit.quarantined), len(audit.gaps), len(audit.torn)],
-        "unaccounted": [[one.slot, one.since, one.until] for one in audit.unaccounted],
+        "unaccounted": [[finding.slot, finding.since, finding.until] for finding in audit.unaccounted],
     }
 
 
-def explained(store: Any, names: Iterable[str]) -> Answers:
-    """Return why each of these things is where it is, at the log's end and at half its length; None: not known then."""
+def explanations(store: Any, names: Iterable[str]) -> Answers:
+    """Return the explanation of each of these things, at the log's end and at half its length; None: not known at that
+    time."""
     events = dict(store.read())
-    half = events[(len(events) + 1) // 2].at
-    return {name: [_reasons(store, events, name, at) for at in (None, half)] for name in names}
+    halfway = events[(len(events) + 1) // 2].at
+    return {name: [_reasons(store, events, name, at) for at in (None, halfway)] for name in names}
 
 
 def _reasons(store: Any, events: dict[int, Any], name: str, at: int | None) -> list[list[Any]] | None:
     try:
-        found = why(store, name, at)
+        answer = why(store, name, at)
     except UnknownThingError:
         return None
-    sentences = _sentences(found)
-    assert all(one.text for one in sentences), name
-    return [[one.at, one.position, one.cause, one.stimulus, *_ground(events.get(one.position))] for one in sentences]
+    sentences = _sentences(answer)
+    assert all(sentence.text for sentence in sentences), name
+    return [
+        [sentence.at, sentence.position, sentence.cause, sentence.stimulus, *_basis(events.get(sentence.position))]
+        for sentence in sentences
+    ]
 
 
-def _sentences(found: Answer) -> list[Sentence]:
-    """Return what an answer rests on: where the thing is, what a cycle refused, and the life; of a cluster the counts,
-    and where the first of its jobs are."""
-    head, *lines = found.lines
+def _sentences(answer: Answer) -> list[Sentence]:
+    """Return the basis of an answer: the thing's state, a cycle's rejection, and the life; for a cluster the counts,
+    and the state of its first jobs."""
+    head, *lines = answer.lines
     if head.code == "cluster":
-        return [head, *(one for one in lines if one.code == "ends_unknown" or one.code.startswith("job_"))]
-    life = [one for one in found.life if one.code != "left_out"]
+        return [head, *(line for line in lines if line.code == "ends_unknown" or line.code.startswith("job_"))]
+    life = [line for line in answer.life if line.code != "left_out"]
     return [head, *sorted(life, key=lambda one: one.code != "refused")]
 
 
-def _ground(event: Any) -> list[Any]:
-    """Return the row that was taken, and the position of the evidence for it."""
+def _basis(event: Any) -> list[Any]:
+    """Return an event's row, and the position of its evidence."""
     if event is None:
         return ["", 0]
     return [getattr(event, today("row", type(event)), ""), getattr(event, today("evidence", type(event)), 0)]
 
 
-def things(store: Any) -> list[str]:
-    """Return the names of all slots, clusters and jobs that a log has events of."""
+def thing_names(store: Any) -> list[str]:
+    """Return the names of all slots, clusters and jobs with events in a log."""
     names: dict[str, None] = {}
     for _, event in store.read():
         kind, _, name = event.stream.partition("/")
@@ -207,54 +218,54 @@ def _jobs(store: Any, cluster: str) -> Iterator[str]:
         yield f"{cluster}.{proc}"
 
 
-def answers_of(path: Path, told: bool) -> Answers:
-    """Return all that the log in this file tells. Without `told` it is of events that make no story: they alone."""
+def answers_of(path: Path, is_story: bool) -> Answers:
+    """Return all answers of the log in this file. Without `told` its events make no story, and are the only answer."""
     assert verify_seal(str(path)) == []
     with closing(open_log(str(path), create=False, read_only=True)) as store:
         answers: Answers = {"events": events_of(store.read())}
-        if told:
-            answers["why"] = explained(store, things(store))
+        if is_story:
+            answers["why"] = explanations(store, thing_names(store))
             with Log.open(path) as log:
-                answers |= {"judged": judged(log), "viewed": viewed(log)}
+                answers |= {"judged": audit_answers(log), "viewed": view_answers(log)}
                 if not log.imported:
-                    answers["folded"] = folded(store.read())
+                    answers["folded"] = folded_state(store.read())
     return answers
 
 
-def keep_answers(path: Path, answers: Answers) -> None:
+def store_answers(path: Path, answers: Answers) -> None:
     text = json.dumps(answers, ensure_ascii=False, separators=(",", ":"))
     path.write_bytes(gzip.compress(text.encode("utf-8", "surrogatepass"), mtime=0))
 
 
-def kept_answers(path: Path) -> Answers:
+def stored_answers(path: Path) -> Answers:
     answers: Answers = json.loads(gzip.decompress(path.read_bytes()).decode("utf-8", "surrogatepass"))
     return answers
 
 
-def as_kept(answers: Any) -> Any:
-    """Return answers as they come back from a file."""
+def as_stored(answers: Any) -> Any:
+    """Return answers as they are read back from a file."""
     return json.loads(json.dumps(answers))
 
 
-# Whether an event is the one that was kept
+# Comparing an event with the stored one
 
 
-def differences(kept: Any, event: Any, where: str = "") -> Iterator[str]:
-    """Yield each field in which an event differs from what was kept of it: a field that came since has its default."""
+def differences(stored: Any, event: Any, where: str = "") -> Iterator[str]:
+    """Yield each field in which an event differs from its stored copy: a field added since has its default."""
     if fields := fields_of(type(event)):
-        before = {today(name, type(event)): value for name, value in kept.items()}
+        before = {today(name, type(event)): value for name, value in stored.items()}
         for name in sorted(before.keys() | fields.keys()):
             place = f"{where}.{name}"
             if name not in fields:
                 yield f"{place} is gone: it was {before[name]!r}"
             elif name in before:
                 yield from differences(before[name], getattr(event, name), place)
-            elif name not in MERGED and getattr(event, name) != fields[name]:
+            elif name not in MERGED_FIELDS and getattr(event, name) != fields[name]:
                 yield f"{place} is new, and not its default: {getattr(event, name)!r}"
     elif isinstance(event, list | tuple) and not hasattr(event, "_asdict"):
-        if len(kept) != len(event):
-            yield f"{where} has {len(event)} and not {len(kept)}"
-        for number, (old, new) in enumerate(zip(kept, event, strict=False)):
-            yield from differences(old, new, f"{where}[{number}]")
-    elif kept != as_kept(plain(event)):
-        yield f"{where} is {event!r} and not {kept!r}"
+        if len(stored) != len(event):
+            yield f"{where} has {len(event)} and not {len(stored)}"
+        for number, (stored_value, new) in enumerate(zip(stored, event, strict=False)):
+            yield from differences(stored_value, new, f"{where}[{number}]")
+    elif stored != as_stored(plain(event)):
+        yield f"{where} is {event!r} and not {stored!r}"

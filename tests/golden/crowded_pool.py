@@ -1,4 +1,4 @@
-"""What users, owners and administrators do to the pools of ``decided``, and what these are configured to do."""
+"""Actions of users, owners and administrators on the pools of ``decided``, and these pools' configurations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from poolbook import Pool
 from poolbook.replay.virtual_world import Behaviour
 
-Deed = Callable[[Pool, random.Random], object]
+Action = Callable[[Pool, random.Random], object]
 
 CONFIGURATIONS = (
     "NUM_SLOTS_TYPE_1 = 1\nSLOT_TYPE_1 = 100%\nSLOT_TYPE_1_PARTITIONABLE = true\n",
@@ -53,7 +53,7 @@ JOBS = (
     Behaviour(90, grace=None),
     Behaviour(700, load=0.5), Behaviour(5),
 )  # fmt: skip
-"""What the jobs of a cluster do."""
+"""The behaviour of a cluster's jobs."""
 
 _USERS = ("alice", "bob", "carol", "dave")
 _COMMANDS = (
@@ -72,43 +72,43 @@ _COMMANDS = (
 )  # fmt: skip
 
 
-def _submit(pool: Pool, chance: random.Random) -> object:
-    commands = dict.fromkeys(chance.sample(_COMMANDS, chance.randint(0, 3)))
+def _submit(pool: Pool, generator: random.Random) -> object:
+    commands = dict.fromkeys(generator.sample(_COMMANDS, generator.randint(0, 3)))
     program = ("executable = /bin/fold", "transfer_executable = false", "should_transfer_files = no")
-    lines = [*program, "arguments = $(Process)", *commands, f"queue {chance.choice((1, 1, 2, 4, 9))}"]
-    return pool.submit("\n".join(lines), user=chance.choice(_USERS), folder="/")
+    lines = [*program, "arguments = $(Process)", *commands, f"queue {generator.choice((1, 1, 2, 4, 9))}"]
+    return pool.submit("\n".join(lines), user=generator.choice(_USERS), folder="/")
 
 
-def _jobs(pool: Pool, chance: random.Random) -> str:
+def _jobs(pool: Pool, generator: random.Random) -> str:
     clusters = sorted(pool.state.clusters) or [1]
-    cluster = chance.choice(clusters)
-    return chance.choice((f"{cluster}", f"{cluster}.0", f"{cluster}.1"))
+    cluster = generator.choice(clusters)
+    return generator.choice((f"{cluster}", f"{cluster}.0", f"{cluster}.1"))
 
 
-def _slot(pool: Pool, chance: random.Random) -> str:
-    return chance.choice([*sorted(pool.state.slots), "slot9@m0"])
+def _slot(pool: Pool, generator: random.Random) -> str:
+    return generator.choice([*sorted(pool.state.slots), "slot9@m0"])
 
 
-def _machine(pool: Pool, chance: random.Random) -> str:
-    return chance.choice([*sorted(pool.state.machines), "m9"])
+def _machine(pool: Pool, generator: random.Random) -> str:
+    return generator.choice([*sorted(pool.state.machines), "m9"])
 
 
-def _submitter(pool: Pool, chance: random.Random) -> str:
-    return chance.choice([*sorted(pool.state.submitters), "nobody@site"])
+def _submitter(pool: Pool, generator: random.Random) -> str:
+    return generator.choice([*sorted(pool.state.submitters), "nobody@site"])
 
 
-def _back(pool: Pool, chance: random.Random) -> None:
-    """Machines that left are there again."""
+def _return_machine(pool: Pool, generator: random.Random) -> None:
+    """Add machines again that left."""
     for number in range(3):
         if f"m{number}" not in pool.state.machines:
-            pool.add_machine(f"m{number}", cpus=chance.choice((1, 4)), memory=4096)
+            pool.add_machine(f"m{number}", cpus=generator.choice((1, 4)), memory=4096)
 
 
-_OFTEN: tuple[Deed, ...] = (
+_FREQUENT_ACTIONS: tuple[Action, ...] = (
     _submit,
     lambda pool, chance: pool.advance(chance.choice((0.5, 1, 5, 20, 30, 61, 200))),
 )
-_ONCE: tuple[Deed, ...] = (
+_RARE_ACTIONS: tuple[Action, ...] = (
     lambda pool, chance: pool.hold(_jobs(pool, chance), user="root"),
     lambda pool, chance: pool.hold(constraint="JobStatus == 2 && JobPrio >= 0", user=chance.choice(_USERS)),
     lambda pool, chance: pool.release(_jobs(pool, chance), user="root"),
@@ -136,10 +136,10 @@ _ONCE: tuple[Deed, ...] = (
     lambda pool, chance: pool.drain(_machine(pool, chance), completion="resume"),
     lambda pool, chance: pool.cancel_drain(_machine(pool, chance)),
     lambda pool, chance: pool.shut_down(_machine(pool, chance), how=chance.choice(("Graceful", "Fast", "Peaceful"))),
-    _back,
+    _return_machine,
     lambda pool, chance: pool.negotiate(),
     lambda pool, chance: pool.configure("\n".join(chance.sample(CONFIGURATIONS[6:], 4))),
     lambda pool, chance: pool.reconfigure(_machine(pool, chance), "\n".join(CONFIGURATIONS[:3])),
     lambda pool, chance: pool.read(_machine(pool, chance), KeyboardIdle=chance.choice((0, 25, 1000)), LoadAvg=0.4),
 )  # fmt: skip
-DEEDS: tuple[Deed, ...] = (*_OFTEN * 12, *_ONCE)
+ACTIONS: tuple[Action, ...] = (*_FREQUENT_ACTIONS * 12, *_RARE_ACTIONS)

@@ -1,10 +1,9 @@
-"""Stories that never change, and every event that the pool makes of them: what it decided when they were recorded.
+"""Stories that never change, and every event that the pool makes of them: its decisions when they were recorded.
 
-Nothing in them is about one rule. They have much happen at once, drawn from seeds: machines under owners' policies, a
-queue under a schedd's, users with quotas, limits and priorities, disks and processes that fail. So a decision that
-comes out otherwise is noticed, wherever it is made. One that was meant to is recorded again, and its difference read:
-
-    python -m tests.golden.decided [NAME...]
+ They are not about single rules. They have many simultaneous events, drawn from seeds: machines under owners' policies,
+a queue under a schedd's, users with quotas, limits and priorities, disks and processes that fail. So a changed decision
+is noticed, wherever it is made. An intended change is recorded again, and its difference reviewed: python -m
+tests.golden.decided [NAME...]
 """
 
 from __future__ import annotations
@@ -31,21 +30,22 @@ from ..policy.cases import STORIES
 from ..policy.points import BEGIN, POLICIES, Point
 from ..policy.stories import run_act, run_story
 from ..simulation.story import Story
-from .crowded_pool import CONFIGURATIONS, DEEDS, JOBS
+from .crowded_pool import ACTIONS, CONFIGURATIONS, JOBS
 
-WRONG = "wrong:"
+PROBLEM = "wrong:"
 RECORDS = Path(__file__).with_name("decided")
 
 
 def line_of(position: int, event: Event) -> str:
-    """One event: its position, instant in seconds, kind, and what it says beyond its defaults."""
+    """Return one event as a line: its position, instant in seconds, kind, and the fields that differ from their
+    defaults."""
     kind = type(event)
-    said = [
+    fields = [
         f"{name}={value!r}"
         for name, default in fields_of(kind).items()
         if name not in ("at", "writer") and (value := getattr(event, name)) != default
     ]
-    return f"{position} {(event.at - BEGIN) / SECOND:g} {kind.__name__} {' '.join(said)}"
+    return f"{position} {(event.at - BEGIN) / SECOND:g} {kind.__name__} {' '.join(fields)}"
 
 
 def events_of(point: Point) -> Iterator[str]:
@@ -56,7 +56,7 @@ def events_of(point: Point) -> Iterator[str]:
 
 
 def policies(dialect: str) -> Iterator[str]:
-    """The stories of one slot under one policy."""
+    """Return the stories of one slot under one policy."""
     for story in STORIES:
         yield f"== {story.of}"
         yield from events_of(run_story(story, dialect))
@@ -77,17 +77,17 @@ _APART = (0.0, 0.5, 1.0, 3.0, 4.25, 5.0, 10.0, 20.0, 37.0, 61.0, 180.0, 700.0)
 
 
 def machines(dialect: str) -> Iterator[str]:
-    """Machines of two cores under owners' policies, to which anything happens."""
+    """Run machines of two cores under owners' policies, with random actions."""
     for policy in POLICIES:
         for kind in ("static", "partitionable"):
-            chance = random.Random(f"{dialect} {policy} {kind}")
+            generator = random.Random(f"{dialect} {policy} {kind}")
             point = Point(dialect)
             point.point(POLICIES[policy], slots=2, kind=kind, STARTD_SLOT_ATTRS="State, Activity, KeyboardIdle")
             yield f"== {policy}, {kind}"
             for _ in range(24):
-                point.advance(chance.choice(_APART))
-                slot = chance.choice(("slot1@h", "slot2@h", "slot1_1@h"))
-                line = chance.choice(_LINES)
+                point.advance(generator.choice(_APART))
+                slot = generator.choice(("slot1@h", "slot2@h", "slot1_1@h"))
+                line = generator.choice(_LINES)
                 before = point.state.position
                 try:
                     run_act(point, slot, line)
@@ -107,40 +107,40 @@ STORY_SEEDS = range(6)
 
 
 def crowds(dialect: str, seeds: Iterable[int] = STORY_SEEDS) -> Iterator[str]:
-    """Pools with everything: transforms, requirements, schedules, factories, groups, limits, preemption, drains."""
+    """Yield the events of pools with transforms, rules, schedules, factories, groups, limits, preemption, drains."""
     for seed in seeds:
         yield f"== {seed}"
         yield from crowd(dialect, seed)
 
 
 def crowd(dialect: str, seed: int) -> Iterator[str]:
-    """One of them. What no rule allows, and cycles that come out otherwise when they are taken again, are told last."""
-    heard: list[str] = []
-    chance = random.Random(f"{dialect} {seed}")
+    """Run one of them. Violations, and cycles that differ when they are repeated, are reported last."""
+    reports: list[str] = []
+    generator = random.Random(f"{dialect} {seed}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parts = [text for text in CONFIGURATIONS if chance.random() < 0.6]
+        parts = [text for text in CONFIGURATIONS if generator.random() < 0.6]
         with Pool.open(
             config="\n".join(parts), behave=_behaves, dialect=dialect, name="pool", uid_domain="site", user="alice"
         ) as pool:
-            pool.subscribe(lambda position, event: heard.append(line_of(position, event)))
-            for number in range(chance.randint(1, 3)):
-                pool.add_machine(f"m{number}", cpus=chance.choice((2, 4, 6)), memory=8192)
+            pool.subscribe(lambda position, event: reports.append(line_of(position, event)))
+            for number in range(generator.randint(1, 3)):
+                pool.add_machine(f"m{number}", cpus=generator.choice((2, 4, 6)), memory=8192)
             for _ in range(45):
-                deed = chance.choice(DEEDS)
+                action = generator.choice(ACTIONS)
                 try:
-                    deed(pool, chance)
+                    action(pool, generator)
                 except (PoolbookError, ValueError, KeyError) as error:
-                    heard.append(f"-- refused: {str(error)!r}")
+                    reports.append(f"-- refused: {str(error)!r}")
             pool.run(limit=400)
-            yield from heard
+            yield from reports
             for name, ads in (("job", pool.jobs()), ("slot", pool.slots()), ("ended", pool.history())):
                 yield from (f"{name} {sorted(ad.items())}" for ad in ads)
-            yield from (f"submitter {standing}" for standing in pool.submitters())
-            yield from (f"{WRONG} {one.rule} {one.thing} {one.words}" for one in pool.judge())
-            again = recheck(pool.events())
-            if not again.sound:
-                yield f"{WRONG} cycles {again}"
+            yield from (f"submitter {submitter_line}" for submitter_line in pool.submitters())
+            yield from (f"{PROBLEM} {violation.rule} {violation.thing} {violation.words}" for violation in pool.judge())
+            rechecked = recheck(pool.events())
+            if not rechecked.sound:
+                yield f"{PROBLEM} cycles {rechecked}"
 
 
 def _behaves(launch: Launch) -> Behaviour:
@@ -151,7 +151,7 @@ def _behaves(launch: Launch) -> Behaviour:
 
 
 def steps() -> Iterator[str]:
-    """In which order the pool and its supervisor use the disk, processes and each other, whatever fails."""
+    """Yield the order in which the pool and its supervisor use the disk, processes and each other, whatever fails."""
     for seed in range(100, 108):
         story = Story(seed)
         story.machine.trace = []
@@ -170,26 +170,26 @@ RECORDED: dict[str, Callable[[], Iterator[str]]] = {
 
 @cache
 def stories(name: str) -> dict[str, list[str]]:
-    """What was recorded, by story."""
+    """Return the recorded lines, by story."""
     return by_story(gzip.decompress((RECORDS / f"{name}.txt.gz").read_bytes()).decode().splitlines())
 
 
 def by_story(lines: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    lines_by_story: dict[str, list[str]] = {}
     for line in lines:
         if line.startswith("== "):
-            found[line[3:]] = []
+            lines_by_story[line[3:]] = []
         else:
-            found[[*found][-1]].append(line)
-    return found
+            lines_by_story[[*lines_by_story][-1]].append(line)
+    return lines_by_story
 
 
-def difference(was: Sequence[str], now: Iterable[str]) -> str:
-    """What is first decided otherwise than it was recorded; empty: nothing is."""
+def difference(recorded_lines: Sequence[str], now: Iterable[str]) -> str:
+    """Return the first decision that differs from the recorded one, or an empty string."""
     last = "its beginning"
-    for old, new in zip_longest(was, now, fillvalue="nothing more"):
-        if old != new:
-            return f"behind {last}\n  was: {old}\n  is:  {new}\nmeant? python -m tests.golden.decided"
+    for recorded_line, new in zip_longest(recorded_lines, now, fillvalue="nothing more"):
+        if recorded_line != new:
+            return f"behind {last}\n  was: {recorded_line}\n  is:  {new}\nmeant? python -m tests.golden.decided"
         last = new
     return ""
 

@@ -1,9 +1,10 @@
-"""Keep logs for the releases to come: `python tests/golden/make.py RELEASE [LOG.db]`.
+"""Write golden logs for future releases: `python tests/golden/make.py RELEASE [LOG.db]`.
 
-Copies a closed SQLite log to tests/golden/RELEASE.db.gz, with what it holds (RELEASE.txt.gz, a line an event: position,
-stream, topic) beside it, and the head in its last line; and with what it tells (RELEASE.answers.json.gz: answers.py).
-Without LOG.db it makes a log of one event of each kind, RELEASE-kinds, and one of each story, RELEASE-STORY.
-What a release has once written stays as it is: an existing file is not overwritten.
+ Copies a closed SQLite log to tests/golden/RELEASE.db.gz, with its content (RELEASE.txt.gz, a line per event: position,
+stream, topic) and the head in the last line; and with its answers (RELEASE.answers.json.gz: answers.py). Without LOG.db
+it makes a log of one event of each kind, RELEASE-kinds, and one of each story, RELEASE-STORY.
+
+ A release's files never change: an existing file is not overwritten.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
-from tests.golden.answers import answers_of, keep_answers  # noqa: E402
+from tests.golden.answers import answers_of, store_answers  # noqa: E402
 from tests.stores.samples import AT, KINDS, sample  # noqa: E402
 
 from poolbook.adapters.stores.opening import open_log, verify_seal  # noqa: E402
@@ -26,8 +27,8 @@ from poolbook.domain.ports.log import LogError  # noqa: E402
 GOLDEN = Path(__file__).parent
 
 
-def written(log: Path) -> str:
-    """What the log in this file holds, in the words of RELEASE.txt.gz."""
+def content_of(log: Path) -> str:
+    """Return the content of the log in this file, in the format of RELEASE.txt.gz."""
     tables = open_sqlite(str(log), create=False, read_only=True)
     if tables is None:
         raise LogError(f"there is no log at {log}; look at the name")
@@ -40,8 +41,8 @@ def written(log: Path) -> str:
     return "\n".join([*lines, f"head\t{head.epoch}\t{head.position}\t{head.digest}", ""])
 
 
-def noted(release: str, folder: Path = GOLDEN) -> str:
-    """What the log of `release` held when it was kept, in the same words."""
+def recorded_content(release: str, folder: Path = GOLDEN) -> str:
+    """Return the recorded content of the log of `release`, in the same format."""
     return gzip.decompress((folder / f"{release}.txt.gz").read_bytes()).decode()
 
 
@@ -54,26 +55,26 @@ def one_of_each_kind(path: Path) -> None:
     log.close()
 
 
-def keep(release: str, path: Path, folder: Path = GOLDEN, told: bool = True) -> None:
-    """Keep the log in the file `path` as that of `release`. Raises `LogError` if it is not sound or was kept before.
+def store_log(release: str, path: Path, folder: Path = GOLDEN, is_story: bool = True) -> None:
+    """Store the log in the file `path` as that of `release`. Raises `LogError` if it is not sound or already stored.
 
-    :param told: its events make a story, of which there are answers
+    :param told: its events make a story, which has answers
     """
-    kept = folder / f"{release}.db.gz"
-    if kept.exists():
-        raise LogError(f"{kept} is there, and a log once released is not changed; name another release")
+    target = folder / f"{release}.db.gz"
+    if target.exists():
+        raise LogError(f"{target} is there, and a log once released is not changed; name another release")
     problems = verify_seal(str(path))
     wal = path.with_name(f"{path.name}-wal")
     if problems or (wal.exists() and wal.stat().st_size):
         raise LogError(f"{path} cannot be kept: {problems or 'it is open; close it first'}")
-    kept.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
-    (folder / f"{release}.txt.gz").write_bytes(gzip.compress(written(path).encode(), mtime=0))
-    keep_answers(folder / f"{release}.answers.json.gz", answers_of(path, told))
+    target.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+    (folder / f"{release}.txt.gz").write_bytes(gzip.compress(content_of(path).encode(), mtime=0))
+    store_answers(folder / f"{release}.answers.json.gz", answers_of(path, is_story))
 
 
 def main(release: str, *log: str) -> None:
     if log:
-        keep(release, Path(*log))
+        store_log(release, Path(*log))
         return
     from tests.golden.stories import STORIES
 
@@ -81,7 +82,7 @@ def main(release: str, *log: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "log.db"
             story(path)
-            keep(f"{release}-{name}", path, told=name != "kinds")
+            store_log(f"{release}-{name}", path, is_story=name != "kinds")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
-"""Logs of real work, for the releases to come: what a command or a pool in virtual time writes, by name.
-
-They are chosen to have much in few bytes: of both dialects, many rows, causes and marks of claims.
-"""
+"""Logs of real work, for future releases, by name: written by a command or by a pool in virtual time. They are chosen
+to have much in few bytes: both dialects, many rows, causes and flags of claims."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from ..replay.contested_pool import contested_pool
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Story = Callable[[Path], None]
-"""What writes a log into a new file, in a folder of its own."""
+"""A function that writes a log into a new file, in a separate folder."""
 
 PLAYED = {
     "manual": "better_match drain_of_one_slot hold_if_memory outside reconfigured shutdown",
@@ -29,7 +27,7 @@ PLAYED = {
 }
 """Dialect -> scenarios of tests/play/transcripts."""
 IMPORTED = {"import-daemons": ("runs/alike", "*.gz"), "import-accounting": ("cycles/weights", "[AE]*.gz")}
-"""Name -> a folder of tests/data that a real pool left behind, and the files that are taken of it."""
+"""Name -> a folder of tests/data with the records of a real pool, and the files that are used."""
 
 
 def _play(text: str, dialect: str) -> Story:
@@ -84,12 +82,12 @@ def _run(path: Path) -> None:
     folder, log = Folder(path.parent), ("-log", path.name)
     folder.call("run", folder.write("ends.sub", ENDS), "-cpus", "2", "-quiet", *log, code=None)
     folder.call("submit", folder.write("waits.sub", WAITS), *log)
-    for words in (("release", "2.1"), ("rm", "2.2"), ("prio", "-p", "5", "2.0")):
-        folder.call(*words, *log)
+    for arguments in (("release", "2.1"), ("rm", "2.2"), ("prio", "-p", "5", "2.0")):
+        folder.call(*arguments, *log)
 
 
 def _of_events(make: Callable[[], EventStore]) -> Story:
-    """A pool in virtual time, whose log is copied into the file."""
+    """Return a story that copies the log of a pool in virtual time into the file."""
 
     def story(path: Path) -> None:
         log = open_log(str(path), create=True)

@@ -1,7 +1,7 @@
-"""Golden: every log that was kept tells today what it told the version that wrote it.
+"""Golden: every stored log gives today the answers that it gave to the version that wrote it.
 
-What is compared has no name of a class or topic in it: a kind of event may be renamed with an upcast, and where a field
-of one is, `FIELDS` in answers.py says so. Everything else that differs is a log that no longer means what it meant.
+ The comparison uses no name of a class or topic: a kind of event may be renamed with an upcast, and `FIELDS` in
+answers.py lists renamed fields. Every other difference means that a log has lost its meaning.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from ..sampling import some, spread
 from .answers import (
     Answers,
     answers_of,
-    as_kept,
+    as_stored,
+    audit_answers,
     differences,
     events_of,
-    explained,
-    folded,
-    judged,
-    keep_answers,
-    kept_answers,
-    things,
-    viewed,
+    explanations,
+    folded_state,
+    store_answers,
+    stored_answers,
+    thing_names,
+    view_answers,
 )
 from .make import GOLDEN, one_of_each_kind
 from .stories import STORIES
 from .test_golden import RELEASES
 
 NEWEST = "0.2.0a2"
-SINCE = {
+NEWER_KINDS = {
     *(e.BackfillStarted, e.BackfillExecuting, e.BackfillSignalled, e.BackfillExited, e.BackfillLeaving),
     e.DefragPolled,
     e.QuotasAssigned,
@@ -54,19 +54,19 @@ SINCE = {
     *(e.JobCooledDown, e.MailDue, e.Mailed),
     *(e.ClaimsEarmarked, e.EarmarkEnded),
 }
-"""The kinds of event that are newer: the logs of the next release will have them."""
-LAST = {("0.2.0a2-import-daemons", "2:14"): (40, "reported", "2:15")}
-"""A log and the place of the first of several refusals of one second -> the last one of that second."""
+"""The newer kinds of event: the logs of the next release will have them."""
+LAST_REJECTIONS = {("0.2.0a2-import-daemons", "2:14"): (40, "reported", "2:15")}
+"""A log and the place of the first of several rejections of one second -> the last one of that second."""
 
 
 @cache
-def kept(release: str) -> Answers:
-    return kept_answers(GOLDEN / f"{release}.answers.json.gz")
+def stored(release: str) -> Answers:
+    return stored_answers(GOLDEN / f"{release}.answers.json.gz")
 
 
-def having(what: str) -> list[str]:
-    """The logs of which the answers have this."""
-    return [release for release in RELEASES if what in kept(release)]
+def logs_with(key: str) -> list[str]:
+    """Return the logs whose answers have this."""
+    return [release for release in RELEASES if key in stored(release)]
 
 
 OLDEST = ["0.1.0", "0.2.0a1"]
@@ -82,160 +82,161 @@ def log(release: str, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(log: Path) -> Iterator[Any]:
-    with closing(open_log(str(log), create=False, read_only=True)) as opened:
-        yield opened
+    with closing(open_log(str(log), create=False, read_only=True)) as log_opened:
+        yield log_opened
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_every_event_has_the_fields_that_it_had(release: str, store: Any) -> None:
+def test_every_event_has_its_stored_fields(release: str, store: Any) -> None:
     events = [event for _, event in store.read()]
-    assert len(events) == len(kept(release)["events"])
-    found = [
+    assert len(events) == len(stored(release)["events"])
+    changes = [
         f"{position}{difference}"
-        for position, (event, (_, fields)) in enumerate(zip(events, kept(release)["events"], strict=True), 1)
+        for position, (event, (_, fields)) in enumerate(zip(events, stored(release)["events"], strict=True), 1)
         for difference in differences(fields, event)
     ]
-    assert found == []
+    assert changes == []
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_was_one_kind_of_event_is_one_kind(release: str, store: Any) -> None:
+def test_one_kind_of_event_stays_one_kind(release: str, store: Any) -> None:
     now: dict[int, set[type[Any]]] = {}
-    for (kind, _), (_, event) in zip(kept(release)["events"], store.read(), strict=True):
+    for (kind, _), (_, event) in zip(stored(release)["events"], store.read(), strict=True):
         now.setdefault(kind, set()).add(type(event))
     assert [kinds for kinds in now.values() if len(kinds) > 1] == []
 
 
-@pytest.mark.parametrize("release", having("judged"))
-def test_it_is_judged_as_it_was(release: str, log: Path) -> None:
-    with Log.open(log) as opened:
-        found = as_kept(judged(opened))
-        rules = {event.rules for _, event in opened.events() if isinstance(event, e.CycleHeld)}
-    assert found["sound"]
-    assert found["findings"][0] == [0, []]
-    then = taken(kept(release)["judged"])
+@pytest.mark.parametrize("release", logs_with("judged"))
+def test_verification_and_audit_give_the_stored_result(release: str, log: Path) -> None:
+    with Log.open(log) as log_opened:
+        verdict = as_stored(audit_answers(log_opened))
+        rules = {event.rules for _, event in log_opened.events() if isinstance(event, e.CycleHeld)}
+    assert verdict["sound"]
+    assert verdict["findings"][0] == [0, []]
+    stored_verdict = without_unused_rows(stored(release)["judged"])
     if 0 < max(rules, default=0) < RULES:
-        then["cycles"] = 0  # cycles that were decided by other rules are not decided again
-    assert taken(found) == then
+        stored_verdict["cycles"] = 0  # cycles of an older release are not repeated
+    assert without_unused_rows(verdict) == stored_verdict
 
 
-def taken(answers: Answers) -> Answers:
-    """The same without the rows that no slot and no job took: later tables have more of them."""
-    rows = {of: {row: count for row, count in answers[of].items() if count} for of in ("slots", "jobs")}
+def without_unused_rows(answers: Answers) -> Answers:
+    """Return the answers without the rows that no slot or job took: later tables have more rows."""
+    rows = {kind: {row: count for row, count in answers[kind].items() if count} for kind in ("slots", "jobs")}
     return answers | rows
 
 
-@pytest.mark.parametrize("release", having("folded"))
-def test_its_fold_is_the_state_that_it_was(release: str, store: Any) -> None:
-    assert as_kept(folded(store.read())) == kept(release)["folded"]
+@pytest.mark.parametrize("release", logs_with("folded"))
+def test_its_fold_equals_the_stored_state(release: str, store: Any) -> None:
+    assert as_stored(folded_state(store.read())) == stored(release)["folded"]
 
 
-@pytest.mark.parametrize("release", having("viewed"))
-def test_its_views_show_what_they_showed(release: str, log: Path) -> None:
-    with Log.open(log) as opened:
-        found = as_kept(viewed(opened))
-    found["slots"] = then_said(found["slots"], kept(release)["viewed"]["slots"])
-    for what, shown in kept(release)["viewed"].items():
-        assert found[what] == shown, what
+@pytest.mark.parametrize("release", logs_with("viewed"))
+def test_its_views_equal_the_stored_ones(release: str, log: Path) -> None:
+    with Log.open(log) as log_opened:
+        views = as_stored(view_answers(log_opened))
+    views["slots"] = comparable_ads(views["slots"], stored(release)["viewed"]["slots"])
+    for view, stored_view in stored(release)["viewed"].items():
+        assert views[view] == stored_view, view
 
 
-def then_said(ads: Any, kept: Any) -> Any:
-    """The ads without the attributes that slots have got since. Lists of dynamic slots stood in the order of births;
-    now they stand by their numbers, as the real startd's."""
+def comparable_ads(ads: Any, stored_ads: Any) -> Any:
+    """Return the ads without the attributes that slots have got since. Lists of dynamic slots were in order of
+    creation; now they are ordered by number, like the real startd's."""
     return [
-        {name: _in_order(name, ad[name], then) for name in ad if name in then}
-        for ad, then in zip(ads, kept, strict=True)
+        {name: _in_order(name, ad[name], stored_ad) for name in ad if name in stored_ad}
+        for ad, stored_ad in zip(ads, stored_ads, strict=True)
     ]
 
 
-def _in_order(name: str, value: Any, then: Any) -> Any:
-    same = name.startswith("Child") and sorted(map(str, value)) == sorted(map(str, then[name]))
-    return then[name] if same else value
+def _in_order(name: str, value: Any, stored_value: Any) -> Any:
+    same_members = name.startswith("Child") and sorted(map(str, value)) == sorted(map(str, stored_value[name]))
+    return stored_value[name] if same_members else value
 
 
-@pytest.mark.parametrize("release", some(having("why"), 8, OLDEST))
+@pytest.mark.parametrize("release", some(logs_with("why"), 8, OLDEST))
 def test_its_jobs_and_slots_are_explained_by_the_same_events(release: str, store: Any) -> None:
-    reasons = dict(spread(kept(release)["why"].items(), 25))
-    found, causes, events = as_kept(explained(store, reasons)), causes_of_ends(store), dict(store.read())
+    reasons = dict(spread(stored(release)["why"].items(), 25))
+    explained, causes, events = as_stored(explanations(store, reasons)), causes_of_ends(store), dict(store.read())
     for name, why in reasons.items():
-        heads = 0 if "." in name else 1 if name.isdigit() else None  # the head of a cluster has its last event's cause
-        then = [lines and with_causes(lines, heads, events, causes) for lines in why]
-        assert found[name] == as_kept([lines and in_order(release, lines) for lines in then]), name
+        # The head of a cluster has its last event's cause.
+        head_count = 0 if "." in name else 1 if name.isdigit() else None
+        stored_lines = [lines and with_causes(lines, head_count, events, causes) for lines in why]
+        assert explained[name] == as_stored([lines and in_order(release, lines) for lines in stored_lines]), name
 
 
 def causes_of_ends(store: Any) -> dict[int | str, str]:
-    """Return the cause of each evicted run, by the position of its end, of an import by the place of its record."""
-    evicted = [run for run in runs_of(store).runs if run.outcome == EVICTED]
-    return {run.position or run.stimulus: run.cause.name for run in evicted}
+    """Return the cause of each evicted run, by the position of its end, or for an import by the place of its record."""
+    evicted_runs = [run for run in runs_of(store).runs if run.outcome == EVICTED]
+    return {run.position or run.stimulus: run.cause.name for run in evicted_runs}
 
 
-def with_causes(lines: Any, heads: int | None, events: dict[int, Any], causes: dict[int | str, str]) -> Any:
-    """Return kept lines with the causes of runs' ends, behind so many heads (None: of a slot's lines none has one).
-    When they were kept, the sentence of a run's end had the cause that its event has."""
-    if heads is None:
+def with_causes(lines: Any, head_count: int | None, events: dict[int, Any], causes: dict[int | str, str]) -> Any:
+    """Return stored lines with the causes of runs' ends, after so many heads (None: none of a slot's lines has one).
+    When they were stored, the sentence of a run's end had the cause that its event has."""
+    if head_count is None:
         return lines
-    return lines[:heads] + [
+    return lines[:head_count] + [
         [at, position, named if named and cause == events[position].cause else cause, place, *ground]
-        for at, position, cause, place, *ground in lines[heads:]
+        for at, position, cause, place, *ground in lines[head_count:]
         for named in [causes.get(position) or causes.get(place)]
     ]
 
 
 def in_order(release: str, lines: Any) -> Any:
-    """Return kept lines with the last of several refusals of one second, where they had the first."""
+    """Return stored lines with the last of several rejections of one second, in place of the first."""
     return [
-        [at, *LAST.get((release, place), (position, cause, place)), *ground]
+        [at, *LAST_REJECTIONS.get((release, place), (position, cause, place)), *ground]
         for at, position, cause, place, *ground in lines
     ]
 
 
-def test_the_newest_logs_hold_every_kind_that_there_was(tmp_path: Path) -> None:
+def test_the_newest_logs_have_every_kind_of_event(tmp_path: Path) -> None:
     release = f"{NEWEST}-kinds"
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
-    with closing(open_log(str(path), create=False, read_only=True)) as opened:
-        assert {type(event) for _, event in opened.read()} == set(e.TOPICS.values()) - SINCE
-    assert having("folded") and having("why") != having("folded")
+    with closing(open_log(str(path), create=False, read_only=True)) as log_opened:
+        assert {type(event) for _, event in log_opened.read()} == set(e.TOPICS.values()) - NEWER_KINDS
+    assert logs_with("folded") and logs_with("why") != logs_with("folded")
 
 
-def test_the_newest_logs_are_of_all_stories() -> None:
-    ours = {release.removeprefix(f"{NEWEST}-") for release in RELEASES if release.startswith(NEWEST)}
-    assert ours == {"kinds", *STORIES}
+def test_the_newest_logs_cover_all_stories() -> None:
+    story_names = {release.removeprefix(f"{NEWEST}-") for release in RELEASES if release.startswith(NEWEST)}
+    assert story_names == {"kinds", *STORIES}
 
 
 @pytest.mark.parametrize("name", ["queue", "play-taken-back"])
-def test_a_story_gives_answers_that_come_back(name: str, tmp_path: Path) -> None:
+def test_a_storys_answers_can_be_stored_and_read(name: str, tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     STORIES[name](path)
-    answers = as_kept(answers_of(path, told=True))
+    answers = as_stored(answers_of(path, is_story=True))
     assert answers["judged"]["sound"]
-    assert answers.keys() == kept(f"{NEWEST}-{name}").keys()
+    assert answers.keys() == stored(f"{NEWEST}-{name}").keys()
 
 
-# The checks above, checked: a difference is found.
+# Tests of the checks above: a difference is detected.
 
-MOVED = e.SlotTransitioned(7, "claimed", "s-1", "slot1@h", "11", "Claimed/Idle", "Claimed/Busy")
+CHANGES = e.SlotTransitioned(7, "claimed", "s-1", "slot1@h", "11", "Claimed/Idle", "Claimed/Busy")
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "expected"),
     [
-        (lambda kept: kept, []),
-        (lambda kept: kept | {"row": "12"}, [".row is '11' and not '12'"]),
-        (lambda kept: kept | {"gone": 1}, [".gone is gone: it was 1"]),
-        (lambda kept: {name: kept[name] for name in kept if name != "reason"}, []),
+        (lambda stored: stored, []),
+        (lambda stored: stored | {"row": "12"}, [".row is '11' and not '12'"]),
+        (lambda stored: stored | {"gone": 1}, [".gone is gone: it was 1"]),
+        (lambda stored: {name: stored[name] for name in stored if name != "reason"}, []),
         (
-            lambda kept: {name: kept[name] for name in kept if name != "row"},
+            lambda stored: {name: stored[name] for name in stored if name != "row"},
             [".row is new, and not its default: '11'"],
         ),
     ],
 )
-def test_a_difference_is_found(change: Callable[[Answers], Answers], found: list[str]) -> None:
-    ((_, fields),) = events_of([(1, MOVED)])
-    assert list(differences(change(fields), MOVED)) == found
+def test_a_difference_is_detected(change: Callable[[Answers], Answers], expected: list[str]) -> None:
+    ((_, fields),) = events_of([(1, CHANGES)])
+    assert list(differences(change(fields), CHANGES)) == expected
 
 
-def test_a_difference_is_found_within_what_an_event_holds() -> None:
+def test_a_difference_inside_a_field_is_detected() -> None:
     match = e.Match("1.0", "slot1@h", 0.0)
     cycle = e.CycleHeld(7, "negotiated", "s-1", (match, match), ())
     ((_, fields),) = events_of([(1, replace(cycle, matches=(match, evolve(match, rank=2.0))))])
@@ -244,14 +245,14 @@ def test_a_difference_is_found_within_what_an_event_holds() -> None:
     assert list(differences(fields, cycle)) == [".matches has 2 and not 1"]
 
 
-def test_answers_are_kept_and_come_back(tmp_path: Path) -> None:
+def test_answers_can_be_stored_and_read(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     one_of_each_kind(path)
-    answers = answers_of(path, told=False)
-    keep_answers(tmp_path / "answers.json.gz", answers)
-    assert kept_answers(tmp_path / "answers.json.gz") == as_kept(answers)
+    answers = answers_of(path, is_story=False)
+    store_answers(tmp_path / "answers.json.gz", answers)
+    assert stored_answers(tmp_path / "answers.json.gz") == as_stored(answers)
 
 
 @pytest.mark.parametrize("release", [f"{NEWEST}-queue"])
-def test_the_things_that_are_explained_are_all_that_the_log_has(release: str, store: Any) -> None:
-    assert things(store) == list(kept(release)["why"])
+def test_all_things_of_a_log_are_explained(release: str, store: Any) -> None:
+    assert thing_names(store) == list(stored(release)["why"])

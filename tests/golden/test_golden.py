@@ -1,4 +1,4 @@
-"""Golden: the log of every release still opens, verifies, and yields the events that it was given."""
+"""Golden: the log of every release still opens, verifies, and yields its events."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from poolbook.replay.why import why_job
 
 from ..job_commands import job_command
 from ..projections.pools import folded
-from .make import GOLDEN, keep, noted, one_of_each_kind, written
+from .make import GOLDEN, content_of, one_of_each_kind, recorded_content, store_log
 
 RELEASES = sorted(path.name.removesuffix(".db.gz") for path in GOLDEN.glob("*.db.gz"))
 POOLS = [release for release in RELEASES if "-kinds" not in release and "-import" not in release]
-"""The logs of which a pool's state can be made: no samples of events, and no import."""
+"""The logs that have a pool's state: no samples of events, and no import."""
 
 
 @pytest.fixture(params=RELEASES)
@@ -39,23 +39,23 @@ def log(release: str, tmp_path: Path) -> Path:
     return path
 
 
-def test_there_is_a_log_to_read() -> None:
+def test_there_is_a_golden_log() -> None:
     assert RELEASES
 
 
-def test_it_verifies_and_holds_what_was_noted_when_it_was_kept(release: str, log: Path) -> None:
+def test_it_verifies_and_has_its_recorded_content(release: str, log: Path) -> None:
     assert verify_seal(str(log)) == []
-    assert written(log) == noted(release)
+    assert content_of(log) == recorded_content(release)
 
 
-def test_every_event_is_read_and_belongs_to_the_stream_that_it_stands_in(log: Path) -> None:
+def test_every_event_is_read_and_belongs_to_its_stream(log: Path) -> None:
     reader = open_log(str(log), create=False, read_only=True)
-    streams = [line.split("\t")[1] for line in written(log).splitlines()[:-1]]
+    streams = [line.split("\t")[1] for line in content_of(log).splitlines()[:-1]]
     assert [repr(event.stream) for _, event in reader.read()] == streams
     assert head_of(str(log)) == (reader.head.epoch, reader.head.position, reader.head.digest)
 
 
-def test_todays_version_can_go_on_with_it(log: Path) -> None:
+def test_todays_version_can_continue_it(log: Path) -> None:
     writer = open_log(str(log), create=False)
     events = [event for _, event in writer.read()]
     epoch = writer.head.epoch
@@ -65,17 +65,17 @@ def test_todays_version_can_go_on_with_it(log: Path) -> None:
     assert verify_seal(str(log)) == []
 
 
-def test_a_release_keeps_its_log_once(tmp_path: Path) -> None:
+def test_a_release_stores_its_log_once(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
     one_of_each_kind(path)
-    keep("9.9", path, tmp_path, told=False)
-    assert noted("9.9", tmp_path) == written(path)
+    store_log("9.9", path, tmp_path, is_story=False)
+    assert recorded_content("9.9", tmp_path) == content_of(path)
     with pytest.raises(LogError, match="a log once released is not changed; name another release"):
-        keep("9.9", path, tmp_path)
+        store_log("9.9", path, tmp_path)
 
 
 @pytest.mark.parametrize("release", POOLS, indirect=True)
-def test_it_replays_to_a_state_and_every_transition_in_it_is_legal(log: Path) -> None:
+def test_it_folds_to_a_state_and_every_transition_is_legal(log: Path) -> None:
     reader = open_log(str(log), create=False, read_only=True)
     events = list(reader.read())
     reader.close()
@@ -83,15 +83,18 @@ def test_it_replays_to_a_state_and_every_transition_in_it_is_legal(log: Path) ->
     assert list(validate(events)) == []
 
 
-def test_what_left_the_queue_without_an_event_of_its_own_has_left_it(tmp_path: Path) -> None:
-    """In logs of format 1 a job's leaving is a part of what ended it; the live pool goes on with what is left."""
+def test_a_job_that_left_the_queue_without_a_separate_event_is_gone(tmp_path: Path) -> None:
+    """In logs of format 1 a job's leaving is part of the event that ended it; the live pool continues with the other
+    jobs."""
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress((GOLDEN / "0.2.0a1.db.gz").read_bytes()))
     log = open_log(str(path), create=False)
     events = list(log.read())
     state = fold(iter(events))
-    left = {one.id: [one.status_of(proc) for proc in one.procs()] for one in state.clusters.values()}
-    assert left == {3: ["Running"], 4: ["Held"], 6: ["Held", "Held"]}
+    statuses = {
+        cluster.id: [cluster.status_of(proc) for proc in cluster.procs()] for cluster in state.clusters.values()
+    }
+    assert statuses == {3: ["Running"], 4: ["Held"], 6: ["Held", "Held"]}
     tables = folded(events)
     assert tables.execute("SELECT sum(last - first + 1) FROM history").fetchone() == (13,)
     assert tables.execute("SELECT sum(last - first + 1) FROM jobs").fetchone() == (4,)
@@ -101,7 +104,7 @@ def test_what_left_the_queue_without_an_event_of_its_own_has_left_it(tmp_path: P
     world = VirtualWorld()
     world.clock = events[-1][1].at
     engine = Engine(log, world)
-    (removed,) = engine.handle([job_command("rm", "bob", "remove", s.Selection(clusters=(6,)))])
-    assert not removed.refusal
+    (answer,) = engine.handle([job_command("rm", "bob", "remove", s.Selection(clusters=(6,)))])
+    assert not answer.refusal
     assert 6 not in engine.state.clusters
     assert list(validate(log.read())) == []

@@ -1,4 +1,4 @@
-"""Readers of HTCondor's files, fed for a test: files of the data, whole or in pieces."""
+"""Feeds recorded files to the readers of HTCondor's files, whole or in pieces."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from poolbook.replay.narration.sentence_tables import tables
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 REPORTS = tables(get_data("poolbook.domain.imported", "reports.txt"))
-"""The words that records may report, by what they are about."""
+"""The kinds of report that records may contain, by subject."""
 NOW = 1_795_305_600_000_000
-"""The instant of every import here: a day behind the records."""
+"""The instant of every import in these tests: a day after the records."""
 
 
 def source(kind: str) -> SourceFile:
@@ -25,36 +25,36 @@ def source(kind: str) -> SourceFile:
 
 
 def content(path: Path) -> bytes:
-    """What a file holds, gzipped or not."""
+    """Return a file's content, unpacked if it is gzipped."""
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
-def traced(name: str) -> list[Path]:
-    """This file of every trace that has it."""
+def trace_files(name: str) -> list[Path]:
+    """Return this file of every trace that has it."""
     return sorted(path for path in (DATA / "traces").glob(f"*/{name}*") if path.name in (name, f"{name}.gz"))
 
 
 def read(reader: type[SourceReader], kind: str, data: bytes) -> tuple[list[Event], int]:
-    """The events of `data`, and how many bytes of it are left."""
-    events, consumed = reader(source(kind), None, 0).read(data)
-    return events, len(data) - consumed
+    """Return the events of `data`, and how many of its bytes were left."""
+    events, bytes_read = reader(source(kind), None, 0).read(data)
+    return events, len(data) - bytes_read
 
 
 def read_in_pieces(reader: type[SourceReader], kind: str, data: bytes, cuts: Sequence[int]) -> tuple[list[Event], int]:
-    """The same, by a new reader for each piece, which is given what the last one left."""
+    """Return the same, with a new reader for each piece, which gets what the last one left."""
     events: list[Event] = []
-    state, line, rest = None, 0, b""
+    state, line, pending = None, 0, b""
     for piece in _pieces(data, cuts):
-        rest += piece
-        one = reader(source(kind), state, line)
-        found, consumed = one.read(rest)
-        events += found
-        rest = rest[consumed:]
-        state, line = json.loads(json.dumps(one.state())), one.line
-    return events, len(rest)
+        pending += piece
+        piece_reader = reader(source(kind), state, line)
+        piece_events, bytes_read = piece_reader.read(pending)
+        events += piece_events
+        pending = pending[bytes_read:]
+        state, line = json.loads(json.dumps(piece_reader.state())), piece_reader.line
+    return events, len(pending)
 
 
 def _pieces(data: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
-    ends = sorted(cut % (len(data) + 1) for cut in cuts)
+    ends = sorted(position % (len(data) + 1) for position in cuts)
     for begin, end in zip([0, *ends], [*ends, len(data)], strict=True):
         yield data[begin:end]

@@ -1,4 +1,4 @@
-"""Daemons' logs, fed for a test to what reads them, in one piece or in several."""
+"""Feeds daemons' logs to their readers, in one piece or in several."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _DAY = 86_400
 def source(
     zone: tzinfo = UTC, time_format: str = "", modified: float = NOON + _DAY, number: int = 1, machine: str = "node7"
 ) -> SourceFile:
-    """A StartLog that was modified, and is read, a day later."""
+    """Return a StartLog that was modified, and is read, a day later."""
     return SourceFile(number, "StartLog", "startlog", machine, zone, modified, (NOON + _DAY) * 1_000_000, time_format)
 
 
 @cache
 def start_logs() -> dict[str, bytes]:
-    """The StartLog of each trace, by the short name of its run."""
+    """Return the StartLog of each trace, by the short name of its run."""
     paths = sorted(_TRACES.glob("*/StartLog.gz"))
     return {path.parent.name.partition("-")[0]: gzip.decompress(path.read_bytes()) for path in paths}
 
@@ -42,32 +42,33 @@ def _pieces(data: bytes, cuts: tuple[int, ...]) -> Iterator[bytes]:
 
 
 def records(
-    data: bytes, where: SourceFile | None = None, cuts: tuple[int, ...] = ()
+    data: bytes, source_file: SourceFile | None = None, cuts: tuple[int, ...] = ()
 ) -> tuple[list[Record], list[Event]]:
-    """The records of a log, and the events of its gaps and of what could not be read. Behind each cut others go on."""
-    where = where or source()
-    found: list[Record] = []
+    """Return the records of a log, and the events of its gaps and unreadable parts. New readers continue after each
+    cut."""
+    source_file = source_file or source()
+    found_records: list[Record] = []
     events: list[Event] = []
-    state, line, rest = None, 0, b""
+    state, line, pending = None, 0, b""
     for piece in _pieces(data, cuts):
-        rest += piece
-        lines = LogLines(where, state, line)
-        found += lines.split(rest, events)
-        rest = rest[lines.consumed :]
+        pending += piece
+        lines = LogLines(source_file, state, line)
+        found_records += lines.split(pending, events)
+        pending = pending[lines.consumed :]
         state, line = json.loads(json.dumps(lines.state())), lines.line
-    return found, events
+    return found_records, events
 
 
-def slot_events(data: bytes, where: SourceFile | None = None, cuts: tuple[int, ...] = ()) -> list[Event]:
-    """The events of a StartLog; behind each cut another reader goes on."""
-    where = where or source()
+def slot_events(data: bytes, source_file: SourceFile | None = None, cuts: tuple[int, ...] = ()) -> list[Event]:
+    """Return the events of a StartLog; a new reader continues after each cut."""
+    source_file = source_file or source()
     events: list[Event] = []
-    state, line, rest = None, 0, b""
+    state, line, pending = None, 0, b""
     for piece in _pieces(data, cuts):
-        rest += piece
-        reader = StartLogReader(where, state, line)
-        found, consumed = reader.read(rest)
-        events += found
-        rest = rest[consumed:]
+        pending += piece
+        reader = StartLogReader(source_file, state, line)
+        piece_events, bytes_read = reader.read(pending)
+        events += piece_events
+        pending = pending[bytes_read:]
         state, line = json.loads(json.dumps(reader.state())), reader.line
     return events

@@ -46,16 +46,16 @@ def read(kind: str, data: bytes) -> tuple[list[Event], int]:
     return reader(kind).read(data)
 
 
-def in_pieces(kind: str, data: bytes, cuts: list[int]) -> tuple[list[Event], int]:
-    """What a reader says that is made anew for each piece of the data."""
+def read_in_pieces(kind: str, data: bytes, cuts: list[int]) -> tuple[list[Event], int]:
+    """Return the events of readers that are created anew for each piece of the data."""
     events: list[Event] = []
     state, line, begin = None, 0, 0
-    for end in [*sorted(cut % (len(data) + 1) for cut in cuts), len(data)]:
-        one = reader(kind, state, line)
-        found, used = one.read(data[begin:end])
-        events += found
-        begin += used
-        state, line = json.loads(json.dumps(one.state())), one.line
+    for end in [*sorted(position % (len(data) + 1) for position in cuts), len(data)]:
+        piece_reader = reader(kind, state, line)
+        piece_events, bytes_read = piece_reader.read(data[begin:end])
+        events += piece_events
+        begin += bytes_read
+        state, line = json.loads(json.dumps(piece_reader.state())), piece_reader.line
     return events, begin
 
 
@@ -63,7 +63,7 @@ def ads(events: list[Event]) -> list[KeptAd]:
     return [ad for event in events if isinstance(event, AdsKept) for ad in unpack(event)]
 
 
-def others(events: list[Event]) -> list[Event]:
+def other_events(events: list[Event]) -> list[Event]:
     return [event for event in events if not isinstance(event, AdsKept)]
 
 
@@ -72,8 +72,8 @@ def content(path: Path) -> bytes:
     return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
-def counted(kind: str, text: str) -> int:
-    """How many whole ads a text has, by a count of the lines that end them or begin them."""
+def ad_count(kind: str, text: str) -> int:
+    """Return how many complete ads a text has, counting the lines that end or begin them."""
     if kind in ("epochs", "startd_history"):
         return len(re.findall(r"^\*\*\* ", text, re.M))
     blocks = re.split(r"\n\n|^##.*\n", text, flags=re.M)
@@ -83,38 +83,38 @@ def counted(kind: str, text: str) -> int:
 
 
 @together(("kind", "path"), FILES)
-def test_the_ads_of_a_recorded_pool_are_all_kept_as_they_stand(kind: str, path: Path) -> None:
+def test_all_ads_of_a_recorded_pool_are_kept_unchanged(kind: str, path: Path) -> None:
     data = content(path)
     text = data.decode()
     lines = text.split("\n")
-    events, used = read(kind, data)
-    assert used == len(data)
-    assert all(isinstance(event, SourceGap) for event in others(events))
-    assert len(others(events)) == len(re.findall(r"^(?:##|\.{6}) trimmed", text, re.M))
-    kept = ads(events)
-    assert len(kept) == counted(kind, text)
-    for ad in kept:
-        own = ad.text.split("\n")
-        assert own == lines[ad.line - 1 : ad.line - 1 + len(own)]
+    events, bytes_read = read(kind, data)
+    assert bytes_read == len(data)
+    assert all(isinstance(event, SourceGap) for event in other_events(events))
+    assert len(other_events(events)) == len(re.findall(r"^(?:##|\.{6}) trimmed", text, re.M))
+    kept_ads = ads(events)
+    assert len(kept_ads) == ad_count(kind, text)
+    for ad in kept_ads:
+        ad_lines = ad.text.split("\n")
+        assert ad_lines == lines[ad.line - 1 : ad.line - 1 + len(ad_lines)]
 
 
 @pytest.mark.parametrize("kind", ["history", "epochs", "startd_history", "machine_ads"])
-def test_an_ad_that_was_kept_is_what_the_reference_reads(kind: str) -> None:
-    paths = [path for found, path in FILES if found == kind]
-    seen = 0
+def test_a_kept_ad_equals_what_htcondor_reads(kind: str) -> None:
+    paths = [path for file_kind, path in FILES if file_kind == kind]
+    compared_count = 0
     for path in paths[:3]:
         for ad in ads(read(kind, content(path))[0])[:8]:
-            theirs = classad2.ClassAd(f"[{ad.text.replace(chr(10), ';' + chr(10))}]")
-            ours = ClassAd.from_old(ad.text)
-            assert sorted(map(str.lower, ours)) == sorted(map(str.lower, theirs))
-            assert {n: ours.eval(n) for n in ("ClusterId", "Cpus") if n in ours} == {
-                n: theirs.eval(n) for n in ("ClusterId", "Cpus") if n in theirs
+            reference_ad = classad2.ClassAd(f"[{ad.text.replace(chr(10), ';' + chr(10))}]")
+            our_ad = ClassAd.from_old(ad.text)
+            assert sorted(map(str.lower, our_ad)) == sorted(map(str.lower, reference_ad))
+            assert {n: our_ad.eval(n) for n in ("ClusterId", "Cpus") if n in our_ad} == {
+                n: reference_ad.eval(n) for n in ("ClusterId", "Cpus") if n in reference_ad
             }
-            seen += 1
-    assert seen > 5
+            compared_count += 1
+    assert compared_count > 5
 
 
-def test_an_ad_of_a_history_has_what_the_line_behind_it_says() -> None:
+def test_an_ad_of_a_history_has_the_values_of_its_banner() -> None:
     events, _ = read("history", (OLD + END).encode())
     (ad,) = ads(events)
     assert ad == KeptAd(1, OLD[:-1], ad.head)
@@ -134,7 +134,7 @@ def test_an_ad_of_a_history_has_what_the_line_behind_it_says() -> None:
         ("*** ClusterId=-1", {"ClusterId": "-1"}),
     ],
 )
-def test_the_line_behind_an_ad_is_read_in_all_its_forms(end: str, head: dict[str, str]) -> None:
+def test_the_banner_of_an_ad_is_read_in_all_its_forms(end: str, head: dict[str, str]) -> None:
     (ad,) = ads(read("epochs", f"{OLD}{end}\n".encode())[0])
     assert ad.head.items() >= head.items()
     assert ("EpochAdType" in ad.head) == ("EpochAdType" in head)
@@ -151,15 +151,15 @@ def test_the_line_behind_an_ad_is_read_in_all_its_forms(end: str, head: dict[str
         ("epochs", "EpochWriteDate = 1795000004", 1_795_000_004),
     ],
 )
-def test_ads_are_of_the_instant_that_they_state_or_of_the_files(kind: str, attribute: str, at: int) -> None:
+def test_an_ad_has_its_own_time_or_that_of_its_file(kind: str, attribute: str, at: int) -> None:
     ((event,), _) = read(kind, f"{OLD}{attribute}\n\n".encode())
     assert event.at == at * 1_000_000
 
 
-def test_an_unfinished_ad_is_left() -> None:
+def test_an_incomplete_ad_is_left_unread() -> None:
     data = (OLD + END + OLD).encode()
-    events, used = read("history", data)
-    assert (len(ads(events)), data[used:]) == (1, OLD.encode())
+    events, bytes_read = read("history", data)
+    assert (len(ads(events)), data[bytes_read:]) == (1, OLD.encode())
     assert read("history", OLD.encode()) == ([], 0)
     assert read("job_ads", (OLD + "\nB = 2\nC").encode())[1] == len(OLD) + 1
 
@@ -175,23 +175,23 @@ def test_an_unfinished_ad_is_left() -> None:
         (END, 9),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_line_and_the_next_ad_is_read(rubbish: str, line: int) -> None:
+def test_rubbish_is_refused_with_its_line_and_the_next_ad_is_read(rubbish: str, line: int) -> None:
     good = OLD + END
-    events, used = read("history", (good + good + rubbish + "\n" + good).encode())
-    assert used == len((good + good + rubbish + "\n" + good).encode())
-    refused = [event for event in events if isinstance(event, SourceRefused)]
-    assert [(event.line, event.stimulus) for event in refused] == [(line, f"3:{line}")]
+    events, bytes_read = read("history", (good + good + rubbish + "\n" + good).encode())
+    assert bytes_read == len((good + good + rubbish + "\n" + good).encode())
+    refusals = [event for event in events if isinstance(event, SourceRefused)]
+    assert [(event.line, event.stimulus) for event in refusals] == [(line, f"3:{line}")]
     assert [ad.text for ad in ads(events)] == [OLD[:-1]] * 3
 
 
-def test_two_ads_that_ran_into_each_other_are_no_ad() -> None:
+def test_two_merged_ads_are_refused() -> None:
     events, _ = read("history", (OLD + OLD + END).encode())
-    (refused,) = events
-    assert isinstance(refused, SourceRefused)
-    assert (refused.line, refused.text) == (4, "A = 1")
+    (refusals,) = events
+    assert isinstance(refusals, SourceRefused)
+    assert (refusals.line, refusals.text) == (4, "A = 1")
 
 
-def test_secrets_do_not_leave_the_reader() -> None:
+def test_no_secret_leaves_the_reader() -> None:
     secret = "<1.2.3.4:5>#1795214023#7#0123456789abcdef"
     text = f'A = 1\nClaimId = "{secret}"\nOther = "{secret}"\n_condor_priv_X = 2\nB = 2\n'
     for data in (text + "\n", json.dumps({"A": 1, "ClaimId": secret, "Other": secret, "B": 2}) + "\n"):
@@ -201,49 +201,49 @@ def test_secrets_do_not_leave_the_reader() -> None:
         assert attributes(ad.text, ("Other",)) == {"Other": '"<1.2.3.4:5>#1795214023#7#..."'}
 
 
-def test_a_gap_is_where_something_was_taken_out_and_what_was_cut_in_two_is_not_kept() -> None:
-    whole = f"{OLD}\n## trimmed here: 5 bytes\n{OLD}\n"
-    cut = f"{OLD}\nD = 1\nE = \n...... trimmed: 9 bytes in all ......\nrest\nF = 1\n\n{OLD}\n"
-    for text, line in ((whole, 5), (cut, 7)):
-        events, used = read("machine_ads", text.encode())
-        assert used == len(text)
+def test_a_removed_part_is_a_gap_and_a_cut_ad_is_not_kept() -> None:
+    with_gap = f"{OLD}\n## trimmed here: 5 bytes\n{OLD}\n"
+    with_cut = f"{OLD}\nD = 1\nE = \n...... trimmed: 9 bytes in all ......\nrest\nF = 1\n\n{OLD}\n"
+    for text, line in ((with_gap, 5), (with_cut, 7)):
+        events, bytes_read = read("machine_ads", text.encode())
+        assert bytes_read == len(text)
         assert [ad.text for ad in ads(events)] == [OLD[:-1]] * 2
-        assert [(type(event), event.line) for event in others(events)] == [(SourceGap, line)]  # type: ignore[attr-defined]
+        assert [(type(event), event.line) for event in other_events(events)] == [(SourceGap, line)]  # type: ignore[attr-defined]
 
 
-def test_tables_for_people_are_passed_over() -> None:
+def test_printed_tables_are_skipped() -> None:
     text = f"{OLD}\n### table\nUser Name   Priority\n-----\n\nNumber of users: 0\n### -l\n{OLD}\nUsers\n"
-    events, used = read("submitter_ads", text.encode())
-    assert (used, len(ads(events)), others(events)) == (len(text), 2, [])
+    events, bytes_read = read("submitter_ads", text.encode())
+    assert (bytes_read, len(ads(events)), other_events(events)) == (len(text), 2, [])
 
 
 @pytest.mark.parametrize("form", ["array", "lines", "minified", "xml"])
 @given(cuts=st.lists(st.integers(0, 10**6), max_size=4))
 @settings(max_examples=4, deadline=None)
-def test_ads_are_read_from_json_and_xml_wherever_they_are_cut(form: str, cuts: list[int]) -> None:
+def test_json_and_xml_ads_are_read_wherever_they_are_cut(form: str, cuts: list[int]) -> None:
     path = next(path for kind, path in FILES if kind == "history")
     originals = [ClassAd.from_old(ad.text) for ad in ads(read("history", content(path))[0])[:4]]
     texts = [ad.to_json() for ad in originals]
     text = {
         "array": "[\n" + "\n,\n".join(texts) + "\n]\n",
-        "lines": "".join(json.dumps(json.loads(one)) + "\n" for one in texts),
-        "minified": json.dumps([json.loads(one) for one in texts]) + "\n",
+        "lines": "".join(json.dumps(json.loads(json_ad)) + "\n" for json_ad in texts),
+        "minified": json.dumps([json.loads(json_ad) for json_ad in texts]) + "\n",
         "xml": '<?xml version="1.0"?>\n<classads>\n' + "".join(xml_text(ad, ad) for ad in originals) + "</classads>\n",
     }[form]
     data = text.encode()
-    whole, used = read("job_ads", data)
-    assert used == len(data)
-    assert others(whole) == []
-    assert [ClassAd.from_old(ad.text) for ad in ads(whole)] == originals
-    pieces, used = in_pieces("job_ads", data, cuts)
-    assert (ads(pieces), others(pieces), used) == (ads(whole), [], len(data))
+    all_events, bytes_read = read("job_ads", data)
+    assert bytes_read == len(data)
+    assert other_events(all_events) == []
+    assert [ClassAd.from_old(ad.text) for ad in ads(all_events)] == originals
+    piece_events, bytes_read = read_in_pieces("job_ads", data, cuts)
+    assert (ads(piece_events), other_events(piece_events), bytes_read) == (ads(all_events), [], len(data))
 
 
-def test_json_that_is_none_is_refused_and_the_next_ad_is_read() -> None:
+def test_invalid_json_is_refused_and_the_next_ad_is_read() -> None:
     data = b'[\n{"A": 1}\n,\n{"A": tru}\n,\n{"A": 3}\n]\n'
-    events, used = read("job_ads", data)
+    events, bytes_read = read("job_ads", data)
     assert [ad.text for ad in ads(events)] == ["A = 1", "A = 3"]
-    assert [(event.line, used) for event in events if isinstance(event, SourceRefused)] == [(4, len(data))]
+    assert [(event.line, bytes_read) for event in events if isinstance(event, SourceRefused)] == [(4, len(data))]
 
 
 @given(
@@ -253,9 +253,13 @@ def test_json_that_is_none_is_refused_and_the_next_ad_is_read() -> None:
 @settings(max_examples=20, deadline=None)
 def test_ads_do_not_depend_on_where_a_file_is_cut(file: tuple[str, Path], cuts: list[int]) -> None:
     kind, data = file[0], content(file[1])
-    whole, used = read(kind, data)
-    pieces, at = in_pieces(kind, data, cuts)
-    assert (ads(pieces), others(pieces), at) == (ads(whole), others(whole), used)
+    all_events, bytes_read = read(kind, data)
+    piece_events, at = read_in_pieces(kind, data, cuts)
+    assert (ads(piece_events), other_events(piece_events), at) == (
+        ads(all_events),
+        other_events(all_events),
+        bytes_read,
+    )
 
 
 BITS = st.sampled_from(
@@ -270,8 +274,8 @@ BITS = st.sampled_from(
 )
 @settings(max_examples=120, deadline=None)
 def test_no_bytes_stop_a_reader(data: bytes, cuts: list[int], kind: str) -> None:
-    events, used = in_pieces(kind, data, cuts)
-    assert 0 <= used <= len(data)
+    events, bytes_read = read_in_pieces(kind, data, cuts)
+    assert 0 <= bytes_read <= len(data)
     for ad in ads(events):
         assert without_secrets(ad.text) == ad.text
         assert not any(is_private(line.partition(" = ")[0]) for line in ad.text.split("\n"))
@@ -281,13 +285,13 @@ HISTORIES = [(kind, path) for kind, path in FILES if kind in ("history", "startd
 
 
 @given(st.data())
-def test_a_trimmed_history_is_not_doubted_wherever_it_was_trimmed(data: st.DataObject) -> None:
+def test_a_trimmed_history_causes_no_doubt_wherever_it_was_trimmed(data: st.DataObject) -> None:
     kind, path = data.draw(st.sampled_from(HISTORIES))
-    banners = [found.end() for found in re.finditer(rb"^\*\*\* .*\n", content(path), re.M)]
+    banners = [match.end() for match in re.finditer(rb"^\*\*\* .*\n", content(path), re.M)]
     cuts = sorted(data.draw(st.lists(st.sampled_from([0, *banners]), min_size=2, max_size=6)))
     text, at = b"", 0
     for begin, end in zip(cuts[::2], cuts[1::2], strict=False):
         text += content(path)[at:begin] + b"## trimmed here: 9 bytes and 6 records in all\n"
         at = end
     text += content(path)[at:]
-    assert [event for event in others(read(kind, text)[0]) if isinstance(event, DaemonReported)] == []
+    assert [event for event in other_events(read(kind, text)[0]) if isinstance(event, DaemonReported)] == []

@@ -1,4 +1,4 @@
-"""Property: ads that are packed are unpacked unchanged, all of them or one. Golden: what is asked of them then."""
+"""Property: packed ads are unpacked unchanged, all or one. Golden: queries on them."""
 
 from __future__ import annotations
 
@@ -42,56 +42,58 @@ def event(*ads: KeptAd, kind: str = "history", at: int = 0, stimulus: str = "1:1
 
 
 def job(number: str, user: str = "alice", line: int = 1, **more: str) -> KeptAd:
-    """An ad of a job that ran for 90 s with two cores' slot."""
+    """Return an ad of a job that ran for 90 s on a slot with two cores."""
     cluster, _, proc = number.partition(".")
-    said = {
+    attributes = {
         "ClusterId": cluster, "ProcId": proc, "QDate": "1000", "User": f'"{user}@x"', "Owner": f'"{user}"',
         "RemoteWallClockTime": "90.0", "CumulativeSlotTime": "180.0", "RemoteUserCpu": "60.5", "RemoteSysCpu": "1.25",
         "GlobalJobId": f'"ap#{number}#1000"',
     } | more  # fmt: skip
-    return KeptAd(line, "\n".join(f"{name} = {value}" for name, value in said.items()), {})
+    return KeptAd(line, "\n".join(f"{name} = {value}" for name, value in attributes.items()), {})
 
 
 def views(*events: AdsKept) -> Views:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     create(connection)
-    for position, kept in enumerate(events, 1):
-        apply(connection, [(position, kept)])
+    for position, event in enumerate(events, 1):
+        apply(connection, [(position, event)])
     return Views(connection)
 
 
 @given(ADS)
 @settings(max_examples=25, deadline=None)
-def test_what_is_packed_is_unpacked(ads: list[KeptAd]) -> None:
-    packed = event(*ads)
-    assert unpack(packed) == ads
-    assert [unpack_one(packed, number) for number in range(len(ads))] == ads
-    assert pack(ads) == (packed.ads, packed.index)
+def test_packed_ads_are_unpacked_unchanged(ads: list[KeptAd]) -> None:
+    packed_event = event(*ads)
+    assert unpack(packed_event) == ads
+    assert [unpack_one(packed_event, number) for number in range(len(ads))] == ads
+    assert pack(ads) == (packed_event.ads, packed_event.index)
 
 
 @given(ADS)
 @example([KeptAd(0, "GlobalJobId = #", {})])
 @settings(max_examples=25, deadline=None)
-def test_the_index_says_what_the_ads_say(ads: list[KeptAd]) -> None:
-    told = index(event(*ads))
-    assert told.lines == [ad.line for ad in ads]
+def test_the_index_agrees_with_the_ads(ads: list[KeptAd]) -> None:
+    indexed = index(event(*ads))
+    assert indexed.lines == [ad.line for ad in ads]
     for field, name in (("cluster", "ClusterId"), ("owner", "Owner"), ("job", "GlobalJobId")):
-        # An attribute that stands twice in an ad, which no reader lets pass, may be told by either.
-        said = [[line[len(name) + 3 :] for line in ad.text.split("\n") if line.startswith(f"{name} = ")] for ad in ads]
-        column = told.expressions(field)
-        assert all(value in (values or [""]) for value, values in zip(column, said, strict=True))
+        # An attribute that occurs twice in an ad, which no reader accepts, may have either value.
+        expected = [
+            [line[len(name) + 3 :] for line in ad.text.split("\n") if line.startswith(f"{name} = ")] for ad in ads
+        ]
+        column = indexed.expressions(field)
+        assert all(value in (values or [""]) for value, values in zip(column, expected, strict=True))
 
 
 @given(ADS)
 @settings(max_examples=25, deadline=None)
-def test_attributes_are_selected_of_a_text_as_of_packed_ads(ads: list[KeptAd]) -> None:
+def test_attributes_are_selected_from_texts_as_from_packed_ads(ads: list[KeptAd]) -> None:
     ads = [
         ad for ad in ads if len({line.partition(" = ")[0] for line in ad.text.split("\n")}) == ad.text.count("\n") + 1
     ]
     assert select(event(*ads), ("Owner", "X")) == [attributes(ad.text, ("Owner", "X")) for ad in ads]
 
 
-def test_attributes_are_found_in_any_case_and_named_as_they_were_asked_for() -> None:
+def test_attributes_are_found_in_any_case_and_named_as_requested() -> None:
     text = 'OWNER = "a"\nOwners = 2\nrequestmemory = 1 = 2'
     assert attributes(text, ("Owner", "RequestMemory", "Cmd")) == {"Owner": '"a"', "RequestMemory": "1 = 2"}
 
@@ -111,16 +113,16 @@ def test_times_are_read_in_microseconds(field: str, text: str, micros: int) -> N
     assert index(event(job("1.0", RemoteWallClockTime=text))).micros(field) == [micros]
 
 
-def test_the_cpu_time_is_that_of_all_runs_where_an_ad_tells_it() -> None:
-    told = index(event(job("1.0"), job("1.1", CumulativeRemoteUserCpu="99.0")))
-    assert told.micros("user_cpu") == [60_500_000, 99 * SECOND]
+def test_the_cpu_time_is_that_of_all_runs_if_the_ad_has_it() -> None:
+    indexed = index(event(job("1.0"), job("1.1", CumulativeRemoteUserCpu="99.0")))
+    assert indexed.micros("user_cpu") == [60_500_000, 99 * SECOND]
 
 
-def test_a_history_is_found_by_job_owner_and_order() -> None:
-    found = views(event(job("1.0"), job("1.1", "bob")), event(job("2.0"), job("1.0", line=9)))
-    everything = [AdPlace(2, 1), AdPlace(2, 0), AdPlace(1, 1), AdPlace(1, 0)]
+def test_a_history_is_queried_by_job_owner_and_order() -> None:
+    archive = views(event(job("1.0"), job("1.1", "bob")), event(job("2.0"), job("1.0", line=9)))
+    all_jobs = [AdPlace(2, 1), AdPlace(2, 0), AdPlace(1, 1), AdPlace(1, 0)]
     for selection, places in (
-        (SelectedJobs(), everything),
+        (SelectedJobs(), all_jobs),
         (SelectedJobs(ids=((1, 0),)), [AdPlace(2, 1), AdPlace(1, 0)]),
         (SelectedJobs(ids=((1, None),)), [AdPlace(2, 1), AdPlace(1, 1), AdPlace(1, 0)]),
         (SelectedJobs(ids=((2, None), (1, 1))), [AdPlace(2, 0), AdPlace(1, 1)]),
@@ -128,32 +130,32 @@ def test_a_history_is_found_by_job_owner_and_order() -> None:
         (SelectedJobs(ids=((2, 0),), owners=("bob",)), [AdPlace(2, 0), AdPlace(1, 1)]),
         (SelectedJobs(ids=((7, 7),)), []),
     ):
-        assert list(found.kept_ad_places(selection)) == places
-        assert list(found.kept_ad_places(selection, forwards=True)) == places[::-1]
+        assert list(archive.kept_ad_places(selection)) == places
+        assert list(archive.kept_ad_places(selection, forwards=True)) == places[::-1]
 
 
-def test_usage_is_told_by_user_group_and_cluster() -> None:
-    found = views(event(job("1.0"), job("1.1", "bob", AcctGroup='"g"')), event(job("2.0")))
-    one = (90 * SECOND, 61_750_000, 180 * SECOND)
-    two = tuple(2 * amount for amount in one)
-    assert found.usage() == [Spent("alice@x", 2, *two), Spent("bob@x", 1, *one)]
-    assert found.usage("group") == [Spent("", 2, *two), Spent("g", 1, *one)]
-    assert found.usage("cluster") == [Spent("1", 2, *two), Spent("2", 1, *one)]
+def test_usage_is_summed_by_user_group_and_cluster() -> None:
+    archive = views(event(job("1.0"), job("1.1", "bob", AcctGroup='"g"')), event(job("2.0")))
+    job_usage = (90 * SECOND, 61_750_000, 180 * SECOND)
+    double_usage = tuple(2 * amount for amount in job_usage)
+    assert archive.usage() == [Spent("alice@x", 2, *double_usage), Spent("bob@x", 1, *job_usage)]
+    assert archive.usage("group") == [Spent("", 2, *double_usage), Spent("g", 1, *job_usage)]
+    assert archive.usage("cluster") == [Spent("1", 2, *double_usage), Spent("2", 1, *job_usage)]
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_job_that_stands_in_the_history_twice_counts_once_as_the_last_says(together: bool) -> None:
+def test_a_job_twice_in_the_history_counts_once_with_its_last_ad(together: bool) -> None:
     ads = [job("1.0"), job("1.0", "bob", RemoteWallClockTime="100.0")]
-    found = views(event(*ads)) if together else views(*map(event, ads))
-    spent = found.usage()
-    assert spent == [Spent("bob@x", 1, 100 * SECOND, 61_750_000, 180 * SECOND)]
-    assert found.usage("cluster") == [Spent("1", *spent[0][1:])]
-    assert len(list(found.kept_ad_places())) == 2
+    archive = views(event(*ads)) if together else views(*map(event, ads))
+    usage = archive.usage()
+    assert usage == [Spent("bob@x", 1, 100 * SECOND, 61_750_000, 180 * SECOND)]
+    assert archive.usage("cluster") == [Spent("1", *usage[0][1:])]
+    assert len(list(archive.kept_ad_places())) == 2
 
 
-def test_jobs_of_one_number_that_were_submitted_at_different_times_are_two() -> None:
-    (spent,) = views(event(job("1.0"), job("1.0", QDate="2000"))).usage()
-    assert spent.jobs == 2
+def test_jobs_with_one_number_but_different_submit_times_are_two() -> None:
+    (usage,) = views(event(job("1.0"), job("1.0", QDate="2000"))).usage()
+    assert usage.jobs == 2
 
 
 def test_views_do_not_depend_on_where_batches_end() -> None:
@@ -167,78 +169,78 @@ def test_views_do_not_depend_on_where_batches_end() -> None:
         assert at_once.execute(rows).fetchall() == one_by_one.execute(rows).fetchall() != []
 
 
-def test_the_latest_sample_of_a_kind_is_all_that_its_source_says() -> None:
-    found = views(
+def test_a_sources_latest_sample_replaces_its_earlier_ones() -> None:
+    archive = views(
         event(job("1.0"), kind="job_ads", at=5, stimulus="1:1"),
         event(job("2.0"), kind="job_ads", at=9, stimulus="2:1"),
         event(job("2.1"), kind="job_ads", at=8, stimulus="2:40"),
         event(KeptAd(1, 'Name = "slot1"', {}), kind="machine_ads", at=99, stimulus="3:1"),
     )
-    assert found.last_sample("job_ads") == [2, 3]
-    assert found.last_sample("machine_ads") == [4]
-    assert found.last_sample("submitter_ads") == []
+    assert archive.last_sample("job_ads") == [2, 3]
+    assert archive.last_sample("machine_ads") == [4]
+    assert archive.last_sample("submitter_ads") == []
 
 
-def test_what_is_kept_in_a_log_is_read_from_it() -> None:
+def test_ads_kept_in_a_log_are_read_from_it() -> None:
     log = open_log("memory:kept", create=True)
     ads = [job("1.0"), job("1.1")]
     log.append([event(*ads)])
-    assert [kept for _, found in log.read() if isinstance(found, AdsKept) for kept in unpack(found)] == ads
-    with views_current("memory:kept") as found:
-        assert found.usage()[0].jobs == 2
+    assert [ad for _, stored in log.read() if isinstance(stored, AdsKept) for ad in unpack(stored)] == ads
+    with views_current("memory:kept") as current_views:
+        assert current_views.usage()[0].jobs == 2
     log.close()
 
 
-# What is asked of an imported log: `poolbook history` and `poolbook usage`
+# Queries on an imported log: `poolbook history` and `poolbook usage`
 
 
-def asked(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(words) == 0
+def output_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 0
     return capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An import of what condor_history printed of a recorded pool, and the order in which it did."""
+    """An import of condor_history's output from a recorded pool, in its order."""
     path = tmp_path_factory.mktemp("imported") / "audit.db"
-    with closing(open_log(str(path), create=True)) as made:
-        imported(TRACES / "08a-pslot", log=made)
+    with closing(open_log(str(path), create=True)) as store:
+        imported(TRACES / "08a-pslot", log=store)
     return str(path)
 
 
-def printed() -> list[dict[str, str]]:
-    """The history's ads, as condor_history printed them: the last job first."""
+def printed_ads() -> list[dict[str, str]]:
+    """Return the history's ads, as condor_history printed them: the last job first."""
     text = gzip.decompress((TRACES / "08a-pslot" / "history.ads.gz").read_bytes()).decode()
     names = ("ClusterId", "ProcId", "Owner", "User", "RemoteWallClockTime", "CumulativeSlotTime", "JobStatus")
     return [ad for ad in (attributes(block, names) for block in text.split("\n\n")) if ad]
 
 
-def test_history_prints_the_jobs_of_an_imported_log_the_last_one_first(
-    log: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [f"{ad['ClusterId']} {ad['ProcId']} {ad['Owner'][1:-1]}" for ad in printed()]
-    every = ("-af", "ClusterId", "ProcId", "Owner")
-    assert asked(capsys, "history", "-log", log, *every).splitlines() == rows
-    assert asked(capsys, "history", "-log", log, "-forwards", *every).splitlines() == rows[::-1]
-    assert asked(capsys, "history", "-log", log, "-limit", "3", *every).splitlines() == rows[:3]
-    assert asked(capsys, "history", "-log", log, "bob", *every).splitlines() == [r for r in rows if r.endswith(" bob")]
-    one = printed()[5]
-    number = f"{one['ClusterId']}.{one['ProcId']}"
-    assert asked(capsys, "history", "-log", log, number, *every).splitlines() == [rows[5]]
-    assert asked(capsys, "history", "-log", log, "-since", number, *every).splitlines() == rows[:5]
-    assert f"ClusterId = {one['ClusterId']}\n" in asked(capsys, "history", "-log", log, number, "-long")
-    assert number in asked(capsys, "history", "-log", log, number)
+def test_history_prints_an_imported_logs_jobs_newest_first(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{ad['ClusterId']} {ad['ProcId']} {ad['Owner'][1:-1]}" for ad in printed_ads()]
+    options = ("-af", "ClusterId", "ProcId", "Owner")
+    assert output_of(capsys, "history", "-log", log, *options).splitlines() == rows
+    assert output_of(capsys, "history", "-log", log, "-forwards", *options).splitlines() == rows[::-1]
+    assert output_of(capsys, "history", "-log", log, "-limit", "3", *options).splitlines() == rows[:3]
+    assert output_of(capsys, "history", "-log", log, "bob", *options).splitlines() == [
+        row for row in rows if row.endswith(" bob")
+    ]
+    printed_ad = printed_ads()[5]
+    number = f"{printed_ad['ClusterId']}.{printed_ad['ProcId']}"
+    assert output_of(capsys, "history", "-log", log, number, *options).splitlines() == [rows[5]]
+    assert output_of(capsys, "history", "-log", log, "-since", number, *options).splitlines() == rows[:5]
+    assert f"ClusterId = {printed_ad['ClusterId']}\n" in output_of(capsys, "history", "-log", log, number, "-long")
+    assert number in output_of(capsys, "history", "-log", log, number)
 
 
-def test_history_lists_a_job_once_though_two_files_hold_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_lists_a_job_in_two_files_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = gzip.decompress((TRACES / "12-submit-policy" / "history.ads.gz").read_bytes()).decode()
     blocks = [block for block in text.split("\n\n") if "ClusterId" in block]
     write(tmp_path / "files" / "history", "\n\n".join(blocks[:8]) + "\n\n")
     write(tmp_path / "files" / "history.old", "\n\n".join(blocks[4:12]) + "\n\n")
     path = str(tmp_path / "twice.db")
-    with closing(open_log(path, create=True)) as made:
-        imported(tmp_path / "files", log=made)
-    rows = asked(capsys, "history", "-log", path, "-af", "ClusterId", "ProcId").splitlines()
+    with closing(open_log(path, create=True)) as store:
+        imported(tmp_path / "files", log=store)
+    rows = output_of(capsys, "history", "-log", path, "-af", "ClusterId", "ProcId").splitlines()
     assert len(rows) == len(set(rows)) == 12
 
 
@@ -257,48 +259,55 @@ CONSTRAINTS = (
 
 
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
-def test_a_constraint_leaves_out_what_it_is_not_true_for_and_nothing_else(
+def test_a_constraint_selects_exactly_the_jobs_for_which_it_is_true(
     log: str, constraint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with closing(open_log(log, create=False, read_only=True)) as opened:
-        kept = [ad for _, e in opened.read() if isinstance(e, AdsKept) and e.kind == "history" for ad in unpack(e)]
-    wanted = parse(constraint)
-    there = [ad for ad in map(ClassAd.from_old, (ad.text for ad in kept)) if holds(wanted, ad, Context())]
-    rows = asked(capsys, "history", "-log", log, "-constraint", constraint, "-af", "ClusterId", "ProcId").splitlines()
-    assert sorted(rows) == sorted(f"{ad.eval('ClusterId')} {ad.eval('ProcId')}" for ad in there)
+    with closing(open_log(log, create=False, read_only=True)) as store:
+        kept_ads = [
+            ad
+            for _, event in store.read()
+            if isinstance(event, AdsKept) and event.kind == "history"
+            for ad in unpack(event)
+        ]
+    expression = parse(constraint)
+    matching = [ad for ad in map(ClassAd.from_old, (ad.text for ad in kept_ads)) if holds(expression, ad, Context())]
+    rows = output_of(
+        capsys, "history", "-log", log, "-constraint", constraint, "-af", "ClusterId", "ProcId"
+    ).splitlines()
+    assert sorted(rows) == sorted(f"{ad.eval('ClusterId')} {ad.eval('ProcId')}" for ad in matching)
 
 
-def test_usage_is_the_sum_of_what_the_ads_state(log: str, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(asked(capsys, "usage", "-log", log, "-json"))
-    for row in found:
-        ads = [ad for ad in printed() if ad["User"][1:-1] == row["name"]]
+def test_usage_is_the_sum_of_the_ads_values(log: str, capsys: pytest.CaptureFixture[str]) -> None:
+    usage = json.loads(output_of(capsys, "usage", "-log", log, "-json"))
+    for row in usage:
+        ads = [ad for ad in printed_ads() if ad["User"][1:-1] == row["name"]]
         assert row["jobs"] == len(ads)
         for field, name in (("wall", "RemoteWallClockTime"), ("slot_time", "CumulativeSlotTime")):
             assert row[field] == sum(round(float(ad.get(name, "0")) * SECOND) for ad in ads)
-    assert sum(row["jobs"] for row in found) == len(printed())
-    table = asked(capsys, "usage", "-log", log, "alice").splitlines()
+    assert sum(row["jobs"] for row in usage) == len(printed_ads())
+    table = output_of(capsys, "usage", "-log", log, "alice").splitlines()
     assert [line.split()[0].partition("@")[0] for line in table] == ["USER", "alice", "total"]
 
 
-def test_usage_of_a_pools_own_log_is_that_of_its_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_of_a_pools_own_log_equals_its_historys(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "pool.db")
     at = 1_800_000_000 * SECOND
-    used = {"RemoteWallClockTime": "90.5", "CumulativeSlotTime": "181.0", "CumulativeRemoteUserCpu": "60.0"}
-    ended = e.JobsTransitioned(at, "user_remove", "r", 1, ((0, 2),), "remove", "Idle", "Removed", used)
-    with closing(open_log(path, create=True)) as own:
-        own.append([
+    usage_ad = {"RemoteWallClockTime": "90.5", "CumulativeSlotTime": "181.0", "CumulativeRemoteUserCpu": "60.0"}
+    completion = e.JobsTransitioned(at, "user_remove", "r", 1, ((0, 2),), "remove", "Idle", "Removed", usage_ad)
+    with closing(open_log(path, create=True)) as store:
+        store.append([
             e.PoolFounded(at, "founded", "f", "pool", "manual", "x", "0.1", {}),
             e.ClusterSubmitted(at, "submitted", "s", 1, "alice@x", {"Owner": '"alice"'}, 5, (), "Idle"),
-            ended,
+            completion,
             e.JobsTransitioned(at, "left_queue", "l", 1, ((0, 2),), "leave", "Removed", "Left", {}),
         ])  # fmt: skip
-    for by, name in (("user", "alice@x"), ("group", ""), ("cluster", "1")):
-        (row,) = json.loads(asked(capsys, "usage", "-log", path, "-by", by, "-json"))
+    for group_by, name in (("user", "alice@x"), ("group", ""), ("cluster", "1")):
+        (row,) = json.loads(output_of(capsys, "usage", "-log", path, "-by", group_by, "-json"))
         assert row == {
             "name": name, "jobs": 3, "wall": 271_500_000, "cpu": 180 * SECOND, "slot_time": 543 * SECOND,
         }  # fmt: skip
 
 
-def test_usage_says_by_what_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_usage_names_what_it_is_grouped_by(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["usage", "-by", "moon"]) == 2
     assert "user, group, cluster" in capsys.readouterr().err

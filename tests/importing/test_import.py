@@ -1,4 +1,4 @@
-"""The import: what is read once, where it goes on, and that nothing stops it."""
+"""The import: what is read once, where a reader continues, and that nothing stops it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from poolbook.domain.ports.log import EventStore, LogError, LogUnavailable
 
 from ..sampling import spread
 from ..together import together
-from .folders import TRACES, UTC, entry, imported, recorded, said, write
+from .folders import TRACES, UTC, entry, imported, recorded, source_events, write
 
 FIRST = entry(0, "1.0", 0) + entry(1, "1.0", 5, "Job executing on host: <h>\n\tSlotName: slot1@h")
 SECOND = entry(5, "1.0", 65, "Job terminated.\n\t(1) Normal termination (return value 0)")
 
 
 def entries(log: EventStore) -> list[tuple[int, str]]:
-    """Number and place of each entry of a job event log."""
+    """Return the number and place of each entry of a job event log."""
     return [
-        (one.number, one.stimulus) for event in said(log) if isinstance(event, JobsLogged) for one in event.logged()
+        (log_event.number, log_event.stimulus)
+        for event in source_events(log)
+        if isinstance(event, JobsLogged)
+        for log_event in event.logged()
     ]
 
 
-def test_what_has_grown_is_read_from_where_it_was_left(tmp_path: Path) -> None:
+def test_a_grown_file_is_read_from_where_the_last_import_stopped(tmp_path: Path) -> None:
     file = write(tmp_path / "job.log", FIRST)
     log, _ = imported(tmp_path)
     write(file, FIRST + SECOND)
@@ -40,7 +43,7 @@ def test_what_has_grown_is_read_from_where_it_was_left(tmp_path: Path) -> None:
     assert result.counts["userlog"].new == 0
 
 
-def test_what_has_not_grown_adds_nothing(tmp_path: Path) -> None:
+def test_an_unchanged_file_adds_nothing(tmp_path: Path) -> None:
     write(tmp_path / "job.log", FIRST)
     log, _ = imported(tmp_path)
     position = log.head.position
@@ -48,7 +51,7 @@ def test_what_has_not_grown_adds_nothing(tmp_path: Path) -> None:
     assert (log.head.position, result.events) == (position, 0)
 
 
-def test_an_importer_that_is_asked_again_reads_what_was_added(tmp_path: Path) -> None:
+def test_a_second_import_reads_what_was_added(tmp_path: Path) -> None:
     file = write(tmp_path / "job.log", FIRST)
     log = open_log("memory:", create=True)
     importer = Importer(log, [str(tmp_path)], UTC)
@@ -62,18 +65,18 @@ def test_an_importer_that_is_asked_again_reads_what_was_added(tmp_path: Path) ->
     assert [number for number, _ in entries(log)] == [0, 1, 5]
 
 
-@pytest.mark.parametrize("cut", [1, 40, 72, 80, 100, 108, 115, 130, 168])
-def test_an_event_log_that_was_seen_within_its_header_is_the_log_that_it_was(tmp_path: Path, cut: int) -> None:
-    whole = HEADER.format("size=0 events=0") + FIRST
-    write(tmp_path / "EventLog", whole[: max(1, cut)])
+@pytest.mark.parametrize("size", [1, 40, 72, 80, 100, 108, 115, 130, 168])
+def test_an_event_log_first_read_inside_its_header_is_recognized(tmp_path: Path, size: int) -> None:
+    content = HEADER.format("size=0 events=0") + FIRST
+    write(tmp_path / "EventLog", content[: max(1, size)])
     log, _ = imported(tmp_path)
-    write(tmp_path / "EventLog", whole)
+    write(tmp_path / "EventLog", content)
     imported(tmp_path, log=log)
     assert [number for number, _ in entries(log)] == [0, 1]
-    assert not [event for event in said(log) if isinstance(event, SourceGap)]
+    assert not [event for event in source_events(log) if isinstance(event, SourceGap)]
 
 
-def test_a_file_that_was_emptied_and_has_grown_beyond_what_was_read_is_another_log(tmp_path: Path) -> None:
+def test_a_file_emptied_and_grown_beyond_the_last_position_is_another_log(tmp_path: Path) -> None:
     write(tmp_path / "EventLog", FIRST)
     log = open_log("memory:", create=True)
     importer = Importer(log, [str(tmp_path)], UTC)
@@ -86,7 +89,7 @@ def test_a_file_that_was_emptied_and_has_grown_beyond_what_was_read_is_another_l
 @pytest.mark.parametrize(
     "name", ["job.log.old", "job.log.1", "job.log.20261120T120000", "elsewhere/job.log", "job.log.gz"]
 )
-def test_a_log_that_was_renamed_or_compressed_is_the_log_that_it_was(tmp_path: Path, name: str) -> None:
+def test_a_renamed_or_compressed_log_is_recognized(tmp_path: Path, name: str) -> None:
     file = write(tmp_path / "job.log", FIRST)
     log, _ = imported(tmp_path)
     file.unlink()
@@ -96,7 +99,7 @@ def test_a_log_that_was_renamed_or_compressed_is_the_log_that_it_was(tmp_path: P
     assert [event.path for _, event in log.read() if isinstance(event, SourceRead)][-1] == str(tmp_path / name)
 
 
-def test_a_rotated_log_is_read_to_its_end_and_the_new_one_follows_it(tmp_path: Path) -> None:
+def test_a_rotated_log_is_read_to_its_end_before_the_new_one(tmp_path: Path) -> None:
     file = write(tmp_path / "EventLog", FIRST)
     log, _ = imported(tmp_path)
     file.unlink()
@@ -104,15 +107,15 @@ def test_a_rotated_log_is_read_to_its_end_and_the_new_one_follows_it(tmp_path: P
     write(tmp_path / "EventLog", entry(0, "2.0", 70))
     imported(tmp_path, log=log)
     assert [number for number, _ in entries(log)] == [0, 1, 5, 0]
-    found = [event for _, event in log.read() if isinstance(event, SourceFound)]
-    assert [(event.source, event.follows) for event in found] == [(1, 0), (2, 1)]
-    assert not [event for event in said(log) if isinstance(event, SourceGap)]
+    sources_found = [event for _, event in log.read() if isinstance(event, SourceFound)]
+    assert [(event.source, event.follows) for event in sources_found] == [(1, 0), (2, 1)]
+    assert not [event for event in source_events(log) if isinstance(event, SourceGap)]
 
 
 HEADER = "008 (-01.-01.-01) 2026-11-20 12:00:00 Global JobLog: ctime=1795176000 id=0.1.2 sequence=1 {:<60}\n...\n"
 
 
-def test_an_event_log_whose_header_was_rewritten_when_it_was_rotated_is_the_log_that_it_was(tmp_path: Path) -> None:
+def test_an_event_log_with_a_header_rewritten_at_rotation_is_recognized(tmp_path: Path) -> None:
     write(tmp_path / "EventLog", HEADER.format("size=0 events=0") + FIRST)
     log, _ = imported(tmp_path)
     (tmp_path / "EventLog").unlink()
@@ -126,10 +129,10 @@ def test_a_log_whose_old_part_was_rotated_away_has_a_gap(tmp_path: Path) -> None
     log, _ = imported(tmp_path)
     write(tmp_path / "EventLog", entry(0, "2.0", 70))
     imported(tmp_path, log=log)
-    assert [(event.source, event.line) for event in said(log) if isinstance(event, SourceGap)] == [(2, 1)]
+    assert [(event.source, event.line) for event in source_events(log) if isinstance(event, SourceGap)] == [(2, 1)]
 
 
-# What else a folder has of a log; which of the files is read.
+# Other copies of a log in a folder; which of the files is read.
 COPIES: list[tuple[dict[str, str], str]] = [
     ({"job.log": FIRST + SECOND, "job.log.gz": FIRST + SECOND}, "job.log"),
     ({"job.log": FIRST + SECOND, "copy/job.log": FIRST + SECOND}, "copy/job.log"),
@@ -140,7 +143,7 @@ COPIES: list[tuple[dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("files", "read"), COPIES)
-def test_what_a_folder_repeats_is_read_once(tmp_path: Path, files: dict[str, str], read: str) -> None:
+def test_copies_in_a_folder_are_read_once(tmp_path: Path, files: dict[str, str], read: str) -> None:
     for name, text in files.items():
         write(tmp_path / name, text)
     log, result = imported(tmp_path)
@@ -149,7 +152,7 @@ def test_what_a_folder_repeats_is_read_once(tmp_path: Path, files: dict[str, str
     assert len(result.copies) == len(files) - 1
 
 
-def test_a_copy_that_comes_later_is_known_again(tmp_path: Path) -> None:
+def test_a_later_copy_is_recognized(tmp_path: Path) -> None:
     write(tmp_path / "a" / "job.log", FIRST + SECOND)
     log, _ = imported(tmp_path / "a")
     write(tmp_path / "b" / "copy.log", FIRST + SECOND)
@@ -163,7 +166,7 @@ LONG = FIRST + "".join(entry(6, "1.0", second) for second in range(10, 60))
 
 
 @pytest.mark.parametrize("first", ["a.log", "b.log"])
-def test_logs_that_begin_alike_are_both_read_whichever_is_longer_or_comes_first(tmp_path: Path, first: str) -> None:
+def test_logs_with_equal_beginnings_are_both_read_in_any_order(tmp_path: Path, first: str) -> None:
     texts = {
         "a.log": LONG + SECOND,
         "b.log": LONG[: len(FIRST) + 1500].rpartition("006")[0] + SECOND.replace("0)", "7)"),
@@ -176,44 +179,44 @@ def test_logs_that_begin_alike_are_both_read_whichever_is_longer_or_comes_first(
     assert [number for number, _ in entries(log)].count(5) == 2
 
 
-def test_another_sample_under_the_same_name_is_another_sample(tmp_path: Path) -> None:
+def test_a_new_sample_under_the_same_name_is_read(tmp_path: Path) -> None:
     ad = "".join(f'Attribute{number} = "{number}"\n' for number in range(100)) + 'MyType = "Machine"\n'
     log = open_log("memory:", create=True)
     for text in (ad + "LastHeardFrom = 1795176000\n\n", ad + "LastHeardFrom = 1795176060\n\n", ad + "\n"):
         write(tmp_path / "machines.txt", text)
         imported(tmp_path, log=log)
-    assert len([event for event in said(log) if isinstance(event, AdsKept)]) == 3
+    assert len([event for event in source_events(log) if isinstance(event, AdsKept)]) == 3
 
 
-def test_a_log_that_was_shortened_in_place_is_told_of(tmp_path: Path) -> None:
+def test_a_log_shortened_in_place_is_reported(tmp_path: Path) -> None:
     write(tmp_path / "job.log", LONG + SECOND)
     log, _ = imported(tmp_path)
     write(tmp_path / "job.log", LONG[:1200] + SECOND)
     imported(tmp_path, log=log)
-    assert ["has changed" in event.words for event in said(log) if isinstance(event, SourceRefused)] == [True]
+    assert ["has changed" in event.words for event in source_events(log) if isinstance(event, SourceRefused)] == [True]
 
 
-def test_two_logs_that_begin_alike_are_two_logs(tmp_path: Path) -> None:
+def test_two_logs_with_equal_beginnings_are_two_logs(tmp_path: Path) -> None:
     write(tmp_path / "a.log", FIRST + SECOND)
     write(tmp_path / "b.log", FIRST + entry(9, "1.0", 66, "Job was aborted."))
     log, _ = imported(tmp_path)
     assert sorted(number for number, _ in entries(log)) == [0, 0, 1, 1, 5, 9]
 
 
-def test_a_file_that_was_changed_after_it_was_read_is_told_once_and_not_read_again(tmp_path: Path) -> None:
+def test_a_file_changed_after_it_was_read_is_reported_once_and_not_reread(tmp_path: Path) -> None:
     text = FIRST + "".join(entry(6, "1.0", second) for second in range(10, 60))
     write(tmp_path / "job.log", text)
     log, _ = imported(tmp_path)
     write(tmp_path / "job.log", text.replace("12:00:59", "12:00:58") + SECOND)
     for _ in range(2):
         imported(tmp_path, log=log)
-    refused = [event for event in said(log) if isinstance(event, SourceRefused)]
-    assert len(refused) == 1
-    assert "has changed" in refused[0].words
+    refusals = [event for event in source_events(log) if isinstance(event, SourceRefused)]
+    assert len(refusals) == 1
+    assert "has changed" in refusals[0].words
     assert len(entries(log)) == 52
 
 
-def test_the_unfinished_end_of_a_file_is_left_and_told(tmp_path: Path) -> None:
+def test_the_incomplete_end_of_a_file_is_left_and_reported(tmp_path: Path) -> None:
     write(tmp_path / "job.log", FIRST + SECOND[:-4])
     log, _ = imported(tmp_path)
     assert [number for number, _ in entries(log)] == [0, 1]
@@ -221,7 +224,7 @@ def test_the_unfinished_end_of_a_file_is_left_and_told(tmp_path: Path) -> None:
     assert (read.offset, read.left) == (len(FIRST), len(SECOND) - 4)
 
 
-def test_a_log_that_was_seen_before_its_first_record_was_whole_is_the_log_that_it_was(tmp_path: Path) -> None:
+def test_a_log_first_read_before_its_first_record_was_complete_is_recognized(tmp_path: Path) -> None:
     write(tmp_path / "job.log", FIRST[:60])
     log, _ = imported(tmp_path)
     write(tmp_path / "job.log", FIRST + SECOND)
@@ -229,27 +232,27 @@ def test_a_log_that_was_seen_before_its_first_record_was_whole_is_the_log_that_i
     assert entries(log) == [(0, "1:1"), (1, "1:3"), (5, "1:6")]
 
 
-def test_a_damaged_gzip_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_damaged_gzip_file_is_read_up_to_the_damage(tmp_path: Path) -> None:
     text = FIRST + "".join(entry(6, "1.0", second % 3600) for second in range(20_000)) + SECOND
     data = gzip.compress(text.encode())
     (tmp_path / "job.log.gz").write_bytes(data[: len(data) // 2])
     log, _ = imported(tmp_path)
     imported(tmp_path, log=log)
     assert 1000 < len(entries(log)) < 20_000
-    (refused,) = [event for event in said(log) if isinstance(event, SourceRefused)]
-    assert "damaged" in refused.words
+    (refusals,) = [event for event in source_events(log) if isinstance(event, SourceRefused)]
+    assert "damaged" in refusals.words
 
 
-def test_a_file_that_cannot_be_opened_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_an_unopenable_file_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     write(tmp_path / "job.log", FIRST)
     (tmp_path / "bad.log.gz").write_bytes(b"\x1f\x8b\x08\xff nothing that was ever compressed")
     log, result = imported(tmp_path)
     assert [number for number, _ in entries(log)] == [0, 1]
-    assert [event.line for event in said(log) if isinstance(event, SourceRefused)] == [0]
+    assert [event.line for event in source_events(log) if isinstance(event, SourceRefused)] == [0]
     assert result.events
 
 
-def test_what_is_no_file_is_passed_by(tmp_path: Path) -> None:
+def test_fifos_and_devices_are_skipped(tmp_path: Path) -> None:
     write(tmp_path / "job.log", FIRST)
     os.mkfifo(tmp_path / "EventLog")
     (tmp_path / "gone.log").symlink_to(tmp_path / "nowhere")
@@ -258,7 +261,7 @@ def test_what_is_no_file_is_passed_by(tmp_path: Path) -> None:
     assert [number for number, _ in entries(log)] == [0, 1]
 
 
-def test_the_log_of_a_pool_takes_no_import(tmp_path: Path) -> None:
+def test_a_pools_own_log_refuses_an_import(tmp_path: Path) -> None:
     write(tmp_path / "job.log", FIRST)
     log = open_pool_log(str(tmp_path / "pool.db"), create=True)
     with pytest.raises(LogError, match="pool's own log"):
@@ -266,13 +269,13 @@ def test_the_log_of_a_pool_takes_no_import(tmp_path: Path) -> None:
     log.close()
 
 
-def test_what_no_log_can_hold_is_refused_and_the_rest_is_kept(tmp_path: Path) -> None:
+def test_a_record_that_no_log_can_hold_is_refused_and_the_rest_is_kept(tmp_path: Path) -> None:
     half = '{"EventTypeNumber": 9, "EventTime": "2026-11-20T12:00:00", "Cluster": 7, "Proc": 0, "Reason": "\\ud800"}\n'
     write(tmp_path / "job.log", FIRST + half + SECOND)
     log, _ = imported(tmp_path)
     assert [number for number, _ in entries(log)] in ([0, 1, 5], [0, 1, 9, 5])
-    refused = [event for event in said(log) if isinstance(event, SourceRefused)]
-    assert [event.line for event in refused] == [6]
+    refusals = [event for event in source_events(log) if isinstance(event, SourceRefused)]
+    assert [event.line for event in refusals] == [6]
 
 
 class Failing:
@@ -292,27 +295,25 @@ class Failing:
 
 
 @pytest.mark.parametrize("appends", range(4))
-def test_an_import_that_dies_at_any_append_goes_on_where_it_was(tmp_path: Path, appends: int) -> None:
+def test_an_import_that_dies_at_any_append_resumes_there(tmp_path: Path, appends: int) -> None:
     write(tmp_path / "a.log", FIRST)
     write(tmp_path / "b.log", entry(0, "2.0", 70))
     write(tmp_path / "c.log", entry(0, "3.0", 70) * 12_000)
-    whole, _ = imported(tmp_path)
+    expected_log, _ = imported(tmp_path)
     log = open_log("memory:", create=True)
     with pytest.raises(LogUnavailable):
         Importer(Failing(log, appends), [str(tmp_path)], UTC).run()  # type: ignore[arg-type]
     imported(tmp_path, log=log)
-    assert entries(log) == entries(whole)
+    assert entries(log) == entries(expected_log)
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1 << 20])
-def test_the_pieces_in_which_a_file_is_read_do_not_show(
-    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_size_of_the_pieces_does_not_matter(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "job.log", FIRST + SECOND)
-    whole, _ = imported(tmp_path)
+    expected_log, _ = imported(tmp_path)
     monkeypatch.setattr("poolbook.adapters.condor_files.importing.driver.PIECE", size)
-    pieces, _ = imported(tmp_path)
-    assert entries(pieces) == entries(whole)
+    log_in_pieces, _ = imported(tmp_path)
+    assert entries(log_in_pieces) == entries(expected_log)
 
 
 FAMILIES = [
@@ -330,13 +331,13 @@ FAMILIES = [
 
 def test_the_parts_of_a_rotated_log_are_read_in_the_order_of_their_writing() -> None:
     for _, kind, base, _ in FAMILIES:
-        family = [(name, place) for name, k, b, place in FAMILIES if (k, b) == (kind, base)]
+        family = [(name, place) for name, family_kind, b, place in FAMILIES if (family_kind, b) == (kind, base)]
         family.sort(key=lambda item: family_of(item[0], kind)[1])
         assert [place for _, place in family] == sorted(place for _, place in family)
         assert {family_of(name, kind)[0] for name, _ in family} == {base}
 
 
-# A name, what stands there, and what it is.
+# A name, the content, and the kind.
 KINDS = [
     ("StartLog", "11/20/26 22:44:06 anything", "startlog"),
     ("old-startd.txt", "11/20/26 22:44:07 slot1: Changing state: Owner -> Unclaimed\n", "startlog"),
@@ -375,17 +376,17 @@ KINDS = [
 
 
 @together(("name", "text", "kind"), KINDS)
-def test_a_file_is_known_by_what_stands_in_it(name: str, text: str, kind: str | None) -> None:
+def test_a_files_kind_is_determined_from_its_content(name: str, text: str, kind: str | None) -> None:
     assert kind_of(name, text.encode()) == kind
 
 
-def test_a_zone_is_named_or_an_offset() -> None:
+def test_a_zone_is_a_name_or_an_offset() -> None:
     assert [str(zone_of(name)) for name in ("UTC", "Europe/Madrid", "+02:00")] == ["UTC", "Europe/Madrid", "UTC+02:00"]
     with pytest.raises(ValueError, match="unknown time zone 'Atlantis'"):
         zone_of("Atlantis")
 
 
-def test_traces_of_a_real_pool_have_nothing_that_cannot_be_read() -> None:
+def test_traces_of_a_real_pool_are_completely_readable() -> None:
     for folder in spread(sorted(path for path in TRACES.iterdir() if path.is_dir()), 8):
         _, result = recorded(folder)
         assert result.refused == [], folder.name
@@ -400,29 +401,27 @@ SLOT_AD = 'MyType = "Machine"\nName = "slot{0}@ep"\nState = "Owner"\nActivity = 
 @pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n"])
 @pytest.mark.parametrize("ad", [JOB_AD, SLOT_AD])
 @pytest.mark.parametrize("number", [1, 3])
-def test_every_ad_that_a_tool_printed_is_read_whatever_ends_the_file(
-    tmp_path: Path, number: int, ad: str, end: str
-) -> None:
+def test_every_printed_ad_is_read_however_the_file_ends(tmp_path: Path, number: int, ad: str, end: str) -> None:
     write(tmp_path / "ads.txt", "\n\n".join(map(ad.format, range(1, number + 1))) + end)
     log, result = imported(tmp_path)
-    assert sum(event.count for event in said(log) if isinstance(event, AdsKept)) == number
+    assert sum(event.count for event in source_events(log) if isinstance(event, AdsKept)) == number
     assert result.refused == []
 
 
 @pytest.mark.parametrize(
-    ("grown", "ads", "refused"),
+    ("grown", "ads", "refusals"),
     [
         ("\n\n" + JOB_AD.format(2), 2, 0),
         ("\n\n" + JOB_AD.format(2) + "\n\n", 2, 0),
         ("\nCmd = 1\n\n" + JOB_AD.format(2), 2, 1),
     ],
 )
-def test_what_a_tool_adds_behind_the_last_ad_is_read_but_no_more_of_that_ad(
-    tmp_path: Path, grown: str, ads: int, refused: int
+def test_a_grown_sample_continues_after_the_last_complete_ad(
+    tmp_path: Path, grown: str, ads: int, refusals: int
 ) -> None:
     file = write(tmp_path / "ads.txt", JOB_AD.format(1) + "\n")
     log, _ = imported(tmp_path)
     write(file, JOB_AD.format(1) + "\n" + grown.removeprefix("\n"))
     _, result = imported(tmp_path, log=log)
-    assert sum(event.count for event in said(log) if isinstance(event, AdsKept)) == ads
-    assert len(result.refused) == refused
+    assert sum(event.count for event in source_events(log) if isinstance(event, AdsKept)) == ads
+    assert len(result.refused) == refusals

@@ -1,4 +1,4 @@
-"""Golden: the forms in which daemons write times and flags. Property: cuts change nothing, and no bytes raise."""
+"""Golden: the formats in which daemons write times and flags. Property: cuts change nothing, and no bytes raise."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ S = 1_000_000
 BERLIN = ZoneInfo("Europe/Berlin")
 
 AT_NOON = [
-    # the text before the message, DEBUG_TIME_FORMAT (empty: recognized), microseconds behind noon
+    # the text before the message, DEBUG_TIME_FORMAT (empty: recognized), microseconds after noon
     ("11/20/26 12:00:00", "", 0),
     ("11/20/26 12:00:00.250", "", 250_000),
     ("11/20 12:00:00", "", 0),
@@ -51,16 +51,16 @@ FLAGS = [
 ]
 
 
-@pytest.mark.parametrize(("stamp", "form", "behind"), AT_NOON)
+@pytest.mark.parametrize(("stamp", "form", "after"), AT_NOON)
 @pytest.mark.parametrize("flags", FLAGS)
-def test_a_line_is_its_instant_and_its_message(stamp: str, form: str, behind: int, flags: str) -> None:
-    found, events = records(f"{stamp} {flags}slot1: (x) says\n".encode(), source(time_format=form))
-    assert found == [(1, NOON * S + behind, "slot1: (x) says")]
+def test_a_line_is_split_into_instant_and_message(stamp: str, form: str, after: int, flags: str) -> None:
+    found_records, events = records(f"{stamp} {flags}slot1: (x) says\n".encode(), source(time_format=form))
+    assert found_records == [(1, NOON * S + after, "slot1: (x) says")]
     assert events == []
 
 
 @pytest.mark.parametrize(
-    ("form", "words"),
+    ("form", "explanation"),
     [
         ("%H:%M:%S", "no day"),
         ("%m/%d/%y", "no time of day"),
@@ -69,20 +69,20 @@ def test_a_line_is_its_instant_and_its_message(stamp: str, form: str, behind: in
         ("", "no day"),
     ],
 )
-def test_a_format_that_cannot_be_read_is_named(form: str, words: str) -> None:
-    with pytest.raises(ValueError, match="a time format cannot be read") as raised:
+def test_an_unsupported_time_format_is_named(form: str, explanation: str) -> None:
+    with pytest.raises(ValueError, match="a time format cannot be read") as error:
         compiled(form)
-    assert words in str(raised.value)
+    assert explanation in str(error.value)
 
 
-def test_lines_without_a_time_go_on_with_the_message_before_them() -> None:
+def test_lines_without_a_time_continue_the_previous_message() -> None:
     text = "11/20/26 12:00:00 WithinResourceLimits = \n  slot1: Changing state: Owner -> Claimed\n12 apples\n)\n\n"
-    found, events = records(text.encode() + b"11/20/26 12:00:01 next\n")
-    assert [(line, message) for line, _, message in found] == [(1, "WithinResourceLimits = "), (6, "next")]
+    found_records, events = records(text.encode() + b"11/20/26 12:00:01 next\n")
+    assert [(line, message) for line, _, message in found_records] == [(1, "WithinResourceLimits = "), (6, "next")]
     assert events == []
 
 
-def test_a_torn_line_is_left_for_the_next_time() -> None:
+def test_an_incomplete_line_is_left_for_the_next_read() -> None:
     data = b"11/20/26 12:00:00 one\n11/20/26 12:00:01 tw"
     assert [text for _, _, text in records(data)[0]] == ["one"]
     assert [text for _, _, text in records(data + b"o\n", cuts=(30,))[0]] == ["one", "two"]
@@ -99,31 +99,33 @@ def test_a_log_may_change_its_format_between_two_lines() -> None:
         "99/99/99 12:00:00 no time",
         "11/20/26 12:00:04 e",
     ]
-    found, events = records("\n".join([*lines, ""]).encode())
-    assert [(at - NOON * S, text) for _, at, text in found] == [
+    found_records, events = records("\n".join([*lines, ""]).encode())
+    assert [(at - NOON * S, text) for _, at, text in found_records] == [
         (0, "a"), (S, "b"), (2 * S, "c"), (3_500_000, "d"), (4 * S, "e"),
     ]  # fmt: skip
     assert [(type(event), getattr(event, "line", 0)) for event in events] == [(SourceRefused, 7)]
 
 
-def test_the_hour_that_comes_twice_is_told_by_the_order_of_the_lines() -> None:
+def test_the_repeated_hour_is_resolved_by_the_order_of_the_lines() -> None:
     stamps = ["10/25/26 01:59:00", "10/25/26 02:30:00", "10/25/26 02:59:59", "10/25/26 02:00:01", "10/25/26 02:59:59"]
-    found, _ = records("".join(f"{stamp} x\n" for stamp in [*stamps, "10/25/26 03:00:00"]).encode(), source(BERLIN))
+    found_records, _ = records(
+        "".join(f"{stamp} x\n" for stamp in [*stamps, "10/25/26 03:00:00"]).encode(), source(BERLIN)
+    )
     begin = int(datetime(2026, 10, 24, 23, 59, tzinfo=UTC).timestamp())
-    assert [at // S - begin for _, at, _ in found] == [0, 1860, 3659, 3661, 7259, 7260]
+    assert [at // S - begin for _, at, _ in found_records] == [0, 1860, 3659, 3661, 7259, 7260]
 
 
-def test_a_second_that_is_written_late_does_not_begin_the_hour_anew() -> None:
-    found, _ = records(b"10/25/26 02:30:05 x\n10/25/26 02:30:04 x\n", source(BERLIN))
-    assert found[1][1] - found[0][1] == -S
+def test_a_late_second_does_not_restart_the_repeated_hour() -> None:
+    found_records, _ = records(b"10/25/26 02:30:05 x\n10/25/26 02:30:04 x\n", source(BERLIN))
+    assert found_records[1][1] - found_records[0][1] == -S
 
 
-def test_the_hour_that_is_left_out_and_zones_that_are_named_are_read() -> None:
-    found, events = records(b"03/29/26 02:30:00 x\n03/29/26 03:30:00 x\n", source(BERLIN))
-    assert (found[1][1], events) == (found[0][1], [])
-    named = b"10/25/26 02:10:00 CET x\n10/25/26 02:10:00 CEST x\n"
-    found, _ = records(named, source(BERLIN, "%m/%d/%y %H:%M:%S %Z"))
-    assert found[0][1] - found[1][1] == 3600 * S
+def test_the_skipped_hour_and_named_zones_are_read() -> None:
+    found_records, events = records(b"03/29/26 02:30:00 x\n03/29/26 03:30:00 x\n", source(BERLIN))
+    assert (found_records[1][1], events) == (found_records[0][1], [])
+    with_zones = b"10/25/26 02:10:00 CET x\n10/25/26 02:10:00 CEST x\n"
+    found_records, _ = records(with_zones, source(BERLIN, "%m/%d/%y %H:%M:%S %Z"))
+    assert found_records[0][1] - found_records[1][1] == 3600 * S
 
 
 @pytest.mark.parametrize(
@@ -136,28 +138,26 @@ def test_the_hour_that_is_left_out_and_zones_that_are_named_are_read() -> None:
         ("2026-11-20", ["11/20 10:00:00", "11/20 09:59:59"], [2026, 2026]),
     ],
 )
-def test_a_time_without_a_year_is_of_the_last_year_that_is_possible(
-    modified: str, stamps: list[str], years: list[int]
-) -> None:
-    where = source(modified=datetime.fromisoformat(modified).replace(tzinfo=UTC).timestamp())
-    found, _ = records("".join(f"{stamp} x\n" for stamp in stamps).encode(), where)
-    assert [datetime.fromtimestamp(at // S, UTC).year for _, at, _ in found] == years
+def test_a_time_without_a_year_has_the_last_possible_year(modified: str, stamps: list[str], years: list[int]) -> None:
+    source_file = source(modified=datetime.fromisoformat(modified).replace(tzinfo=UTC).timestamp())
+    found_records, _ = records("".join(f"{stamp} x\n" for stamp in stamps).encode(), source_file)
+    assert [datetime.fromtimestamp(at // S, UTC).year for _, at, _ in found_records] == years
 
 
 @pytest.mark.parametrize(
     "marker", ["## trimmed here: 60043 bytes and 713 records in all", "...... trimmed: 5 bytes ......", "[...]", "... "]
 )
-def test_a_line_that_says_that_lines_are_missing_is_a_gap(marker: str) -> None:
+def test_a_marker_of_removed_lines_is_a_gap(marker: str) -> None:
     data = f"11/20/26 12:00:00 a\n  rest\n{marker}\nrest of a message\n11/20/26 12:00:09 b\n".encode()
     for cuts in ((), (25,), (len(data) - 25,)):
-        found, events = records(data, cuts=cuts)
-        assert found == [(1, NOON * S, "a"), (5, (NOON + 9) * S, GAP), (5, (NOON + 9) * S, "b")]
+        found_records, events = records(data, cuts=cuts)
+        assert found_records == [(1, NOON * S, "a"), (5, (NOON + 9) * S, GAP), (5, (NOON + 9) * S, "b")]
         assert events == [
             SourceGap(NOON * S, "read", "1:5", 1, 5, "lines were taken out of the file", NOON * S, (NOON + 9) * S)
         ]
 
 
-def test_what_goes_on_with_a_message_that_is_not_there_is_no_fault_and_a_file_without_times_is_one() -> None:
+def test_a_continuation_of_a_missing_message_is_accepted_and_a_file_without_times_is_refused() -> None:
     assert records(b"  and the rest of it\n11/20/26 12:00:00 a\n")[1] == []
     _, events = records(b"this is\nno log\n" * 500)
     assert [getattr(event, "line", 0) for event in events] == [1, PATIENCE]
@@ -165,12 +165,12 @@ def test_what_goes_on_with_a_message_that_is_not_there_is_no_fault_and_a_file_wi
     assert [getattr(event, "line", 0) for event in events] == [PATIENCE]
 
 
-def test_bytes_that_are_no_text_holes_of_zeros_and_lines_without_end_do_no_harm() -> None:
-    long = b"11/20/26 12:00:01 " + b"x" * LONGEST
-    data = b"11/20/26 12:00:00 \xff\xfe\r\n" + long + b"\n\0\0\0\x0011/20/26 12:00:02 c\n"
+def test_invalid_bytes_zeros_and_endless_lines_are_harmless() -> None:
+    long_line = b"11/20/26 12:00:01 " + b"x" * LONGEST
+    data = b"11/20/26 12:00:00 \xff\xfe\r\n" + long_line + b"\n\0\0\0\x0011/20/26 12:00:02 c\n"
     for cuts in ((), (LONGEST // 2,), (LONGEST + 30,), (LONGEST + 40, LONGEST + 45)):
-        found, events = records(data, cuts=cuts)
-        assert found == [(1, NOON * S, "\\xff\\xfe"), (3, (NOON + 2) * S, "c")]
+        found_records, events = records(data, cuts=cuts)
+        assert found_records == [(1, NOON * S, "\\xff\\xfe"), (3, (NOON + 2) * S, "c")]
         assert [(event.line, len(event.text)) for event in events if isinstance(event, SourceRefused)] == [(2, 200)]
 
 
@@ -185,16 +185,16 @@ def test_bytes_that_are_no_text_holes_of_zeros_and_lines_without_end_do_no_harm(
         ("00 Saving log file to x", "07 b", False),
     ],
 )
-def test_a_part_that_was_rotated_away_is_missed(end: str, begin: str, missing: bool) -> None:
+def test_a_lost_rotated_part_is_detected(end: str, begin: str, missing: bool) -> None:
     first = LogLines(source(), None, 0)
     assert len(list(first.split(f"11/20/26 12:00:{end}\n".encode(), []))) == 1
-    for cut in (0, 6, 100):
+    for position in (0, 6, 100):
         data, events = f"11/20/26 12:00:{begin}\n11/20/26 12:00:08 c\n".encode(), list[Event]()
         second = LogLines(source(number=2), first.state(), 0)
-        found = list(second.split(data[:cut], events))
-        rest = LogLines(source(number=2), second.state(), second.line)
-        found += rest.split(data[second.consumed :], events)
-        assert [text == GAP for _, _, text in found] == [True] * missing + [False, False]
+        found_records = list(second.split(data[:position], events))
+        rest_lines = LogLines(source(number=2), second.state(), second.line)
+        found_records += rest_lines.split(data[second.consumed :], events)
+        assert [text == GAP for _, _, text in found_records] == [True] * missing + [False, False]
         assert [type(event) for event in events] == [SourceGap] * missing
 
 
@@ -215,10 +215,10 @@ def test_wherever_a_log_is_cut_its_records_are_the_same(lines: list[str], data: 
 
 
 @given(st.binary(max_size=60), st.integers(0, 3000), st.sampled_from(sorted(KNOWN)))
-def test_no_bytes_in_a_log_raise_and_what_stands_far_behind_them_is_read(noise: bytes, at: int, form: str) -> None:
+def test_no_bytes_raise_and_distant_lines_after_them_are_read(noise: bytes, at: int, form: str) -> None:
     log = start_logs_of_one()
-    found, _ = records(log[:at] + noise + log[at:], source(time_format=form))
-    assert found[-1][2] == records(log)[0][-1][2]
+    found_records, _ = records(log[:at] + noise + log[at:], source(time_format=form))
+    assert found_records[-1][2] == records(log)[0][-1][2]
 
 
 def start_logs_of_one() -> bytes:

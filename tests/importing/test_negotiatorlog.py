@@ -22,7 +22,7 @@ from poolbook.domain.events import (
 )
 
 from ..together import together
-from .feeding import REPORTS, content, read, read_in_pieces, traced
+from .feeding import REPORTS, content, read, read_in_pieces, trace_files
 
 TIME = "11/20/26 12:00:00 "
 AT = "<10.0.0.1:9618?sock=schedd_1>"
@@ -33,8 +33,8 @@ def log(*messages: str) -> bytes:
     return "".join(f"{TIME}{message}\n" for message in messages).encode()
 
 
-def told(event: Event) -> tuple[str, str, dict[str, str]]:
-    """Of what, what, and the facts."""
+def summary_of(event: Event) -> tuple[str, str, dict[str, str]]:
+    """Return the subject, the kind and the facts of an event."""
     if isinstance(event, JobReported):
         return f"{event.cluster}.{event.proc}", event.said, event.facts
     if isinstance(event, SubmitterReported):
@@ -43,8 +43,8 @@ def told(event: Event) -> tuple[str, str, dict[str, str]]:
     return "", event.said, event.facts
 
 
-def said(*messages: str) -> list[tuple[str, str, dict[str, str]]]:
-    return [told(event) for event in read(NegotiatorLogReader, "negotiatorlog", log(*messages))[0]]
+def reports_of(*messages: str) -> list[tuple[str, str, dict[str, str]]]:
+    return [summary_of(event) for event in read(NegotiatorLogReader, "negotiatorlog", log(*messages))[0]]
 
 
 MATCHES = [
@@ -77,10 +77,10 @@ MATCHES = [
 def test_matches_and_rejections_are_read_from_both_logs(
     reader: type[MatchLogReader], kind: str, message: str, expected: tuple[str, str, dict[str, str]]
 ) -> None:
-    ((job, what, facts),) = [told(event) for event in read(reader, kind, log(message))[0]]
+    ((job, report, facts),) = [summary_of(event) for event in read(reader, kind, log(message))[0]]
     assert facts.pop("source") == AT
     assert facts.pop("startd", STARTD) == STARTD
-    assert (job, what, facts) == expected
+    assert (job, report, facts) == expected
 
 
 ANNOUNCED = (f"  Negotiating with bob@h at {AT}", "    Request 00002.00003: autocluster 1 (request count 1 of 20)")
@@ -91,40 +91,43 @@ WITHOUT_MATCHES = [
 ]
 
 
-@pytest.mark.parametrize(("message", "more"), WITHOUT_MATCHES)
-def test_a_match_is_known_where_matches_are_not_logged(message: str, more: dict[str, str]) -> None:
-    facts = {"slot": "slot1@h", "user": "bob@h", "source": AT} | more
-    assert said(*ANNOUNCED, message) == [("2.3", "matched", facts)]
+@pytest.mark.parametrize(("message", "expected"), WITHOUT_MATCHES)
+def test_a_match_is_derived_when_matches_are_not_logged(message: str, expected: dict[str, str]) -> None:
+    facts = {"slot": "slot1@h", "user": "bob@h", "source": AT} | expected
+    assert reports_of(*ANNOUNCED, message) == [("2.3", "matched", facts)]
 
 
-def test_who_was_preempted_is_told_with_the_match_on_that_slot() -> None:
+def test_the_match_on_a_slot_names_the_preempted_user() -> None:
     preempting = "      Preempting alice@h (user prio=61289.60, startd rank=0.00) on {} for bob@h (user prio=0.50, ...)"
-    assert said(*ANNOUNCED, preempting.format("slot1@h"), SUCCESS)[0][2]["preempting"] == "alice@h"
-    assert "preempting" not in said(*ANNOUNCED, preempting.format("slot2@h"), SUCCESS)[0][2]
+    assert reports_of(*ANNOUNCED, preempting.format("slot1@h"), SUCCESS)[0][2]["preempting"] == "alice@h"
+    assert "preempting" not in reports_of(*ANNOUNCED, preempting.format("slot2@h"), SUCCESS)[0][2]
 
 
-def test_a_match_that_was_logged_is_told_once() -> None:
+def test_a_logged_match_is_reported_once() -> None:
     matched = f"      Matched 2.3 bob@h {AT} preempting none {STARTD} slot1@h"
-    assert [what for _, what, _ in said(*ANNOUNCED, matched, SUCCESS, *ANNOUNCED, SUCCESS)] == ["matched", "matched"]
+    assert [report for _, report, _ in reports_of(*ANNOUNCED, matched, SUCCESS, *ANNOUNCED, SUCCESS)] == [
+        "matched",
+        "matched",
+    ]
 
 
-def test_behind_a_gap_nobody_is_taken_for_who_was_negotiated_with_before() -> None:
+def test_the_submitter_is_unknown_after_a_gap() -> None:
     data = log(*ANNOUNCED) + b"...... trimmed ......\n" + log(SUCCESS, "    submitterShare      = 1.0", "else")
     assert [type(event) for event in read(NegotiatorLogReader, "negotiatorlog", data)[0]] == [SourceGap]
 
 
 def test_a_cycle_has_its_numbers() -> None:
-    began = "---------- Started Negotiation Cycle ----------"
+    start_line = "---------- Started Negotiation Cycle ----------"
     ads = "Public ads include 1 submitter, 3 startd"
     rejected = f"Rejected 3.1 a@h {AT}: no match found"
-    ended = "---------- Finished Negotiation Cycle ----------"
+    end_line = "---------- Finished Negotiation Cycle ----------"
     numbers = {"began": "1795176000000000", "matches": "1", "rejections": "2"}
-    assert said(began, ads, *ANNOUNCED, SUCCESS, rejected, rejected, ended)[-1] == (
+    assert reports_of(start_line, ads, *ANNOUNCED, SUCCESS, rejected, rejected, end_line)[-1] == (
         "",
         "ended",
         numbers | {"slots": "3", "submitters": "1"},
     )
-    assert said(began, "Aborting negotiation cycle")[-1] == (
+    assert reports_of(start_line, "Aborting negotiation cycle")[-1] == (
         "",
         "ended",
         {"began": "1795176000000000", "matches": "0", "rejections": "0", "words": "aborted"},
@@ -163,15 +166,17 @@ def lines_of(numbers: dict[str, str]) -> list[str]:
     ]
 
 
-def test_the_pie_and_its_slices_keep_the_negotiators_names() -> None:
-    assert said(*lines_of(PIE)) == [("", "pie", PIE)]
-    assert said(ANNOUNCED[0], *lines_of(SLICE)) == [("bob@h", "slice", SLICE)]
+def test_the_pie_and_slices_keep_the_negotiators_names() -> None:
+    assert reports_of(*lines_of(PIE)) == [("", "pie", PIE)]
+    assert reports_of(ANNOUNCED[0], *lines_of(SLICE)) == [("bob@h", "slice", SLICE)]
 
 
-def test_numbers_of_which_the_last_is_missing_are_told_when_something_else_comes() -> None:
-    less = {name: value for name, value in SLICE.items() if name != "submitterUsage"}
-    assert said(ANNOUNCED[0], *lines_of(less)) == []
-    assert said(ANNOUNCED[0], *lines_of(less), "Using resource request list from cache.") == [("bob@h", "slice", less)]
+def test_incomplete_numbers_are_reported_at_the_next_line() -> None:
+    incomplete = {name: value for name, value in SLICE.items() if name != "submitterUsage"}
+    assert reports_of(ANNOUNCED[0], *lines_of(incomplete)) == []
+    assert reports_of(ANNOUNCED[0], *lines_of(incomplete), "Using resource request list from cache.") == [
+        ("bob@h", "slice", incomplete)
+    ]
 
 
 SETTINGS = [
@@ -185,13 +190,13 @@ SETTINGS = [
 ]
 
 
-@together(("message", "submitter", "what", "value"), SETTINGS)
-def test_what_an_administrator_set(message: str, submitter: str, what: str, value: str) -> None:
-    assert said(message) == [(submitter, "set", {"what": what, "value": value})]
+@together(("message", "submitter", "report", "value"), SETTINGS)
+def test_an_administrators_settings_are_read(message: str, submitter: str, report: str, value: str) -> None:
+    assert reports_of(message) == [(submitter, "set", {"what": report, "value": value})]
 
 
-def test_a_negotiator_begins_reads_its_configuration_and_ends() -> None:
-    found = said(
+def test_a_negotiators_start_reconfiguration_and_end_are_read() -> None:
+    reports = reports_of(
         "** condor_negotiator (CONDOR_NEGOTIATOR) STARTING UP",
         "** /usr/sbin/condor_negotiator",
         "** $CondorVersion: 25.14.1 2026-10-16 PackageID: 25.14.1+dfsg-1 $",
@@ -200,7 +205,7 @@ def test_a_negotiator_begins_reads_its_configuration_and_ends() -> None:
         "Got SIGTERM. Performing graceful shutdown.",
         "**** condor_negotiator (condor_NEGOTIATOR) pid 4711 EXITING WITH STATUS 0",
     )
-    assert found == [
+    assert reports == [
         ("", "began", {"version": "25.14.1", "pid": "4711"}),
         ("", "reconfigured", {}),
         ("", "ended", {"how": "graceful", "status": "0", "pid": "4711"}),
@@ -215,40 +220,40 @@ COUNTED = {
     "pie": rb"    numSlots =",
     "set": rb"Setting the ",
 }
-# Matches and slices behind a gap of which is not known whose they are.
-NOBODYS = {("05-prio-preempt", "slice"): 2, ("11-concurrency", "matched"): 1}
+# Matches and slices after a gap, whose submitter is not known.
+WITHOUT_SUBMITTER = {("05-prio-preempt", "slice"): 2, ("11-concurrency", "matched"): 1}
 
 
-@together("path", traced("NegotiatorLog"))
+@together("path", trace_files("NegotiatorLog"))
 def test_every_line_of_a_negotiators_log_is_an_event(path: Path) -> None:
     data = content(path)
-    events, left = read(NegotiatorLogReader, "negotiatorlog", data)
+    events, bytes_left = read(NegotiatorLogReader, "negotiatorlog", data)
     counts = Counter(getattr(event, "said", "") for event in events)
     matched = max(len(re.findall(pattern, data)) for pattern in (rb" Matched \d", rb"Successfully matched"))
-    expected = {what: len(re.findall(pattern, data)) for what, pattern in COUNTED.items()}
+    expected = {report: len(re.findall(pattern, data)) for report, pattern in COUNTED.items()}
     expected |= {"matched": matched, "slice": len(re.findall(rb"    submitterShare  ", data))}
-    for (name, what), number in NOBODYS.items():
-        expected[what] -= number if name == path.parent.name else 0
-    assert left == 0
+    for (name, report), number in WITHOUT_SUBMITTER.items():
+        expected[report] -= number if name == path.parent.name else 0
+    assert bytes_left == 0
     assert not [event for event in events if isinstance(event, SourceRefused)]
-    assert {what: counts[what] for what in expected} == expected
+    assert {report: counts[report] for report in expected} == expected
     assert counts[""] == len(re.findall(rb"^(?:\.+|##) trimmed", data, re.MULTILINE))
 
 
-@together("path", traced("MatchLog"))
+@together("path", trace_files("MatchLog"))
 def test_every_line_of_a_match_log_is_an_event(path: Path) -> None:
     data = content(path)
-    events, left = read(MatchLogReader, "matchlog", data)
+    events, bytes_left = read(MatchLogReader, "matchlog", data)
     counts = Counter(getattr(event, "said", "gap") for event in events)
     expected = {"matched": rb" Matched \d", "rejected": rb" Rejected \d", "gap": rb"(?m)^## trimmed"}
-    found = {what: len(re.findall(pattern, data)) for what, pattern in expected.items()}
-    assert left == 0
-    assert counts == {what: number for what, number in found.items() if number}
+    line_counts = {report: len(re.findall(pattern, data)) for report, pattern in expected.items()}
+    assert bytes_left == 0
+    assert counts == {report: number for report, number in line_counts.items() if number}
 
 
-def test_only_words_of_the_closed_lists_are_said() -> None:
+def test_only_reports_of_the_closed_lists_are_made() -> None:
     lists = {JobReported: REPORTS["jobs"], SubmitterReported: REPORTS["submitters"], CycleReported: REPORTS["cycles"]}
-    for path in traced("NegotiatorLog"):
+    for path in trace_files("NegotiatorLog"):
         for event in read(NegotiatorLogReader, "negotiatorlog", content(path))[0]:
             if isinstance(event, JobReported | SubmitterReported | CycleReported):
                 assert event.said in lists[type(event)]
@@ -260,7 +265,7 @@ def test_only_words_of_the_closed_lists_are_said() -> None:
     st.lists(st.integers(0, 10**7), max_size=3),
 )
 def test_where_the_pieces_are_cut_does_not_matter(run: str, cuts: list[int]) -> None:
-    (path,) = (path for path in traced("NegotiatorLog") if path.parent.name == run)
+    (path,) = (path for path in trace_files("NegotiatorLog") if path.parent.name == run)
     data = content(path)[-30_000:]
     assert read_in_pieces(NegotiatorLogReader, "negotiatorlog", data, cuts) == read(
         NegotiatorLogReader, "negotiatorlog", data
@@ -270,8 +275,8 @@ def test_where_the_pieces_are_cut_does_not_matter(run: str, cuts: list[int]) -> 
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.binary(max_size=80)), max_size=5))
 def test_no_bytes_within_a_log_raise(noise: list[tuple[int, bytes]]) -> None:
-    data = content(traced("NegotiatorLog")[0])[-20_000:]
-    honest = len(read(NegotiatorLogReader, "negotiatorlog", data)[0])
+    data = content(trace_files("NegotiatorLog")[0])[-20_000:]
+    expected_count = len(read(NegotiatorLogReader, "negotiatorlog", data)[0])
     for place, rubbish in noise:
         data = data[:place] + rubbish + data[place:]
-    assert len(read(NegotiatorLogReader, "negotiatorlog", data)[0]) >= honest - 10 * len(noise)
+    assert len(read(NegotiatorLogReader, "negotiatorlog", data)[0]) >= expected_count - 10 * len(noise)

@@ -1,4 +1,4 @@
-"""Golden and property: shadows, claims and the schedd's own life, of SchedLog."""
+"""Golden and property: shadows, claims and the schedd's own life, in SchedLog."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from poolbook.adapters.condor_files.job_daemon_logs import SchedLogReader
 from poolbook.domain.events import DaemonReported, Event, JobReported, SlotReported, SourceGap, SourceRefused
 
 from ..together import together
-from .feeding import DATA, REPORTS, content, read, read_in_pieces, traced
+from .feeding import DATA, REPORTS, content, read, read_in_pieces, trace_files
 
 AT = "<10.0.0.2:9618?addrs=10.0.0.2-9618&sock=startd_1>"
 CLAIM = f"{AT}#1795176000#7"
-LOGS = [*traced("SchedLog"), DATA / "queue" / "SchedLog.gz"]
+LOGS = [*trace_files("SchedLog"), DATA / "queue" / "SchedLog.gz"]
 
 
 def log(*messages: str) -> bytes:
     return "".join(f"11/20/26 12:00:00 (pid:4711) {message}\n" for message in messages).encode()
 
 
-def told(event: Event) -> tuple[str, str, dict[str, str]]:
+def summary_of(event: Event) -> tuple[str, str, dict[str, str]]:
     if isinstance(event, JobReported):
         return f"{event.cluster}.{event.proc}", event.said, event.facts
     if isinstance(event, SlotReported):
@@ -34,13 +34,13 @@ def told(event: Event) -> tuple[str, str, dict[str, str]]:
     return event.daemon, event.said, event.facts
 
 
-def said(*messages: str) -> list[tuple[str, str, dict[str, str]]]:
-    return [told(event) for event in read(SchedLogReader, "schedlog", log(*messages))[0]]
+def reports_of(*messages: str) -> list[tuple[str, str, dict[str, str]]]:
+    return [summary_of(event) for event in read(SchedLogReader, "schedlog", log(*messages))[0]]
 
 
-BEGAN = f"Started shadow for job 1.0 on slot1_1@h {AT} for g.alice, (shadow pid = 84343)"
+BEGINNING = f"Started shadow for job 1.0 on slot1_1@h {AT} for g.alice, (shadow pid = 84343)"
 MESSAGES = [
-    (BEGAN, ("1.0", "shadow_began", {"slot": "slot1_1@h", "user": "g.alice", "shadow": "84343"})),
+    (BEGINNING, ("1.0", "shadow_began", {"slot": "slot1_1@h", "user": "g.alice", "shadow": "84343"})),
     (
         f"Started shadow for job 1.0 on slot1_1@h {CLAIM}#... for alice, (shadow pid = 3)",
         ("1.0", "shadow_began", {"slot": "slot1_1@h", "user": "alice", "claim": CLAIM, "shadow": "3"}),
@@ -69,9 +69,9 @@ MESSAGES = [
     ),
     ("**** condor_schedd EXITING WITH STATUS 99", ("schedd", "ended", {"how": "status 99", "status": "99"})),
 ]
-NOTHING = [
-    "Shadow pid 3 died with signal 9 (Killed)",  # of a shadow whose beginning was not seen
-    f"Match record ({AT} for alice, 1.-1) deleted",  # of a slot whose name the schedd does not know
+IGNORED_MESSAGES = [
+    "Shadow pid 3 died with signal 9 (Killed)",  # about a shadow whose beginning is missing
+    f"Match record ({AT} for alice, 1.-1) deleted",  # about a slot whose name the schedd does not know
     "Completed RELEASE_CLAIM to startd at <10.0.0.2:9618>",
     "Sent signal 9 to shadow [pid 3] for job 1.0",
     "Negotiating for Submitter: alice@h with (name=h, host=10.0.0.1)",
@@ -79,49 +79,53 @@ NOTHING = [
 
 
 @together(("message", "expected"), MESSAGES)
-def test_what_a_message_says(message: str, expected: tuple[str, str, dict[str, str]]) -> None:
-    assert said(message) == [expected]
+def test_each_message_gives_its_report(message: str, expected: tuple[str, str, dict[str, str]]) -> None:
+    assert reports_of(message) == [expected]
 
 
-@pytest.mark.parametrize("message", NOTHING)
-def test_what_says_nothing_of_a_known_thing_is_passed_over(message: str) -> None:
-    assert said(message) == []
+@pytest.mark.parametrize("message", IGNORED_MESSAGES)
+def test_messages_about_unknown_things_are_skipped(message: str) -> None:
+    assert reports_of(message) == []
 
 
-def test_a_shadow_that_goes_on_with_another_job_has_the_same_claim() -> None:
+def test_a_reused_shadow_keeps_its_claim() -> None:
     facts = {"slot": "slot1_1@h", "user": "g.alice", "shadow": "84343"}
     switching = f"match (slot1_1@h {AT} for g.alice) switching to job 2.0"
-    switched = "Shadow pid 84343 switching to job 2.0."
-    assert said(BEGAN, switched)[1] == ("2.0", "shadow_began", facts | {"before": "1.0"})
-    assert said(switching, switched) == [("2.0", "shadow_began", facts)]
-    assert said(switched) == [("2.0", "shadow_began", {"shadow": "84343"})]
+    switch_line = "Shadow pid 84343 switching to job 2.0."
+    assert reports_of(BEGINNING, switch_line)[1] == ("2.0", "shadow_began", facts | {"before": "1.0"})
+    assert reports_of(switching, switch_line) == [("2.0", "shadow_began", facts)]
+    assert reports_of(switch_line) == [("2.0", "shadow_began", {"shadow": "84343"})]
 
 
 @pytest.mark.parametrize(
     "failed", ["expand job ad when switching shadow {} to new job 2.0", "get ok when switching shadow {} to a new job."]
 )
-def test_a_shadow_that_does_not_take_its_next_job_never_had_it(failed: str) -> None:
-    stayed = "Failed to " + failed.format(84343)
-    gone = {"shadow": "84343", "reason": "it did not switch"}
-    assert said(BEGAN, "Shadow pid 84343 switching to job 2.0.", stayed)[2:] == [("2.0", "shadow_gone", gone)]
+def test_a_shadow_that_fails_to_switch_does_not_get_the_next_job(failed: str) -> None:
+    failure_line = "Failed to " + failed.format(84343)
+    shadow_facts = {"shadow": "84343", "reason": "it did not switch"}
+    assert reports_of(BEGINNING, "Shadow pid 84343 switching to job 2.0.", failure_line)[2:] == [
+        ("2.0", "shadow_gone", shadow_facts)
+    ]
 
 
-def test_a_shadow_that_was_killed_ended_its_last_job() -> None:
-    died = "Shadow pid 84343 died with signal 9 (Killed)"
-    gone = {"shadow": "84343", "reason": "signal 9 (Killed)"}
-    assert said(BEGAN, died)[1:] == [("1.0", "shadow_gone", gone)]
-    assert said(BEGAN, "Shadow pid 84343 switching to job 2.0.", died)[2:] == [("2.0", "shadow_gone", gone)]
+def test_a_killed_shadow_ends_its_last_job() -> None:
+    death_line = "Shadow pid 84343 died with signal 9 (Killed)"
+    shadow_facts = {"shadow": "84343", "reason": "signal 9 (Killed)"}
+    assert reports_of(BEGINNING, death_line)[1:] == [("1.0", "shadow_gone", shadow_facts)]
+    assert reports_of(BEGINNING, "Shadow pid 84343 switching to job 2.0.", death_line)[2:] == [
+        ("2.0", "shadow_gone", shadow_facts)
+    ]
 
 
-def test_a_claim_that_outlives_its_schedd_tells_the_slot() -> None:
-    found = said(
+def test_a_claim_that_outlives_its_schedd_gives_the_slot() -> None:
+    reports = reports_of(
         f"Started shadow for job 1.0 on slot1_1@h {CLAIM}#... for alice, (shadow pid = 3)",
         "** condor_schedd (CONDOR_SCHEDD) STARTING UP",
         f"Started shadow for job 1.0 on {CLAIM}#... for alice, (shadow pid = 5)",
         f"Match record ({CLAIM}#... for alice, 1.-1) deleted",
         f"Started shadow for job 1.0 on {CLAIM}#... for alice, (shadow pid = 6)",
     )
-    assert [(what, facts.get("slot", thing)) for thing, what, facts in found] == [
+    assert [(report, facts.get("slot", thing)) for thing, report, facts in reports] == [
         ("shadow_began", "slot1_1@h"),
         ("shadow_began", "slot1_1@h"),
         ("released", "slot1_1@h"),
@@ -129,8 +133,12 @@ def test_a_claim_that_outlives_its_schedd_tells_the_slot() -> None:
     ]
 
 
-def test_behind_a_gap_a_shadows_job_is_not_known() -> None:
-    data = log(BEGAN) + b"...... trimmed: 9 bytes in all ......\n" + log("Shadow pid 84343 died with signal 9 (Killed)")
+def test_a_shadows_job_is_unknown_after_a_gap() -> None:
+    data = (
+        log(BEGINNING)
+        + b"...... trimmed: 9 bytes in all ......\n"
+        + log("Shadow pid 84343 died with signal 9 (Killed)")
+    )
     assert [type(event) for event in read(SchedLogReader, "schedlog", data)[0]] == [JobReported, SourceGap]
 
 
@@ -143,21 +151,21 @@ COUNTED = {
     "ended": rb"EXITING WITH STATUS",
     "reconfigured": rb"Got SIGHUP",
 }
-# Of claims whose slots are known only by what their ids were told with before.
-BY_THEIR_IDS = {("queue", "released"): 2}
+# Reports of claims whose slots are known only from earlier lines with their ids.
+KNOWN_BY_ID = {("queue", "released"): 2}
 
 
 @together("path", LOGS)
 def test_every_line_is_an_event(path: Path) -> None:
     data = content(path)
-    events, left = read(SchedLogReader, "schedlog", data)
+    events, bytes_left = read(SchedLogReader, "schedlog", data)
     counts = Counter(getattr(event, "said", "") for event in events)
-    expected = {what: len(re.findall(pattern, data)) for what, pattern in COUNTED.items()}
-    for (name, what), number in BY_THEIR_IDS.items():
-        expected[what] += number if name == path.parent.name else 0
-    assert left == 0
+    expected = {report: len(re.findall(pattern, data)) for report, pattern in COUNTED.items()}
+    for (name, report), number in KNOWN_BY_ID.items():
+        expected[report] += number if name == path.parent.name else 0
+    assert bytes_left == 0
     assert not [event for event in events if isinstance(event, SourceRefused)]
-    assert {what: counts[what] for what in expected} == expected
+    assert {report: counts[report] for report in expected} == expected
     assert counts[""] == len(re.findall(rb"^(?:\.+|##) trimmed", data, re.MULTILINE))
     for event in events:
         if isinstance(event, JobReported | SlotReported):
@@ -175,7 +183,7 @@ def test_where_the_pieces_are_cut_does_not_matter(path: Path, cuts: list[int]) -
 @given(st.lists(st.tuples(st.integers(0, 20_000), st.binary(max_size=80)), max_size=5))
 def test_no_bytes_within_a_log_raise(noise: list[tuple[int, bytes]]) -> None:
     data = content(LOGS[0])[:20_000]
-    honest = len(read(SchedLogReader, "schedlog", data)[0])
+    expected_count = len(read(SchedLogReader, "schedlog", data)[0])
     for place, rubbish in noise:
         data = data[:place] + rubbish + data[place:]
-    assert len(read(SchedLogReader, "schedlog", data)[0]) >= honest - 10 * len(noise)
+    assert len(read(SchedLogReader, "schedlog", data)[0]) >= expected_count - 10 * len(noise)

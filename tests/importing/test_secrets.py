@@ -1,4 +1,4 @@
-"""Secrets of claims: no byte of one gets past the door of the import."""
+"""No byte of a claim's secret passes the import."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET = "deadbeef0001cafe"
 ADDRESS = "<10.0.0.1:9618?addrs=10.0.0.1-9618&alias=node1>"
 SESSION = '[Integrity="YES";Encryption="YES";CryptoMethods="AES,BLOWFISH";ValidCommands="60000,60008";]'
 
-# What stands in a file, and what a reader gets to see of it.
+# A file's text, and what a reader sees of it.
 CASES = [
     (f"{ADDRESS}#1795214646#1#{SECRET} x", f"{ADDRESS}#1795214646#1#{'.' * 16} x"),
     (f"{ADDRESS}#1795214646#1#{SESSION}{SECRET}, x", f"{ADDRESS}#1795214646#1#{'.' * (16 + len(SESSION))}, x"),
@@ -36,13 +36,13 @@ CASES = [
 ]
 
 
-@together(("text", "seen"), CASES)
-def test_what_a_reader_sees_has_dots_for_secrets_and_the_same_length(text: str, seen: str) -> None:
-    assert hidden(text.encode()).decode() == seen
-    assert len(seen) == len(text)
+@together(("text", "expected"), CASES)
+def test_a_reader_sees_dots_of_the_same_length_for_secrets(text: str, expected: str) -> None:
+    assert hidden(text.encode()).decode() == expected
+    assert len(expected) == len(text)
 
 
-def test_a_claim_id_is_the_public_one_whether_its_secret_was_there_hidden_or_left_out() -> None:
+def test_a_claim_id_is_public_whether_its_secret_was_present_hidden_or_absent() -> None:
     public = f"{ADDRESS}#1795214646#1#..."
     for secret in (SECRET, SESSION + SECRET, "...", "." * 16):
         assert without_secrets(f"{ADDRESS}#1795214646#1#{secret} x") == f"{public} x"
@@ -95,7 +95,7 @@ FILES = {
 }
 
 
-def test_no_byte_of_a_secret_is_in_a_log_or_its_views_whichever_file_it_was_in(tmp_path: Path) -> None:
+def test_no_byte_of_a_secret_reaches_a_log_or_its_views_from_any_file(tmp_path: Path) -> None:
     for name, lines in FILES.items():
         write(tmp_path / "pool" / name, "\n".join(lines) + "\n")
     path = tmp_path / "audit.db"
@@ -107,9 +107,9 @@ def test_no_byte_of_a_secret_is_in_a_log_or_its_views_whichever_file_it_was_in(t
         "queue",
         "history",
     }
-    kept = [ad for _, event in log.read() if isinstance(event, AdsKept) for ad in packed_ads.unpack(event)]
+    kept_ads = [ad for _, event in log.read() if isinstance(event, AdsKept) for ad in packed_ads.unpack(event)]
     log.close()
-    assert SECRET not in str(kept)
+    assert SECRET not in str(kept_ads)
     with closing(sqlite3.connect(path)) as rows:
         states = [state for (state,) in rows.execute("SELECT state FROM stored_events")]
     assert len(states) > 10

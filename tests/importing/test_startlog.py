@@ -1,4 +1,4 @@
-"""Golden: what the StartLogs of real pools say, line by line. Property: cuts change nothing, and no bytes raise."""
+"""Golden: the StartLogs of real pools, read line by line. Property: cuts change nothing, and no bytes raise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NEW = ["slot1: New Slot of type 1 allocated", "slot1: \tCpus: 1.50, Memory: 8035
 
 
 def log(*messages: str) -> bytes:
-    """A log of these messages, all of noon."""
+    """Return a log of these messages, all at noon."""
     return "".join(f"11/20/26 12:00:00 {message}\n" for message in messages).encode()
 
 
@@ -44,21 +44,21 @@ def moves(events: list[Event]) -> list[tuple[str, str, str]]:
     return [(event.source, event.target, event.row) for event in events if isinstance(event, SlotTransitioned)]
 
 
-def told(events: list[Event]) -> list[tuple[str, str, dict[str, str]]]:
+def reports_in(events: list[Event]) -> list[tuple[str, str, dict[str, str]]]:
     return [(event.slot, event.said, event.facts) for event in events if isinstance(event, SlotReported)]
 
 
 @together("run", LOGS)
-def test_each_line_of_a_transition_is_one_event_with_its_row(run: str) -> None:
+def test_each_transition_line_is_one_event_with_its_row(run: str) -> None:
     lines = [
         (number, line)
         for number, line in enumerate(LOGS[run].decode().split("\n"), start=1)
         if re.search(r" \S+: (?:Changing |Slot \S+ no longer)", line)
     ]
     events = slot_events(LOGS[run])
-    moved = [event for event in events if isinstance(event, SlotTransitioned)]
-    assert [event.stimulus for event in moved] == [f"1:{number}" for number, _ in lines]
-    for event, (_, line) in zip(moved, lines, strict=True):
+    transitions = [event for event in events if isinstance(event, SlotTransitioned)]
+    assert [event.stimulus for event in transitions] == [f"1:{number}" for number, _ in lines]
+    for event, (_, line) in zip(transitions, lines, strict=True):
         assert event.row
         assert event.slot == line.split()[2].rstrip(":") + "@localhost"
         old_new = re.search(r": (\S+) -> (\S+)$", line)
@@ -71,9 +71,9 @@ def test_each_line_of_a_transition_is_one_event_with_its_row(run: str) -> None:
 
 
 @together("run", LOGS)
-def test_what_else_a_log_says_is_counted_like_its_lines(run: str) -> None:
+def test_the_other_events_are_as_many_as_their_lines(run: str) -> None:
     text = LOGS[run].decode()
-    counted = Counter(type(event).__name__ + getattr(event, "said", "") for event in slot_events(LOGS[run]))
+    event_counts = Counter(type(event).__name__ + getattr(event, "said", "") for event in slot_events(LOGS[run]))
     for name, pattern in {
         "SlotCreated": r": New [pd]?Slot (?:of type|allocated)",
         "SlotDestroyed": "no longer needed, deleting",
@@ -87,14 +87,14 @@ def test_what_else_a_log_says_is_counted_like_its_lines(run: str) -> None:
         "DaemonReportedended": "EXITING WITH STATUS",
         "DaemonReportedreconfigured": "Re-reading config files",
     }.items():
-        assert (name, counted[name]) == (name, len(re.findall(pattern, text)))
+        assert (name, event_counts[name]) == (name, len(re.findall(pattern, text)))
 
 
-def test_a_startd_begins_with_its_version_and_its_name_and_ends_as_it_was_told_to() -> None:
+def test_a_startds_start_has_its_version_and_name_and_its_end_the_command() -> None:
     events = slot_events(log(*BANNER, *NEW, "Got SIGTERM. Performing graceful shutdown.",
                              "**** condor_startd (condor_STARTD) pid 4711 EXITING WITH STATUS 0"))  # fmt: skip
     facts = {"version": "25.14.1", "pid": "4711"}
-    ended = {"how": "graceful", "status": "0", "pid": "4711"}
+    end_facts = {"how": "graceful", "status": "0", "pid": "4711"}
     machine = "exec-7.example.org"
     ad = {
         "Name": f'"slot1@{machine}"', "Machine": f'"{machine}"', "SlotType": '"Static"', "Cpus": "1.5",
@@ -103,7 +103,7 @@ def test_a_startd_begins_with_its_version_and_its_name_and_ends_as_it_was_told_t
     assert events == [
         DaemonReported(NOON * S, "reported", "1:1", machine, "startd", "began", facts),
         SlotCreated(NOON * S, "reported", "1:5", f"slot1@{machine}", machine, "static", "", ad),
-        DaemonReported(NOON * S, "reported", "1:8", machine, "startd", "ended", ended),
+        DaemonReported(NOON * S, "reported", "1:8", machine, "startd", "ended", end_facts),
     ]
 
 
@@ -119,10 +119,10 @@ def test_a_startd_begins_with_its_version_and_its_name_and_ends_as_it_was_told_t
         ("gpu_3_1@node7: New dSlot of type 1 allocated", "dynamic", "gpu_3@node7"),
     ],
 )
-def test_slots_are_born_by_kind(line: str, kind: str, parent: str) -> None:
-    (born,) = slot_events(log(line, "slot9: Request accepted."))[:1]
-    assert isinstance(born, SlotCreated)
-    assert (born.kind, born.parent) == (kind, parent)
+def test_slots_are_created_by_kind(line: str, kind: str, parent: str) -> None:
+    (created,) = slot_events(log(line, "slot9: Request accepted."))[:1]
+    assert isinstance(created, SlotCreated)
+    assert (created.kind, created.parent) == (kind, parent)
 
 
 @together(
@@ -141,13 +141,13 @@ def test_slots_are_born_by_kind(line: str, kind: str, parent: str) -> None:
         ("slot1: Slot slot1 no longer needed, deleting", ("Unclaimed/Idle", "Deleted", "2a")),
     ],
 )  # fmt: skip
-def test_a_log_that_begins_in_the_middle_tells_as_much_as_the_table_leaves_possible(
+def test_a_log_without_a_beginning_uses_the_only_transitions_that_the_table_allows(
     message: str, move: tuple[str, str, str]
 ) -> None:
     assert moves(slot_events(log(message))) == [move]
 
 
-def test_what_a_line_says_stands_even_if_it_does_not_follow_from_the_line_before() -> None:
+def test_a_line_is_believed_even_if_it_contradicts_the_previous_line() -> None:
     events = slot_events(log(*BANNER, *NEW, "slot1: Changing state: Claimed -> Preempting",
                              "slot1: Changing activity: Busy -> Cleaning"))  # fmt: skip
     assert moves(events) == [
@@ -165,14 +165,14 @@ def test_what_a_line_says_stands_even_if_it_does_not_follow_from_the_line_before
         "slot1_2[3.1]: Changing state: -> Owner",
     ],
 )
-def test_a_transition_that_does_not_say_from_where_to_where_is_refused(line: str) -> None:
+def test_a_transition_without_source_and_target_is_refused(line: str) -> None:
     (event,) = slot_events(log(line))
     assert isinstance(event, SourceRefused)
     assert (event.line, event.at) == (1, NOON * S)
     assert event.text.startswith("slot1")
 
 
-def test_what_is_said_before_a_transition_is_its_reason() -> None:
+def test_the_message_before_a_transition_is_its_reason() -> None:
     events = slot_events(
         log(
             "slot1: Called deactivate_claim_job_done()",
@@ -188,7 +188,7 @@ def test_what_is_said_before_a_transition_is_its_reason() -> None:
     assert [event.reason for event in events if isinstance(event, SlotTransitioned)] == reasons
 
 
-def test_a_reason_that_nothing_follows_is_told_where_it_stood_when_the_startd_ends() -> None:
+def test_an_unused_reason_is_reported_at_its_line_when_the_startd_ends() -> None:
     events = slot_events(
         log("slot1: State change: IS_OWNER is false", "x", "**** condor_startd EXITING WITH STATUS 99")
     )
@@ -197,7 +197,7 @@ def test_a_reason_that_nothing_follows_is_told_where_it_stood_when_the_startd_en
     assert events[1].facts == {"how": "status 99", "status": "99"}
 
 
-def test_the_steps_of_a_claim_are_told_without_its_secret() -> None:
+def test_the_steps_of_a_claim_are_reported_without_its_secret() -> None:
     claim = "<10.0.0.7:9618?addrs=10.0.0.7-9618>#1795214646#3"
     events = slot_events(
         log(
@@ -214,7 +214,7 @@ def test_the_steps_of_a_claim_are_told_without_its_secret() -> None:
             f"slot1: Refusing claim {claim}#0123456789abcdef: it refuses",
         )
     )
-    assert told(events) == [
+    assert reports_in(events) == [
         (SLOT, "requested", {"claim": claim, "schedd": "<10.0.0.1:9618>"}),
         (SLOT, "accepted", {}),
         (SLOT, "owner", {"user": "alice@example.org"}),
@@ -225,21 +225,21 @@ def test_the_steps_of_a_claim_are_told_without_its_secret() -> None:
     ]
 
 
-def test_a_dynamic_slot_that_is_deleted_moves_to_its_end_and_dies() -> None:
+def test_a_deleted_dynamic_slot_moves_to_its_end() -> None:
     events = slot_events(log(*BANNER, "slot1_1: New dSlot of type 1 allocated", "slot1_1: \tCpus: 1.00",
                              "slot1_1: Slot slot1_1 no longer needed, deleting"))  # fmt: skip
     assert moves(events) == [("Owner/Idle", "Deleted", "2a")]
     assert isinstance(events[-1], SlotDestroyed)
 
 
-def test_a_slot_whose_end_is_told_twice_ends_once() -> None:
+def test_a_slot_whose_end_is_logged_twice_ends_once() -> None:
     events = slot_events(log("slot1_1: Changing state: Owner -> Delete",
                              "slot1_1: Slot slot1_1 no longer needed, deleting"))  # fmt: skip
     assert [type(event) for event in events] == [SlotTransitioned, SlotDestroyed]
     assert moves(events) == [("Owner/Idle", "Deleted", "2a")]
 
 
-def test_behind_a_gap_and_behind_a_startd_that_was_killed_slots_are_what_their_lines_say() -> None:
+def test_slots_take_the_state_of_their_lines_after_a_gap_or_a_killed_startd() -> None:
     gap = log("slot1: Changing activity: Idle -> Busy") + b"...... trimmed ......\n"
     events = slot_events(gap + log("slot1: Changing state: Preempting -> Owner"))
     assert moves(events) == [("Claimed/Idle", "Claimed/Busy", "11"), ("Preempting/Vacating", "Owner/Vacating", "")]
@@ -263,7 +263,7 @@ def test_no_bytes_in_a_log_raise(noise: list[tuple[int, bytes]], data: st.DataOb
     assert len(moves(slot_events(text))) >= 42 - 2 * len(noise)
 
 
-def test_names_are_kept_as_they_are_and_other_lines_say_nothing() -> None:
+def test_names_are_kept_unchanged_and_other_lines_are_ignored() -> None:
     events = slot_events(
         log(
             "gpu-box.2_10@node-7.example: Changing state: Owner -> Claimed",

@@ -14,13 +14,13 @@ from poolbook.domain.events import Event, SourceGap, SourceRefused, TableWritten
 from poolbook.replay.forensics.daemon_tables import DaemonTable, jobs_of
 
 from ..together import together
-from .feeding import DATA, content, read, read_in_pieces, traced
+from .feeding import DATA, content, read, read_in_pieces, trace_files
 
 HEAD = "107 1 CreationTimestamp 1795214023\n"
 
 
 def ads_of(text: str) -> list[dict[str, str]]:
-    """The ads of a listing, names in lower case; what is no attribute is passed over."""
+    """Return the ads of a listing, with names in lower case; skip other lines."""
     blocks = (block.splitlines() for block in text.split("\n\n"))
     ads = [dict(line.split(" = ", 1) for line in block if " = " in line and line[0] != "#") for block in blocks]
     return [{name.lower(): text for name, text in ad.items()} for ad in ads if ad]
@@ -36,8 +36,8 @@ def folded(kind: str, events: list[Event]) -> DaemonTable:
     return table
 
 
-# What a file holds, and what is told of it: the lines of transactions and their operations, the lines that are
-# refused, the gaps, and how many bytes are left.
+# A file's content and its events: the lines of transactions and their operations, the refused lines, the gaps, and how
+# many bytes were left.
 CASES: dict[str, tuple[str, list[tuple[int, list[int]]], list[int], list[int], int]] = {
     "an operation outside is a transaction": (HEAD + "101 0.0 Job Machine\n", [(1, [107]), (2, [101])], [], [], 0),
     "a transaction": ("105 \n103 1.0 A 1\n104 1.0 A\n106 \n", [(1, [105, 103, 104, 106])], [], [], 0),
@@ -73,19 +73,21 @@ CASES: dict[str, tuple[str, list[tuple[int, list[int]]], list[int], list[int], i
 
 
 @together("name", CASES)
-def test_what_is_a_transaction(name: str) -> None:
-    text, transactions, refused, gaps, left = CASES[name]
-    events, rest = read(TableReader, "queue", text.encode())
-    told = [event for event in events if isinstance(event, TableWritten)]
-    lines = [int(event.stimulus.split(":")[1]) for event in told]
-    assert [(line, [o[0] for o in event.operations]) for line, event in zip(lines, told, strict=True)] == transactions
-    assert [event.number for event in told] == list(range(1, len(told) + 1))
-    assert [event.line for event in events if isinstance(event, SourceRefused)] == refused
+def test_a_file_is_read_transaction_by_transaction(name: str) -> None:
+    text, transactions, refused_lines, gaps, bytes_left = CASES[name]
+    events, unread = read(TableReader, "queue", text.encode())
+    writes = [event for event in events if isinstance(event, TableWritten)]
+    lines = [int(event.stimulus.split(":")[1]) for event in writes]
+    assert [
+        (line, [operation[0] for operation in event.operations]) for line, event in zip(lines, writes, strict=True)
+    ] == transactions
+    assert [event.number for event in writes] == list(range(1, len(writes) + 1))
+    assert [event.line for event in events if isinstance(event, SourceRefused)] == refused_lines
     assert [event.line for event in events if isinstance(event, SourceGap)] == gaps
-    assert rest == left
+    assert unread == bytes_left
 
 
-def test_keys_attributes_and_texts_are_kept_as_they_stand_there() -> None:
+def test_keys_attributes_and_texts_are_kept_unchanged() -> None:
     text = '101 02.-1 Job Machine\n103 02.-1 Note  "a  b" \n103 Resource.s@<h:1?a=b> X {1, 2}\n'
     events, _ = read(TableReader, "queue", text.encode())
     assert [event.operations[0] for event in events if isinstance(event, TableWritten)] == [
@@ -95,7 +97,7 @@ def test_keys_attributes_and_texts_are_kept_as_they_stand_there() -> None:
     ]
 
 
-def test_an_event_has_the_latest_instant_that_was_stated() -> None:
+def test_an_event_has_the_latest_stated_instant() -> None:
     text = HEAD + (
         "103 1.0 QDate 1795214030\n103 1.0 JobPrio 1795219999\n103 1.0 EnteredCurrentStatus 1795214029\n"
         "103 1.0 QDate 9999999999\n103 1.0 QDate undefined\n103 1.0 LastMatchTime 1795214031\n"
@@ -104,33 +106,33 @@ def test_an_event_has_the_latest_instant_that_was_stated() -> None:
     assert [event.at // 1_000_000 - 1795214000 for event in events] == [23, 30, 30, 30, 30, 30, 31]
 
 
-def test_secrets_are_dropped_when_they_are_read() -> None:
+def test_secrets_are_dropped_while_reading() -> None:
     events, _ = read(TableReader, "queue", content(DATA / "queue" / "spool" / "job_queue.log.1.gz"))
     (text,) = {repr(events)}
     assert "PublicClaimId" in text
     assert "'ClaimId'" not in text
     assert "5ec2e7" not in text
-    secret, _ = read(TableReader, "queue", b'103 1.0 Note "<h:1>#1795214023#1#[x]5ec2e7"\n103 1.0 ClaimId "y"\n')
-    assert [e.operations for e in secret if isinstance(e, TableWritten)] == [
+    secret_events, _ = read(TableReader, "queue", b'103 1.0 Note "<h:1>#1795214023#1#[x]5ec2e7"\n103 1.0 ClaimId "y"\n')
+    assert [event.operations for event in secret_events if isinstance(event, TableWritten)] == [
         ((103, "1.0", "Note", '"<h:1>#1795214023#1#..."'),),
         (),
     ]
 
 
-@together("path", traced("job_queue.log"))
-def test_the_queue_at_the_end_of_a_trace_is_what_condor_q_said(path: Path) -> None:
-    events, left = read(TableReader, "queue", content(path))
-    assert left == 0
+@together("path", trace_files("job_queue.log"))
+def test_the_queue_at_the_end_of_a_trace_equals_condor_qs(path: Path) -> None:
+    events, bytes_left = read(TableReader, "queue", content(path))
+    assert bytes_left == 0
     assert {type(event) for event in events} == {TableWritten}
     jobs = jobs_of(folded("queue", events))
-    mine = {ad["GlobalJobId"]: {name.lower(): text for name, text in ad.items()} for ad in jobs}
-    (said,) = path.parent.glob("q-end.ads*")
-    theirs = {ad["globaljobid"]: ad for ad in ads_of(content(said).decode())}
-    for ad in theirs.values():
+    our_ads = {ad["GlobalJobId"]: {name.lower(): text for name, text in ad.items()} for ad in jobs}
+    (sample_path,) = path.parent.glob("q-end.ads*")
+    sample_ads = {ad["globaljobid"]: ad for ad in ads_of(content(sample_path).decode())}
+    for ad in sample_ads.values():
         del ad["servertime"]
-    assert {job: ad for job, ad in mine.items() if job in theirs} == theirs
-    left_out = re.findall(r"(\d+) records left out", content(said).decode())
-    assert len(mine) - len(theirs) == sum(map(int, left_out))
+    assert {job: ad for job, ad in our_ads.items() if job in sample_ads} == sample_ads
+    left_out = re.findall(r"(\d+) records left out", content(sample_path).decode())
+    assert len(our_ads) - len(sample_ads) == sum(map(int, left_out))
 
 
 SUBMITTER = {
@@ -144,45 +146,49 @@ SUBMITTER = {
 }
 
 
-def agrees(ad: dict[str, str], held: dict[str, str]) -> bool:
-    """Whether a table's submitter is as condor_userprio shows it: its priority there is multiplied by its factor, and
+def submitter_agrees(ad: dict[str, str], held: dict[str, str]) -> bool:
+    """Return True if a table's submitter equals condor_userprio's: the priority there is multiplied by the factor, and
     no real priority is better than 0.5."""
-    said = [(float(ad[there]), float(held[here])) for there, here in SUBMITTER.items() if there in ad and here in held]
+    value_pairs = [
+        (float(ad[sample_name]), float(held[our_name]))
+        for sample_name, our_name in SUBMITTER.items()
+        if sample_name in ad and our_name in held
+    ]
     priority = max(0.5, float(held.get("Priority", 0.5))) * float(held["PriorityFactor"])
-    said.append((float(ad["priority"]), priority))
-    return all(theirs == pytest.approx(mine, rel=1e-4, abs=1e-6) for theirs, mine in said)
+    value_pairs.append((float(ad["priority"]), priority))
+    return all(sample_value == pytest.approx(our_value, rel=1e-4, abs=1e-6) for sample_value, our_value in value_pairs)
 
 
 def compared(path: Path) -> tuple[int, list[str]]:
-    """How many submitters of the samples beside a table were compared with the table of the instant at which the
-    negotiator had brought it up to date, and those that are different there."""
+    """Return how many submitters in the samples next to a table were compared with the table at the instant of its last
+    update, and which differ."""
     transactions: list[TableWritten] = []
     for event in read(TableReader, "accountant", content(path))[0]:
         if isinstance(event, SourceGap):
-            break  # what lies behind it is not whole
+            break  # the transaction after it is incomplete
         assert isinstance(event, TableWritten)
         transactions.append(event)
-    wanted: dict[str, list[tuple[str, dict[str, str]]]] = {}
+    samples: dict[str, list[tuple[str, dict[str, str]]]] = {}
     for sample in sorted(path.parent.glob("userprio-*")):
         for ad in ads_of(content(sample).decode()):
             if ad.get("mytype") == '"Accounting"':
                 key = "Customer." + ad["name"].strip('"')
-                wanted.setdefault(ad.get("lastupdate", ad["lastheardfrom"]), []).append((key, ad))
+                samples.setdefault(ad.get("lastupdate", ad["lastheardfrom"]), []).append((key, ad))
     table = DaemonTable("accountant")
-    agreed: dict[tuple[str, str], bool] = {}
+    agreements: dict[tuple[str, str], bool] = {}
     for event in transactions:
         table.take(event)
         now = table.held["Accountant."].get("lastupdatetime", ("", ""))[1] if "Accountant." in table.held else ""
-        for key, ad in wanted.get(now, []):
+        for key, ad in samples.get(now, []):
             if key in table.held:
                 held = table.held[key].ad()
-                same = "PriorityFactor" in held and agrees(ad, held)
-                agreed[key, now] = agreed.get((key, now), False) or same
-    return len(agreed), [f"{key} at {now}" for (key, now), same in agreed.items() if not same]
+                is_equal = "PriorityFactor" in held and submitter_agrees(ad, held)
+                agreements[key, now] = agreements.get((key, now), False) or is_equal
+    return len(agreements), [f"{key} at {now}" for (key, now), is_equal in agreements.items() if not is_equal]
 
 
 def test_the_accountant_agrees_with_condor_userprio() -> None:
-    counts = {path.parent.name: compared(path) for path in traced("Accountantnew.log")}
+    counts = {path.parent.name: compared(path) for path in trace_files("Accountantnew.log")}
     assert {name: different for name, (_, different) in counts.items() if different} == {}
     assert sum(count for count, _ in counts.values()) > 100
 
@@ -217,9 +223,9 @@ def test_where_the_pieces_are_cut_does_not_matter(data: bytes, cuts: list[int]) 
 
 @settings(max_examples=25)
 @given(st.binary(max_size=200), st.integers(0, 20_000), st.lists(st.integers(0, 20_000), max_size=3))
-def test_rubbish_within_a_file_stops_nothing(rubbish: bytes, place: int, cuts: list[int]) -> None:
-    honest = content(DATA / "queue" / "spool" / "job_queue.log.2.gz")
-    data = honest[:place] + rubbish + honest[place:]
-    events, left = read(TableReader, "queue", data)
+def test_rubbish_within_a_file_does_not_stop_the_reader(rubbish: bytes, place: int, cuts: list[int]) -> None:
+    original = content(DATA / "queue" / "spool" / "job_queue.log.2.gz")
+    data = original[:place] + rubbish + original[place:]
+    events, bytes_left = read(TableReader, "queue", data)
     folded("queue", events)
-    assert read_in_pieces(TableReader, "queue", data, cuts) == (events, left)
+    assert read_in_pieces(TableReader, "queue", data, cuts) == (events, bytes_left)

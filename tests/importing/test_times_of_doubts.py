@@ -1,4 +1,4 @@
-"""Specification: what the readers doubt has the time of the records, not that of the import."""
+"""Specification: the readers' doubts have the time of the records, not that of the import."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ COMPLETED = 1763853170
 
 
 def history() -> str:
-    """The history of four jobs, as a daemon writes it, without the ad of the second."""
-    text, above, ads = "", 0, []
+    """Return the history of four jobs, as a daemon writes it, without the ad of the second."""
+    text, offset, ads = "", 0, []
     for number in range(1, 5):
-        times = {"QDate": -60, "JobStartDate": -50, "CompletionDate": number, "EnteredCurrentStatus": number}
+        time_offsets = {"QDate": -60, "JobStartDate": -50, "CompletionDate": number, "EnteredCurrentStatus": number}
         facts = {"ClusterId": number, "ProcId": 0, "Owner": '"ann"', "MyType": '"Job"', "JobStatus": 4}
-        facts |= {name: COMPLETED + seconds for name, seconds in times.items()}
+        facts |= {name: COMPLETED + seconds for name, seconds in time_offsets.items()}
         facts |= {"GlobalJobId": f'"ap#{number}.0#{COMPLETED - 60}"', "Cmd": f'"/bin/{"a" * 900}"'}
         ad = "".join(f"{name} = {value}\n" for name, value in facts.items())
         begins = len(text) + len(ad)
         ads.append(
-            f'{ad}*** Offset = {above} ClusterId = {number} ProcId = 0 Owner = "ann" CompletionDate = {COMPLETED}\n'
+            f'{ad}*** Offset = {offset} ClusterId = {number} ProcId = 0 Owner = "ann" CompletionDate = {COMPLETED}\n'
         )
-        text, above = text + ads[-1], begins
+        text, offset = text + ads[-1], begins
     return "".join(ads[:1] + ads[2:])
 
 
 @pytest.mark.parametrize("kind", ["history", "startd_history"])
-def test_an_ad_that_was_taken_out_is_reported_at_a_time_of_the_history(tmp_path: Path, kind: str) -> None:
+def test_a_removed_ad_is_reported_at_a_time_of_the_history(tmp_path: Path, kind: str) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / kind).write_text(history())
     import_pool(tmp_path / "source", tmp_path / "a.db", zone="UTC")
@@ -41,9 +41,11 @@ def test_an_ad_that_was_taken_out_is_reported_at_a_time_of_the_history(tmp_path:
         (doubt,) = [
             event for _, event in log.read() if isinstance(event, e.DaemonReported) and event.said == "displaced"
         ]
-        found = examine(log)
+        audit = examine(log)
     finally:
         log.close()
     assert doubt.at == (COMPLETED + 4) * 1_000_000
-    assert [(one.rule, one.at) for one in found.violations if one.rule == "displaced"] == [("displaced", doubt.at)]
-    assert found.ended == doubt.at
+    assert [(violation.rule, violation.at) for violation in audit.violations if violation.rule == "displaced"] == [
+        ("displaced", doubt.at)
+    ]
+    assert audit.ended == doubt.at

@@ -1,5 +1,5 @@
-"""Property: of a compressed file no more is read than its size or the setting allow; and progress counts what was read
-of the files, compressed or not."""
+"""Property: no more of a compressed file is read than its size or the setting allows; progress counts the files' own
+bytes, compressed or not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMPRESSIONS = [gzip.compress, bz2.compress, lzma.compress]
         (1 << 30, "20000", 20000 * MB),
     ],
 )
-def test_how_much_is_read_goes_by_the_size_unless_it_is_set(
+def test_the_limit_depends_on_the_size_unless_it_is_set(
     size: int, setting: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POOLBOOK_MAX_UNPACKED", setting)
@@ -42,33 +42,33 @@ def test_how_much_is_read_goes_by_the_size_unless_it_is_set(
 
 
 @pytest.mark.parametrize("setting", ["x", "-1", "0", "1.5"])
-def test_a_setting_that_is_no_number_is_refused(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_is_not_a_number_is_refused(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POOLBOOK_MAX_UNPACKED", setting)
     with pytest.raises(ValueError, match="POOLBOOK_MAX_UNPACKED is a number of MiB"):
         Importer(open_log("memory:", create=True), [], UTC)
 
 
 @pytest.mark.parametrize("compress", COMPRESSIONS)
-def test_a_file_that_unpacks_to_too_much_is_read_so_far_and_no_further(
+def test_a_file_that_unpacks_to_too_much_is_read_up_to_the_limit(
     compress: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = "".join(entry(0, f"{number}.0", number % 60) for number in range(1, 20_000))
     (tmp_path / "job.log.1").write_bytes(compress(lines.encode()))
     monkeypatch.setenv("POOLBOOK_MAX_UNPACKED", "1")
     log, result = imported(tmp_path)
-    (refused,) = result.refused
-    assert refused.words.startswith("no more is read of the file: it unpacks to over 1 MiB")
-    assert "POOLBOOK_MAX_UNPACKED" in refused.words
+    (refusal,) = result.refused
+    assert refusal.words.startswith("no more is read of the file: it unpacks to over 1 MiB")
+    assert "POOLBOOK_MAX_UNPACKED" in refusal.words
     assert 0 < result.counts["userlog"].bytes <= MB
     assert length_of(str(tmp_path / "job.log.1")) <= MB
     before = result.counts["userlog"].events
     monkeypatch.setenv("POOLBOOK_MAX_UNPACKED", "100")
-    _, again = imported(tmp_path, log=log)
-    assert before + again.counts["userlog"].events >= 19_999
+    _, second_result = imported(tmp_path, log=log)
+    assert before + second_result.counts["userlog"].events >= 19_999
 
 
 @pytest.mark.parametrize("compress", COMPRESSIONS)
-def test_a_file_of_just_as_much_is_read_whole(
+def test_a_file_of_exactly_the_limit_is_read_completely(
     compress: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POOLBOOK_MAX_UNPACKED", "1")
@@ -79,7 +79,7 @@ def test_a_file_of_just_as_much_is_read_whole(
     assert head_of(str(tmp_path / "a"), 3) == b"xxx"
 
 
-def test_a_bomb_is_not_unpacked_beyond_its_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_is_not_unpacked_beyond_the_ratio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("POOLBOOK_MAX_UNPACKED", raising=False)
     monkeypatch.setattr(content, "ALWAYS", MB)
     bomb = tmp_path / "bomb"
@@ -90,22 +90,22 @@ def test_a_bomb_is_not_unpacked_beyond_its_ratio(tmp_path: Path, monkeypatch: py
 def test_progress_counts_the_bytes_of_the_files_themselves(tmp_path: Path) -> None:
     import random
 
-    chance = random.Random(1)
+    generator = random.Random(1)
     text = "".join(
-        entry(0, f"{n}.0", n % 60, f"Job submitted from host: <{chance.random()}>") for n in range(1, 45_000)
+        entry(0, f"{n}.0", n % 60, f"Job submitted from host: <{generator.random()}>") for n in range(1, 45_000)
     )
     (tmp_path / "job.log.1").write_bytes(gzip.compress(text.encode()))
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     log = open_log("memory:", create=True)
-    Importer(log, [str(tmp_path)], UTC).run(lambda path, done, total, events: told.append((done, total)))
+    Importer(log, [str(tmp_path)], UTC).run(lambda path, done, total, events: progress.append((done, total)))
     size = (tmp_path / "job.log.1").stat().st_size
-    assert {total for _, total in told} == {size}
-    shares = [done / size for done, _ in told]
-    assert shares == sorted(shares) and len(told) > 3
+    assert {total for _, total in progress} == {size}
+    shares = [done / size for done, _ in progress]
+    assert shares == sorted(shares) and len(progress) > 3
     assert shares[0] < 0.5 and shares[-1] > 0.9
 
 
-def test_a_compressed_file_may_be_read_on_from_a_place(tmp_path: Path) -> None:
+def test_a_compressed_file_is_readable_from_a_position(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(gzip.compress(b"0123456789"))
     with open_content(str(tmp_path / "a")) as file:
         assert file.seek(4) == 4

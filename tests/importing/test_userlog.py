@@ -1,5 +1,6 @@
-"""Golden: what is read of real job event logs is what stands there, and what HTCondor's own reader makes of them.
-Property: no cut and no rubbish changes what is read of the rest. Job event logs, in each of their forms."""
+"""Golden: the entries read from real job event logs are those in the file, with the facts that HTCondor's own reader
+finds. Property: no cut and no rubbish changes the entries that are read from the rest. The logs have each of their
+formats."""
 
 from __future__ import annotations
 
@@ -42,27 +43,27 @@ def content(path: Path) -> bytes:
 
 
 def read(data: bytes, zone: tzinfo = UTC, modified: float = MODIFIED) -> tuple[list[e.Event], int]:
-    """All that is read of a log, and how many bytes are left."""
-    found, taken = JobEventLogReader(source(zone, modified), None, 0).read(data)
-    return singled(found), len(data) - taken
+    """Return everything read from a log, and how many bytes were left."""
+    events_read, bytes_read = JobEventLogReader(source(zone, modified), None, 0).read(data)
+    return single_events(events_read), len(data) - bytes_read
 
 
-def in_pieces(data: bytes, cuts: list[int], anew: bool) -> list[e.Event]:
-    """What is read in pieces, by one reader or by a new one each time."""
+def in_pieces(data: bytes, cuts: list[int], new_readers: bool) -> list[e.Event]:
+    """Return everything read in pieces, by one reader or by a new one each time."""
     reader = JobEventLogReader(source(), None, 0)
     events: list[e.Event] = []
-    rest, before = b"", 0
-    for cut in [*sorted(cuts), len(data)]:
-        rest, before = rest + data[before:cut], cut
-        if anew:
+    pending, before = b"", 0
+    for position in [*sorted(cuts), len(data)]:
+        pending, before = pending + data[before:position], position
+        if new_readers:
             reader = JobEventLogReader(source(), json.loads(json.dumps(reader.state())), reader.line)
-        found, taken = reader.read(rest)
-        events, rest = events + found, rest[taken:]
-    return singled(events)
+        piece_events, bytes_read = reader.read(pending)
+        events, pending = events + piece_events, pending[bytes_read:]
+    return single_events(events)
 
 
-def singled(events: list[e.Event]) -> list[e.Event]:
-    """The events, each entry by itself."""
+def single_events(events: list[e.Event]) -> list[e.Event]:
+    """Return the events, with each entry separate."""
     return [event for _, event in single_entries(enumerate(events))]
 
 
@@ -71,10 +72,10 @@ def entries(events: list[e.Event]) -> list[e.JobLogged]:
 
 
 def jobs(events: list[e.Event]) -> list[str]:
-    return [f"{x.number:03d} {x.cluster}.{x.proc}" for x in entries(events)]
+    return [f"{logged.number:03d} {logged.cluster}.{logged.proc}" for logged in entries(events)]
 
 
-def refused(events: list[e.Event]) -> list[tuple[int, str]]:
+def refused_lines(events: list[e.Event]) -> list[tuple[int, str]]:
     return [(event.line, event.words) for event in events if isinstance(event, e.SourceRefused)]
 
 
@@ -84,60 +85,66 @@ def entry(number: int = 9, job: str = "1.0", when: str = "2026-11-20 22:33:44", 
 
 
 def reference(path: Path, tmp_path: Path) -> list[dict[str, Any]]:
-    """The events of a log as HTCondor reads it."""
-    plain = tmp_path / "log"
-    # Its reader stops at a marker of a cut.
-    plain.write_bytes(re.sub(rb"(?m)^(## trimmed here|\.{6} trimmed).*\n", b"", content(path)))
-    return [dict(event) for event in htcondor2.JobEventLog(str(plain)).events(0)]
+    """Return the events of a log as HTCondor reads it."""
+    unpacked = tmp_path / "log"
+    # HTCondor's reader stops at the marker of a cut.
+    unpacked.write_bytes(re.sub(rb"(?m)^(## trimmed here|\.{6} trimmed).*\n", b"", content(path)))
+    return [dict(event) for event in htcondor2.JobEventLog(str(unpacked)).events(0)]
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}/{path.name}")
-class TestOfRealLogs:
+class TestRealLogs:
     def test_each_entry_is_read_and_none_is_refused(self, path: Path) -> None:
-        events, left = read(content(path))
-        counted = Counter(re.findall(rb"(?m)^(\d{3}) \((?!-01\.-01)", content(path)))
-        assert Counter(f"{x.number:03d}".encode() for x in entries(events)) == counted
-        assert refused(events) == []
-        assert left == 0
+        events, bytes_left = read(content(path))
+        entry_counts = Counter(re.findall(rb"(?m)^(\d{3}) \((?!-01\.-01)", content(path)))
+        assert Counter(f"{logged.number:03d}".encode() for logged in entries(events)) == entry_counts
+        assert refused_lines(events) == []
+        assert bytes_left == 0
 
-    def test_lines_texts_and_jobs_are_those_of_the_file(self, path: Path) -> None:
+    def test_lines_texts_and_jobs_equal_the_files(self, path: Path) -> None:
         lines = content(path).decode().split("\n")
-        for x in entries(read(content(path))[0]):
-            line = int(x.stimulus.partition(":")[2]) - 1
+        for logged in entries(read(content(path))[0]):
+            line = int(logged.stimulus.partition(":")[2]) - 1
             assert lines[line].startswith(
-                f"{x.number:03d} ({x.cluster:03d}.{x.proc:03d}.000) ".replace("(-1.", "(-01.")
+                f"{logged.number:03d} ({logged.cluster:03d}.{logged.proc:03d}.000) ".replace("(-1.", "(-01.")
             )
-            body = x.text.split("\n")
+            body = logged.text.split("\n")
             assert lines[line].endswith(body[0])
             assert lines[line + 1 : line + len(body)] == body[1:]
             assert lines[line + len(body)] == "..."
 
-    def test_facts_are_what_htcondor_reads(self, path: Path, tmp_path: Path) -> None:
-        theirs = [x for x in reference(path, tmp_path) if x.get("Cluster", -1) >= 0]
-        ours = entries(read(content(path))[0])
-        assert len(theirs) == len(ours)
-        for x, ad in zip(ours, theirs, strict=True):
-            assert (x.number, x.cluster, x.proc) == (ad["EventTypeNumber"], ad["Cluster"], ad.get("Proc", -1))
-            assert x.at == int(datetime.fromisoformat(ad["EventTime"]).replace(tzinfo=UTC).timestamp()) * 1_000_000
-            assert compared(x.number, facts(x.number, x.text)) == of_htcondor(ad)
+    def test_facts_equal_those_that_htcondor_reads(self, path: Path, tmp_path: Path) -> None:
+        reference_entries = [logged for logged in reference(path, tmp_path) if logged.get("Cluster", -1) >= 0]
+        our_entries = entries(read(content(path))[0])
+        assert len(reference_entries) == len(our_entries)
+        for logged, ad in zip(our_entries, reference_entries, strict=True):
+            assert (logged.number, logged.cluster, logged.proc) == (
+                ad["EventTypeNumber"],
+                ad["Cluster"],
+                ad.get("Proc", -1),
+            )
+            assert logged.at == int(datetime.fromisoformat(ad["EventTime"]).replace(tzinfo=UTC).timestamp()) * 1_000_000
+            assert compared(logged.number, facts(logged.number, logged.text)) == htcondor_facts(ad)
 
-    def test_facts_do_not_depend_on_which_white_space_indents_the_lines(self, path: Path) -> None:
-        longest = {x.number: x for x in sorted(entries(read(content(path))[0]), key=lambda x: len(x.text))}
-        for x in longest.values():
+    def test_facts_do_not_depend_on_the_indentation(self, path: Path) -> None:
+        longest_entries = {
+            logged.number: logged for logged in sorted(entries(read(content(path))[0]), key=lambda x: len(x.text))
+        }
+        for logged in longest_entries.values():
             for indented in (" ", " " * 4, " " * 8, "\t ", "\t" * 3):
-                text = re.sub(r"\n(?:\t| {4})", lambda _, by=indented: "\n" + by, x.text)  # type: ignore[misc]
-                assert facts(x.number, text + "  \t") == facts(x.number, x.text)
+                text = re.sub(r"\n(?:\t| {4})", lambda _, by=indented: "\n" + by, logged.text)  # type: ignore[misc]
+                assert facts(logged.number, text + "  \t") == facts(logged.number, logged.text)
 
-    def test_it_reads_the_same_as_json_as_xml_and_with_dos_line_ends(self, path: Path, tmp_path: Path) -> None:
+    def test_json_xml_and_dos_line_ends_give_the_same_entries(self, path: Path, tmp_path: Path) -> None:
         ads = reference(path, tmp_path)
-        plain = [plainly(x) for x in entries(read(content(path))[0])]
+        plain = [content_of(logged) for logged in entries(read(content(path))[0])]
         for form in (as_json, as_xml):
             data = "".join(form(ad) for ad in ads).encode()
-            events, left = read(data)
-            assert (refused(events), left) == ([], 0)
-            found = [plainly(x) for x in entries(events)]
-            for was, now in zip(plain, found, strict=True):
-                assert now == was
+            events, bytes_left = read(data)
+            assert (refused_lines(events), bytes_left) == ([], 0)
+            reread_entries = [content_of(logged) for logged in entries(events)]
+            for entry_before, now in zip(plain, reread_entries, strict=True):
+                assert now == entry_before
         returned = read(content(path).replace(b"\n", b"\r\n"))
         assert returned == read(content(path))
 
@@ -178,34 +185,34 @@ USAGE = {
 }
 
 
-def of_htcondor(ad: dict[str, Any]) -> dict[str, str]:
-    """The facts in what HTCondor's reader gives, of those types that say more than words."""
+def htcondor_facts(ad: dict[str, Any]) -> dict[str, str]:
+    """Return the facts that HTCondor's reader finds, for the types that have more than a text."""
     number = ad["EventTypeNumber"]
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for name, value in ad.items():
         if name == "ExecuteHost" and number == 21:
-            found["slot"] = value
+            facts["slot"] = value
         elif name in USAGE:
-            times = re.findall(r"(\d+) (\d\d):(\d\d):(\d\d)", value)
-            for kind, (days, hours, minutes, seconds) in zip(("user", "system"), times, strict=True):
-                whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
-                found[f"{USAGE[name]}{kind}_cpu"] = str(whole * 1_000_000)
+            time_match = re.findall(r"(\d+) (\d\d):(\d\d):(\d\d)", value)
+            for kind, (days, hours, minutes, seconds) in zip(("user", "system"), time_match, strict=True):
+                total = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+                facts[f"{USAGE[name]}{kind}_cpu"] = str(total * 1_000_000)
         elif name in FACTS_OF_ADS and (name != "MemoryUsage" or number == 6):
-            found[FACTS_OF_ADS[name]] = str(int(value) if isinstance(value, float) else value)
+            facts[FACTS_OF_ADS[name]] = str(int(value) if isinstance(value, float) else value)
         elif resource := resource_of(number, name):
-            found[resource] = number_of(value)
+            facts[resource] = number_of(value)
         elif name == "ExecuteProps":
-            found |= {part: json.dumps(value[part]) for part in value}
+            facts |= {key: json.dumps(value[key]) for key in value}
         elif name in ("Checkpointed", "TerminatedAndRequeued"):
-            found[{"Checkpointed": "checkpointed"}.get(name, "requeued")] = str(value).lower()
-    return found
+            facts[{"Checkpointed": "checkpointed"}.get(name, "requeued")] = str(value).lower()
+    return facts
 
 
 def resource_of(number: int, name: str) -> str:
-    found = re.fullmatch(r"(Request)?(Cpus|Disk|GPUs|Memory|TimeExecute|TimeSlotBusy)(Usage)?", name)
-    if number not in (4, 5) or found is None:
+    match = re.fullmatch(r"(Request)?(Cpus|Disk|GPUs|Memory|TimeExecute|TimeSlotBusy)(Usage)?", name)
+    if number not in (4, 5) or match is None:
         return ""
-    return f"{found[2].lower()}_{'requested' if found[1] else 'used' if found[3] else 'allocated'}"
+    return f"{match[2].lower()}_{'requested' if match[1] else 'used' if match[3] else 'allocated'}"
 
 
 def number_of(value: Any) -> str:
@@ -215,32 +222,40 @@ def number_of(value: Any) -> str:
 RESOURCES = "_(used|requested|allocated)$"
 
 
-def compared(number: int, found: dict[str, str]) -> dict[str, str]:
-    """Our facts, less what HTCondor's reader does not give: it has no resources of an eviction, nor warnings."""
+def compared(number: int, our_facts: dict[str, str]) -> dict[str, str]:
+    """Return our facts, without those that HTCondor's reader lacks: resources of an eviction, and warnings."""
     if number in (33, 36):
         return {}
-    left = {"words", "severity", "warnings"} | {name for name in found if number == 4 and re.search(RESOURCES, name)}
-    if found.get("reason_subcode") == "0":
-        left.add("reason_subcode")
+    excluded = {"words", "severity", "warnings"} | {
+        name for name in our_facts if number == 4 and re.search(RESOURCES, name)
+    }
+    if our_facts.get("reason_subcode") == "0":
+        excluded.add("reason_subcode")
     return {
         name: number_of(value) if re.search(RESOURCES, name) else value
-        for name, value in found.items()
-        if name not in left
+        for name, value in our_facts.items()
+        if name not in excluded
     }
 
 
-def plainly(x: e.JobLogged) -> object:
-    """An entry by what it says, less what an ad does not hold."""
-    return x.at, x.cluster, x.proc, x.number, compared(x.number, facts(x.number, x.text))
+def content_of(logged: e.JobLogged) -> object:
+    """Return an entry's content, without what an ad cannot hold."""
+    return (
+        logged.at,
+        logged.cluster,
+        logged.proc,
+        logged.number,
+        compared(logged.number, facts(logged.number, logged.text)),
+    )
 
 
 def as_json(ad: dict[str, Any]) -> str:
-    """An entry as HTCondor writes it with the JSON form."""
+    """Return an entry as HTCondor writes it in the JSON format."""
     return str(classad2.ClassAd(ad).printJson()) + "\n"
 
 
 def as_xml(ad: dict[str, Any], indent: str = "") -> str:
-    """An entry as HTCondor writes it with the XML form."""
+    """Return an entry as HTCondor writes it in the XML format."""
     lines = "".join(f'{indent}    <a n="{name}">{xml_value(ad[name], indent)}</a>\n' for name in ad)
     return f"<c>\n{lines}{indent}</c>" + ("" if indent else "\n")
 
@@ -279,52 +294,52 @@ HOUR = 3_600_000_000
     ],
 )
 def test_a_time_may_have_any_form_that_htcondor_writes(when: str, zone: tzinfo, at: int) -> None:
-    events, left = read((entry(0, when=when) + entry(9, when=when)).encode(), zone)
-    assert [x.at for x in entries(events)] == [at, at]
-    assert left == 0
+    events, bytes_left = read((entry(0, when=when) + entry(9, when=when)).encode(), zone)
+    assert [logged.at for logged in entries(events)] == [at, at]
+    assert bytes_left == 0
 
 
 GLOBAL = "Global JobLog: ctime={} id=0.5.1.2.1.3 sequence={} size=0 events=0 offset=0 event_off=0 max_rotation=1"
 
 
-def test_the_year_of_an_old_date_is_the_headers_and_then_the_next_after_december() -> None:
+def test_an_old_date_has_the_headers_year_and_the_next_one_after_december() -> None:
     begin = int(datetime(2019, 12, 31, 23, tzinfo=UTC).timestamp())
     log = f"008 (-01.-01.-01) 12/31 23:00:00 {GLOBAL.format(begin, 1)}   \n...\n"
     log += entry(when="12/31 23:59:59") + entry(when="01/01 00:00:01") + entry(when="01/02 00:00:01")
     events = read(log.encode())[0]
-    assert [datetime.fromtimestamp(x.at / 1e6, UTC).year for x in entries(events)] == [2019, 2020, 2020]
+    assert [datetime.fromtimestamp(logged.at / 1e6, UTC).year for logged in entries(events)] == [2019, 2020, 2020]
 
 
-def test_without_a_header_the_year_is_such_that_the_first_entry_is_before_the_files_modification() -> None:
+def test_without_a_header_the_first_entry_precedes_the_files_modification() -> None:
     log = "".join(entry(when=when) for when in ("12/30 10:00:00", "12/31 10:00:00", "01/02 10:00:00"))
     modified = datetime(2026, 1, 3, tzinfo=UTC).timestamp()
     events = read(log.encode(), modified=modified)[0]
-    assert [datetime.fromtimestamp(x.at / 1e6, UTC).year for x in entries(events)] == [2025, 2025, 2026]
+    assert [datetime.fromtimestamp(logged.at / 1e6, UTC).year for logged in entries(events)] == [2025, 2025, 2026]
 
 
-def test_an_entry_that_another_writer_wrote_late_over_new_year_is_of_the_old_year() -> None:
+def test_a_late_entry_of_another_writer_after_new_year_has_the_old_year() -> None:
     log = "".join(entry(when=when) for when in ("12/31 23:59:58", "01/01 00:00:01", "12/31 23:59:59", "01/01 00:00:02"))
     modified = datetime(2027, 6, 1, tzinfo=UTC).timestamp()
     events = read(log.encode(), modified=modified)[0]
-    assert [datetime.fromtimestamp(x.at / 1e6, UTC).year for x in entries(events)] == [2026, 2027, 2026, 2027]
+    assert [datetime.fromtimestamp(logged.at / 1e6, UTC).year for logged in entries(events)] == [2026, 2027, 2026, 2027]
 
 
-def test_the_repeated_hour_of_a_zone_is_told_apart_by_the_time_before() -> None:
+def test_the_repeated_hour_is_resolved_by_the_previous_time() -> None:
     log = "".join(entry(when=f"2026-10-25 0{when}") for when in ("1:59:00", "2:30:00", "2:59:00", "2:30:00", "3:00:00"))
-    found = [x.at for x in entries(read(log.encode(), BERLIN)[0])]
-    assert [(at - found[0]) // 60_000_000 for at in found] == [0, 31, 60, 91, 121]
+    instants = [logged.at for logged in entries(read(log.encode(), BERLIN)[0])]
+    assert [(at - instants[0]) // 60_000_000 for at in instants] == [0, 31, 60, 91, 121]
 
 
-def test_the_headers_of_an_eventlog_are_no_events_but_remembered() -> None:
+def test_the_headers_of_an_event_log_are_remembered_but_not_events() -> None:
     log = f"008 (-01.-01.-01) 2026-11-20 12:00:00 {GLOBAL.format(1795176000, 7)}\n...\n" + entry(when="11/20 12:00:01")
     reader = JobEventLogReader(source(), None, 0)
     events, _ = reader.read(log.encode())
-    assert jobs(singled(events)) == ["009 1.0"]
+    assert jobs(single_events(events)) == ["009 1.0"]
     assert reader.state()["header"] == {"ctime": 1795176000, "id": "0.5.1.2.1.3", "sequence": 7}
 
 
 CASES: dict[str, tuple[str, list[str], list[int]]] = {
-    # what stands there, the entries, the lines of those that are refused
+    # the text, the entries, the lines of the refused ones
     "blank lines between": ("\n\n" + entry(0) + "\n \n" + entry(9), ["000 1.0", "009 1.0"], []),
     "an entry without words": ("041 (001.000.000) 2026-11-20 12:00:00 \n\tBytes reserved: 5\n...\n", ["041 1.0"], []),
     "torn between lines": ("005 (001.000.000) 2026-11-20 12:00:00 Job ter\n" + entry(9), ["009 1.0"], [1]),
@@ -363,49 +378,51 @@ CASES: dict[str, tuple[str, list[str], list[int]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("log, found, lines", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("log, expected, lines", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_what_is_torn_is_refused_with_its_line_and_the_rest_is_read(
-    log: str, found: list[str], lines: list[int], end: str
+def test_a_damaged_entry_is_refused_with_its_line_and_the_rest_is_read(
+    log: str, expected: list[str], lines: list[int], end: str
 ) -> None:
     data = log.replace("\n", end).encode()
-    events, left = read(data)
-    assert (jobs(events), [line for line, _ in refused(events)], left) == (found, lines, 0)
-    for anew in (False, True):
-        assert in_pieces(data, list(range(len(data))), anew) == events
+    events, bytes_left = read(data)
+    assert (jobs(events), [line for line, _ in refused_lines(events)], bytes_left) == (expected, lines, 0)
+    for new_readers in (False, True):
+        assert in_pieces(data, list(range(len(data))), new_readers) == events
 
 
 @pytest.mark.parametrize("form", ["classic", "json", "xml"])
-def test_a_torn_entry_at_the_end_is_left_for_the_next_time(form: str) -> None:
+def test_an_incomplete_entry_at_the_end_is_left_for_the_next_read(form: str) -> None:
     ad = {"EventTypeNumber": 9, "EventTime": "2026-11-20T12:00:00", "Cluster": 1, "Proc": 0, "Reason": "why"}
-    whole = {"classic": entry(9, text="Job was aborted.\n\twhy"), "json": as_json(ad), "xml": as_xml(ad)}[form].encode()
-    first = read(whole)[0]
+    content = {"classic": entry(9, text="Job was aborted.\n\twhy"), "json": as_json(ad), "xml": as_xml(ad)}[
+        form
+    ].encode()
+    first = read(content)[0]
     assert len(first) == 1
-    for cut in range(len(whole)):
-        events, left = read(whole + whole[:cut])
+    for size in range(len(content)):
+        events, bytes_left = read(content + content[:size])
         assert events == first
-        assert left == cut
+        assert bytes_left == size
 
 
-def test_a_marker_that_lines_were_taken_out_is_a_gap_between_the_entries_around_it() -> None:
+def test_a_marker_of_removed_lines_is_a_gap_between_its_neighbours() -> None:
     for marker in ("## trimmed here: 60043 bytes", "...... trimmed"):
         log = entry(0, when="2026-11-20 12:00:00") + marker + "\n" + entry(9, when="2026-11-20 13:00:00")
         events = read(log.encode())[0]
-        (gap,) = (x for x in events if isinstance(x, e.SourceGap))
+        (gap,) = (logged for logged in events if isinstance(logged, e.SourceGap))
         assert (gap.line, gap.since, gap.until) == (3, NOON, NOON + HOUR)
         assert events.index(gap) == 1
-        assert refused(events) == []
+        assert refused_lines(events) == []
         assert in_pieces(log.encode(), list(range(len(log))), True) == events
 
 
-def test_an_entry_that_was_torn_by_a_marker_is_refused() -> None:
+def test_an_entry_cut_by_a_marker_is_refused() -> None:
     log = entry(0) + entry(9)[:45] + "\n## trimmed here: 5 bytes\n" + entry(9, "2.0")
     events = read(log.encode())[0]
     assert jobs(events) == ["000 1.0", "009 2.0"]
-    assert refused(events) == [(3, "the entry was torn: something else begins before its end")]
+    assert refused_lines(events) == [(3, "the entry was torn: something else begins before its end")]
 
 
-def test_a_marker_within_an_entry_leaves_neither_half_of_it() -> None:
+def test_a_marker_within_an_entry_removes_both_halves() -> None:
     text = "Job terminated.\n\t(1) Normal termination (return value 0)"
     log = entry(0) + entry(5, text=text)[:-4] + "## trimmed here: 5 bytes\n\tof another entry\n...\n" + entry(9, "2.0")
     events = read((entry(0) * 3 + log).encode())[0]
@@ -413,12 +430,12 @@ def test_a_marker_within_an_entry_leaves_neither_half_of_it() -> None:
     assert len([event for event in events if isinstance(event, e.SourceGap)]) == 1
 
 
-def test_bytes_that_are_no_text_survive_readably() -> None:
+def test_invalid_bytes_stay_readable() -> None:
     events = read(entry(9, text="Job was aborted.\n\tgr").encode()[:-5] + b"\xfc\xdfe\xff\n...\n")[0]
     assert facts(9, entries(events)[0].text)["reason"] == r"gr\xfc\xdfe\xff"
 
 
-def test_a_claims_secret_is_cut_from_a_text() -> None:
+def test_a_claims_secret_is_removed_from_a_text() -> None:
     claim = "<127.0.0.1:9618?addrs=127.0.0.1-9618>#1795215158#12#SECRETSECRET"
     ad = {"EventTypeNumber": 9, "EventTime": "2026-11-20T12:00:00", "Cluster": 1, "Proc": 0, "Reason": claim}
     log = entry(9, text=f"Job was aborted.\n\t{claim}") * 2 + as_json(ad) + as_xml(ad) + f"rubbish {claim}\n...\n"
@@ -428,17 +445,17 @@ def test_a_claims_secret_is_cut_from_a_text() -> None:
     assert str(events).count("#1795215158#12#...") == 5
 
 
-def test_what_has_no_end_for_four_megabytes_is_refused_and_the_next_entry_is_read() -> None:
+def test_an_entry_without_end_for_four_megabytes_is_refused_and_the_next_one_read() -> None:
     for begin in (entry(9)[:-4], "{\n", "<c>\n", "rubbish"):
         data = begin.encode() + b"x" * (LONGEST + 10) + b"\n...\n" + entry(9, "2.0").encode()
-        events, left = read(data)
+        events, bytes_left = read(data)
         assert jobs(events) == ["009 2.0"]
-        assert left == 0
-        assert 1 <= len(refused(events)) <= 2
+        assert bytes_left == 0
+        assert 1 <= len(refused_lines(events)) <= 2
         assert in_pieces(data, list(range(0, len(data), 1 << 20)), True) == events
 
 
-MIX = st.lists(
+MIXED_LOG = st.lists(
     st.sampled_from([case[0] for case in CASES.values()] + ["## trimmed here\n", "12/31", "\r\n"])
     | st.text(max_size=30)
     | st.text("0123456789 (.)-:/\n{}<c>\t", max_size=60),
@@ -446,18 +463,18 @@ MIX = st.lists(
 ).map(lambda parts: "".join(parts).encode("utf-8", "surrogatepass"))
 
 
-@given(st.binary(max_size=300) | MIX, st.lists(st.integers(0, 400), max_size=6), st.booleans())
+@given(st.binary(max_size=300) | MIXED_LOG, st.lists(st.integers(0, 400), max_size=6), st.booleans())
 @example(b"\x00\n...\n<\n...\n", [6], False)
 @example(b"(\n...\n...\n009 (001.000.000) 2026-11-20 22:33:44 Job was aborted.\n...\n", [10], False)
-def test_no_cut_and_no_rubbish_changes_what_is_read(data: bytes, cuts: list[int], anew: bool) -> None:
-    assert in_pieces(data, [min(cut, len(data)) for cut in cuts], anew) == read(data)[0]
+def test_cuts_and_rubbish_do_not_change_the_entries(data: bytes, cuts: list[int], new_readers: bool) -> None:
+    assert in_pieces(data, [min(position, len(data)) for position in cuts], new_readers) == read(data)[0]
 
 
-@given(st.binary(max_size=300) | MIX)
-def test_entries_behind_rubbish_are_read(data: bytes) -> None:
+@given(st.binary(max_size=300) | MIXED_LOG)
+def test_entries_after_rubbish_are_read(data: bytes) -> None:
     log = data + b"\n...\n" + (entry(1, "7.7") + entry(5, "7.7")).encode()
-    events, left = read(log)
+    events, bytes_left = read(log)
     assert jobs(events)[-2:] == ["001 7.7", "005 7.7"]
-    assert left == 0
+    assert bytes_left == 0
     line = log.count(b"\n", 0, log.rindex(b"005 (007.007")) + 1
     assert entries(events)[-1].stimulus == f"3:{line}"

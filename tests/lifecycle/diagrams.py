@@ -1,4 +1,4 @@
-"""The state machines as text: Markdown tables and Mermaid diagrams, drawn from the rows and from nothing else."""
+"""The state machines as text: Markdown tables and Mermaid diagrams, drawn only from the rows."""
 
 from __future__ import annotations
 
@@ -18,17 +18,25 @@ from ..policy import reach
 
 
 def table(rows: Sequence[TransitionRow], number: str = "no.") -> str:
-    """The rows as a Markdown table; a column of names or letters is left out where no row has one of its own."""
-    lettered = any(row.letter and row.letter != row.number for row in rows)
-    named = any(row.name != row.number for row in rows)
-    heads = [number, *(["name"] if named else []), *(["letter"] if lettered else []), "from", "to", "cause", "place"]
+    """Return the rows as a Markdown table; omit a column of names or letters in which no row has a separate one."""
+    has_letters = any(row.letter and row.letter != row.number for row in rows)
+    has_names = any(row.name != row.number for row in rows)
+    headings = [
+        number,
+        *(["name"] if has_names else []),
+        *(["letter"] if has_letters else []),
+        "from",
+        "to",
+        "cause",
+        "place",
+    ]
     return markdown_tables.table(
-        heads,
+        headings,
         [
             [
                 row.number,
-                *([row.name] if named else []),
-                *([row.letter] if lettered else []),
+                *([row.name] if has_names else []),
+                *([row.letter] if has_letters else []),
                 ", ".join(row.sources),
                 " or ".join(row.targets),
                 f"{row.cause} {row.when}".strip(),
@@ -39,23 +47,24 @@ def table(rows: Sequence[TransitionRow], number: str = "no.") -> str:
     )
 
 
-def codes(some: Sequence[ReasonCode]) -> str:
-    """The codes as a Markdown table."""
+def code_table(listed_codes: Sequence[ReasonCode]) -> str:
+    """Return the codes as a Markdown table."""
     return markdown_tables.table(
-        ["code", "name", "why", "subcode"], [[str(code.number), code.name, code.meaning, code.subcode] for code in some]
+        ["code", "name", "why", "subcode"],
+        [[str(code.number), code.name, code.meaning, code.subcode] for code in listed_codes],
     )
 
 
-def statuses() -> str:
-    """JobStatus by number; the dialect's own are marked."""
+def status_table() -> str:
+    """Return JobStatus by number; the dialect's own statuses are marked."""
     manual = set(MANUAL.job_status_numbers)
-    every = HTCONDOR_25.job_status_numbers
-    lines = [[str(number), name, "both" if name in manual else HTCONDOR_25.name] for name, number in every.items()]
+    numbers = HTCONDOR_25.job_status_numbers
+    lines = [[str(number), name, "both" if name in manual else HTCONDOR_25.name] for name, number in numbers.items()]
     return markdown_tables.table(["JobStatus", "status", "dialect"], lines)
 
 
 def _arrows(rows: Sequence[TransitionRow], node: Callable[[str], str]) -> list[str]:
-    """One arrow for each way from a state to another, with the numbers of its rows."""
+    """Yield one arrow for each pair of states, with the numbers of its rows."""
     labels: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for step in row.steps:
@@ -66,13 +75,13 @@ def _arrows(rows: Sequence[TransitionRow], node: Callable[[str], str]) -> list[s
 
 
 def diagram(rows: Sequence[TransitionRow], *ends: str) -> str:
-    """The rows as a Mermaid diagram. ``ends`` are the states that are drawn round: where a life begins and ends."""
+    """Return the rows as a Mermaid diagram. ``ends`` are the states drawn as circles: where a life begins and ends."""
     lines = ["```mermaid", "flowchart LR", *(f"    {end}(({end}))" for end in ends)]
     return "\n".join([*lines, *_arrows(rows, str), "```"])
 
 
 def slot_diagram(rows: Sequence[TransitionRow]) -> str:
-    """The rows of slots as a Mermaid diagram: a box for each state, with its activities within."""
+    """Return the rows of slots as a Mermaid diagram: a box for each state, with its activities inside."""
     activities: dict[str, dict[str, None]] = {}
     for row in rows:
         for pair in (*row.sources, *row.targets):
@@ -82,11 +91,11 @@ def slot_diagram(rows: Sequence[TransitionRow]) -> str:
         return pair.replace("/", "_")
 
     lines = ["```mermaid", "flowchart LR", f"    born(( )) --> {node(INITIAL_PAIR)}"]
-    for name, within in activities.items():
-        if "" in within:  # no activity: the end of a dynamic slot
+    for name, activity_names in activities.items():
+        if "" in activity_names:  # no activity: the end of a dynamic slot
             lines.append(f"    {name}(({name}))")
             continue
-        lines += [f"    subgraph {name}", *(f'    {name}_{act}["{act}"]' for act in within), "    end"]
+        lines += [f"    subgraph {name}", *(f'    {name}_{act}["{act}"]' for act in activity_names), "    end"]
     return "\n".join([*lines, *_arrows(rows, node), "```"])
 
 
@@ -95,7 +104,7 @@ def _differences(rows: Sequence[TransitionRow], manual: Sequence[TransitionRow])
 
 
 def sections() -> dict[str, str]:
-    """Name -> text of every section of docs/state-machines.md that is drawn from the tables."""
+    """Return name -> text of every section of docs/state-machines.md that is drawn from the tables."""
     return {
         "slot-lettered": table(LETTERED, "letter"),
         "slot-lettered-diagram": diagram(LETTERED),
@@ -103,11 +112,11 @@ def sections() -> dict[str, str]:
         "slot-numbered-diagram": slot_diagram(MANUAL.slot_rows),
         "slot-htcondor-25": table(_differences(HTCONDOR_25.slot_rows, MANUAL.slot_rows)),
         "slot-htcondor-25-diagram": slot_diagram(HTCONDOR_25.slot_rows),
-        "job-statuses": statuses(),
+        "job-statuses": status_table(),
         "job": table(MANUAL.job_rows, "row"),
         "job-diagram": diagram(MANUAL.job_rows, UNSUBMITTED, LEFT),
         "job-htcondor-25": table(_differences(HTCONDOR_25.job_rows, MANUAL.job_rows), "row"),
-        "vacate-codes": codes(list(VACATE_CODES.values())),
+        "vacate-codes": code_table(list(VACATE_CODES.values())),
         "claim": table(CLAIM, "row"),
         "claim-diagram": diagram(CLAIM),
         "match": table(MATCH, "row"),
@@ -120,5 +129,5 @@ def sections() -> dict[str, str]:
 
 
 def fill(page: str) -> str:
-    """Return docs/state-machines.md with each of its sections drawn anew."""
+    """Return docs/state-machines.md with each of its sections redrawn."""
     return markdown_tables.fill(page, sections())

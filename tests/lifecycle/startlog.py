@@ -1,8 +1,6 @@
-"""The slots' transitions in a StartLog, read as plainly as can be.
-
-"Changing state: A -> B" keeps the activity, "Changing activity: a -> b" keeps the state, "Changing state and activity:
-A/a -> B/b" names both. Every slot is in Owner/Idle when its startd begins, and a dynamic one when it is first named.
-"""
+"""The slots' transitions in a StartLog, read in the simplest way. "Changing state: A -> B" keeps the activity,
+"Changing activity: a -> b" keeps the state, "Changing state and activity: A/a -> B/b" names both. Every slot is in
+Owner/Idle when its startd begins, and a dynamic one when it is first named."""
 
 import gzip
 import re
@@ -19,37 +17,37 @@ _LINE = re.compile(
 
 
 def runs() -> list[str]:
-    """The runs whose logs are here, by their short names."""
+    """Return the runs with logs here, by their short names."""
     return [folder.name.partition("-")[0] for folder in sorted(DATA.iterdir()) if folder.is_dir()]
 
 
 def steps(run: str) -> Iterator[tuple[str, str]]:
-    """Each transition of a run; fails if the log's own "from" does not follow from the line before."""
+    """Yield each transition of a run; fail if the log's own "from" contradicts the previous line."""
     (folder,) = DATA.glob(f"{run}-*")
-    where: dict[str, str] = {}
+    states: dict[str, str] = {}
     with gzip.open(folder / "StartLog.gz", "rt", encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if "STARTING UP" in line:
-                where.clear()
-            elif found := _LINE.match(line):
-                slot, what, old, new = found.groups()
-                source = where.get(slot, "Owner/Idle")
+                states.clear()
+            elif match := _LINE.match(line):
+                slot, changed, old_name, new = match.groups()
+                source = states.get(slot, "Owner/Idle")
                 state, activity = source.split("/")
-                said, target = {
-                    "state and activity": (old, new),
-                    "state": (f"{old}/{activity}", f"{new}/{activity}"),
-                    "activity": (f"{state}/{old}", f"{state}/{new}"),
+                logged_source, target = {
+                    "state and activity": (old_name, new),
+                    "state": (f"{old_name}/{activity}", f"{new}/{activity}"),
+                    "activity": (f"{state}/{old_name}", f"{state}/{new}"),
                     None: (source, "Deleted"),
-                }[what]
-                assert said == source, f"run {run}: {slot} was in {source}: {line}"
+                }[changed]
+                assert logged_source == source, f"run {run}: {slot} was in {source}: {line}"
                 yield source, target
-                where[slot] = target
+                states[slot] = target
                 if target == "Deleted":
-                    del where[slot]
+                    del states[slot]
 
 
-def counted() -> Counter[tuple[str, str, str, str]]:
-    """(run, number, from, to) -> how often, as transitions.tsv has it, for all runs."""
+def recorded_counts() -> Counter[tuple[str, str, str, str]]:
+    """Return (run, number, from, to) -> count, as in transitions.tsv, for all runs."""
     counts: Counter[tuple[str, str, str, str]] = Counter()
     for line in (DATA / "transitions.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         number, source, target, count, by_run = line.split("\t")

@@ -21,8 +21,8 @@ from poolbook.domain.state_machines import (
 from ..together import together
 from .startlog import DATA
 
-# The manual's picture of a job's life (Managing a Job, The Job Lifecycle), with the rows that draw each arrow.
-PICTURE = [
+# The manual's diagram of a job's life (Managing a Job, The Job Lifecycle), with the rows for each arrow.
+DIAGRAM = [
     (UNSUBMITTED, "Idle", ["submit"]),
     ("Idle", "Running", ["activate"]),
     ("Running", "Completed", ["complete"]),
@@ -38,25 +38,25 @@ PICTURE = [
 ]
 
 
-@together(("source", "target", "rows"), PICTURE)
+@together(("source", "target", "rows"), DIAGRAM)
 def test_the_table_draws_the_manuals_picture(source: str, target: str, rows: list[str]) -> None:
     assert [row.number for row in MANUAL.job_rows if (source, target) in row.steps] == rows
 
 
 def test_a_status_has_htcondors_number() -> None:
-    theirs = {int(status): status.name.replace("_", "").lower() for status in htcondor2.JobStatus}
-    assert {number: name.lower() for name, number in MANUAL.job_status_numbers.items()} == theirs
-    ours = dict(HTCONDOR_25.job_status_numbers)
-    assert {name: ours.pop(name) for name in ("Failed", "Blocked", "Preparing")} == {
+    htcondors = {int(status): status.name.replace("_", "").lower() for status in htcondor2.JobStatus}
+    assert {number: name.lower() for name, number in MANUAL.job_status_numbers.items()} == htcondors
+    own_numbers = dict(HTCONDOR_25.job_status_numbers)
+    assert {name: own_numbers.pop(name) for name in ("Failed", "Blocked", "Preparing")} == {
         "Failed": 8,
         "Blocked": 9,
         "Preparing": 10,
     }
-    assert ours == MANUAL.job_status_numbers
+    assert own_numbers == MANUAL.job_status_numbers
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_table_moves_a_job_between_its_statuses_and_the_two_ends_alone(dialect: str) -> None:
+def test_a_table_moves_a_job_only_between_its_statuses_and_the_two_ends(dialect: str) -> None:
     assert set(job_machine(dialect).states) == {*DIALECTS[dialect].job_status_numbers, UNSUBMITTED, LEFT}
 
 
@@ -86,7 +86,7 @@ LIVES = [
 
 
 @together(("dialect", "rows", "end"), LIVES)
-def test_a_life_ends_where_its_last_row_leads_or_cannot_go_on_there(dialect: str, rows: str, end: str | None) -> None:
+def test_a_life_ends_at_its_last_rows_target_or_is_refused(dialect: str, rows: str, end: str | None) -> None:
     machine = job_machine(dialect)
     status = machine.initial
     *before, last = (entry.split(":") for entry in rows.split())
@@ -99,8 +99,8 @@ def test_a_life_ends_where_its_last_row_leads_or_cannot_go_on_there(dialect: str
         assert machine.fire(status, *last) == end
 
 
-# What an event of the job event log says of the job's status: one of these rows, or nothing new from these statuses.
-# An eviction is logged also for a job that never began to execute, and twice when its shadow fails.
+# The meaning of an event of the job event log for the job's status: one of these rows, or no change from these
+# statuses. An eviction is also logged for a job that never began to execute, and twice when its shadow fails.
 EVENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "000": (("submit", "submit_on_hold"), ()),
     "001": (("activate",), ()),
@@ -117,14 +117,14 @@ EVENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def possible(events: Sequence[str]) -> set[str]:
-    """The statuses in which a job with these events may be; none, if it cannot have had them."""
+def possible_statuses(events: Sequence[str]) -> set[str]:
+    """Return the possible statuses of a job with these events; none if the events are impossible."""
     machine = job_machine(HTCONDOR_25.name)
     now = {machine.initial}
     for event in events:
-        rows, stays = EVENTS[event]
-        moved = {target for status in now for row in rows for target in machine.lookup.get((status, row), ())}
-        now = moved | now.intersection(stays)
+        rows, unchanged = EVENTS[event]
+        targets = {target for status in now for row in rows for target in machine.lookup.get((status, row), ())}
+        now = targets | now.intersection(unchanged)
     return now
 
 
@@ -133,22 +133,22 @@ def recorded() -> list[tuple[int, list[str]]]:
     return [(int(jobs), events.split()) for jobs, events in (line.split("\t") for line in lines)]
 
 
-def test_what_the_jobs_of_a_real_pool_went_through_is_a_life_of_the_table() -> None:
-    assert [events for _, events in recorded() if not possible(events)] == []
+def test_the_lives_of_real_jobs_follow_the_table() -> None:
+    assert [events for _, events in recorded() if not possible_statuses(events)] == []
     assert sum(jobs for jobs, _ in recorded()) > 450
 
 
 @together("events", ["000 005 012", "000 001 013", "000 009 001", "001", "000 001 005 012", "000 011"])
-def test_what_no_job_can_have_gone_through_is_no_life_of_the_table(events: str) -> None:
-    assert possible(events.split()) == set()
+def test_an_impossible_life_does_not_follow_the_table(events: str) -> None:
+    assert possible_statuses(events.split()) == set()
 
 
-def test_the_codes_are_all_of_htcondors_without_a_gap() -> None:
+def test_the_codes_are_all_of_htcondors_codes() -> None:
     assert list(HOLD_CODES) == list(range(0, 50))
     assert list(VACATE_CODES) == list(range(1000, 1038))
-    every = [*HOLD_CODES.values(), *VACATE_CODES.values()]
-    assert len({code.name for code in every}) == len(every)
-    assert all(code.meaning for code in every)
+    all_codes = [*HOLD_CODES.values(), *VACATE_CODES.values()]
+    assert len({code.name for code in all_codes}) == len(all_codes)
+    assert all(code.meaning for code in all_codes)
 
 
 @together(
@@ -179,7 +179,7 @@ def test_the_codes_are_all_of_htcondors_without_a_gap() -> None:
         (1037, "StartdRehoming"),
     ],
 )
-def test_a_code_has_the_name_that_htcondor_counts_it_under(number: int, name: str) -> None:
+def test_a_code_has_htcondors_name(number: int, name: str) -> None:
     assert (HOLD_CODES | VACATE_CODES)[number].name == name
     assert (HOLD_CODES | VACATE_CODES)[number].number == number
 
@@ -200,5 +200,5 @@ def test_a_code_has_the_name_that_htcondor_counts_it_under(number: int, name: st
         (13, -1001, False),
     ],
 )
-def test_a_code_says_whether_the_job_is_held(code: int, subcode: int, held: bool) -> None:
+def test_a_code_determines_whether_the_job_is_held(code: int, subcode: int, held: bool) -> None:
     assert goes_on_hold(code, subcode) == held

@@ -1,4 +1,4 @@
-"""Property: the machine is its table, no more and no less, whether rows are fired or looked up."""
+"""Property: a state machine equals its table, whether rows are fired or looked up."""
 
 import subprocess
 import sys
@@ -36,11 +36,11 @@ MACHINES = {
     "drain": drain_machine(),
     "letter": letter_machine(),
 }
-every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
+for_every_machine = pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 
 
 def fires(machine: StateMachine, source: str, number: str, target: str | None) -> str | None:
-    """Where the row leads when it is fired; None if it is refused."""
+    """Return the target of a fired row, or None if it is refused."""
     try:
         return machine.fire(source, number, target)
     except NotAllowed:
@@ -48,48 +48,52 @@ def fires(machine: StateMachine, source: str, number: str, target: str | None) -
 
 
 @pytest.mark.parametrize("most", thorough(3))
-@every_machine
+@for_every_machine
 def test_firing_and_looking_up_agree_for_every_source_row_and_target(machine: StateMachine, most: int) -> None:
-    """In `make test` for so many targets of a source and row that a row does not have."""
+    """`make test` tries so many targets of a source and row that a row does not have."""
     numbers = [row.number for row in machine.rows]
     table = [(source, row.number, target) for row in machine.rows for source, target in row.steps]
     for source, number, target in {*table, *product(machine.states, numbers, spread([*machine.states], most))}:
-        fired = outcome(machine.fire, source, number, target)
-        assert (fired == target) == machine.legal(source, number, target)
+        fired_outcome = outcome(machine.fire, source, number, target)
+        assert (fired_outcome == target) == machine.legal(source, number, target)
     for source, number in product(machine.states, numbers):
-        only = machine.lookup.get((source, number), ())
-        assert fires(machine, source, number, None) == (only[0] if len(only) == 1 else None)
-        assert machine.legal(source, number) == bool(only)
+        targets_in_table = machine.lookup.get((source, number), ())
+        assert fires(machine, source, number, None) == (targets_in_table[0] if len(targets_in_table) == 1 else None)
+        assert machine.legal(source, number) == bool(targets_in_table)
 
 
 def outcome(way: Callable[[str, str, str | None], str], *step: str | None) -> str:
-    """Where a step leads, or in which words it is refused."""
+    """Return the target of a step, or the text of its refusal."""
     try:
         return way(*step)  # type: ignore[arg-type]
-    except NotAllowed as refused:
-        return str(refused)
+    except NotAllowed as refusal:
+        return str(refusal)
 
 
-@every_machine
+@for_every_machine
 def test_the_machine_has_the_rows_of_its_table_and_no_others(machine: StateMachine) -> None:
     table = {(row.number, *step) for row in machine.rows for step in row.steps}
     assert {(n, source, target) for (source, n), targets in machine.lookup.items() for target in targets} == table
 
 
-@every_machine
-def test_a_target_may_be_left_out_where_the_row_has_one_alone(machine: StateMachine) -> None:
-    for each in machine.rows:
-        for source in each.sources:
-            only = each.targets[0] if len(each.targets) == 1 else None
-            assert fires(machine, source, each.number, None) == only
+@for_every_machine
+def test_the_target_may_be_omitted_if_the_row_has_only_one(machine: StateMachine) -> None:
+    for machine_row in machine.rows:
+        for source in machine_row.sources:
+            only_target = machine_row.targets[0] if len(machine_row.targets) == 1 else None
+            assert fires(machine, source, machine_row.number, None) == only_target
 
 
-@every_machine
-def test_without_a_row_the_machine_refuses_what_this_row_did_and_nothing_else(machine: StateMachine) -> None:
-    for gone in machine.rows:
-        left = machine.without(gone.number)
-        assert all(fires(left, source, gone.number, target) is None for source, target in gone.steps)
-        assert left.lookup == {key: targets for key, targets in machine.lookup.items() if key[1] != gone.number}
+@for_every_machine
+def test_removing_a_row_removes_exactly_its_steps(machine: StateMachine) -> None:
+    for removed_row in machine.rows:
+        smaller_machine = machine.without(removed_row.number)
+        assert all(
+            fires(smaller_machine, source, removed_row.number, target) is None for source, target in removed_row.steps
+        )
+        assert smaller_machine.lookup == {
+            key: targets for key, targets in machine.lookup.items() if key[1] != removed_row.number
+        }
 
 
 @given(st.sampled_from(list(MACHINES)), st.lists(st.integers(min_value=0), max_size=60))
@@ -97,10 +101,10 @@ def test_a_random_walk_never_leaves_the_table(name: str, choices: list[int]) -> 
     machine = MACHINES[name]
     state = machine.initial
     for choice in choices:
-        onward = [(number, target) for number, targets in machine.allowed(state).items() for target in targets]
-        if not onward:  # a life's end
+        next_steps = [(number, target) for number, targets in machine.allowed(state).items() for target in targets]
+        if not next_steps:  # a life's end
             break
-        number, target = onward[choice % len(onward)]
+        number, target = next_steps[choice % len(next_steps)]
         (row,) = (row for row in machine.rows if row.number == number)
         assert (state, target) in row.steps
         state = machine.fire(state, number, target)
@@ -108,19 +112,19 @@ def test_a_random_walk_never_leaves_the_table(name: str, choices: list[int]) -> 
         assert state in machine.states
 
 
-@every_machine
+@for_every_machine
 def test_a_refusal_leaves_no_trace_in_the_machine(machine: StateMachine) -> None:
     before = dict(machine.lookup)
     for source, number in product([*machine.states, "Nowhere"], [*(each.number for each in machine.rows), "99"]):
         fires(machine, source, number, "Nowhere")
-    fresh = StateMachine(machine.rows, machine.initial, machine.name)
-    assert machine.lookup == fresh.lookup == before
+    new_machine = StateMachine(machine.rows, machine.initial, machine.name)
+    assert machine.lookup == new_machine.lookup == before
     for (source, number), targets in before.items():
         assert fires(machine, source, number, targets[0]) == targets[0]
 
 
-@every_machine
-def test_a_trigger_is_pulled_by_a_name_of_its_own(machine: StateMachine) -> None:
+@for_every_machine
+def test_a_trigger_has_its_own_name(machine: StateMachine) -> None:
     assert len({row.name for row in machine.rows}) == len(machine.rows)
     assert all(row.name.isidentifier() for row in machine.rows)
 
@@ -150,16 +154,16 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("asked", "message"), REFUSALS)
-def test_a_refusal_names_the_thing_the_rule_and_the_way_out(asked: tuple[str, ...], message: str) -> None:
+def test_a_refusal_names_the_thing_the_rule_and_the_alternatives(asked: tuple[str, ...], message: str) -> None:
     with pytest.raises(NotAllowed) as refusal:
         slot_machine(MANUAL.name).fire(*asked)
     assert str(refusal.value) == message
-    told = refusal.value
-    assert (told.thing, told.source, told.number) == ("slot (manual)", asked[0], asked[1])
-    assert told.target == (asked[2] if len(asked) > 2 else None)
+    error = refusal.value
+    assert (error.thing, error.source, error.number) == ("slot (manual)", asked[0], asked[1])
+    assert error.target == (asked[2] if len(asked) > 2 else None)
 
 
-def test_a_pair_that_there_is_not_is_refused_with_the_list_of_those_that_there_are() -> None:
+def test_an_unknown_pair_is_refused_with_the_list_of_known_ones() -> None:
     with pytest.raises(NotAllowed, match="'Owner/Busy' is not a state of this table; its states are Owner/Idle, "):
         slot_machine(MANUAL.name).fire("Owner/Busy", "1")
 
@@ -171,30 +175,30 @@ TABLES_WITH_A_FAULT = [
 
 
 @pytest.mark.parametrize(("rows", "message"), TABLES_WITH_A_FAULT)
-def test_a_table_with_a_fault_makes_no_machine(rows: list[TransitionRow], message: str) -> None:
+def test_a_faulty_table_is_rejected(rows: list[TransitionRow], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         StateMachine(rows, "A", "thing")
 
 
-def test_a_row_that_there_is_not_cannot_be_left_out() -> None:
+def test_an_unknown_row_cannot_be_removed() -> None:
     with pytest.raises(KeyError, match="there is no row 38"):
         slot_machine(MANUAL.name).without("38")
 
 
 @pytest.mark.parametrize("build", [slot_machine, job_machine])
-def test_there_is_one_machine_for_a_dialect_and_none_for_an_unknown_one(build: Callable[[str], StateMachine]) -> None:
+def test_each_dialect_has_one_machine_and_an_unknown_one_is_refused(build: Callable[[str], StateMachine]) -> None:
     assert build(MANUAL.name) is build(MANUAL.name)
     with pytest.raises(UnknownDialectError, match="'Manual' is not a dialect"):
         build("Manual")
 
 
-def test_the_tables_are_there_before_the_library_is_imported() -> None:
+def test_the_tables_are_available_before_the_library_is_imported() -> None:
     program = (
         "import sys; from poolbook.domain import state_machines as l; before = 'transitions' in sys.modules or 'attr' "
         "in sys.modules; l.slot_machine('manual'); print(before, 'transitions' in sys.modules)"
     )
     root = Path(__file__).resolve().parent.parent.parent / ".path"
-    ran = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], env={"PYTHONPATH": str(root)}, capture_output=True, text=True, check=True
     )
-    assert ran.stdout.split() == ["False", "True"]
+    assert completed.stdout.split() == ["False", "True"]

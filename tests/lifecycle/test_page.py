@@ -11,25 +11,25 @@ from .diagrams import diagram, fill, slot_diagram, table
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "state-machines.md").read_text(encoding="utf-8")
 
 
-def test_the_page_is_what_the_tables_draw() -> None:
+def test_the_page_equals_the_drawn_tables() -> None:
     assert fill(PAGE) == PAGE, "docs/state-machines.md is out of date: run python docs/generate.py"
 
 
-def test_a_change_of_a_drawn_part_is_undone_and_prose_is_left_alone() -> None:
+def test_filling_restores_drawn_parts_and_keeps_prose() -> None:
     assert fill(PAGE.replace("IS_OWNER is", "IS_OWNER was")) == PAGE
     assert fill(PAGE.replace("# State machines", "# Tables")) == PAGE.replace("# State machines", "# Tables")
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "wrong"),
+    ("old", "new", "message"),
     [
         ("<!-- drawn: claim -->", "", "claim"),
         ("<!-- drawn: claim -->", "<!-- drawn: klaim -->", "claim, klaim"),
         ("<!-- drawn: claim -->", "<!-- drawn: match -->", "claim, match"),
     ],
 )
-def test_a_page_without_a_place_for_each_section_is_refused(old: str, new: str, wrong: str) -> None:
-    with pytest.raises(ValueError, match=f"each section once: see {wrong}$"):
+def test_a_page_without_a_place_for_each_section_is_refused(old: str, new: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"each section once: see {message}$"):
         fill(PAGE.replace(old, new))
 
 
@@ -39,7 +39,7 @@ TWO_ROWS = [
 ]
 
 
-def test_a_table_has_a_line_for_each_row_and_says_which_target_is_meant_when() -> None:
+def test_a_table_has_a_line_for_each_row_with_the_condition_of_each_target() -> None:
     assert table(TWO_ROWS).splitlines() == [
         "| no. | from | to | cause | place |",
         "| --- | --- | --- | --- | --- |",
@@ -48,7 +48,7 @@ def test_a_table_has_a_line_for_each_row_and_says_which_target_is_meant_when() -
     ]
 
 
-def test_a_diagram_of_slots_has_a_box_for_each_state_and_an_arrow_for_each_way() -> None:
+def test_a_diagram_of_slots_has_a_box_for_each_state_and_an_arrow_for_each_step() -> None:
     assert slot_diagram(TWO_ROWS).splitlines() == [
         "```mermaid",
         "flowchart LR",
@@ -68,7 +68,7 @@ def test_a_diagram_of_slots_has_a_box_for_each_state_and_an_arrow_for_each_way()
     ]
 
 
-def test_rows_that_lead_the_same_way_share_an_arrow() -> None:
+def test_rows_with_the_same_source_and_target_share_an_arrow() -> None:
     rows = [make_row("go", "A", "B", "p", "c"), make_row("run", "A", "B", "p", "c")]
     assert diagram(rows, "B").splitlines() == [
         "```mermaid",

@@ -1,4 +1,4 @@
-"""Golden: the manual's transitions of a slot, written out a second time from its text and pictures."""
+"""Golden: the manual's transitions of a slot, written out independently from its text and diagrams."""
 
 import re
 from collections.abc import Iterable
@@ -25,8 +25,8 @@ from poolbook.domain.state_machines import (
 
 from ..together import together
 
-# The picture of states and activities: number, from, to, the letter in the picture of states.
-NUMBERED = """
+# The diagram of states and activities: number, from, to, the letter in the diagram of states.
+NUMBERED_ROWS = """
  1  Owner/Idle              Unclaimed/Idle          A
  2  Unclaimed/Idle          Owner/Idle              B
  3  Unclaimed/Idle          Unclaimed/Benchmarking
@@ -69,8 +69,8 @@ NUMBERED = """
 37  Unclaimed/Idle          Drained/Retiring        P
 """
 
-# The picture of states: letter, from, to.
-STATE_PICTURE = """
+# The diagram of states: letter, from, to.
+STATE_DIAGRAM = """
 A  Owner       Unclaimed
 B  Unclaimed   Owner
 C  Unclaimed   Matched
@@ -90,8 +90,8 @@ P  Unclaimed   Drained
 """
 
 
-def written(rows: Iterable[TransitionRow]) -> list[list[str]]:
-    """The rows as the pictures above have them."""
+def as_in_diagrams(rows: Iterable[TransitionRow]) -> list[list[str]]:
+    """Return the rows in the format of the diagrams above."""
     return [[word for word in (row.number, *step, row.letter) if word] for row in rows for step in row.steps]
 
 
@@ -100,36 +100,36 @@ def read(picture: str) -> list[list[str]]:
 
 
 def test_the_37_numbered_rows_are_the_manuals() -> None:
-    assert written(MANUAL.slot_rows) == read(NUMBERED)
+    assert as_in_diagrams(MANUAL.slot_rows) == read(NUMBERED_ROWS)
     assert [row.number for row in MANUAL.slot_rows] == [str(number) for number in range(1, 38)]
 
 
 def test_the_16_lettered_rows_are_the_manuals() -> None:
-    assert [[row.letter, *step] for row in LETTERED for step in row.steps] == read(STATE_PICTURE)
+    assert [[row.letter, *step] for row in LETTERED for step in row.steps] == read(STATE_DIAGRAM)
     assert "".join(row.number for row in LETTERED) == "ABCDEFGHIJKLMNOP"
 
 
-def projected(rows: Iterable[TransitionRow]) -> set[tuple[str, str, str]]:
-    """The rows that change the state, seen from above: letter, state, state."""
+def state_changes(rows: Iterable[TransitionRow]) -> set[tuple[str, str, str]]:
+    """Return the rows that change the state, reduced to letter, state, state."""
     steps = ((row.letter, state(source), state(target)) for row in rows for source, target in row.steps)
     return {(letter, source, target) for letter, source, target in steps if source != target}
 
 
-def test_each_lettered_transition_is_its_numbered_rows_seen_from_above_and_each_of_these_has_its_letter() -> None:
-    assert projected(MANUAL.slot_rows) == projected(LETTERED)
+def test_each_lettered_transition_summarizes_its_numbered_rows() -> None:
+    assert state_changes(MANUAL.slot_rows) == state_changes(LETTERED)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_row_within_a_state_has_no_letter(dialect: str) -> None:
     for row in DIALECTS[dialect].slot_rows:
-        within = {state(source) == state(target) for source, target in row.steps}
-        assert len(within) == 1, f"row {row.number} is both within a state and not"
-        assert not (row.letter and within == {True}), f"row {row.number}"
+        stays_in_state = {state(source) == state(target) for source, target in row.steps}
+        assert len(stays_in_state) == 1, f"row {row.number} is both within a state and not"
+        assert not (row.letter and stays_in_state == {True}), f"row {row.number}"
 
 
-def test_beyond_the_manual_a_row_has_a_letter_where_a_letter_leads_the_same_way() -> None:
-    letters = {(source, target): letter for letter, source, target in projected(LETTERED)}
-    for letter, source, target in projected(HTCONDOR_25.slot_rows):
+def test_an_additional_row_has_the_letter_of_the_same_state_change() -> None:
+    letters = {(source, target): letter for letter, source, target in state_changes(LETTERED)}
+    for letter, source, target in state_changes(HTCONDOR_25.slot_rows):
         assert letter == letters.get((source, target), "-")
 
 
@@ -137,12 +137,12 @@ def test_beyond_the_manual_a_row_has_a_letter_where_a_letter_leads_the_same_way(
     ("dialect", "pairs", "rows"),
     [("manual", 15, 37), ("htcondor-25", 18, 53)],
 )
-def test_a_dialect_has_so_many_pairs_and_rows(dialect: str, pairs: int, rows: int) -> None:
+def test_a_dialect_has_the_expected_number_of_pairs_and_rows(dialect: str, pairs: int, rows: int) -> None:
     assert len(DIALECTS[dialect].state_activities) == len(set(DIALECTS[dialect].state_activities)) == pairs
     assert len(DIALECTS[dialect].slot_rows) == rows
 
 
-def test_the_real_startd_knows_three_pairs_more_than_the_manual() -> None:
+def test_the_real_startd_has_three_pairs_more_than_the_manual() -> None:
     assert set(HTCONDOR_25.state_activities) - set(MANUAL.state_activities) == {
         "Claimed/Cleaning",
         "Owner/Retiring",
@@ -153,19 +153,19 @@ def test_the_real_startd_knows_three_pairs_more_than_the_manual() -> None:
     ]
 
 
-def test_what_the_manual_allows_htcondor_allows_by_the_same_row() -> None:
-    wider = {(row.number, *step) for row in HTCONDOR_25.slot_rows for step in row.steps}
-    assert {(row.number, *step) for row in MANUAL.slot_rows for step in row.steps} <= wider
+def test_htcondor_allows_the_manuals_steps_by_the_same_rows() -> None:
+    htcondor_steps = {(row.number, *step) for row in HTCONDOR_25.slot_rows for step in row.steps}
+    assert {(row.number, *step) for row in MANUAL.slot_rows for step in row.steps} <= htcondor_steps
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_from_one_pair_to_another_leads_one_row_at_most(dialect: str) -> None:
+def test_at_most_one_row_leads_from_one_pair_to_another(dialect: str) -> None:
     steps = [step for row in DIALECTS[dialect].slot_rows for step in row.steps]
     assert len(steps) == len(set(steps))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_row_says_why_and_where_and_with_several_targets_which_is_meant_when(dialect: str) -> None:
+def test_a_row_has_its_reason_its_place_and_the_condition_of_each_target(dialect: str) -> None:
     for row in DIALECTS[dialect].slot_rows:
         assert row.cause.endswith("."), f"row {row.number}"
         assert row.place, f"row {row.number}"
@@ -176,20 +176,20 @@ def test_only_10_17_and_18_have_two_targets_in_the_manual() -> None:
     assert [row.number for row in MANUAL.slot_rows if len(row.targets) > 1] == ["10", "17", "18"]
 
 
-def reached(rows: Iterable[TransitionRow], start: str) -> set[str]:
+def reachable_pairs(rows: Iterable[TransitionRow], start: str) -> set[str]:
     steps = [step for row in rows for step in row.steps]
-    found = {start}
-    while more := {target for source, target in steps if source in found} - found:
-        found |= more
-    return found
+    reachable = {start}
+    while further := {target for source, target in steps if source in reachable} - reachable:
+        reachable |= further
+    return reachable
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_slot_is_born_in_owner_can_reach_every_pair_and_can_come_back_unless_it_was_deleted(dialect: str) -> None:
+def test_a_slot_starts_in_owner_reaches_every_pair_and_can_return_unless_deleted(dialect: str) -> None:
     assert INITIAL_PAIR == "Owner/Idle"
-    assert reached(DIALECTS[dialect].slot_rows, INITIAL_PAIR) == set(DIALECTS[dialect].state_activities)
+    assert reachable_pairs(DIALECTS[dialect].slot_rows, INITIAL_PAIR) == set(DIALECTS[dialect].state_activities)
     for pair in DIALECTS[dialect].state_activities:
-        assert (INITIAL_PAIR in reached(DIALECTS[dialect].slot_rows, pair)) == (pair != DELETED)
+        assert (INITIAL_PAIR in reachable_pairs(DIALECTS[dialect].slot_rows, pair)) == (pair != DELETED)
 
 
 @together(
@@ -208,33 +208,33 @@ def test_a_slot_is_born_in_owner_can_reach_every_pair_and_can_come_back_unless_i
         ("Nowhere", "Owner/Idle", [], []),
     ],
 )
-def test_a_transition_that_was_seen_is_named(
+def test_a_recorded_transition_is_identified(
     source: str, target: str, manual: list[str], htcondor_25: list[str]
 ) -> None:
     assert [row.number for row in classify(MANUAL, source, target)] == manual
     assert [row.number for row in classify(HTCONDOR_25, source, target)] == htcondor_25
 
 
-def test_an_unknown_dialect_is_refused_and_the_known_ones_are_named() -> None:
+def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownDialectError, match="'klingon' is not a dialect: use manual or htcondor-25"):
         dialect_named("klingon")
 
 
-def test_each_row_has_a_name_of_its_own_by_which_the_code_speaks_of_it() -> None:
+def test_each_row_has_a_unique_name_that_the_code_uses() -> None:
     names = {number: name for name, number in vars(SlotRow).items() if name.isupper()}
     assert len(names) == len([name for name in vars(SlotRow) if name.isupper()])
-    every = {row.number: row.name for dialect in DIALECTS.values() for row in dialect.slot_rows}
-    assert every == {number: name.lower() for number, name in names.items()}
+    names_by_number = {row.number: row.name for dialect in DIALECTS.values() for row in dialect.slot_rows}
+    assert names_by_number == {number: name.lower() for number, name in names.items()}
 
 
-ASKS = re.compile(
+DIALECT_CHECKS = re.compile(
     r"""dialect(\.name)?\ (==|!=)\ |(==|!=)\ (MANUAL|HTCONDOR_25)|(move_slot|transition)\(draft,\ slot,\ ["']""",
     re.VERBOSE,
 )
 
 
-def test_nothing_outside_of_the_package_asks_which_dialect_it_is_or_takes_a_row_by_its_number() -> None:
+def test_no_code_outside_the_package_depends_on_a_dialect_or_a_rows_number() -> None:
     root = Path(__file__).parent.parent.parent
     sources = [path for room in ("domain", "projections", "replay", "adapters") for path in (root / room).rglob("*.py")]
-    outside = [path for path in sources if path.parent.name != "state_machines"]
-    assert [str(path) for path in outside if ASKS.search(path.read_text(encoding="utf-8"))] == []
+    outside_files = [path for path in sources if path.parent.name != "state_machines"]
+    assert [str(path) for path in outside_files if DIALECT_CHECKS.search(path.read_text(encoding="utf-8"))] == []

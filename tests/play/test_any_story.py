@@ -1,4 +1,4 @@
-"""Properties: whatever a scenario lets happen, all that follows is allowed; jumping through time changes nothing."""
+"""Properties: for any scenario, all resulting events are legal; jumping through time changes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ config
     UPDATE_INTERVAL = 60
 end
 """
-WHAT = [
+LINES = [
     "KeyboardIdle=0", "KeyboardIdle=10min", "slot1 KeyboardIdle=0", "slot2 KeyboardIdle=5min", "ConsoleIdle=1min",
     "to 25:30 KeyboardIdle=0", "to 26:00 slot1 LoadAvg=0.8", "LoadAvg=1.5", "LoadAvg=0", "slot1 LoadAvg=2.0",
     "OwnerIsHere=True",
@@ -53,35 +53,35 @@ WHAT = [
     "deactivate slot1 closing", "access-point silent", "access-point heard", "set PREEMPT = False", "set START = True",
     "set CLAIM_WORKLIFE = -1", "off", "off peaceful", "off fast", "on",
 ]  # fmt: skip
-STORIES = st.lists(st.tuples(st.integers(1, 1500), st.sampled_from(WHAT)), min_size=1, max_size=25).map(sorted)
+STORIES = st.lists(st.tuples(st.integers(1, 1500), st.sampled_from(LINES)), min_size=1, max_size=25).map(sorted)
 EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "2000"))
 
 
-def told(text: str, steady: bool) -> tuple[Simulation, list[str]]:
-    """A scenario played; a line that cannot be done (no such slot, no such machine) ends it."""
-    scenario, heard = read(text), list[PlayEvent]()
+def play_scenario(text: str, steady: bool) -> tuple[Simulation, list[str]]:
+    """Play a scenario; an impossible line (for a slot or machine that does not exist) ends it."""
+    scenario, play_events = read(text), list[PlayEvent]()
     stage = Simulation(
-        scenario, ScenarioMachines(scenario), open_log("memory:", create=True), heard.append, steady=steady
+        scenario, ScenarioMachines(scenario), open_log("memory:", create=True), play_events.append, steady=steady
     )
     try:
         play(stage)
         end = ""
     except PlayError as error:
         end = str(error)
-    return stage, [*(line for one in heard for line in lines(stage.transcript, one)), end]
+    return stage, [*(line for play_event in play_events for line in lines(stage.transcript, play_event)), end]
 
 
 def check(dialect: str, slots: str, story: list[tuple[int, str]]) -> None:
-    at = "".join(f"at {seconds}s {what}\n" for seconds, what in story if possible(what, slots))
+    at = "".join(f"at {seconds}s {line}\n" for seconds, line in story if is_possible(line, slots))
     text = f"{POLICY.format(dialect=dialect, slots=slots)}{at}until 45:00\n"
-    stage, said = told(text, steady=True)
+    stage, reported = play_scenario(text, steady=True)
     assert examine(stage.log.read()).violations == []
-    assert told(text, steady=False)[1] == said
+    assert play_scenario(text, steady=False)[1] == reported
 
 
-def possible(what: str, slots: str) -> bool:
-    """Whether such a slot is always there."""
-    return slots == "StaticSlots" or ("slot1" not in what and "slot2" not in what)
+def is_possible(line: str, slots: str) -> bool:
+    """Return True if such a slot always exists."""
+    return slots == "StaticSlots" or ("slot1" not in line and "slot2" not in line)
 
 
 DIALECTS = st.sampled_from(["manual", "htcondor-25"])
@@ -90,7 +90,7 @@ SLOTS = st.sampled_from(["StaticSlots", "PartitionableSlot"])
 
 @settings(max_examples=4, deadline=None)
 @given(DIALECTS, SLOTS, STORIES)
-def test_all_that_follows_is_allowed_and_jumps_change_nothing(
+def test_all_resulting_events_are_legal_and_jumps_change_nothing(
     dialect: str, slots: str, story: list[tuple[int, str]]
 ) -> None:
     check(dialect, slots, story)
@@ -99,5 +99,5 @@ def test_all_that_follows_is_allowed_and_jumps_change_nothing(
 @pytest.mark.soak
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(DIALECTS, SLOTS, STORIES)
-def test_the_same_on_many_stories(dialect: str, slots: str, story: list[tuple[int, str]]) -> None:
+def test_the_same_holds_for_many_stories(dialect: str, slots: str, story: list[tuple[int, str]]) -> None:
     check(dialect, slots, story)

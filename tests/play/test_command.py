@@ -1,4 +1,4 @@
-"""Specification: ``poolbook play``, and what a play says where a scenario and the pool do not fit."""
+"""Specification: ``poolbook play``, and its messages when a scenario and the pool do not fit."""
 
 from __future__ import annotations
 
@@ -32,79 +32,80 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def written(folder: Path, text: str, name: str = "a.play") -> str:
+def write_scenario(folder: Path, text: str, name: str = "a.play") -> str:
     (folder / name).write_text(text, encoding="utf-8")
     return name
 
 
-def test_a_scenario_is_told_line_by_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", written(folder, SCENARIO), "-audit"]) == 0
-    said = capsys.readouterr().out
-    suspended = next(line for line in said.splitlines() if " 14 " in line)
-    assert suspended.split(maxsplit=6) == [
+def test_a_scenario_is_reported_line_by_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", write_scenario(folder, SCENARIO), "-audit"]) == 0
+    output = capsys.readouterr().out
+    suspension = next(line for line in output.splitlines() if " 14 " in line)
+    assert suspension.split(maxsplit=6) == [
         "0:01:00", "slot1@ws1", "14", "Claimed/Busy", "->", "Claimed/Suspended",
         "SUSPEND became true: SUSPEND = OwnerIsHere is true; OwnerIsHere true",
     ]  # fmt: skip
-    assert "   0:01:00  > OwnerIsHere=True\n" in said
-    assert said.endswith("jobs: 1 submitted, 1 started\naudit: all events were allowed\n")
+    assert "   0:01:00  > OwnerIsHere=True\n" in output
+    assert output.endswith("jobs: 1 submitted, 1 started\naudit: all events were allowed\n")
 
 
-def test_what_is_not_as_expected_is_told_with_the_slot_s_story(
+def test_a_failed_expectation_is_reported_with_the_slots_story(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = written(folder, SCENARIO + "at 2:00 expect slot1 Claimed/Busy 15\nat 2:00 expect 1.0 Running\n")
+    name = write_scenario(folder, SCENARIO + "at 2:00 expect slot1 Claimed/Busy 15\nat 2:00 expect 1.0 Running\n")
     assert main(["play", name, "-quiet"]) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == (
+    output = capsys.readouterr().out.splitlines()
+    assert output[0] == (
         "   0:02:00  ! line 11: expected slot1@ws1 Claimed/Busy 15, but slot1@ws1 is Claimed/Suspended by 14"
     )
-    assert [line.split()[3] for line in said[1:6]] == ["1", "6", "9", "11", "14"]
-    assert said[6] == "   0:02:00  ! line 12: expected job 1.0 Running, but it is Suspended"
-    assert said[-1] == "some expectations were not met"
+    assert [line.split()[3] for line in output[1:6]] == ["1", "6", "9", "11", "14"]
+    assert output[6] == "   0:02:00  ! line 12: expected job 1.0 Running, but it is Suspended"
+    assert output[-1] == "some expectations were not met"
 
 
-def test_what_the_pool_refuses_is_told_and_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", written(folder, "at 1:00 activate slot1\n"), "-quiet"]) == 0
+def test_a_refusal_by_the_pool_is_reported_but_not_a_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", write_scenario(folder, "at 1:00 activate slot1\n"), "-quiet"]) == 0
     assert capsys.readouterr().out.startswith("   0:01:00  ! line 1: refused: ")
 
 
 @pytest.mark.parametrize("line", ["hold 7.0", "vacate 7.3 fast", "edit 7 Rank=1"])
-def test_a_job_that_is_not_in_the_queue_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
-    assert main(["play", written(folder, f"at 1:00 {line}\n"), "-quiet"]) == 0
+def test_a_job_missing_in_the_queue_is_reported(folder: Path, capsys: pytest.CaptureFixture[str], line: str) -> None:
+    assert main(["play", write_scenario(folder, f"at 1:00 {line}\n"), "-quiet"]) == 0
     job = line.split()[1]
     assert capsys.readouterr().out.startswith(f"   0:01:00  ! line 1: refused: job {job} is not in the queue\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "ends"), [("lease=90", "2:30"), ("JobLeaseDuration=60", "2:00"), ("lease=90 JobLeaseDuration=60", "2:00")]
+    ("text", "ends"), [("lease=90", "2:30"), ("JobLeaseDuration=60", "2:00"), ("lease=90 JobLeaseDuration=60", "2:00")]
 )
-def test_a_claim_lasts_for_its_lease_or_its_jobs(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: str, ends: str
+def test_a_claim_lasts_for_its_lease_or_its_jobs_duration(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, ends: str
 ) -> None:
-    story = f"at 0:10 claim slot1 by bob {words}\nat 1:00 access-point silent\nuntil 5:00\n"
+    story = f"at 0:10 claim slot1 by bob {text}\nat 1:00 access-point silent\nuntil 5:00\n"
     assert (
-        main(["play", written(folder, "config\nuse FEATURE : StaticSlots\nRUNBENCHMARKS = False\nend\n" + story)]) == 0
+        main(
+            ["play", write_scenario(folder, "config\nuse FEATURE : StaticSlots\nRUNBENCHMARKS = False\nend\n" + story)]
+        )
+        == 0
     )
-    ended = next(line for line in capsys.readouterr().out.splitlines() if " 10 H " in line)
-    assert ended.split()[0] == f"0:0{ends}"
+    end_line = next(line for line in capsys.readouterr().out.splitlines() if " 10 H " in line)
+    assert end_line.split()[0] == f"0:0{ends}"
 
 
-def test_json_has_all_that_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", written(folder, SCENARIO), "-json", "-audit"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    (suspended,) = [entry for entry in told["story"] if entry["what"] == "14"]
-    assert (suspended["at"], suspended["thing"], suspended["cause"]) == (60.0, "slot1@ws1", "suspend")
-    assert suspended["evidence"] == {
+def test_json_has_the_whole_report(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", write_scenario(folder, SCENARIO), "-json", "-audit"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (suspension,) = [entry for entry in report["story"] if entry["what"] == "14"]
+    assert (suspension["at"], suspension["thing"], suspension["cause"]) == (60.0, "slot1@ws1", "suspend")
+    assert suspension["evidence"] == {
         "name": "SUSPEND", "expression": "OwnerIsHere is true", "value": "true", "read": {"MY.OwnerIsHere": "true"},
     }  # fmt: skip
-    assert (told["as_expected"], told["failed"], told["refused"], told["violations"]) == (True, [], [], [])
-    assert told["summary"]["transitions"] == {"1": 1, "6": 1, "9": 1, "11": 1, "14": 1}
+    assert (report["as_expected"], report["failed"], report["refused"], report["violations"]) == (True, [], [], [])
+    assert report["summary"]["transitions"] == {"1": 1, "6": 1, "9": 1, "11": 1, "14": 1}
 
 
-def test_the_dialect_of_the_command_goes_before_the_scenario_s(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    name = written(folder, "dialect manual\n" + SCENARIO)
+def test_the_commands_dialect_overrides_the_scenarios(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = write_scenario(folder, "dialect manual\n" + SCENARIO)
     assert main(["play", name, "-quiet", "-dialect", "htcondor-25"]) == 0
     assert "transitions: 1 x1, 5 x1, 11 x1, 14 x1\n" in capsys.readouterr().out
 
@@ -112,7 +113,7 @@ def test_the_dialect_of_the_command_goes_before_the_scenario_s(
 def test_an_invalid_policy_of_the_schedd_is_ignored_with_a_warning(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = written(
+    name = write_scenario(
         folder, "config\nSYSTEM_PERIODIC_HOLD = $(JobStatus != 3) && (x)\nGROUP_SORT_EXPR = (\nend\n" + SCENARIO
     )
     assert main(["play", name, "-quiet"]) == 0
@@ -121,18 +122,18 @@ def test_an_invalid_policy_of_the_schedd_is_ignored_with_a_warning(
     assert "a.play:3: GROUP_SORT_EXPR = (: expected an operand" in warned
 
 
-def test_configurations_are_files_of_the_command_and_files_beside_the_scenario(
+def test_configurations_are_files_of_the_command_or_next_to_the_scenario(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "scenarios").mkdir()
-    written(folder, "START = False\nuse FEATURE : StaticSlots\n", "base.conf")
-    written(folder, "START = True\n", "scenarios/mine.conf")
+    write_scenario(folder, "START = False\nuse FEATURE : StaticSlots\n", "base.conf")
+    write_scenario(folder, "START = True\n", "scenarios/mine.conf")
     text = "config mine.conf\nat 0:10 submit alice\nexpect slot1 Claimed/Busy\n"
-    assert main(["play", written(folder, text, "scenarios/a.play"), "-config", "base.conf", "-quiet"]) == 0
+    assert main(["play", write_scenario(folder, text, "scenarios/a.play"), "-config", "base.conf", "-quiet"]) == 0
 
 
-def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    name = written(folder, SCENARIO)
+def test_the_log_is_written_once_to_the_requested_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = write_scenario(folder, SCENARIO)
     assert main(["play", name, "-quiet", "-log", "kept.db"]) == 0
     assert main(["why", "slot1@ws1", "-log", "kept.db"]) == 0
     assert "Slot slot1@ws1 has been Claimed/Suspended" in capsys.readouterr().out
@@ -162,23 +163,23 @@ def test_the_log_is_kept_where_it_is_asked_for_once(folder: Path, capsys: pytest
         ("", ["b.play"], "name one scenario"),
     ],
 )
-def test_what_cannot_be_played_is_told_with_its_place(
+def test_an_unplayable_line_is_reported_with_its_place(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str], complaint: str
 ) -> None:
-    assert main(["play", written(folder, text), *words]) in (1, 2)
+    assert main(["play", write_scenario(folder, text), *words]) in (1, 2)
     assert complaint in capsys.readouterr().err
 
 
-def test_a_name_that_is_probably_misspelled_is_warned_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["play", written(folder, "config\nSUSPNED = True\nend\n"), "-quiet"]) == 0
+def test_a_probably_misspelled_name_gives_a_warning(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", write_scenario(folder, "config\nSUSPNED = True\nend\n"), "-quiet"]) == 0
     assert "did you mean SUSPEND?" in capsys.readouterr().err
 
 
 def test_the_example_of_the_page_plays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs" / "play.md").read_text(encoding="utf-8")
-    assert main(["play", written(folder, page.split("```")[1]), "-audit"]) == 0
-    told = page.split("```")[3].splitlines()
-    assert told[1] in capsys.readouterr().out
+    assert main(["play", write_scenario(folder, page.split("```")[1]), "-audit"]) == 0
+    expected = page.split("```")[3].splitlines()
+    assert expected[1] in capsys.readouterr().out
 
 
 YEAR = """\
@@ -192,12 +193,10 @@ at 1:00 submit bob run=10 count=3 max_idle=1
 """
 
 
-def test_a_year_of_a_job_with_a_schedule_is_played_by_the_clock_of_its_owner(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["play", "-audit", written(folder, YEAR)]) == 0
-    told = capsys.readouterr().out
-    ended = re.findall(r"2027-(\d\d-\d\d \d\d:\d\d):00  job 1.0 +requeue", told)
-    assert ended[:4] == ["01-14 02:40", "02-14 02:40", "03-14 03:40", "04-14 02:40"]  # on March 14 there is no 2:30
-    assert ended[-2:] == ["11-14 02:40", "12-14 02:40"]
-    assert "to be started in 6 min" in told
+def test_a_schedule_follows_the_owners_clock_for_a_year(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["play", "-audit", write_scenario(folder, YEAR)]) == 0
+    output = capsys.readouterr().out
+    ends = re.findall(r"2027-(\d\d-\d\d \d\d:\d\d):00  job 1.0 +requeue", output)
+    assert ends[:4] == ["01-14 02:40", "02-14 02:40", "03-14 03:40", "04-14 02:40"]  # on March 14 there is no 2:30
+    assert ends[-2:] == ["11-14 02:40", "12-14 02:40"]
+    assert "to be started in 6 min" in output

@@ -18,8 +18,8 @@ from ..together import together
 START = "start 2026-11-02 08:00 Europe/Berlin"  # a Monday
 
 
-def only(text: str) -> ScenarioStep:
-    """The one step of a scenario."""
+def only_step(text: str) -> ScenarioStep:
+    """Return the one step of a scenario."""
     (step,) = read(text).steps
     return step
 
@@ -28,7 +28,7 @@ def only(text: str) -> ScenarioStep:
 
 
 @together(
-    ("written", "seconds"),
+    ("text", "seconds"),
     [
         ("0:10", 10),
         ("1:02:03", 3723),
@@ -41,12 +41,12 @@ def only(text: str) -> ScenarioStep:
         ("100:00", 6000),
     ],
 )
-def test_a_length_of_time_is_written_as_people_write_it(written: str, seconds: float) -> None:
-    assert length(written) == seconds * SECOND
+def test_a_duration_accepts_the_usual_spellings(text: str, seconds: float) -> None:
+    assert length(text) == seconds * SECOND
 
 
 @together(
-    ("written", "since"),
+    ("text", "since"),
     [
         ("0:10", "0:00:10"),
         ("2d", "2d 0:00:00"),
@@ -54,17 +54,17 @@ def test_a_length_of_time_is_written_as_people_write_it(written: str, seconds: f
         ("2d 3:00:30", "2d 3:00:30"),
         ("Mon 08:30", "0:30:00"),
         ("mon 08:30:15", "0:30:15"),
-        ("Mon 07:00", "6d 23:00:00"),  # this week's is over
+        ("Mon 07:00", "6d 23:00:00"),  # this week's is in the past
         ("Tue", "16:00:00"),
         ("Sun 08:00", "6d 0:00:00"),
         ("2026-11-03 08:00", "1d 0:00:00"),
     ],
 )
-def test_an_instant_counts_from_the_start_or_by_the_calendar(written: str, since: str) -> None:
-    assert elapsed(only(f"{START}\nat {written} LoadAvg=1").at) == since
+def test_an_instant_counts_from_the_start_or_by_the_calendar(text: str, since: str) -> None:
+    assert elapsed(only_step(f"{START}\nat {text} LoadAvg=1").at) == since
 
 
-def test_what_comes_every_day_by_the_calendar_keeps_its_time_where_a_day_has_25_hours() -> None:
+def test_a_daily_event_keeps_its_time_on_a_day_of_25_hours() -> None:
     text = "start 2026-10-23 00:00 Europe/Berlin\nuntil 4d 12:00\nat {} every 1d LoadAvg=1"
     steps = read(text.format("Fri 08:00")).steps
     assert [elapsed(step.at) for step in steps] == ["8:00:00", "1d 8:00:00", "2d 9:00:00", "3d 9:00:00", "4d 9:00:00"]
@@ -89,23 +89,26 @@ def test_what_comes_every_day_by_the_calendar_keeps_its_time_where_a_day_has_25_
         ("# all of it", []),
     ],
 )
-def test_a_line_is_words_but_not_within_quotes_and_brackets(line: str, words: list[str]) -> None:
+def test_a_line_is_split_into_words_outside_quotes_and_brackets(line: str, words: list[str]) -> None:
     assert split(line) == words
 
 
-# What a line says
+# The meaning of a line
 
 
-def test_readings_are_of_all_machines_of_one_or_of_a_slot() -> None:
-    two = "machine a\nmachine b\n"
-    assert only("at 0:10 keyboardidle=0 OwnerIsHere=True").attributes == {"KeyboardIdle": "0", "OwnerIsHere": "True"}
-    assert only("at 0:10 slot1 LoadAvg = 0.5").thing == "slot1@ws1"
-    assert only(f"{two}at 0:10 b LoadAvg=0.5").machine == "b"
-    assert only(f"{two}at 0:10 slot2@b LoadAvg=0.5").thing == "slot2@b"
-    assert only(f"{two}at 0:10 slot*@* LoadAvg=0.5").thing == "slot*@*"
+def test_readings_apply_to_all_machines_to_one_or_to_a_slot() -> None:
+    two_machines = "machine a\nmachine b\n"
+    assert only_step("at 0:10 keyboardidle=0 OwnerIsHere=True").attributes == {
+        "KeyboardIdle": "0",
+        "OwnerIsHere": "True",
+    }
+    assert only_step("at 0:10 slot1 LoadAvg = 0.5").thing == "slot1@ws1"
+    assert only_step(f"{two_machines}at 0:10 b LoadAvg=0.5").machine == "b"
+    assert only_step(f"{two_machines}at 0:10 slot2@b LoadAvg=0.5").thing == "slot2@b"
+    assert only_step(f"{two_machines}at 0:10 slot*@* LoadAvg=0.5").thing == "slot*@*"
 
 
-def test_a_reading_may_hold_from_one_time_to_another_again_and_again() -> None:
+def test_a_reading_may_apply_repeatedly_from_one_time_to_another() -> None:
     steps = read(f"{START}\nat Mon 09:00 to Mon 12:00 every 1d until 2d KeyboardIdle=0").steps
     assert [(step.verb, elapsed(step.at), elapsed(step.until)) for step in steps] == [
         ("read", "1:00:00", "4:00:00"),
@@ -115,8 +118,8 @@ def test_a_reading_may_hold_from_one_time_to_another_again_and_again() -> None:
     ]
 
 
-def test_a_submission_names_its_user_and_what_the_jobs_do() -> None:
-    step = only('at 0:20 submit alice count=3 run=1:00:00 on-soft=ends-after 10 code=2 +Group="a b" +x=1')
+def test_a_submission_names_its_user_and_the_jobs_behaviour() -> None:
+    step = only_step('at 0:20 submit alice count=3 run=1:00:00 on-soft=ends-after 10 code=2 +Group="a b" +x=1')
     assert (step.verb, step.thing) == ("submit", "alice")
     assert step.options == {"count": "3", "run": "1:00:00", "on-soft": "ends-after:10", "code": "2"}
     assert step.attributes == {"Group": '"a b"', "x": "1"}
@@ -138,23 +141,23 @@ def test_a_submission_names_its_user_and_what_the_jobs_do() -> None:
         ("IsSuspendable=True", {"IsSuspendable": "True"}, {}),
     ],
 )
-def test_a_word_about_a_job_is_a_submit_command_or_an_attribute(
+def test_a_word_of_a_submission_is_a_submit_command_or_an_attribute(
     word: str, attributes: dict[str, str], commands: dict[str, str]
 ) -> None:
     for line in (f"submit alice {word}", f"claim slot1 by alice {word}", f"activate slot1 {word}"):
-        step = only(f"config\nSUSPEND = TARGET.IsSuspendable\nend\nat 0:20 {line}")
+        step = only_step(f"config\nSUSPEND = TARGET.IsSuspendable\nend\nat 0:20 {line}")
         assert (step.attributes, step.commands) == (attributes, commands)
 
 
-def test_a_drain_is_of_the_one_machine_that_there_is() -> None:
-    step = only('at 1:00 drain quick resume start=(Owner == "bob") reason="new disk"')
+def test_a_drain_defaults_to_the_only_machine() -> None:
+    step = only_step('at 1:00 drain quick resume start=(Owner == "bob") reason="new disk"')
     assert step.machine == "ws1"
     assert step.flags == {"quick", "resume"}
     assert step.options == {"start": '(Owner == "bob")', "reason": "new disk"}
 
 
 def test_a_claim_from_outside_names_its_holder() -> None:
-    step = only("at 1:00 claim slot1 by bob from other.pool lease=5min run=90")
+    step = only_step("at 1:00 claim slot1 by bob from other.pool lease=5min run=90")
     assert step.options == {"by": "bob", "from": "other.pool", "lease": "5min", "run": "90"}
 
 
@@ -175,7 +178,7 @@ def test_a_reconfiguration_takes_a_file_or_the_lines_up_to_end() -> None:
     ]
 
 
-def test_an_expectation_without_a_time_is_of_the_line_before_it() -> None:
+def test_an_expectation_without_a_time_has_the_previous_lines_time() -> None:
     steps = read("at 2d 3:00 LoadAvg=1\nexpect slot1 Claimed/Busy 11\nexpect 1.0 Running").steps
     assert [(elapsed(step.at), step.expected) for step in steps[1:]] == [
         ("2d 3:00:00", ("Claimed/Busy", "11")),
@@ -183,26 +186,26 @@ def test_an_expectation_without_a_time_is_of_the_line_before_it() -> None:
     ]
 
 
-def test_lines_happen_in_the_order_of_their_times_readings_first_and_expectations_last() -> None:
+def test_lines_are_ordered_by_time_with_readings_first_and_expectations_last() -> None:
     steps = read("at 1:00 expect slot1 Owner/Idle\nat 1:00 vacate slot1\nat 1:00 LoadAvg=1\nat 0:30 off").steps
     assert [step.verb for step in steps] == ["off", "read", "vacate", "expect"]
 
 
-def test_several_machines_may_be_alike() -> None:
+def test_several_machines_may_share_a_definition() -> None:
     names = [machine.name for machine in read("machine ws cores=4 count=3\nmachine big memory=64000").machines]
     assert names == ["ws1", "ws2", "ws3", "big"]
 
 
-def test_a_scenario_ends_when_it_says_so_or_an_hour_behind_its_last_line() -> None:
+def test_a_scenario_ends_at_its_end_line_or_an_hour_after_its_last_line() -> None:
     assert elapsed(read("until 7d").end) == "7d 0:00:00"
     assert elapsed(read("at 0:10 LoadAvg=1").end) == "1:00:10"
 
 
-# What is wrong
+# Errors
 
 
 @together(
-    ("text", "line", "words"),
+    ("text", "line", "message"),
     [
         ("foo", 1, "'foo' begins no line of a scenario: there are start, until"),
         ("strat 2026-11-02 08:00", 1, "did you mean start?"),
@@ -275,13 +278,11 @@ def test_a_scenario_ends_when_it_says_so_or_an_hour_behind_its_last_line() -> No
         ("at 0:10 set X", 1, "wanted is: set [MACHINE] NAME = VALUE"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_the_word_the_rule_and_the_way_out(
-    text: str, line: int, words: str
-) -> None:
-    with pytest.raises(PlayError) as caught:
+def test_an_error_has_the_line_the_word_the_rule_and_the_fix(text: str, line: int, message: str) -> None:
+    with pytest.raises(PlayError) as error:
         read(text)
-    assert caught.value.line == line
-    assert words in caught.value.message
+    assert error.value.line == line
+    assert message in error.value.message
 
 
 WORDS = [
@@ -295,7 +296,7 @@ LINES = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max
 
 
 @given(st.one_of(LINES, st.text(max_size=80), LINES.map(lambda text: "at 0:10 " + text)))
-def test_any_text_is_a_scenario_or_says_in_which_line_it_is_none(text: str) -> None:
+def test_any_text_is_a_scenario_or_an_error_with_its_line(text: str) -> None:
     try:
         scenario = read(text)
     except PlayError as error:

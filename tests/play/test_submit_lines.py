@@ -15,8 +15,8 @@ from ..together import together
 POOL = "machine w cores=4 memory=4000 disk=50000000\nuntil 1h\n"
 
 
-def played(text: str) -> tuple[Simulation, list[PlayEvent]]:
-    """The simulation of a scenario at its end, and what it reported."""
+def play_text(text: str) -> tuple[Simulation, list[PlayEvent]]:
+    """Return the simulation of a scenario at its end, and its reports."""
     scenario, reports = read(text), list[PlayEvent]()
     simulation = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), reports.append)
     play(simulation)
@@ -24,16 +24,16 @@ def played(text: str) -> tuple[Simulation, list[PlayEvent]]:
 
 
 def events_of(text: str) -> list[e.Event]:
-    return [event for _, event in played(text)[0].log.read()]
+    return [event for _, event in play_text(text)[0].log.read()]
 
 
-def submitted(words: str) -> e.ClusterSubmitted:
-    (event,) = (one for one in events_of(f"{POOL}at 0:10 submit ann {words}") if isinstance(one, e.ClusterSubmitted))
+def submitted_ad(commands: str) -> e.ClusterSubmitted:
+    (event,) = (one for one in events_of(f"{POOL}at 0:10 submit ann {commands}") if isinstance(one, e.ClusterSubmitted))
     return event
 
 
 @together(
-    ("words", "attribute", "text"),
+    ("commands", "attribute", "text"),
     [
         ("request_memory=2GB", "RequestMemory", "2048"),
         ("memory=400", "RequestMemory", "400"),
@@ -55,17 +55,17 @@ def submitted(words: str) -> e.ClusterSubmitted:
         ("kill_sig=SIGINT", "KillSig", '"SIGINT"'),
     ],
 )
-def test_a_submit_command_acts_as_in_a_submit_file(words: str, attribute: str, text: str) -> None:
-    assert submitted(words).ad[attribute] == text
+def test_a_submit_command_acts_as_in_a_submit_file(commands: str, attribute: str, text: str) -> None:
+    assert submitted_ad(commands).ad[attribute] == text
 
 
 def test_macros_of_the_submit_language_are_expanded_for_each_job() -> None:
-    variants = Variants(submitted("count=3 priority=$(Process)").columns)
+    variants = Variants(submitted_ad("count=3 priority=$(Process)").columns)
     assert [variants.of(proc)["JobPrio"] for proc in range(3)] == ["0", "1", "2"]
 
 
 def test_a_job_submitted_on_hold_stays_held() -> None:
-    simulation, _ = played(f"{POOL}at 0:10 submit ann hold=true\nat 30:00 expect 1.0 Held")
+    simulation, _ = play_text(f"{POOL}at 0:10 submit ann hold=true\nat 30:00 expect 1.0 Held")
     assert simulation.engine.state.clusters[1].status_of(0) == "Held"
 
 
@@ -75,21 +75,21 @@ def test_a_job_with_max_retries_runs_again_until_they_are_used_up() -> None:
 
 
 def test_a_line_that_condor_submit_rejects_is_an_error_with_its_line() -> None:
-    with pytest.raises(PlayError, match="line 3: priority = high: ") as caught:
-        played(f"{POOL}at 0:10 submit ann priority=high")
-    assert caught.value.line == 3
+    with pytest.raises(PlayError, match="line 3: priority = high: ") as error:
+        play_text(f"{POOL}at 0:10 submit ann priority=high")
+    assert error.value.line == 3
 
 
 def test_a_warning_of_condor_submit_is_reported_once_for_a_line_that_repeats() -> None:
-    _, reports = played(f"{POOL}at 0:10 every 10:00 submit ann skip_if_dataflow=true")
-    assert [one.text for one in reports if isinstance(one, StepWarning)] == [
+    _, reports = play_text(f"{POOL}at 0:10 every 10:00 submit ann skip_if_dataflow=true")
+    assert [report.text for report in reports if isinstance(report, StepWarning)] == [
         "skip_if_dataflow is kept in the ad and not acted on yet"
     ]
 
 
 def test_a_misspelled_setting_in_a_set_line_is_reported() -> None:
-    _, reports = played(f"{POOL}at 0:10 set STRAT = False")
-    assert [one.text for one in reports if isinstance(one, StepWarning)] == [
+    _, reports = play_text(f"{POOL}at 0:10 set STRAT = False")
+    assert [report.text for report in reports if isinstance(report, StepWarning)] == [
         "scenario:3: STRAT: no such setting; did you mean START?"
     ]
 
@@ -98,7 +98,7 @@ def test_a_misspelled_setting_in_a_set_line_is_reported() -> None:
 
 
 def first_cycle(lines: str) -> list[str]:
-    """The jobs that the first cycle with any job matched or rejected, after these lines at 0:10."""
+    """Return the jobs that the first cycle with any job matched or rejected, after these lines at 0:10."""
     events = events_of(f"config\nuse FEATURE : StaticSlots\nend\nmachine w cores=1\nuntil 5:00\n{lines}")
     cycles = (event for event in events if isinstance(event, e.CycleHeld))
     first = next(cycle for cycle in cycles if cycle.matches)
@@ -131,5 +131,5 @@ def test_the_pool_negotiates_after_the_last_line_of_an_instant(lines: str, jobs:
     ],
 )
 def test_a_job_does_not_start_before_the_other_lines_of_its_instant(lines: str, status: str) -> None:
-    simulation, _ = played(f"machine w cores=1\nuntil 5:00\n{lines}")
+    simulation, _ = play_text(f"machine w cores=1\nuntil 5:00\n{lines}")
     assert simulation.engine.state.clusters[1].status_of(0) == status

@@ -1,9 +1,9 @@
-"""Golden: what policies do, in transcripts: a scenario, and how it is told in each dialect.
+"""Golden: what policies do, in transcripts: a scenario, and its events in each dialect. There is one for each example
+of a policy in the manual, and for each of HTCondor's policy templates.
 
-There is one for each example of a policy in the manual, and for each of HTCondor's policy templates. Behind the
-scenario stands ``==== manual`` with what is told in that dialect, and ``==== htcondor-25`` with the other: instant,
-thing, row, from where to where, the code of the cause in brackets, the evidence. What is told is judged, too; and it
-is the same where time does not jump, but every round is held.
+ After the scenario, ``==== manual`` precedes the events in that dialect, and ``==== htcondor-25`` those in the other:
+instant, thing, row, source and target, the code of the cause in brackets, the evidence. The log is also validated, and
+equals that of a play without jumps in time, which holds every evaluation.
 """
 
 from __future__ import annotations
@@ -38,60 +38,64 @@ SIGN = "==== "
 
 
 def scenario_of(name: str) -> tuple[str, list[str]]:
-    """The scenario of a transcript, and the dialects in which it is told."""
-    kept = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-    told = [number for number, line in enumerate(kept) if line.startswith(SIGN)]
-    return "\n".join(kept[: told[0]]) + "\n", [kept[number].removeprefix(SIGN) for number in told]
+    """Return the scenario of a transcript, and the dialects in which it is played."""
+    transcript_lines = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    heading_numbers = [number for number, line in enumerate(transcript_lines) if line.startswith(SIGN)]
+    return "\n".join(transcript_lines[: heading_numbers[0]]) + "\n", [
+        transcript_lines[number].removeprefix(SIGN) for number in heading_numbers
+    ]
 
 
 @cache
-def played(name: str, dialect: str, steady: bool = True) -> tuple[Simulation, tuple[str, ...], bool]:
-    """The stage when all is over, the lines that were told, and whether all was as the scenario expects."""
+def play_transcript(name: str, dialect: str, steady: bool = True) -> tuple[Simulation, tuple[str, ...], bool]:
+    """Return the final stage, the reported lines, and whether the scenario's expectations were met."""
     scenario = read(scenario_of(name)[0])
-    told: list[PlayEvent] = []
+    play_events: list[PlayEvent] = []
     log = open_log("memory:", create=True)
-    stage = Simulation(scenario, ScenarioMachines(scenario, f"{name}.play", FOLDER), log, told.append, dialect, steady)
+    stage = Simulation(
+        scenario, ScenarioMachines(scenario, f"{name}.play", FOLDER), log, play_events.append, dialect, steady
+    )
     good = play(stage)
-    said = [line for one in told for line in lines(stage.transcript, _coded(one))]
-    assert good == (not any(isinstance(one, FailedExpectation) for one in told))
-    return stage, (*said, "", *stage.transcript.summary()), good
+    reported = [line for play_event in play_events for line in lines(stage.transcript, _coded(play_event))]
+    assert good == (not any(isinstance(play_event, FailedExpectation) for play_event in play_events))
+    return stage, (*reported, "", *stage.transcript.summary()), good
 
 
-def _coded(one: PlayEvent) -> PlayEvent:
-    """What is told, with the code of its cause in place of the words: how a cause is worded is no matter of policy."""
+def _coded(play_event: PlayEvent) -> PlayEvent:
+    """Return an event with its cause's code in place of the text: the wording of a cause is not part of a policy."""
     return (
-        evolve(one, member=evolve(one.member, cause=f"[{one.member.cause}]"))
-        if isinstance(one, TranscriptEntry)
-        else one
+        evolve(play_event, member=evolve(play_event.member, cause=f"[{play_event.member.cause}]"))
+        if isinstance(play_event, TranscriptEntry)
+        else play_event
     )
 
 
-def told_of(name: str) -> dict[str, str]:
-    """What is kept of a transcript, by dialect."""
+def recorded_events(name: str) -> dict[str, str]:
+    """Return the recorded events of a transcript, by dialect."""
     _, *parts = re.split(f"^{SIGN}", (FOLDER / f"{name}.txt").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+    return {section.partition("\n")[0]: section.partition("\n")[2] for section in parts}
 
 
 CASES = [(name, dialect) for name in TRANSCRIPTS for dialect in scenario_of(name)[1]]
 
 
 IN_TURN = {name: scenario_of(name)[1][number % len(scenario_of(name)[1])] for number, name in enumerate(TRANSCRIPTS)}
-"""The one dialect in which `make test` plays a scenario; the soak plays it in each."""
+"""The one dialect in which `make test` plays each scenario; the soak plays it in both."""
 PLAYED = [case if IN_TURN[case[0]] == case[1] else marked(case) for case in CASES]
 
 
 @pytest.mark.parametrize(("name", "dialect"), PLAYED)
-def test_a_policy_does_what_its_transcript_says(name: str, dialect: str) -> None:
-    """All is as the scenario expects, too; and the judge finds every step legal."""
-    stage, said, good = played(name, dialect)
-    assert "\n".join(said) + "\n" == told_of(name)[dialect]
-    assert good, "\n".join(said)
+def test_a_policy_acts_as_in_its_transcript(name: str, dialect: str) -> None:
+    """The scenario's expectations are also met, and every step is legal."""
+    stage, reported, as_expected = play_transcript(name, dialect)
+    assert "\n".join(reported) + "\n" == recorded_events(name)[dialect]
+    assert as_expected, "\n".join(reported)
     assert examine(stage.log.read()).violations == []
-    can_be_read_aloud(stage.log)
+    check_answers(stage.log)
 
 
-def can_be_read_aloud(log: EventStore) -> None:
-    """Check what `why` says of each job and slot, at several moments."""
+def check_answers(log: EventStore) -> None:
+    """Check the answers of `why` about each job and slot, at several moments."""
     events = [event for _, event in log.read()]
     things = {event.slot for event in events if isinstance(event, SlotTransitioned)}
     for event in events:
@@ -99,32 +103,32 @@ def can_be_read_aloud(log: EventStore) -> None:
             things |= {str(event.cluster), *(f"{event.cluster}.{proc}" for proc in range(min(3, event.count)))}
     for thing in sorted(things):
         check(thing, why(log, thing))
-        for at in (events[len(events) * share // 4].at for share in (1, 2, 3)):
+        for at in (events[len(events) * quarter // 4].at for quarter in (1, 2, 3)):
             with suppress(UnknownThingError):
                 check(thing, why(log, thing, at))
 
 
 LONGEST_POLLED = 3 * 3600 * SECOND
-"""In a scenario of days there are too many rounds."""
+"""A scenario of days has too many evaluations."""
 POLLED = [
     (name, "manual" if number % 2 else "htcondor-25")
     for number, name in enumerate(TRANSCRIPTS)
     if read(scenario_of(name)[0]).end <= LONGEST_POLLED
 ]
-"""Each scenario in one dialect: what is tested is the jump from round to round."""
+"""Each scenario in one dialect: the test is for the jump between evaluations."""
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "dialect"), POLLED)
-def test_the_same_happens_where_every_round_is_held(name: str, dialect: str) -> None:
-    assert played(name, dialect, steady=False)[1] == played(name, dialect)[1]
+def test_holding_every_evaluation_gives_the_same_events(name: str, dialect: str) -> None:
+    assert play_transcript(name, dialect, steady=False)[1] == play_transcript(name, dialect)[1]
 
 
-def test_people_are_told_the_same_with_the_cause_in_words() -> None:
-    stage, _, _ = played("desktop", "manual")
-    told = [entry for story in stage.transcript.story.values() for entry in story]
-    assert {entry.member.cause for entry in told} >= {"suspend", "preempt", "claimed"}
-    for entry in told:
+def test_printed_reports_have_the_cause_in_words() -> None:
+    stage, _, _ = play_transcript("desktop", "manual")
+    entries = [entry for thing_entries in stage.transcript.story.values() for entry in thing_entries]
+    assert {entry.member.cause for entry in entries} >= {"suspend", "preempt", "claimed"}
+    for entry in entries:
         coded = stage.transcript.line(_coded(entry))  # type: ignore[arg-type]
         assert stage.transcript.line(entry) == coded.replace(f"[{entry.member.cause}]", CAUSES[entry.member.cause])
 

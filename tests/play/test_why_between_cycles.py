@@ -1,5 +1,5 @@
-"""Specification: between two cycles, `why` and `q -better-analyze` quote the last verdict with its time, and say what
-is true now."""
+"""Specification: between two cycles, `why` and `q -better-analyze` quote the last verdict with its time, and report the
+present situation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IN_USE = f"{CYCLE}the slots that fit are in use, and PREEMPTION_REQUIREMENTS doe
 
 
 def second_line(url: str, scenario: str, job: str = "2.0") -> str:
-    """What `why` says of a job at the end of a scenario, whose log is kept at this place."""
+    """Return the second line of `why` for a job at the end of a scenario, whose log is stored at this URL."""
     parsed = read(scenario)
     log = open_log(url, create=True)
     play(Simulation(parsed, ScenarioMachines(parsed), log, lambda _: None))
@@ -109,7 +109,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("scenario", "line"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_why_quotes_the_verdict_with_its_time_and_says_what_is_true_now(
+def test_why_quotes_the_verdict_with_its_time_and_the_present_situation(
     tmp_path: Path, scenario: str, line: str
 ) -> None:
     job = "2.0" if "submit bob" in scenario else "1.0"
@@ -120,9 +120,11 @@ def test_why_quotes_the_verdict_with_its_time_and_says_what_is_true_now(
     ("until", "now", "limits"),
     [("10:30", ROOM, []), ("9:00", "", ["XSW: 2 of 2, held by 1.0, 1.1"])],
 )
-def test_the_analysis_of_a_job_says_what_is_true_now(tmp_path: Path, until: str, now: str, limits: list[str]) -> None:
+def test_the_analysis_of_a_job_reports_the_present_situation(
+    tmp_path: Path, until: str, now: str, limits: list[str]
+) -> None:
     url = str(tmp_path / "p.db")
     second_line(url, CASES[0][1].replace("until 10:30", f"until {until}"))
     with Queries(url) as queries:
-        judged = queries.job_rejections()(2, 0)
-    assert (judged.now, list(judged.limits)) == (now, limits)
+        rejections = queries.job_rejections()(2, 0)
+    assert (rejections.now, list(rejections.limits)) == (now, limits)

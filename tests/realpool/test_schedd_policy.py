@@ -41,7 +41,7 @@ def test_htcondor_s_schedd_has_the_recorded_ads_and_messages(tmp_path: Path) -> 
                 f'executable = /bin/sleep\narguments = 1000\n+Which = "{name}"\n{MORE_LINES.get(name, "")}hold = true\n'
                 f"queue {JOB_COUNTS.get(name, 1)}\n"
             )
-            lines = pool.command("submit", "job.sub", where=name).split("\n")
+            lines = pool.command("submit", "job.sub", folder=name).split("\n")
             errors = [line for line in lines if line.startswith(("ERROR", "WARNING", "|"))]
             messages |= {name: errors} if errors else {}
         ads = {}

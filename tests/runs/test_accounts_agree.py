@@ -1,5 +1,5 @@
-"""Property: whatever a real pool wrote, every command says alike how each run ended, and no account rests on a record
-that was written after the run, but for those that always are."""
+"""Property: for any records of a real pool, every command agrees on how each run ended, and no account uses a record
+written after the run, except records that always are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from poolbook.replay.why.answer import why
 from poolbook.replay.why.imported_job import access_points
 from poolbook.replay.why.job_records import ads_of_cluster
 
-from ..audit.test_honest_recordings import HONEST, TAKEN, packed_log
+from ..audit.test_honest_recordings import HONEST, USED, packed_log
 from ..importing.folders import TRACES, recorded
 from ..sampling import some, spread
 
@@ -42,27 +42,27 @@ FOLDERS: Final = [
     if folder.is_dir()
 ]
 RECORDINGS: Final = [*FOLDERS, *HONEST]
-CASES: Final = some(RECORDINGS, 0, always=[*spread(FOLDERS, 7), *spread(TAKEN, 7)])
-MOST: Final = 12  #: so many jobs of a recording are asked for
-# What writes of a run's end after it -> how many seconds later at most.
-LATER: Final = {
-    "userlog": 60,  # the shadow writes when the starter has exited, or the lease is over
+CASES: Final = some(RECORDINGS, 0, always=[*spread(FOLDERS, 7), *spread(USED, 7)])
+MOST_JOBS: Final = 12  #: how many jobs of a recording are checked
+# What writes a run's end later -> how many seconds later at most.
+SECONDS_LATE: Final = {
+    "userlog": 60,  # the shadow writes when the starter has exited, or the lease has expired
     "eventlog": 60,
-    "schedlog": 60,  # the same of the shadow's exit
+    "schedlog": 60,  # the same for the shadow's exit
     "startlog": 60,  # the slot is cleaned, and a startd that died is restarted
-    "death": 600,  # a death is known when the daemon is restarted
+    "death": 600,  # a death is known once the daemon has restarted
 }
 SHOWN: Final = (
     "JobStatus", "EnteredCurrentStatus", "RemoteHost", "LastRemoteHost", "RemoveReason", "HoldReason",
 )  # fmt: skip
-ENDED_BY: Final = {"1": (EVICTED,), "3": (EVICTED,), "4": (COMPLETED,), "5": (EVICTED,)}
+OUTCOMES_BY_STATUS: Final = {"1": (EVICTED,), "3": (EVICTED,), "4": (COMPLETED,), "5": (EVICTED,)}
 """The status of a job that is not running -> how its last run ended."""
-NEAR: Final = 5 * SECOND
+TOLERANCE: Final = 5 * SECOND
 TWO_REASONS: Final = {
-    ("mixed-2.tar.xz", "7.0"),  # its access point lost the connection as the user held it
+    ("mixed-2.tar.xz", "7.0"),  # its access point lost the connection while the user held it
     ("one-25-i-dag.tar.xz", "10.0"),  # DAGMan and the schedd both removed it
 }
-"""The jobs of recordings of which HTCondor wrote one reason into the log and another one into the ad."""
+"""The jobs of recordings for which HTCondor wrote different reasons into the log and into the ad."""
 
 
 def log_of(recording: Path) -> EventStore:
@@ -71,7 +71,7 @@ def log_of(recording: Path) -> EventStore:
 
 @cache
 def runs_at(recording: Path) -> list[JobRun]:
-    """The runs of a recording, once for all tests."""
+    """Return the runs of a recording, read once for all tests."""
     return runs_of(log_of(recording)).runs
 
 
@@ -79,52 +79,54 @@ def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
     jobs: dict[str, list[JobRun]] = {}
     for run in runs:
         jobs.setdefault(run.job, []).append(run)
-    yield from spread(sorted(jobs.items()), MOST)
+    yield from spread(sorted(jobs.items()), MOST_JOBS)
 
 
 @cache
 def shared_numbers(recording: Path) -> bool:
-    """Whether several access points have jobs of the same numbers, of which ``why`` and the events have one."""
+    """Return True if several access points use the same job numbers, of which ``why`` and the events show one."""
     log = log_of(recording)
     jobs = [(int(run.cluster), int(run.job.partition(".")[2])) for run in runs_at(recording)]
     names = PlaceNames(log)
     return any(access_points([*single_entries(log.read_stream(f"cluster/{job[0]}"))], job, names) for job in {*jobs})
 
 
-def tells(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
-    """Whether a sentence tells a run's end: at its record or instant, on its slot, with its cause."""
+def reports_end(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
+    """Return True if a sentence reports a run's end: at its record or instant, on its slot, with its cause."""
     named = {name.name(place) for place in (*run.ends, run.stimulus)}
-    there = not named.isdisjoint(sentence.places) or abs(sentence.at - run.ended) <= 5 * SECOND
+    at_the_end = not named.isdisjoint(sentence.places) or abs(sentence.at - run.ended) <= 5 * SECOND
     slot = not run.slot or sentence.facts.get("slot", run.slot) in ("", run.slot)
-    return there and slot and (run.outcome != EVICTED or sentence.cause == run.cause.name)
+    return at_the_end and slot and (run.outcome != EVICTED or sentence.cause == run.cause.name)
 
 
 @pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_every_command_says_alike_how_each_run_ended(recording: Path) -> None:
+def test_all_commands_agree_on_how_each_run_ended(recording: Path) -> None:
     log = log_of(recording)
     names, runs = PlaceNames(log), runs_at(recording)
     lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if not shared_numbers(recording) else {}
-    untold = [
+    unreported = [
         (run.job, run.slot, run.outcome, run.cause.name)
-        for job, own in runs_by_job(runs)
-        for run in own
-        if job in lives and run.outcome != RUNNING and not any(tells(one, run, names) for one in lives[job])
+        for job, job_runs in runs_by_job(runs)
+        for run in job_runs
+        if job in lives
+        and run.outcome != RUNNING
+        and not any(reports_end(sentence, run, names) for sentence in lives[job])
     ]
-    assert untold == []
+    assert unreported == []
     evicted = [run for run in runs if run.by_pool]
     listed = [run for run in runs_of(log, evicted=True).runs if run.by_pool]
     assert listed == evicted
     _, total = sums(runs, ["user"], 0, 1 << 62)
     assert total.evictions == sum(share.evictions for share in by_cause(evicted)) == len(evicted)
     ends = Counter((run.job, run.slot, run.began, run.ended, run.cause.name) for run in evicted)
-    for one in preemptions(log):
-        ends[one.run.job, one.run.slot, one.run.began, one.run.ended, one.run.cause.name] -= 1
+    for sentence in preemptions(log):
+        ends[sentence.run.job, sentence.run.slot, sentence.run.began, sentence.run.ended, sentence.run.cause.name] -= 1
     if not shared_numbers(recording):
         assert not +ends and not -ends
 
 
 @pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Path) -> None:
+def test_one_fold_reads_imported_and_own_events_alike(recording: Path) -> None:
     log = log_of(recording)
 
     def told(runs: list[JobRun]) -> Counter[tuple[object, ...]]:
@@ -139,7 +141,7 @@ def test_one_fold_reads_the_events_of_an_import_as_those_of_a_pool(recording: Pa
 
 
 @pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_be(recording: Path) -> None:
+def test_no_account_of_a_run_uses_a_record_later_than_its_kind_allows(recording: Path) -> None:
     log = log_of(recording)
     names = PlaceNames(log)
     at = {
@@ -148,48 +150,57 @@ def test_no_account_of_a_run_rests_on_a_record_that_is_later_than_its_kind_may_b
         if not isinstance(event, e.AdsKept | e.SourceEvent)
         and not (isinstance(event, e.DaemonReported) and event.said in DOUBTS)
     }
-    late = []
+    late_records = []
     for run in runs_at(recording):
         places = {place: names.kind(place) for place in (*run.ends, run.stimulus) if place}
         places |= {run.death.stimulus: "death"} if run.death is not None else {}
         for place, kind in places.items():
-            if run.outcome != RUNNING and at.get(place, 0) > run.ended + LATER.get(kind, 0) * SECOND:
-                late.append((run.job, run.slot, run.outcome, run.cause.name, kind, (at[place] - run.ended) // SECOND))
-    assert late == []
+            if run.outcome != RUNNING and at.get(place, 0) > run.ended + SECONDS_LATE.get(kind, 0) * SECOND:
+                late_records.append(
+                    (run.job, run.slot, run.outcome, run.cause.name, kind, (at[place] - run.ended) // SECOND)
+                )
+    assert late_records == []
 
 
 def ads_of_jobs(log: EventStore, runs: list[JobRun]) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the jobs that ran with their ads, as ``history`` prints them, else as ``q`` does."""
-    left = set()
+    departed = set()
     for cluster in {run.cluster for run in runs}:
         for proc, ad in ads_of_cluster(log, "history", int(cluster)):
-            left.add(job := f"{cluster}.{proc}")
+            departed.add(job := f"{cluster}.{proc}")
             yield job, {name: ad.text(name) for name in SHOWN}
     try:
         listed = queue(log).jobs
     except NotKnown:
         return
     for one in listed:
-        if (job := f"{one['ClusterId']}.{one['ProcId']}") not in left:
+        if (job := f"{one['ClusterId']}.{one['ProcId']}") not in departed:
             yield job, {name: unquoted(one.get(name, "")) for name in SHOWN}
 
 
-def misfits(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
-    """Yield what a job's ad says otherwise of its last run than the runs do, as it was when it got its status."""
+def ad_contradictions(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
+    """Yield the contradictions between a job's ad and its last run, as of when the job got its status."""
     status, since = ad["JobStatus"], int(ad["EnteredCurrentStatus"]) * SECOND
-    began = [run for run in runs if run.began <= since + NEAR]
+    began = [run for run in runs if run.began <= since + TOLERANCE]
     if not began:
         return
     run, host = began[-1], ad["RemoteHost"] or ad["LastRemoteHost"]
-    if host and run.slot and host not in (run.slot, *(one.slot for one in runs if one.began >= run.began - NEAR)):
+    if (
+        host
+        and run.slot
+        and host
+        not in (run.slot, *(earlier_run.slot for earlier_run in runs if earlier_run.began >= run.began - TOLERANCE))
+    ):
         yield f"it ran on {host}, and not on {run.slot}"
-    goes_on = run.ended > since + NEAR or run.outcome == RUNNING
-    if goes_on and status in ENDED_BY and run.ended > since + LATER["userlog"] * SECOND:
+    goes_on = run.ended > since + TOLERANCE or run.outcome == RUNNING
+    if goes_on and status in OUTCOMES_BY_STATUS and run.ended > since + SECONDS_LATE["userlog"] * SECOND:
         yield f"its status is {status}, and its run goes on"
-    if not goes_on and status == "2" and run.ended < since - NEAR:
+    if not goes_on and status == "2" and run.ended < since - TOLERANCE:
         yield "it is running, and its run is over"
-    later = status in ("1", "5") and since > run.ended + NEAR  # it was run again, as by a schedd that forgot its end
-    if status in ENDED_BY and not later and run.outcome not in (*ENDED_BY[status], RUNNING, ENDED):
+    later = (
+        status in ("1", "5") and since > run.ended + TOLERANCE
+    )  # it was run again, for example by a schedd that had lost its end
+    if status in OUTCOMES_BY_STATUS and not later and run.outcome not in (*OUTCOMES_BY_STATUS[status], RUNNING, ENDED):
         yield f"its status is {status}, and its run {run.outcome}"
     reason = {"3": ("removed", "RemoveReason"), "5": ("held", "HoldReason")}.get(status)
     ended = (EVICTED, reason[0]) if reason is not None else ("", "")
@@ -200,14 +211,14 @@ def misfits(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_the_ads_of_q_and_history_say_of_a_jobs_last_run_what_the_runs_say(recording: Path) -> None:
+def test_the_ads_of_q_and_history_agree_with_the_runs_about_a_jobs_last_run(recording: Path) -> None:
     log = log_of(recording)
     runs: dict[str, list[JobRun]] = {}
     for run in sorted(runs_at(recording), key=lambda run: run.began):
         runs.setdefault(run.job, []).append(run)
-    ads = [] if shared_numbers(recording) else ads_of_jobs(log, [one[-1] for one in runs.values()])
-    found = [(job, fault) for job, ad in ads if job in runs for fault in misfits(ad, runs[job])]
-    assert [fault for job, fault in found if (recording.name, job) not in TWO_REASONS] == []
+    ads = [] if shared_numbers(recording) else ads_of_jobs(log, [job_runs[-1] for job_runs in runs.values()])
+    contradictions = [(job, fault) for job, ad in ads if job in runs for fault in ad_contradictions(ad, runs[job])]
+    assert [fault for job, fault in contradictions if (recording.name, job) not in TWO_REASONS] == []
 
 
 @pytest.mark.parametrize(
@@ -221,8 +232,8 @@ def test_the_ads_of_q_and_history_say_of_a_jobs_last_run_what_the_runs_say(recor
         ({"RemoveReason": "another"}, 1),
     ],
 )
-def test_an_ad_that_says_otherwise_is_found(changed: dict[str, str], faults: int) -> None:
+def test_a_contradicting_ad_is_detected(changed: dict[str, str], faults: int) -> None:
     removed = CAUSES["removed"]
     run = JobRun("1.0", "alice", "", "slot1@h", 10 * SECOND, 30 * SECOND, EVICTED, removed, "via condor_rm")
     ad = dict.fromkeys(SHOWN, "") | {"JobStatus": "3", "EnteredCurrentStatus": "30", "LastRemoteHost": "slot1@h"}
-    assert len([*misfits(ad | {"RemoveReason": "via condor_rm"} | changed, [run])]) == faults
+    assert len([*ad_contradictions(ad | {"RemoveReason": "via condor_rm"} | changed, [run])]) == faults

@@ -1,4 +1,4 @@
-"""Golden: why runs are ended, as codes, startds' words and own events name it: one closed table."""
+"""Golden: the causes that end runs, named by codes, startds' messages and the pool's own events: one closed table."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ def test_every_code_of_an_eviction_has_one_cause() -> None:
     assert sorted(named) == sorted(VACATE_CODES)
 
 
-def test_every_code_of_a_hold_means_that_the_job_was_put_on_hold() -> None:
+def test_every_hold_code_means_a_hold() -> None:
     assert {cause.name for number in HOLD_CODES if number and (cause := of_code(str(number)))} == {"held"}
 
 
-def test_a_cause_of_an_own_event_stands_once_and_is_one() -> None:
+def test_each_cause_of_an_own_event_is_in_the_table_once() -> None:
     named = [word for cause in CAUSES.values() for word in cause.own]
     assert len(named) == len(set(named))
     assert set(named) <= OWN
 
 
-def test_what_a_startd_writes_leads_to_causes_of_the_table() -> None:
+def test_a_startds_messages_lead_to_causes_of_the_table() -> None:
     assert {cause for _, _, cause, _ in REASONS if cause} <= CAUSES.keys()
     assert {cause for _, cause, _, _ in REASONS} <= OWN
 
 
 @together(
-    ("found", "name"),
+    ("record", "name"),
     [
         (of_code("1014"), "drained"),
         (of_code("1005"), "unknown"),
@@ -51,8 +51,8 @@ def test_what_a_startd_writes_leads_to_causes_of_the_table() -> None:
         (of_own("user_remove", "stop-7-1"), "removed"),
     ],
 )  # fmt: skip
-def test_a_record_names_its_cause(found: object, name: str | None) -> None:
-    assert found is (None if name is None else CAUSES[name])
+def test_a_record_names_its_cause(record: object, name: str | None) -> None:
+    assert record is (None if name is None else CAUSES[name])
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_a_record_names_its_cause(found: object, name: str | None) -> None:
         (("unknown", "priority", "rank"), "priority"),
     ],
 )
-def test_what_is_general_gives_way_to_what_says_more(names: tuple[str, ...], cause: str) -> None:
+def test_a_specific_cause_replaces_a_general_one(names: tuple[str, ...], cause: str) -> None:
     assert best_cause([None, *(CAUSES[name] for name in names)]) is CAUSES[cause]

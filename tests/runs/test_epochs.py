@@ -1,4 +1,4 @@
-"""Golden and property: the runs of jobs as ads, as HTCondor's epoch history has them."""
+"""Golden and property: the runs of jobs as ads, in the form of HTCondor's epoch history."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def shown(ad: Ad, *names: str) -> list[str]:
         ("a job that is removed while it runs", [["0", "0", "2", "", "1023"]]),
     ],
 )
-def test_each_run_is_told_as_its_job_was_at_its_end(story: str, runs: list[list[str]]) -> None:
-    found = list(epochs(pool_of(story).log.read()))
-    assert [shown(ad, "ProcId", "RunInstanceID", "JobStatus", "ExitCode", "VacateReasonCode") for ad in found] == runs
-    assert {ad["EpochAdType"] for ad in found} == {'"EPOCH"'}
-    assert all(ad["RemoteHost"].startswith('"slot1_') for ad in found)
+def test_each_ad_has_the_jobs_state_at_the_runs_end(story: str, runs: list[list[str]]) -> None:
+    ads = list(epochs(pool_of(story).log.read()))
+    assert [shown(ad, "ProcId", "RunInstanceID", "JobStatus", "ExitCode", "VacateReasonCode") for ad in ads] == runs
+    assert {ad["EpochAdType"] for ad in ads} == {'"EPOCH"'}
+    assert all(ad["RemoteHost"].startswith('"slot1_') for ad in ads)
 
 
 @together("story", STORIES)
-def test_there_are_as_many_as_runs_that_ended(story: str) -> None:
+def test_there_are_as_many_ads_as_ended_runs(story: str) -> None:
     log = pool_of(story).log
     ended = [(event.cluster, event.proc) for _, event in log.read() if isinstance(event, JobExited)]
     assert ended
@@ -58,6 +58,6 @@ def test_there_are_as_many_as_runs_that_ended(story: str) -> None:
 
 
 @together("story", STORIES)
-def test_the_events_of_its_cluster_are_enough(story: str) -> None:
+def test_the_events_of_a_jobs_cluster_are_enough(story: str) -> None:
     log = pool_of(story).log
     assert list(epochs(log.read_stream("cluster/1"))) == list(epochs(log.read()))

@@ -1,4 +1,4 @@
-"""Golden and differential: the runs of a pool's own log, why they were ended, and what they used."""
+"""Golden and differential: the runs in a pool's own log, why they ended, and what they used."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from poolbook.replay.runs.of_log import runs_of as told
 
 from ..domain.preempting import contested, give
 from ..job_commands import job_command
-from ..play.test_transcripts import played
+from ..play.test_transcripts import play_transcript
 from ..replay.virtual_point import PointPool
 
-# What happens to alice's job, 10 s after it began -> why its run ended.
+# A command on alice's job, 10 s after it began -> why its run ended.
 STORIES = {
     "hold alice 1.0": "held",
     "remove alice 1.0": "removed",
@@ -25,10 +25,16 @@ STORIES = {
 
 
 @pytest.mark.parametrize("line", STORIES)
-def test_the_cause_of_an_eviction_is_what_was_done(line: str) -> None:
+def test_the_cause_of_an_eviction_is_the_command(line: str) -> None:
     pool = PointPool()
-    for said in ("machine h Cpus=1 Memory=2048", "submit alice 1 seconds=3600 grace=5", "run 10 s", line, "run 20 s"):
-        pool.say(said)
+    for command in (
+        "machine h Cpus=1 Memory=2048",
+        "submit alice 1 seconds=3600 grace=5",
+        "run 10 s",
+        line,
+        "run 20 s",
+    ):
+        pool.say(command)
     (run,) = told(pool.log, evicted=True).runs[:1]
     assert (run.job, run.user, run.slot, run.machine, run.cause.name) == (
         "1.0", "alice@example.org", "slot1_1@h", "h", STORIES[line],
@@ -36,21 +42,27 @@ def test_the_cause_of_an_eviction_is_what_was_done(line: str) -> None:
     assert 10_000_000 <= run.lasted <= 15_000_000
 
 
-def test_a_run_that_made_room_for_a_job_that_is_to_run_at_once_was_vacated() -> None:
+def test_a_run_evicted_by_condor_now_was_vacated() -> None:
     pool = PointPool()
-    for said in ("machine h Cpus=1", "submit alice 1 seconds=3600", "run 10 s", "submit alice 1", "now alice 2.0 1.0"):
-        pool.say(said)
+    for command in (
+        "machine h Cpus=1",
+        "submit alice 1 seconds=3600",
+        "run 10 s",
+        "submit alice 1",
+        "now alice 2.0 1.0",
+    ):
+        pool.say(command)
     pool.say("run 1 s")
     (run,) = told(pool.log, evicted=True).runs
     assert (run.job, run.cause.name) == ("1.0", "vacated")
 
 
 @pytest.mark.parametrize("slots", [["slot1_1@h"], []])
-def test_a_pool_that_is_stopped_is_why_its_runs_are_ended(slots: list[str]) -> None:
-    """As a server does it: the slots are vacated, and then the jobs."""
+def test_a_stopped_pool_is_the_cause_of_its_runs_ends(slots: list[str]) -> None:
+    """Stop as a server does: vacate the slots, and then the jobs."""
     pool = PointPool()
-    for said in ("machine h Cpus=1 Memory=2048", "submit alice 1 seconds=3600 grace=5", "run 10 s"):
-        pool.say(said)
+    for command in ("machine h Cpus=1 Memory=2048", "submit alice 1 seconds=3600 grace=5", "run 10 s"):
+        pool.say(command)
     engine = pool.engine
     engine.handle([s.VacateSlot(engine.id("stop"), "root", name, False) for name in slots])
     engine.handle([job_command(engine.id("stop"), "root", "vacate", s.Selection(everything=True))])
@@ -66,14 +78,14 @@ ENDS = {"signal": ("completed", "unknown"), "lost": ("evicted", "lost")}
 @pytest.mark.parametrize("end", ENDS)
 def test_a_run_ends_as_its_processes_do(end: str) -> None:
     pool = PointPool()
-    for said in ("machine h", f"submit alice 1 seconds=30 end={end}", "run 31 s"):
-        pool.say(said)
+    for command in ("machine h", f"submit alice 1 seconds=30 end={end}", "run 31 s"):
+        pool.say(command)
     run = told(pool.log).runs[0]
     assert (run.outcome, run.cause.name) == ENDS[end]
 
 
 @pytest.mark.parametrize("reason", ["rank", "priority"])
-def test_a_better_match_is_told_by_what_made_it_better(reason: str) -> None:
+def test_a_better_match_names_its_reason(reason: str) -> None:
     pool = contested("htcondor-25")
     give(pool, "2.0", reason=reason)
     pool.advance(30)
@@ -81,10 +93,10 @@ def test_a_better_match_is_told_by_what_made_it_better(reason: str) -> None:
     assert (run.job, run.cause.name) == ("1.0", reason)
 
 
-def test_a_run_that_goes_on_is_known_up_to_the_end_of_the_log() -> None:
+def test_a_running_job_is_known_up_to_the_end_of_the_log() -> None:
     pool = PointPool()
-    for said in ("machine h", "submit alice 1 seconds=3600", "run 10 s", "submit bob 1 memory=99999"):
-        pool.say(said)
+    for command in ("machine h", "submit alice 1 seconds=3600", "run 10 s", "submit bob 1 memory=99999"):
+        pool.say(command)
     (run,) = told(pool.log).runs
     assert (run.outcome, run.lasted) == ("running", 10_000_000)
     assert told(pool.log, evicted=True).runs == []
@@ -102,7 +114,7 @@ TRANSCRIPTS = {
 
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_every_eviction_by_a_machines_policy_has_its_cause(name: str) -> None:
-    log = played(name, "htcondor-25")[0].log
+    log = play_transcript(name, "htcondor-25")[0].log
     evicted = [run for run in own_runs(log.read()) if run.outcome == "evicted"]
     assert Counter(run.cause.name for run in evicted) == TRANSCRIPTS[name]
     exited = [event for _, event in log.read() if isinstance(event, JobExited) and event.outcome != "exited"]

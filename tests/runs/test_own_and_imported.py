@@ -1,4 +1,4 @@
-"""Differential: one fold tells the same of a pool's own log and of an import of the job log that the same pool wrote;
+"""Differential: one fold gives the same runs for a pool's own log and for an import of the job log that the pool wrote;
 and ``why`` gives each run's end the cause that the runs have."""
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from poolbook.replay.why.answer import why
 
 from ..domain.preempting import contested, give
 from ..importing.folders import imported, write
-from ..play.test_transcripts import played
+from ..play.test_transcripts import play_transcript
 from ..userlog.pool import JOB, Pool
-from .test_accounts_agree import SHOWN, misfits
+from .test_accounts_agree import SHOWN, ad_contradictions
 
 SECOND = 1_000_000
 STORY: dict[str, Callable[[Pool], object]] = {
@@ -37,8 +37,8 @@ STORY: dict[str, Callable[[Pool], object]] = {
 }
 
 
-def told(log: EventStore) -> list[tuple[object, ...]]:
-    """The runs that ended, in whole seconds, as a job event log has them, by the one fold."""
+def ended_runs(log: EventStore) -> list[tuple[object, ...]]:
+    """Return the ended runs, in whole seconds, as a job event log has them, by the one fold."""
     return [
         (run.job, run.slot, run.began // SECOND, run.ended // SECOND, run.outcome, run.cause.name)
         for run in own_runs(pool_events(log))
@@ -50,39 +50,39 @@ def behave(launch: Launch) -> Behaviour:
     return Behaviour(30.0, grace=2.0)
 
 
-@pytest.mark.parametrize("what", STORY)
-def test_one_fold_tells_the_same_of_a_pool_and_of_the_job_log_that_it_wrote(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", STORY)
+def test_a_pools_log_and_its_job_log_give_the_same_runs(command: str, tmp_path: Path) -> None:
     pool = Pool(VirtualWorld(behave))
     pool.machine("localhost", 2, Cpus="1", Memory="1024", Disk="4096")
     pool.submit(JOB, 2)
     pool.run(10)
-    STORY[what](pool)
+    STORY[command](pool)
     pool.run(100)
     write(tmp_path / "job.log", pool.log())
     log, _ = imported(tmp_path)
-    own = told(pool.engine.log)
-    assert len(own) >= 2
-    assert told(log) == own
-    sides = [sums(runs_of(one).runs, ["slot"], 0, 1 << 62)[1] for one in (log, pool.engine.log)]
-    assert sides[0].evictions == sides[1].evictions
-    assert {(job) for job, _ in sides[0].jobs} == {(job) for job, _ in sides[1].jobs}
+    own_runs = ended_runs(pool.engine.log)
+    assert len(own_runs) >= 2
+    assert ended_runs(log) == own_runs
+    sums_of_both = [sums(runs_of(source_log).runs, ["slot"], 0, 1 << 62)[1] for source_log in (log, pool.engine.log)]
+    assert sums_of_both[0].evictions == sums_of_both[1].evictions
+    assert {(job) for job, _ in sums_of_both[0].jobs} == {(job) for job, _ in sums_of_both[1].jobs}
 
 
 def ends_of(log: EventStore) -> list[tuple[str, int, str]]:
-    """The evictions as ``why`` has them: job, position, cause."""
+    """Return the evictions that ``why`` reports: job, position, cause."""
     jobs = dict.fromkeys(run.job for run in runs_of(log).runs)
     ends = [
-        (job, one)
+        (job, sentence)
         for job in jobs
-        for one in why(log, job).life
-        if one.code in ("evicted", "exited") and one.cause != "exited"
+        for sentence in why(log, job).life
+        if sentence.code in ("evicted", "exited") and sentence.cause != "exited"
     ]
-    return sorted((job, one.position, one.cause) for job, one in ends)
+    return sorted((job, sentence.position, sentence.cause) for job, sentence in ends)
 
 
 @pytest.mark.parametrize("name", ["better_match", "drain_with_start", "retirement", "shutdown", "vacate_and_kill"])
-def test_why_gives_the_ends_of_a_pools_runs_their_causes(name: str) -> None:
-    log = played(name, "htcondor-25")[0].log
+def test_why_and_the_runs_agree_on_causes(name: str) -> None:
+    log = play_transcript(name, "htcondor-25")[0].log
     expected = [(run.job, run.position, run.cause.name) for run in runs_of(log).runs if run.outcome == EVICTED]
     assert ends_of(log) == sorted(expected)
 
@@ -96,8 +96,8 @@ def test_why_gives_a_preemption_the_cause_of_its_match(reason: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["better_match", "drain_with_start", "retirement", "shutdown", "vacate_and_kill"])
-def test_q_and_history_of_a_pool_say_of_a_jobs_last_run_what_the_runs_say(name: str) -> None:
-    log = played(name, "htcondor-25")[0].log
+def test_q_and_history_of_a_pool_agree_with_the_runs_about_a_jobs_last_run(name: str) -> None:
+    log = play_transcript(name, "htcondor-25")[0].log
     connection = open_tables(None)
     catch_up(log, connection)
     runs: dict[str, list[JobRun]] = {}
@@ -111,4 +111,4 @@ def test_q_and_history_of_a_pool_say_of_a_jobs_last_run_what_the_runs_say(name: 
             for ad in (*views.history_ads(), *views.ads())
         }
     assert ads.keys() >= runs.keys()
-    assert [(job, fault) for job in runs for fault in misfits(ads[job], runs[job])] == []
+    assert [(job, fault) for job in runs for fault in ad_contradictions(ads[job], runs[job])] == []

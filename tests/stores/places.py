@@ -1,4 +1,4 @@
-"""Places for logs in tests: one of each kind of store, fresh for each test, with a way in behind the log's back."""
+"""Places for logs in tests: one of each kind of store, fresh for each test, with direct access to the stored data."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Place:
         return Path(self.url)
 
     def sql(self, statement: str, *parameters: object) -> list[Any]:
-        """Run a statement on a connection of one's own, as somebody who tampers or administers would."""
+        """Run a statement on a separate connection, as a forger or administrator would."""
         if self.kind == "sqlite":
             with closing(sqlite3.connect(self.file)) as connection, connection:
                 return connection.execute(statement, parameters).fetchall()
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def position(self) -> str:
-        """What the table of events calls the position."""
+        """The name of the position's column in the table of events."""
         return "rowid" if self.kind == "sqlite" else "notification_id"
 
 
@@ -73,11 +73,11 @@ def connected() -> Iterator[Any]:
 
 @contextmanager
 def place_of(kind: str, folder: Path) -> Iterator[Place]:
-    """A place of this kind where no log is yet; gone afterwards."""
+    """Provide a place of this kind without a log; remove it afterwards."""
     name = f"log_{uuid4().hex}"
     if kind == "memory":
         place = Place(kind, f"memory:{name}", None)
-        holder = place.open()  # so that it stays while a test closes its own
+        holder = place.open()  # keeps it alive while a test closes its own
         yield place
         holder.close()
     elif kind == "sqlite":

@@ -1,4 +1,4 @@
-"""Property: an event that a log takes is given back as it was; an older form is given back in today's."""
+"""Property: a log returns each event unchanged; it returns an older form in today's."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def decoded(codec: Codec, topic: str, state: bytes) -> Event:
 
 
 @given(any_event)
-def test_every_event_is_given_back_as_it_was(event: Event) -> None:
+def test_every_event_is_returned_unchanged(event: Event) -> None:
     (topic,), (state,) = CODEC.encode([event])
     assert TOPICS[topic] is type(event)
     assert decoded(CODEC, topic, state) == event
 
 
-def test_events_of_many_kinds_are_given_back_in_their_order() -> None:
+def test_events_of_many_kinds_are_returned_in_order() -> None:
     events = samples(500)
     topics, states = CODEC.encode(events)
     assert CODEC.decode([(0, "", 1, *row) for row in zip(topics, states, strict=True)], "x.db") == events
@@ -52,7 +52,7 @@ def test_an_unknown_kind_of_event_is_rejected() -> None:
 
 
 @together(
-    ("topic", "state", "error", "words"),
+    ("topic", "state", "error", "message"),
     [
         ("later", b"{}", LogNewer, r"x\.db: the event at position 7 has the kind 'later', .*\(log format 3\)"),
         ("slot.moved", b"", LogDamaged, "the data at position 7 is not a valid 'slot.moved' event"),
@@ -62,8 +62,8 @@ def test_an_unknown_kind_of_event_is_rejected() -> None:
         ("slot.moved", b"\xff\xfe", LogDamaged, "not a valid 'slot.moved' event"),
     ],
 )
-def test_what_cannot_be_read_names_its_position(topic: str, state: bytes, error: Any, words: str) -> None:
-    with pytest.raises(error, match=words):
+def test_an_unreadable_event_is_reported_with_its_position(topic: str, state: bytes, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
         decoded(CODEC, topic, state)
 
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_names_its_position(topic: str, state: bytes, error:
 
 
 class Ate0(Event, frozen=True):
-    """The first release's: what was eaten, as one text."""
+    """The first release's: the meal as one text."""
 
     stream: ClassVar[str] = "meals"
     food: str
@@ -85,7 +85,7 @@ class Ate1(Event, frozen=True):
 
 
 class Ate(Event, frozen=True):
-    """Today's: with amounts, and with a field that has a default."""
+    """Today's: with amounts, and a field with a default."""
 
     stream: ClassVar[str] = "meals"
     amounts: dict[str, int]
@@ -105,15 +105,15 @@ SECOND = Codec({"ate@1": Ate1}, {"ate": ("ate@1", as_list)})
 THIRD = Codec({"ate@2": Ate}, {"ate": ("ate@1", as_list), "ate@1": ("ate@2", as_amounts)})
 
 
-def test_a_log_of_all_releases_is_read_in_the_form_of_the_last() -> None:
+def test_events_of_all_releases_are_read_in_the_latest_form() -> None:
     tables = MemoryRecorder("x")
     log = StoredLog(tables, tables.heads()[0][1], None)
-    written = [
+    stored_events = [
         (FIRST, Ate0(1, "c", "s", "egg+ham")),
         (SECOND, Ate1(2, "c", "s", ("egg",))),
         (THIRD, Ate(3, "c", "s", {})),
     ]
-    for codec, event in written:
+    for codec, event in stored_events:
         log = StoredLog(tables, log.head, None, codec=codec)
         log.append([event])
     assert [event for _, event in log.read()] == [
@@ -124,12 +124,12 @@ def test_a_log_of_all_releases_is_read_in_the_form_of_the_last() -> None:
     assert [event for _, event in log.read_stream("meals")] == [event for _, event in log.read()]
 
 
-def test_an_older_form_that_is_damaged_names_its_position() -> None:
+def test_a_damaged_older_form_is_reported_with_its_position() -> None:
     with pytest.raises(LogDamaged, match="position 7 is not a valid 'ate' event"):
         decoded(THIRD, "ate", b'{"at": 1}')
 
 
-def test_a_retired_topic_leads_to_a_kind_of_today_and_is_none_itself() -> None:
+def test_a_retired_topic_maps_to_a_present_kind() -> None:
     tables: list[tuple[dict[str, Upcast], set[str]]] = [(UPCASTS, set(TOPICS)), ({"a": ("a@1", as_list)}, {"a@1"})]
     for table, topics in tables:
         assert not topics & set(table)

@@ -1,4 +1,4 @@
-"""Property: what every store of a log promises. Each test runs on each kind of store."""
+"""Property: the guarantees of every store of a log. Each test runs on each kind of store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_new_log_is_empty(place: Place) -> None:
     assert list(log.read()) == []
 
 
-def test_what_was_appended_is_read_in_order_with_positions_from_1(place: Place) -> None:
+def test_appended_events_are_read_in_order_with_positions_from_1(place: Place) -> None:
     log = place.open()
     events = samples(100)
     assert log.append(events[:3]) == 3
@@ -75,7 +75,7 @@ def test_an_event_of_5_mb_is_kept(place: Place) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\0", '"\\/\b\f\n\r\t', "\x7f\u2028\u2029\ufeff\ufffd", "\U0001f412e\u0301"])
-def test_every_text_is_given_back_as_it_was(place: Place, text: str) -> None:
+def test_every_text_is_returned_unchanged(place: Place, text: str) -> None:
     log = place.open()
     event = changed(1, slot=f"slot{text.replace(chr(0), '')}@host", text=text)
     log.append([event])
@@ -86,13 +86,13 @@ def test_an_event_that_no_log_can_hold_is_refused_and_nothing_is_appended(place:
     log = place.open()
     log.append([changed(1)])
     before = log.head
-    for wrong, words in [
+    for invalid, message in [
         (changed(2, text="\udc80"), "SlotAdChanged of stimulus 's-2' cannot be stored in a log"),
         (changed(2, slot="\0"), "NUL"),
         (WriterBegan(at=AT, cause="writer", stimulus="s", epoch=1, writer="me"), "use raise_epoch"),
     ]:
-        with pytest.raises(LogError, match=words):
-            log.append([changed(3), wrong])
+        with pytest.raises(LogError, match=message):
+            log.append([changed(3), invalid])
     assert log.append([changed(4)]) == before.position + 1
     assert place.problems() == []
 
@@ -150,18 +150,18 @@ def test_appending_while_reading_does_not_disturb_either(place: Place) -> None:
     assert [position for position, _ in [*first, *reading]] == list(range(1, 3001))
 
 
-def test_many_readings_begun_and_left_hold_nothing_up(place: Place) -> None:
+def test_abandoned_readings_do_not_block_appends(place: Place) -> None:
     log = place.open()
     log.append(samples(2000))
-    begun = [log.read() for _ in range(50)]
-    assert [next(reading)[0] for reading in begun] == [1] * 50
+    readings = [log.read() for _ in range(50)]
+    assert [next(reading)[0] for reading in readings] == [1] * 50
     assert log.append([changed(1)]) == 2001
 
 
 # The fence -------------------------------------------------------------------------------------
 
 
-def test_of_two_writers_at_one_head_one_succeeds_whatever_streams_they_write(place: Place) -> None:
+def test_only_one_of_two_writers_at_one_head_succeeds_in_any_streams(place: Place) -> None:
     first, second = place.open(), place.open()
     first.append([changed(1, slot="a")])
     with pytest.raises(Fenced, match="another writer has appended; refresh, read the new events"):
@@ -183,31 +183,31 @@ def test_a_fenced_writer_continues_after_a_refresh(place: Place) -> None:
 
 
 @pytest.mark.parametrize("other", ["position", "digest", "epoch"])
-def test_a_writer_is_fenced_by_another_head_whatever_of_it_differs(place: Place, other: str) -> None:
-    """As where the log under a writer was replaced by another one of the same length."""
+def test_a_writer_is_fenced_by_any_other_head(place: Place, other: str) -> None:
+    """As when the log under a writer was replaced by another one of the same length."""
     log = place.open()
     log.append(samples(3))
     head = log.head
     position = head.position + (other == "position")
     digest = "0" * len(head.digest) if other == "digest" else head.digest
-    known = Head(head.epoch + (other == "epoch"), position, digest)
+    other_head = Head(head.epoch + (other == "epoch"), position, digest)
     with pytest.raises(Fenced):
-        StoredLog(log._recorder, known, None).append([changed(1)])  # type: ignore[attr-defined]
+        StoredLog(log._recorder, other_head, None).append([changed(1)])  # type: ignore[attr-defined]
     assert log.refresh() == head
     assert place.problems() == []
 
 
 def test_a_raised_epoch_fences_earlier_writers(place: Place) -> None:
-    old, new = place.open(), place.open()
-    old.append(samples(3))
-    assert new.raise_epoch("server 7", AT, "s-1") == 1
-    assert new.head.epoch == 1
+    earlier, later = place.open(), place.open()
+    earlier.append(samples(3))
+    assert later.raise_epoch("server 7", AT, "s-1") == 1
+    assert later.head.epoch == 1
     with pytest.raises(Fenced):
-        old.append(samples(1))
-    assert old.raise_epoch("server 8", AT, "s-2") == 2
+        earlier.append(samples(1))
+    assert earlier.raise_epoch("server 8", AT, "s-2") == 2
     with pytest.raises(Fenced):
-        new.append(samples(1))
-    assert [event for _, event in old.read(after=3)] == [
+        later.append(samples(1))
+    assert [event for _, event in earlier.read(after=3)] == [
         WriterBegan(at=AT, cause="writer", stimulus="s-1", epoch=1, writer="server 7"),
         WriterBegan(at=AT, cause="writer", stimulus="s-2", epoch=2, writer="server 8"),
     ]
@@ -222,11 +222,11 @@ def test_the_epoch_of_a_writer_stays_in_its_appends(place: Place) -> None:
     assert place.open().head == log.head
 
 
-def test_threads_that_share_a_log_append_one_after_the_other(place: Place) -> None:
+def test_threads_that_share_a_log_append_in_turn(place: Place) -> None:
     log = place.open()
     with ThreadPoolExecutor(4) as pool:
-        done = [pool.submit(log.append, [changed(i, slot=f"s{i % 4}")] * 3) for i in range(40)]
-    assert sorted(one.result() for one in done) == list(range(3, 121, 3))
+        futures = [pool.submit(log.append, [changed(i, slot=f"s{i % 4}")] * 3) for i in range(40)]
+    assert sorted(future.result() for future in futures) == list(range(3, 121, 3))
     assert place.problems() == []
 
 
@@ -238,11 +238,11 @@ def test_a_log_opened_again_is_the_same(place: Place) -> None:
     log.append(samples(30))
     head = log.head
     log.close()
-    again = place.open(create=False)
-    assert again.head == head
-    assert [event for _, event in again.read()] == samples(30)
-    assert again.append([changed(1)]) == 31
-    again.close()
+    reopened = place.open(create=False)
+    assert reopened.head == head
+    assert [event for _, event in reopened.read()] == samples(30)
+    assert reopened.append([changed(1)]) == 31
+    reopened.close()
     assert place.problems() == []
 
 
@@ -252,7 +252,7 @@ def test_a_log_can_be_closed_twice(place: Place) -> None:
     log.close()
 
 
-def test_a_log_open_for_reading_only_takes_nothing(place: Place) -> None:
+def test_a_read_only_log_refuses_appends(place: Place) -> None:
     place.open().append(samples(3))
     log = place.open(create=False, read_only=True)
     assert len(list(log.read())) == 3
@@ -283,8 +283,8 @@ def test_a_log_whose_mark_cannot_be_written_is_not_opened_for_writing(durable: P
 
 def test_an_sqlite_log_waits_for_the_disk_at_each_commit(sqlite: Place) -> None:
     log = sqlite.open()
-    with log._recorder.connection() as c:  # type: ignore[attr-defined]
-        pragmas = [c.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
+    with log._recorder.connection() as connection:  # type: ignore[attr-defined]
+        pragmas = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
     assert pragmas == ["wal", 2]
 
 
@@ -323,7 +323,7 @@ def test_a_version_that_is_not_the_next_of_its_stream_is_not_inserted(place: Pla
     assert log.refresh().position == 1
 
 
-def test_a_writer_is_fenced_by_what_the_library_inserted(place: Place) -> None:
+def test_a_writer_is_fenced_by_the_librarys_inserts(place: Place) -> None:
     log = place.open()
     recorder = log._recorder  # type: ignore[attr-defined]
     recorder.insert_events([stored(changed(1), 1)])
@@ -333,12 +333,12 @@ def test_a_writer_is_fenced_by_what_the_library_inserted(place: Place) -> None:
     assert log.append([changed(2)]) == 2
 
 
-def test_inserts_of_several_threads_are_all_there(place: Place) -> None:
+def test_inserts_of_several_threads_are_all_stored(place: Place) -> None:
     log = place.open()
     recorder = log._recorder  # type: ignore[attr-defined]
-    with ThreadPoolExecutor(4) as threads:
+    with ThreadPoolExecutor(4) as executor:
         for number in range(12):
-            threads.submit(recorder.insert_events, [stored(changed(number, slot=f"s{number}"), 1)])
+            executor.submit(recorder.insert_events, [stored(changed(number, slot=f"s{number}"), 1)])
     assert log.refresh().position == 12
     assert place.problems() == []
 

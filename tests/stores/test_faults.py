@@ -1,4 +1,4 @@
-"""Property: when an append fails, wherever it does, the log is as before and can be used again."""
+"""Property: when an append fails, wherever it does, the log is unchanged and still usable."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from poolbook.domain.ports.log import EventStore, LogDamaged, LogUnavailable
 from .places import POSTGRES, Place, connected, place_of
 from .samples import changed, samples
 
-# A statement that fails, whichever it is ------------------------------------------------------------
+# A failing statement, at any position ----------------------------------------------------------------
 
 
-def failure(words: str) -> sqlite3.OperationalError:
-    """What SQLite says when a disk fails."""
-    error = sqlite3.OperationalError(words)
+def failure(message: str) -> sqlite3.OperationalError:
+    """Return SQLite's error for a failing disk."""
+    error = sqlite3.OperationalError(message)
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
     return error
 
@@ -66,12 +66,12 @@ def fail_at(number: int) -> None:
     Failing.at, Failing.done = number, 0
 
 
-def holds(place: Place, log: EventStore, count: int) -> None:
-    """Whoever looks finds the first `count` samples, and a sound log that goes on."""
-    again = place.open(create=False)
-    assert again.head == log.head
-    assert [event for _, event in again.read()] == samples(count)
-    again.close()
+def check_log(place: Place, log: EventStore, count: int) -> None:
+    """Check that a new reader finds the first `count` samples, in a sound log that accepts appends."""
+    reopened = place.open(create=False)
+    assert reopened.head == log.head
+    assert [event for _, event in reopened.read()] == samples(count)
+    reopened.close()
     assert place.problems() == []
 
 
@@ -93,19 +93,19 @@ def test_an_append_that_fails_at_any_statement_of_its_transaction_changes_nothin
             break
         fail_at(-1)
         assert log.head.position == 20
-        holds(sqlite, log, 20)
+        check_log(sqlite, log, 20)
         failed += 1
     fail_at(-1)
-    # What is looked up for streams, BEGIN, the head, the events, the append, COMMIT.
+    # The lookups for streams, BEGIN, the head, the events, the append, COMMIT.
     assert failed >= 6
-    holds(sqlite, log, 40)
+    check_log(sqlite, log, 40)
 
 
 def test_an_append_that_was_stored_although_its_commit_reported_a_failure_counts(
     sqlite: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Vanishing(sqlite3.Connection):
-        """As a server that stores the commit, but vanishes before it says so."""
+        """Like a server that stores the commit, but vanishes before it reports so."""
 
         def commit(self) -> None:
             super().commit()
@@ -117,7 +117,7 @@ def test_an_append_that_was_stored_although_its_commit_reported_a_failure_counts
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Vanishing))
     assert sqlite.open().append(samples(20, first=20)) == 40
     monkeypatch.undo()
-    holds(sqlite, sqlite.open(), 40)
+    check_log(sqlite, sqlite.open(), 40)
 
 
 TABLES_AND_WHEN = [
@@ -146,36 +146,36 @@ def test_an_append_that_the_database_refuses_changes_nothing(durable: Place, whe
         assert log.refresh().position == 20
     durable.sql("DROP TRIGGER refuse" + ("" if durable.kind == "sqlite" else f" ON {when.split()[-1]}"))
     assert log.append(samples(20, first=20)) == 40
-    holds(durable, log, 40)
+    check_log(durable, log, 40)
 
 
 if POSTGRES:
 
-    def test_a_server_that_drops_the_connection_is_found_again() -> None:
+    def test_a_dropped_connection_to_the_server_is_reopened() -> None:
         with tempfile.TemporaryDirectory() as folder, place_of("postgresql", Path(folder)) as place:
             name = f"app_{place.schema}"
             log = attrs.evolve(place, url=place.url.replace("schema=", f"application_name={name}&schema=")).open()
             log.append(samples(10))
             with connected() as server:
-                ask = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name=%s"
-                assert server.execute(ask, (name[:63],)).fetchall() != []
+                statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name=%s"
+                assert server.execute(statement, (name[:63],)).fetchall() != []
             for _ in range(3):
                 with suppress(LogUnavailable):
                     log.append(samples(10, first=10))
                     break
             assert log.head.position == 20
-            holds(place, log, 20)
+            check_log(place, log, 20)
             log.close()
 
-    def test_a_writer_waits_for_another_only_so_long(tmp_path: Path) -> None:
+    def test_a_writer_waits_for_another_only_for_the_timeout(tmp_path: Path) -> None:
         with place_of("postgresql", tmp_path) as place:
-            hasty = Place(place.kind, place.url.replace("?", "?options=-clock_timeout%3D50ms&"), place.mark)
+            impatient = Place(place.kind, place.url.replace("?", "?options=-clock_timeout%3D50ms&"), place.mark)
             log = place.open()
             with connected() as server:
                 server.execute("BEGIN")
                 server.execute(f"SELECT * FROM {place.schema}.head FOR UPDATE")
                 log.close()
-                log = hasty.open()
+                log = impatient.open()
                 with pytest.raises(LogUnavailable, match="another process was writing it"):
                     log.append(samples(1))
                 server.execute("ROLLBACK")
@@ -188,19 +188,19 @@ if POSTGRES:
 
 @contextmanager
 def pages_at_most(place: Place, log: EventStore) -> Iterator[None]:
-    """The database is as large as it may get."""
+    """Limit the database to its present size."""
     tables = log._recorder  # type: ignore[attr-defined]
-    with tables.connection() as c:
-        c.execute("PRAGMA page_count")
-        c.execute(f"PRAGMA max_page_count={c.fetchone()[0]}")
+    with tables.connection() as connection:
+        connection.execute("PRAGMA page_count")
+        connection.execute(f"PRAGMA max_page_count={connection.fetchone()[0]}")
     yield
-    with tables.connection() as c:
-        c.execute("PRAGMA max_page_count=1000000")
+    with tables.connection() as connection:
+        connection.execute("PRAGMA max_page_count=1000000")
 
 
 @contextmanager
 def files_at_most(place: Place, log: EventStore) -> Iterator[None]:
-    """No file of this process may grow beyond what the write-ahead log has now."""
+    """Limit this process's files to the present size of the write-ahead log."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(f"{place.url}-wal"), hard))
     try:
@@ -210,22 +210,20 @@ def files_at_most(place: Place, log: EventStore) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("limit", "words"),
+    ("limit", "message"),
     [(pages_at_most, "no space is left for it"), (files_at_most, "the disk failed to read or write it")],
 )
-def test_without_space_nothing_is_appended_and_the_log_continues_when_there_is_some(
-    sqlite: Place, limit: Any, words: str
-) -> None:
+def test_without_space_nothing_is_appended_and_the_log_continues_later(sqlite: Place, limit: Any, message: str) -> None:
     log = sqlite.open()
     log.append(samples(50))
     with limit(sqlite, log):
         for _ in range(3):
-            with pytest.raises(LogUnavailable, match=words):
+            with pytest.raises(LogUnavailable, match=message):
                 log.append([changed(1, text="x" * 300_000)])
         assert [event for _, event in log.read()] == samples(50)
     log.append(samples(10, first=50))
     log.close()
-    holds(sqlite, log, 60)
+    check_log(sqlite, log, 60)
 
 
 def mounted(folder: str) -> bool:
@@ -235,7 +233,7 @@ def mounted(folder: str) -> bool:
 
 @contextmanager
 def small_disk() -> Iterator[Path | None]:
-    """A disk of 512 KiB; None where this process may not mount one."""
+    """Provide a disk of 512 KiB, or None if this process may not mount one."""
     folder = tempfile.mkdtemp()
     if mounted(folder):
         try:
@@ -252,7 +250,7 @@ with small_disk() as disk:
 
 if CAN_MOUNT:
 
-    def test_on_a_full_disk_nothing_is_appended_and_what_is_there_can_be_read() -> None:
+    def test_on_a_full_disk_nothing_is_appended_and_the_log_is_readable() -> None:
         with small_disk() as disk:
             assert disk is not None
             place = Place("sqlite", str(disk / "x.db"), str(disk / "x.db.head"))
@@ -264,9 +262,9 @@ if CAN_MOUNT:
             assert log.refresh().position == position
             assert [event for _, event in log.read()] == samples(position)
             log.close()
-            holds(place, log, position)
+            check_log(place, log, position)
 
-    def test_on_a_disk_mounted_for_reading_a_log_can_be_read_and_says_that_it_cannot_be_written() -> None:
+    def test_on_a_read_only_disk_a_log_is_readable_and_refuses_writing() -> None:
         with small_disk() as disk:
             assert disk is not None
             place = Place("sqlite", str(disk / "x.db"), str(disk / "x.db.head"))
@@ -287,7 +285,7 @@ if CAN_MOUNT:
 
 @contextmanager
 def without_rights(*paths: Path) -> Iterator[None]:
-    """As a user who may read these but not write them."""
+    """Act as a user who may read these files but not write them."""
     modes = [(path, path.stat().st_mode) for path in paths]
     for path in paths:
         path.chmod(0o555 if path.is_dir() else 0o444)
@@ -303,7 +301,7 @@ def without_rights(*paths: Path) -> Iterator[None]:
             path.chmod(mode)
 
 
-def test_a_read_only_log_can_be_read_and_reports_that_it_cannot_be_written() -> None:
+def test_a_write_protected_log_is_readable_and_refuses_writing() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Place("sqlite", f"{folder}/x.db", f"{folder}/x.db.head")
         log = place.open()
@@ -320,7 +318,7 @@ def test_a_read_only_log_can_be_read_and_reports_that_it_cannot_be_written() -> 
             other = Place("sqlite", f"{folder}/new.db", None)
             with pytest.raises(LogUnavailable, match="check the permissions of the file and its folder"):
                 other.open()
-        holds(place, log, 30)
+        check_log(place, log, 30)
 
 
 def test_a_log_that_another_process_writes_for_too_long_is_not_waited_for(

@@ -1,4 +1,4 @@
-"""The eventsourcing library on a log: its own contract tests on every store, and its classes at work."""
+"""The eventsourcing library on a log: its own contract tests on every store, and its classes in use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_ci_runs_the_librarys_contract_tests() -> None:
 
 
 class _Contract:
-    """A test case of the library, which asks for a recorder, on a log of one kind of store."""
+    """A test case of the library, which needs a recorder, on a log of one kind of store."""
 
     kind: ClassVar[str]
 

@@ -1,4 +1,4 @@
-"""Property: a log keeps the id that was chosen when it began, in every store; an older log's id is its first digest."""
+"""Property: a log keeps the id that was chosen at its start, in every store; an older log's id is its first digest."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ AT = 1_800_000_000_000_000
 ids = st.text("0123456789abcdef", min_size=16, max_size=16)
 
 
-def founded(chosen: str) -> PoolFounded:
-    return PoolFounded(AT, "founded", "founding", "pool", "manual", "example.org", "0.1", {}, log=chosen)
+def founding(chosen_id: str) -> PoolFounded:
+    return PoolFounded(AT, "founded", "founding", "pool", "manual", "example.org", "0.1", {}, log=chosen_id)
 
 
 # References
@@ -61,7 +61,7 @@ def test_a_reference_has_one_text(text: str) -> None:
         "0123456789abcdef-\u0661", "0123456789abcdef--1",
     ],
 )  # fmt: skip
-def test_what_is_not_a_reference_is_refused(text: str) -> None:
+def test_an_invalid_reference_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="an id of 16 hexadecimal digits, a hyphen and a position"):
         LogPosition.parse(text)
 
@@ -72,21 +72,21 @@ def test_what_is_not_a_reference_is_refused(text: str) -> None:
 def test_a_log_has_the_id_that_was_chosen_for_it_in_every_store(place: Place) -> None:
     log = place.open()
     assert log.id == ""
-    log.append([founded("0123456789abcdef"), changed(1)])
+    log.append([founding("0123456789abcdef"), changed(1)])
     assert log.id == place.open(read_only=True).id == chosen_id(log) == "0123456789abcdef"
 
 
 def test_a_log_whose_id_was_not_chosen_has_its_first_digest(place: Place) -> None:
     log = place.open()
-    for events in ([founded("")], [changed(1)]):
+    for events in ([founding("")], [changed(1)]):
         log.append(events)
         assert (log.id, chosen_id(log)) == (place.open(read_only=True).id, "")
     first = place.open()
-    assert first.id == log.id == digest_of(founded(""))[:16]
+    assert first.id == log.id == digest_of(founding(""))[:16]
 
 
 def digest_of(event: Event) -> str:
-    """The digest of a log that has this event alone."""
+    """Return the digest of a log with only this event."""
     log = open_log("memory:", create=True)
     log.append([event])
     return log.head.digest
@@ -94,7 +94,7 @@ def digest_of(event: Event) -> str:
 
 def test_a_log_that_is_opened_empty_gets_its_id_with_its_first_event(place: Place) -> None:
     reader, writer = place.open(), place.open()
-    writer.append([founded("0123456789abcdef")])
+    writer.append([founding("0123456789abcdef")])
     assert reader.id == ""
     reader.refresh()
     assert reader.id == "0123456789abcdef"
@@ -115,10 +115,10 @@ def test_an_old_log_has_its_first_digest_and_keeps_it_wherever_it_is_copied(
     with closing(sqlite3.connect(path)) as tables:
         ((first,),) = tables.execute("SELECT digest FROM appends ORDER BY position LIMIT 1")
         tables.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
-    with closing(open_log(str(path), create=False)) as old:
-        assert (old.id, chosen_id(old)) == (first[:16], "")
-        old.raise_epoch("today", AT, "s")
-        assert old.id == first[:16], "what is appended today does not change it"
+    with closing(open_log(str(path), create=False)) as old_log:
+        assert (old_log.id, chosen_id(old_log)) == (first[:16], "")
+        old_log.raise_epoch("today", AT, "s")
+        assert old_log.id == first[:16], "what is appended today does not change it"
     with closing(open_log(str(tmp_path / "copy.db"), create=False, read_only=True)) as copy:
         assert copy.id == first[:16]
     if place.kind != "sqlite":
@@ -147,24 +147,24 @@ def copy_rows(path: Path, place: Place) -> None:
     place.sql("UPDATE head SET format=?, epoch=?, position=?, digest=?", version, epoch, position, digest)
 
 
-def test_two_logs_that_are_made_at_the_same_time_differ(tmp_path: Path) -> None:
+def test_two_logs_created_simultaneously_have_different_ids(tmp_path: Path) -> None:
     pools = [open_pool_log(str(tmp_path / f"{n}.db"), create=True, name="p", uid_domain="d", now=AT) for n in "ab"]
     imports = [open_log("memory:", create=True) for _ in range(2)]
     for log in imports:
         begin_import(log, "node", AT)
-    found = [log.id for log in (*pools, *imports)]
-    assert len(set(found)) == 4
+    log_ids = [log.id for log in (*pools, *imports)]
+    assert len(set(log_ids)) == 4
     for log in (*pools, *imports):
         assert log.id == chosen_id(log) == LogPosition.parse(f"{log.id}-1").log
         log.close()
 
 
-def test_a_log_that_is_opened_again_keeps_its_id(tmp_path: Path) -> None:
+def test_a_reopened_log_keeps_its_id(tmp_path: Path) -> None:
     url = str(tmp_path / "pool.db")
     with closing(open_pool_log(url, create=True)) as log:
-        chosen = log.id
+        log_id = log.id
     with closing(open_pool_log(url, create=True)) as log:
-        assert log.id == chosen
+        assert log.id == log_id
 
 
 def test_the_events_of_a_log_carry_its_id_into_any_other_store(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""Property: whatever is done to a log through two handles, it equals a list of the events that were accepted."""
+"""Property: after any operations through two handles, a log equals a list of the accepted events."""
 
 from __future__ import annotations
 
@@ -34,48 +34,48 @@ class Model(RuleBasedStateMachine):
         self.logs: list[EventStore] = [self.place.open(), self.place.open()]
         self.known = [0, 0]  # how far each handle has seen
 
-    @rule(which=which, events=st.lists(any_event, max_size=5))
-    def append(self, which: int, events: list[Event]) -> None:
-        if self.known[which] != len(self.events) and events:
+    @rule(handle=which, events=st.lists(any_event, max_size=5))
+    def append(self, handle: int, events: list[Event]) -> None:
+        if self.known[handle] != len(self.events) and events:
             with pytest.raises(Fenced):
-                self.logs[which].append(events)
+                self.logs[handle].append(events)
             return
-        position = self.logs[which].append(events)
+        position = self.logs[handle].append(events)
         if events:
             self.events += events
-            self.known[which] = len(self.events)
-        assert position == self.known[which]
+            self.known[handle] = len(self.events)
+        assert position == self.known[handle]
 
-    @rule(which=which)
-    def raise_epoch(self, which: int) -> None:
+    @rule(handle=which)
+    def raise_epoch(self, handle: int) -> None:
         self.epoch += 1
-        assert self.logs[which].raise_epoch("w", AT, "s") == self.epoch
+        assert self.logs[handle].raise_epoch("w", AT, "s") == self.epoch
         self.events.append(WriterBegan(at=AT, cause="writer", stimulus="s", epoch=self.epoch, writer="w"))
-        self.known[which] = len(self.events)
+        self.known[handle] = len(self.events)
 
-    @rule(which=which)
-    def refresh(self, which: int) -> None:
-        assert self.logs[which].refresh().position == len(self.events)
-        self.known[which] = len(self.events)
+    @rule(handle=which)
+    def refresh(self, handle: int) -> None:
+        assert self.logs[handle].refresh().position == len(self.events)
+        self.known[handle] = len(self.events)
 
-    @rule(which=which)
-    def open_again(self, which: int) -> None:
-        self.logs[which].close()
-        self.logs[which] = self.place.open(create=False)
-        self.known[which] = len(self.events)
+    @rule(handle=which)
+    def open_again(self, handle: int) -> None:
+        self.logs[handle].close()
+        self.logs[handle] = self.place.open(create=False)
+        self.known[handle] = len(self.events)
 
-    @rule(which=which, after=st.integers(0, 40), limit=st.none() | st.integers(0, 40))
-    def read(self, which: int, after: int, limit: int | None) -> None:
-        seen = list(enumerate(self.events[: self.known[which]], 1))[after:]
-        assert list(self.logs[which].read(after, limit)) == seen[:limit]
+    @rule(handle=which, after=st.integers(0, 40), limit=st.none() | st.integers(0, 40))
+    def read(self, handle: int, after: int, limit: int | None) -> None:
+        expected = list(enumerate(self.events[: self.known[handle]], 1))[after:]
+        assert list(self.logs[handle].read(after, limit)) == expected[:limit]
 
-    @rule(which=which, number=st.integers(0, 40), after=st.integers(0, 40))
-    def read_stream(self, which: int, number: int, after: int) -> None:
-        seen = list(enumerate(self.events[: self.known[which]], 1))
+    @rule(handle=which, number=st.integers(0, 40), after=st.integers(0, 40))
+    def read_stream(self, handle: int, number: int, after: int) -> None:
+        seen = list(enumerate(self.events[: self.known[handle]], 1))
         if number < len(seen):
             stream = seen[number][1].stream
             expected = [pair for pair in seen[after:] if pair[1].stream == stream]
-            assert list(self.logs[which].read_stream(stream, after)) == expected
+            assert list(self.logs[handle].read_stream(stream, after)) == expected
 
     @invariant()
     def the_head_is_what_the_handle_has_seen(self) -> None:

@@ -1,4 +1,4 @@
-"""Golden: what a URL names, and what is said when there is no log."""
+"""Golden: what a URL names, and the messages when there is no log."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_url_names_a_store_and_a_place(url: str, location: Location) -> None:
 
 
 @together(
-    ("url", "words"),
+    ("url", "message"),
     [
         ("", "it names no file; use memory:, a file's path"),
         ("mysql://host/db", "use memory:, a file's path, sqlite:///file.db, or postgresql://"),
@@ -61,14 +61,14 @@ def test_a_url_names_a_store_and_a_place(url: str, location: Location) -> None:
         ),
     ],
 )
-def test_an_invalid_url_is_rejected_with_the_fix(url: str, words: str) -> None:
-    with pytest.raises(LogError, match=words):
+def test_an_invalid_url_is_rejected_with_the_fix(url: str, message: str) -> None:
+    with pytest.raises(LogError, match=message):
         open_log(url, create=True)
 
 
 def test_a_missing_log_is_named(tmp_path: Path) -> None:
     for url in (str(tmp_path / "x.db"), f"sqlite:///{tmp_path}/x.db", "memory:nobody"):
-        with pytest.raises(LogError, match=r"there is no log at .*; look at the name, or start one"):
+        with pytest.raises(LogError, match=r"there is no log at .*; check the name, or start one"):
             open_log(url, create=False)
         with pytest.raises(LogError, match="there is no log at"):
             verify_seal(url)
@@ -78,13 +78,13 @@ def test_a_missing_log_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_is_no_log(tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_a_log(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"is a folder, but a log is a file: name one in it"):
         open_log(str(tmp_path), create=True)
 
 
 @pytest.mark.parametrize("content", [b"executable = /bin/true\nqueue\n", b"x" * 5000, b"SQLite format 3\0", b"\0" * 99])
-def test_a_file_of_another_kind_is_no_log_and_stays_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_kind_is_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "pi.sub"
     path.write_bytes(content)
     for create in (True, False):
@@ -96,7 +96,7 @@ def test_a_file_of_another_kind_is_no_log_and_stays_as_it_is(tmp_path: Path, con
     assert path.read_bytes() == content
 
 
-def test_another_programs_database_is_no_log(tmp_path: Path) -> None:
+def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE t (x)")
@@ -128,7 +128,7 @@ def test_an_empty_file_becomes_a_log(tmp_path: Path) -> None:
     assert open_log(str(path), create=True).append(samples(2)) == 2
 
 
-def test_a_log_whose_making_was_cut_off_by_a_crash_is_made(tmp_path: Path) -> None:
+def test_a_log_whose_creation_crashed_is_created(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -146,7 +146,7 @@ def test_a_log_may_have_any_file_name(tmp_path: Path) -> None:
         assert head_of(str(tmp_path / name)) is not None
 
 
-def test_a_log_in_memory_goes_with_its_last_user() -> None:
+def test_a_log_in_memory_disappears_with_its_last_user() -> None:
     log = open_log("memory:one", create=True)
     log.append(samples(3))
     assert open_log("memory:one", create=False).head == log.head
@@ -162,15 +162,15 @@ def test_head_of_is_the_head(kind: str, tmp_path: Path) -> None:
         log = place.open()
         log.raise_epoch("w", AT, "s")
         log.append(samples(7))
-        found = head_of(place.url)
-        assert found is not None
-        assert Head(*found) == log.head
+        head = head_of(place.url)
+        assert head is not None
+        assert Head(*head) == log.head
         log.close()
-        assert head_of(place.url) == found
+        assert head_of(place.url) == head
 
 
-def imported(program: str, *names: str) -> set[str]:
-    """Which of these modules a fresh interpreter has loaded after `program`."""
+def loaded_modules(program: str, *names: str) -> set[str]:
+    """Return which of these modules a fresh interpreter has loaded after `program`."""
     printed = subprocess.run(
         [sys.executable, "-c", f"import sys\n{program}\nprint(*sys.modules)"],
         env={**os.environ, "PYTHONPATH": str(ROOT / ".path")},
@@ -185,7 +185,7 @@ def test_head_of_an_sqlite_log_loads_no_library_but_sqlite3(sqlite: Place) -> No
     sqlite.open().append(samples(1))
     program = f"from poolbook.adapters.stores.fast_head import head_of\nassert head_of({sqlite.url!r})[1] == 1"
     heavy = {"attrs", "attr", "msgspec", "eventsourcing", "psycopg", "poolbook.domain.events"}
-    assert imported(program, "sqlite3", *heavy) == {"sqlite3"}
+    assert loaded_modules(program, "sqlite3", *heavy) == {"sqlite3"}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_store_does_not_load_anothers_library(tmp_path: Path, url: str, loaded
         "from poolbook.adapters.stores.opening import open_log\nfrom poolbook.domain.ports.log import LogError\n"
         f"try: open_log({url.format(folder=tmp_path)!r}, create={'nobody' not in url})\nexcept LogError: pass"
     )
-    assert imported(program, "sqlite3", "psycopg") == loaded
+    assert loaded_modules(program, "sqlite3", "psycopg") == loaded
 
 
 @pytest.mark.parametrize("library", ["psycopg", "psycopg_pool"])
@@ -210,15 +210,15 @@ def test_a_log_on_a_server_without_the_libraries_is_rejected_with_the_fix(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed: Python's own way to say so
-    asked: list[Callable[[str], object]] = [
+    operations: list[Callable[[str], object]] = [
         head_of, verify_seal, beside.log_paths, lambda url: open_log(url, create=True)
     ]  # fmt: skip
-    for ask in asked:
+    for operation in operations:
         with pytest.raises(LogError, match=rf"needs {library}.* pip install 'poolbook\[postgres\]'"):
-            ask("postgresql://host/db")
+            operation("postgresql://host/db")
 
 
-def test_the_extra_that_the_refusal_names_has_what_is_missing() -> None:
+def test_the_extra_that_the_refusal_names_has_the_missing_libraries() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert [text.partition(">")[0] for text in extras[EXTRA]] == ["eventsourcing[postgres]", "psycopg[binary]"]
 
@@ -231,18 +231,18 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
     assert "secret" not in str(error.value)
 
 
-def test_what_postgresql_does_not_understand_is_refused() -> None:
+def test_an_invalid_postgresql_url_is_refused() -> None:
     with pytest.raises(LogError, match="invalid PostgreSQL URL"):
         open_log("postgresql://host/db?nonsense=1", create=True)
 
 
-def test_the_mark_stands_beside_a_file_and_in_the_state_folder_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mark_is_next_to_a_file_and_in_the_state_folder_for_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mark_of(locate("/a/x.db")) == "/a/x.db.head"
     assert mark_of(locate("memory:")) is None
     monkeypatch.setenv("XDG_STATE_HOME", "/state")
     urls = ["postgresql://u:p@h/db", "postgresql://other@h/db?schema=poolbook", "postgresql://h/db?schema=b"]
-    first, same, other = (mark_of(locate(url)) for url in urls)
-    assert first == same != other
+    first, second_spelling, other = (mark_of(locate(url)) for url in urls)
+    assert first == second_spelling != other
     assert first is not None
     assert Path(first).parent == Path("/state/poolbook")
     monkeypatch.delenv("XDG_STATE_HOME")

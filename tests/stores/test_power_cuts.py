@@ -34,6 +34,8 @@ def test_a_power_cut_after_a_log_was_closed_does_not_lose_its_mark(memory: Path,
     def prepare() -> None:
         write(HEADS[:before])
 
-    for where, is_closed in cuts(memory / "disk", prepare, lambda: write(HEADS[before:]), block=512):  # a disk's sector
+    for disk_state, is_closed in cuts(
+        memory / "disk", prepare, lambda: write(HEADS[before:]), block=512
+    ):  # a disk's sector
         mark = read_mark(path)
-        assert mark in ([HEADS[-1]] if is_closed else [None, *HEADS]), where
+        assert mark in ([HEADS[-1]] if is_closed else [None, *HEADS]), disk_state

@@ -1,4 +1,4 @@
-"""Property: the fence, durability and whole appends, between processes of the operating system."""
+"""Property: the fence, durability and complete appends, between processes of the operating system."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Writer:
         return self._process.stdout.readline().strip()
 
     def rest(self) -> list[str]:
-        """What else it said before it was killed; the last line may be torn."""
+        """Return its remaining output from before it was killed; the last line may be incomplete."""
         assert self._process.stdout is not None
         return [line for line in self._process.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
 
@@ -54,33 +54,33 @@ class Writer:
 
 @contextmanager
 def writers(place: Place, count: int) -> Iterator[list[Writer]]:
-    """Processes that have all opened the log at once, and made it if there was none."""
-    started = [Writer(place) for _ in range(count)]
+    """Start processes that open the log simultaneously, and create it if there is none."""
+    processes = [Writer(place) for _ in range(count)]
     try:
-        assert [writer.answer() for writer in started] == ["open"] * count
-        yield started
+        assert [writer.answer() for writer in processes] == ["open"] * count
+        yield processes
     finally:
-        for writer in started:
+        for writer in processes:
             writer.end()
 
 
-def test_of_two_processes_that_append_to_disjoint_streams_one_succeeds_at_each_head(durable: Place) -> None:
+def test_only_one_of_two_processes_succeeds_at_each_head_in_disjoint_streams(durable: Place) -> None:
     rounds = 25
-    with writers(durable, 2) as both:
+    with writers(durable, 2) as two_writers:
         for number in range(rounds):
-            for name, writer in zip("ab", both, strict=True):
+            for name, writer in zip("ab", two_writers, strict=True):
                 writer.tell(f"append {name} 4")
-            assert sorted(writer.answer() for writer in both) == ["fenced", f"stored {4 * number + 4}"]
-            for writer in both:
+            assert sorted(writer.answer() for writer in two_writers) == ["fenced", f"stored {4 * number + 4}"]
+            for writer in two_writers:
                 writer.tell("refresh")
-            assert [writer.answer() for writer in both] == [f"head {4 * number + 4}"] * 2
+            assert [writer.answer() for writer in two_writers] == [f"head {4 * number + 4}"] * 2
     streams = [event.stream for _, event in durable.open().read()]
     assert all(len(set(streams[i : i + 4])) == 1 for i in range(0, 4 * rounds, 4))
     assert len(streams) == 4 * rounds
     assert durable.problems() == []
 
 
-def test_each_process_that_takes_over_gets_an_epoch_of_its_own(durable: Place) -> None:
+def test_each_process_that_takes_over_gets_its_own_epoch(durable: Place) -> None:
     with writers(durable, 3) as all_three:
         for writer in all_three:
             writer.tell("epoch")
@@ -91,16 +91,16 @@ def test_each_process_that_takes_over_gets_an_epoch_of_its_own(durable: Place) -
     assert durable.problems() == []
 
 
-def test_a_reader_beside_a_writer_sees_only_whole_appends(durable: Place) -> None:
+def test_a_reader_during_writes_sees_only_complete_appends(durable: Place) -> None:
     with writers(durable, 1) as (writer,):
         reader = durable.open(create=False, read_only=True)
         writer.tell("flood 7")
-        seen: set[int] = set()
-        while len(seen) < 30:
+        positions_seen: set[int] = set()
+        while len(positions_seen) < 30:
             head = reader.refresh()
             assert len(list(reader.read())) == head.position
             assert head.position % 7 == 0
-            seen.add(head.position)
+            positions_seen.add(head.position)
         reader.close()
 
 
@@ -112,8 +112,8 @@ def test_a_log_can_be_verified_while_it_is_written(durable: Place) -> None:
             assert durable.problems() == []
 
 
-def test_what_was_acknowledged_survives_a_kill_at_any_moment_and_nothing_is_torn(durable: Place) -> None:
-    reached = 0
+def test_acknowledged_appends_survive_a_kill_and_no_append_is_partial(durable: Place) -> None:
+    last_position = 0
     for wait in range(6):
         with writers(durable, 1) as (writer,):
             writer.tell("flood 5")
@@ -122,23 +122,23 @@ def test_what_was_acknowledged_survives_a_kill_at_any_moment_and_nothing_is_torn
             writer.kill()
             acknowledged = [acknowledged, *writer.rest()][-1]
         log = durable.open(create=False)
-        assert reached < int(acknowledged.split()[1]) <= log.head.position
+        assert last_position < int(acknowledged.split()[1]) <= log.head.position
         assert log.head.position % 5 == 0
         assert len(list(log.read())) == log.head.position
-        reached = log.append([changed(1)] * 5)
+        last_position = log.append([changed(1)] * 5)
         log.close()
         assert durable.problems() == []
 
 
-def test_a_mark_that_lags_after_a_crash_is_brought_up_to_date(durable: Place) -> None:
+def test_a_mark_that_lags_after_a_crash_is_updated(durable: Place) -> None:
     assert durable.mark is not None
     log = durable.open()
     log.append([changed(1)])
-    behind = Path(durable.mark).read_bytes()
+    old_mark = Path(durable.mark).read_bytes()
     log.append([changed(2)])
     log.close()
     now = Path(durable.mark).read_bytes()
-    for mark in (behind, b"", b"\0" * 160):
+    for mark in (old_mark, b"", b"\0" * 160):
         Path(durable.mark).write_bytes(mark)
         assert durable.problems() == []
         log = durable.open()

@@ -1,4 +1,4 @@
-"""Golden: each promise of docs/log.md names the tests that hold it."""
+"""Golden: each promise of docs/log.md names the tests that verify it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TESTS = {
 }
 
 
-def test_every_promise_has_its_number_and_a_test_and_every_test_named_exists() -> None:
+def test_every_promise_is_numbered_and_names_existing_tests() -> None:
     promises = re.findall(r"^(\d+)\. (.*?)(?=^\d+\. |^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert [int(number) for number, _ in promises] == list(range(1, len(promises) + 1))
     assert len(promises) > 15

@@ -1,5 +1,5 @@
-"""Property: who reads another user's log leaves nothing beside it, and nobody is told what a third one made up: each
-reading command as another user, in a folder that both may write."""
+"""Property: a reader of another user's log leaves no file next to it, and no reader believes views that a third user
+forged: each reading command as another user, in a folder that both may write."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ READING = ["q -all", "history", "status", "usage", "userprio", "log", "why 1.0",
 
 @contextmanager
 def shared_folder() -> Iterator[Path]:
-    """A folder that all may write, with a log of OWNER's that all may read."""
+    """Provide a folder that all may write, with a log of OWNER's that all may read."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
     (folder / "job.sub").write_text("executable = /bin/true\nhold = true\nqueue 2\n")
@@ -45,58 +45,62 @@ def shared_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    with shared_folder() as found:
-        yield found
+    with shared_folder() as folder:
+        yield folder
 
 
-def call(folder: Path, uid: int, *words: str) -> CompletedProcess[str]:
+def call(folder: Path, uid: int, *arguments: str) -> CompletedProcess[str]:
     home = folder / f"home{uid}"
     if not home.exists():
         home.mkdir()
         os.chown(home, uid, uid)
-    return forked.run([*POOLBOOK, *words], cwd=folder, env={**environment(), "HOME": str(home)}, user=uid)
+    return forked.run([*POOLBOOK, *arguments], cwd=folder, env={**environment(), "HOME": str(home)}, user=uid)
 
 
-def beside(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """The log and what stands beside it: owner, size, mode."""
+def files_next_to(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Return the log and the files next to it: owner, size, mode."""
     return {
-        path.name: (found.st_uid, found.st_size, stat.S_IMODE(found.st_mode))
+        path.name: (status.st_uid, status.st_size, stat.S_IMODE(status.st_mode))
         for path in folder.glob("pool.db*")
-        for found in [path.stat()]
+        for status in [path.stat()]
     }
 
 
-def test_reading_anothers_log_leaves_nothing_beside_it(shared: Path) -> None:
-    before = beside(shared)
-    for words in READING:
-        done = call(shared, OTHER, *words.split())
-        assert done.returncode in (0, 1) and "poolbook: " not in done.stderr, (words, done.stdout, done.stderr)
-        assert beside(shared) == before, words
+def test_reading_another_users_log_leaves_no_files(shared: Path) -> None:
+    before = files_next_to(shared)
+    for command in READING:
+        completed = call(shared, OTHER, *command.split())
+        assert completed.returncode in (0, 1) and "poolbook: " not in completed.stderr, (
+            command,
+            completed.stdout,
+            completed.stderr,
+        )
+        assert files_next_to(shared) == before, command
     assert call(shared, OTHER, "q", "-all", "-af", "ProcId").stdout == "0\n1\n"
     assert call(shared, OWNER, "rm", "1.0").returncode == 0
     assert call(shared, OTHER, "q", "-all", "-af", "ProcId").stdout == "1\n", "and reads what came after"
 
 
-def test_reading_beside_a_writer_leaves_nothing_of_the_readers(shared: Path) -> None:
+def test_reading_during_writes_leaves_no_files_of_the_reader(shared: Path) -> None:
     with closing(sqlite3.connect(shared / "pool.db")) as writer:
         writer.execute("SELECT * FROM head").fetchall()
         assert (shared / "pool.db-shm").exists() and (shared / "pool.db-wal").exists()
-        for words in READING:
-            call(shared, OTHER, *words.split())
-        assert {owner for owner, _, _ in beside(shared).values()} <= {0, OWNER}
+        for command in READING:
+            call(shared, OTHER, *command.split())
+        assert {owner for owner, _, _ in files_next_to(shared).values()} <= {0, OWNER}
 
 
-def test_what_waits_in_anothers_write_ahead_log_is_not_read_by_making_a_file_beside_it(shared: Path) -> None:
+def test_another_users_write_ahead_log_is_not_read_by_creating_a_file(shared: Path) -> None:
     (shared / "pool.db-wal").write_bytes(b"x" * 100)
     os.chown(shared / "pool.db-wal", OWNER, OWNER)
-    before = beside(shared)
-    said = call(shared, OTHER, "log")
-    assert said.returncode == 1 and "its last writes are in" in said.stderr
-    assert beside(shared) == before
+    before = files_next_to(shared)
+    completed = call(shared, OTHER, "log")
+    assert completed.returncode == 1 and "its last writes are in" in completed.stderr
+    assert files_next_to(shared) == before
 
 
 def test_a_log_at_rest_is_followed_when_its_owner_continues(tmp_path: Path) -> None:
-    """A reader's handle that was opened at rest sees what is appended later, and no torn page."""
+    """A reader's handle that was opened at rest sees later appends, and no partial page."""
     path = str(tmp_path / "pool.db")
     with closing(open_log(path, create=True)) as log:
         log.append(samples(20))
@@ -116,13 +120,13 @@ def test_a_log_at_rest_is_followed_when_its_owner_continues(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("uid", "mode"), [(OTHER, 0o644), (OTHER, 0o600), (OWNER, 0o646), (OWNER, 0o664)])
-def test_views_that_another_may_have_written_are_not_believed(shared: Path, uid: int, mode: int) -> None:
+def test_views_that_another_user_may_have_written_are_not_believed(shared: Path, uid: int, mode: int) -> None:
     assert call(shared, OWNER, "q").returncode == 0
     views = shared / "pool.db.views"
-    with closing(sqlite3.connect(views)) as forged, forged:
-        for (table,) in forged.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall():
-            for _, column, *_ in forged.execute(f"PRAGMA table_info({table})").fetchall():
-                forged.execute(f"UPDATE {table} SET {column}=replace({column}, '/bin/true', '/bin/forged') "
+    with closing(sqlite3.connect(views)) as forged_views, forged_views:
+        for (table,) in forged_views.execute("SELECT name FROM sqlite_master WHERE type='table'").fetchall():
+            for _, column, *_ in forged_views.execute(f"PRAGMA table_info({table})").fetchall():
+                forged_views.execute(f"UPDATE {table} SET {column}=replace({column}, '/bin/true', '/bin/forged') "
                                f"WHERE typeof({column})='text'")  # fmt: skip
     assert "/bin/forged" in call(shared, OWNER, "q", "-af", "Cmd").stdout, "the owner's own word"
     os.chown(views, uid, uid)
@@ -134,9 +138,9 @@ def test_views_that_another_may_have_written_are_not_believed(shared: Path, uid:
 
 def test_a_readers_views_are_kept_in_the_readers_own_cache(shared: Path) -> None:
     call(shared, OTHER, "q", "-all")
-    (kept,) = (shared / f"home{OTHER}" / ".cache" / "poolbook").glob("*.views")
-    assert kept.stat().st_uid == OTHER and stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+    (cache_folder,) = (shared / f"home{OTHER}" / ".cache" / "poolbook").glob("*.views")
+    assert cache_folder.stat().st_uid == OTHER and stat.S_IMODE(cache_folder.stat().st_mode) == 0o600
+    assert stat.S_IMODE(cache_folder.parent.stat().st_mode) == 0o700
 
 
 def test_views_without_a_place_are_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,30 +152,32 @@ def test_views_without_a_place_are_in_memory(tmp_path: Path, monkeypatch: pytest
     assert views_path(str(path)) is None
 
 
-# What serves, and the rights of the log and all beside it.
-@pytest.mark.parametrize(("words", "mode"), [((), 0o600), (("-group",), 0o660)])
+# The server's options, and the permissions of the log and the files next to it.
+@pytest.mark.parametrize(("options", "mode"), [((), 0o600), (("-group",), 0o660)])
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_a_log_and_what_stands_beside_it_is_its_users_alone_unless_its_group_is_meant(
-    tmp_path: Path, words: tuple[str, ...], mode: int, umask: int
+def test_a_log_and_its_files_are_private_unless_the_group_is_allowed(
+    tmp_path: Path, options: tuple[str, ...], mode: int, umask: int
 ) -> None:
     folder = Folder(tmp_path)
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue\n")
     before = os.umask(umask)
     try:
         folder.call("submit", "job.sub")
-        assert {each for _, _, each in beside(tmp_path).values()} == {0o600}
-        with folder.served("-slots", "1", *words):
+        assert {file_mode for _, _, file_mode in files_next_to(tmp_path).values()} == {0o600}
+        with folder.served("-slots", "1", *options):
             folder.call("submit", "job.sub")
             folder.call("q")
             folder.wait_for(lambda: (tmp_path / "pool.db.views").exists())
-            modes = {name: each for name, (_, _, each) in beside(tmp_path).items() if name != "pool.db.d"}
+            modes = {
+                name: file_mode for name, (_, _, file_mode) in files_next_to(tmp_path).items() if name != "pool.db.d"
+            }
     finally:
         os.umask(before)
     assert set(modes) >= {"pool.db", "pool.db.head", "pool.db.lock", "pool.db.sock", "pool.db.views", "pool.db-wal"}
     assert set(modes.values()) == {mode}, modes
 
 
-def test_a_log_that_is_no_file_has_no_group() -> None:
+def test_a_log_that_is_not_a_file_has_no_group() -> None:
     from poolbook.adapters.stores.log_paths import share_with_group
     from poolbook.domain.ports.log import LogError
 
@@ -179,9 +185,7 @@ def test_a_log_that_is_no_file_has_no_group() -> None:
         share_with_group("memory:")
 
 
-def test_a_log_that_is_written_all_the_time_is_not_read_at_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_continuously_written_log_is_not_read_at_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from itertools import count
 
     from poolbook.adapters.stores import sqlite
@@ -191,7 +195,7 @@ def test_a_log_that_is_written_all_the_time_is_not_read_at_rest(
     os.chown(path, OWNER, OWNER)
     for suffix in ("-wal", "-shm"):
         Path(path + suffix).unlink(missing_ok=True)
-    numbers = count()
-    monkeypatch.setattr(sqlite, "state_of", lambda path: (next(numbers),))
+    counter = count()
+    monkeypatch.setattr(sqlite, "state_of", lambda path: (next(counter),))
     with pytest.raises(LogUnavailable, match="is being written by another user"):
         open_log(path, create=False, read_only=True)

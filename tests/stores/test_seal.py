@@ -1,4 +1,4 @@
-"""Property: whatever is changed, cut, moved or added behind a log's back is found."""
+"""Property: data that is changed, cut, moved or added outside the log's interface is detected."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ COLUMNS = {
 
 
 @pytest.fixture
-def written(durable: Place) -> Place:
-    """A log of some 50 events in two epochs, closed."""
+def closed_log(durable: Place) -> Place:
+    """A closed log of some 50 events in two epochs."""
     write(durable)
     return durable
 
@@ -43,9 +43,9 @@ def write(place: Place) -> None:
     log.close()
 
 
-def flipped(value: object) -> Iterator[object]:
-    """The value with a bit of each of its bytes flipped in turn. Where one byte would do, not the lowest bits: a number
-    that is there already would be refused by the database."""
+def bit_flips(value: object) -> Iterator[object]:
+    """Return the value with a bit of each of its bytes flipped in turn. If only one byte matters, not the lowest bits:
+    the database would refuse a number that is already present."""
     if isinstance(value, int):
         for byte in range(8):
             changed = value ^ (0x40 << 8 * byte)
@@ -57,8 +57,8 @@ def flipped(value: object) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.soak)])
-def test_every_byte_of_every_column_is_guarded(step: int, sqlite: Place) -> None:
-    """Each byte of the numbers, and of the texts each 17th, or in the soak each."""
+def test_every_byte_of_every_column_is_protected(step: int, sqlite: Place) -> None:
+    """Each byte of the numbers, and every 17th of the texts, or in the soak each."""
     write(sqlite)
     tables = open_sqlite(sqlite.url, create=False, read_only=True, lenient=True)
     assert tables is not None and sqlite.mark is not None
@@ -72,13 +72,13 @@ def test_every_byte_of_every_column_is_guarded(step: int, sqlite: Place) -> None
                 rows = other.execute(f"SELECT rowid, {column}, typeof({column}) FROM {table} ORDER BY rowid")
                 for rowid, value, kind in rows.fetchall():
                     new = "CAST(? AS TEXT)" if kind == "text" else "?"
-                    moved = column in ("rowid", "position") and table != "head"
-                    all_flips = list(flipped(value))
-                    for wrong in all_flips if isinstance(value, int) else all_flips[rowid % step :: step]:
-                        other.execute(f"UPDATE {table} SET {column}={new} WHERE rowid=?", (wrong, rowid))
-                        assert problems_of(tables, mark), (table, rowid, column, value, wrong)
+                    is_key = column in ("rowid", "position") and table != "head"
+                    all_flips = list(bit_flips(value))
+                    for flipped_value in all_flips if isinstance(value, int) else all_flips[rowid % step :: step]:
+                        other.execute(f"UPDATE {table} SET {column}={new} WHERE rowid=?", (flipped_value, rowid))
+                        assert problems_of(tables, mark), (table, rowid, column, value, flipped_value)
                         other.execute(
-                            f"UPDATE {table} SET {column}=? WHERE rowid=?", (value, wrong if moved else rowid)
+                            f"UPDATE {table} SET {column}=? WHERE rowid=?", (value, flipped_value if is_key else rowid)
                         )
                         flips += 1
     assert problems_of(tables, mark) == []
@@ -87,20 +87,22 @@ def test_every_byte_of_every_column_is_guarded(step: int, sqlite: Place) -> None
 
 
 @pytest.mark.parametrize(("table", "column"), [(table, column) for table in COLUMNS for column in COLUMNS[table]])
-def test_a_column_changed_in_any_store_is_found(written: Place, table: str, column: str) -> None:
+def test_a_column_changed_in_any_store_is_found(closed_log: Place, table: str, column: str) -> None:
     digits = "||'0'" if column in ("originator_id", "topic", "digest") else "+1000"
     value = "state||?" if column == "state" else f"{column}{digits}"
-    place = "position" if table == "appends" else written.position
-    where = f" WHERE {place}=13" if table != "head" else ""
-    written.sql(f"UPDATE {table} SET {value.join([f'{column}=', ''])}{where}", *([b" "] if column == "state" else []))
-    assert written.problems() != []
+    place = "position" if table == "appends" else closed_log.position
+    condition = f" WHERE {place}=13" if table != "head" else ""
+    closed_log.sql(
+        f"UPDATE {table} SET {value.join([f'{column}=', ''])}{condition}", *([b" "] if column == "state" else [])
+    )
+    assert closed_log.problems() != []
 
 
 @pytest.mark.parametrize("missing", [(1,), (20,), (20, 21, 22), (50,), tuple(range(1, 51))])
-def test_missing_events_raise_an_error_and_hide_those_after_them(written: Place, missing: tuple[int, ...]) -> None:
+def test_missing_events_raise_an_error_and_hide_those_after_them(closed_log: Place, missing: tuple[int, ...]) -> None:
     for position in missing:
-        written.sql(f"DELETE FROM stored_events WHERE {written.position}=?", position)
-    log = written.open(create=False, read_only=True)
+        closed_log.sql(f"DELETE FROM stored_events WHERE {closed_log.position}=?", position)
+    log = closed_log.open(create=False, read_only=True)
     read: list[int] = []
     with pytest.raises(LogDamaged, match="events are missing"):
         read.extend(position for position, _ in log.read())
@@ -111,25 +113,25 @@ def test_missing_events_raise_an_error_and_hide_those_after_them(written: Place,
 Tampering = Callable[[Place], object]
 
 
-def cut(place: Place, after: int) -> None:
-    """Take the end off, and make head and appends agree with it."""
+def cut_end(place: Place, after: int) -> None:
+    """Remove the end, and make head and appends agree with it."""
     place.sql(f"DELETE FROM stored_events WHERE {place.position}>?", after)
     place.sql("DELETE FROM appends WHERE position>?", after)
     epoch, digest = place.sql("SELECT epoch, digest FROM appends WHERE position=?", after)[0]
     place.sql("UPDATE head SET epoch=?, position=?, digest=?", epoch, after, digest)
 
 
-def replace(place: Place, after: int, appends: int) -> None:
-    """Take the end off, write other events in its place by a log's own means, and put the mark back."""
-    cut(place, after)
+def replace_end(place: Place, after: int, appends: int) -> None:
+    """Remove the end, write other events in its place through the log's interface, and restore the mark."""
+    cut_end(place, after)
     assert place.mark is not None
-    kept = Path(place.mark).read_bytes()
+    saved_mark = Path(place.mark).read_bytes()
     Path(place.mark).unlink()
     log = place.open()
     for _ in range(appends):
         log.append([changed(99) for _ in range(6)])
     log.close()
-    Path(place.mark).write_bytes(kept)
+    Path(place.mark).write_bytes(saved_mark)
 
 
 TAMPERINGS: dict[str, tuple[Tampering, str]] = {
@@ -145,9 +147,9 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
         lambda place: place.sql("DELETE FROM appends WHERE position=19"),
         "the seal of the append that ends at position 25 is broken",
     ),
-    "the end cut off with its records": (lambda place: cut(place, 44), "its end was truncated"),
-    "the end replaced by as much": (lambda place: replace(place, 44, 1), "it was replaced"),
-    "the end replaced by more": (lambda place: replace(place, 38, 3), "it was replaced"),
+    "the end cut off with its records": (lambda place: cut_end(place, 44), "its end was truncated"),
+    "the end replaced by as much": (lambda place: replace_end(place, 44, 1), "it was replaced"),
+    "the end replaced by more": (lambda place: replace_end(place, 38, 3), "it was replaced"),
     "the head set back": (
         lambda place: place.sql(
             "UPDATE head SET position=44, epoch=2, digest=(SELECT digest FROM appends WHERE position=44)"
@@ -196,36 +198,36 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
 
 
 @pytest.mark.parametrize("name", TAMPERINGS)
-def test_tampering_is_found_and_named(written: Place, name: str) -> None:
-    tamper, words = TAMPERINGS[name]
-    assert written.problems() == []
-    tamper(written)
-    assert words in "; ".join(problem.text for problem in written.problems())
+def test_tampering_is_found_and_named(closed_log: Place, name: str) -> None:
+    tamper, message = TAMPERINGS[name]
+    assert closed_log.problems() == []
+    tamper(closed_log)
+    assert message in "; ".join(problem.text for problem in closed_log.problems())
 
 
 @pytest.mark.parametrize(
     "name", ["the end cut off with its records", "the end replaced by as much", "the mark altered"]
 )
-def test_what_the_mark_does_not_know_is_not_opened_for_writing_but_can_be_read(written: Place, name: str) -> None:
-    TAMPERINGS[name][0](written)
+def test_a_log_that_contradicts_its_mark_opens_only_for_reading(closed_log: Place, name: str) -> None:
+    TAMPERINGS[name][0](closed_log)
     with pytest.raises(LogDamaged, match=r"remove (its mark|this file)"):
-        written.open()
-    reader = written.open(create=False, read_only=True)
+        closed_log.open()
+    reader = closed_log.open(create=False, read_only=True)
     assert [position for position, _ in reader.read()] == list(range(1, reader.head.position + 1))
 
 
-def test_the_way_out_that_the_message_names_works(written: Place) -> None:
-    cut(written, 44)
+def test_the_remedy_that_the_message_names_works(closed_log: Place) -> None:
+    cut_end(closed_log, 44)
     with pytest.raises(LogDamaged, match="remove its mark"):
-        written.open()
-    Path(written.mark or "").unlink()
-    log = written.open()
+        closed_log.open()
+    Path(closed_log.mark or "").unlink()
+    log = closed_log.open()
     assert log.append([changed(1)]) == 45
     log.close()
-    assert written.problems() == []
+    assert closed_log.problems() == []
 
 
-def test_a_log_whose_file_is_gone_is_not_begun_anew_beside_its_mark(sqlite: Place) -> None:
+def test_a_log_whose_file_is_missing_is_not_recreated_next_to_its_mark(sqlite: Place) -> None:
     write(sqlite)
     sqlite.file.unlink()
     assert [problem.text for problem in sqlite.problems()] == [f"{sqlite.url} is gone: it had reached position 50"]
@@ -240,7 +242,7 @@ def test_a_copy_without_its_mark_verifies(sqlite: Place, tmp_path: Path) -> None
     assert copy.problems() == []
 
 
-def test_of_very_many_problems_the_first_are_reported(sqlite: Place) -> None:
+def test_only_the_first_of_many_problems_are_reported(sqlite: Place) -> None:
     log = sqlite.open()
     log.append([changed(number) for number in range(3 * MOST)])
     log.close()
@@ -250,11 +252,11 @@ def test_of_very_many_problems_the_first_are_reported(sqlite: Place) -> None:
     assert problems[-1].text.startswith("and more")
 
 
-def test_a_file_that_was_cut_is_found_and_never_taken_for_whole(sqlite: Place) -> None:
+def test_a_truncated_file_is_never_accepted_as_complete(sqlite: Place) -> None:
     write(sqlite)
-    whole = sqlite.file.read_bytes()
-    for size in range(0, len(whole), 509):
-        sqlite.file.write_bytes(whole[:size])
+    content = sqlite.file.read_bytes()
+    for size in range(0, len(content), 509):
+        sqlite.file.write_bytes(content[:size])
         assert sqlite.problems() != []
         with pytest.raises(LogError):
             sqlite.open(create=size % 2 == 0).append([changed(1)])
@@ -262,24 +264,24 @@ def test_a_file_that_was_cut_is_found_and_never_taken_for_whole(sqlite: Place) -
 
 def test_a_bit_flipped_anywhere_in_the_file_is_found_or_changes_nothing(sqlite: Place) -> None:
     write(sqlite)
-    whole = sqlite.file.read_bytes()
+    content = sqlite.file.read_bytes()
     events = list(sqlite.open(create=False, read_only=True).read())
-    found = 0
-    for place in range(0, len(whole), 191):
-        sqlite.file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+    found_count = 0
+    for place in range(0, len(content), 191):
+        sqlite.file.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
         if sqlite.problems():
-            found += 1
+            found_count += 1
         else:
             assert list(sqlite.open(create=False, read_only=True).read()) == events
-    assert found > 20
+    assert found_count > 20
 
 
 def test_a_damaged_schema_is_reported(sqlite: Place) -> None:
     write(sqlite)
-    whole = sqlite.file.read_bytes()
-    schema = range(whole.rindex(b"CREATE TABLE head") - 900, 4096, 11)
+    content = sqlite.file.read_bytes()
+    schema = range(content.rindex(b"CREATE TABLE head") - 900, 4096, 11)
     for place in schema:
-        sqlite.file.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        sqlite.file.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
         sqlite.problems()
         for call in (lambda: list(sqlite.open(create=False, read_only=True).read()), lambda: head_of(sqlite.url)):
             with suppress(LogError):
@@ -295,22 +297,22 @@ CUTS = [
 
 @pytest.mark.parametrize("statement", CUTS)
 @pytest.mark.parametrize("marked", [True, False])
-def test_a_log_whose_tail_was_cut_opens_for_reading_only(written: Place, statement: str, marked: bool) -> None:
-    written.sql(statement.format(position=written.position))
+def test_a_log_whose_tail_was_cut_opens_for_reading_only(closed_log: Place, statement: str, marked: bool) -> None:
+    closed_log.sql(statement.format(position=closed_log.position))
     if not marked:
-        Path(written.mark or "").unlink()
+        Path(closed_log.mark or "").unlink()
     with pytest.raises(LogDamaged, match="was truncated"):
-        written.open(create=False)
-    with closing(written.open(create=False, read_only=True)) as log:
+        closed_log.open(create=False)
+    with closing(closed_log.open(create=False, read_only=True)) as log:
         assert next(log.read())[0] == 1
 
 
 def test_any_byte_of_the_mark_changed_is_found(sqlite: Place) -> None:
     write(sqlite)
     mark = Path(sqlite.mark or "")
-    whole = mark.read_bytes()
-    for place in range(len(whole)):
-        mark.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    content = mark.read_bytes()
+    for place in range(len(content)):
+        mark.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         assert [problem.text for problem in sqlite.problems()] != []
 
 
@@ -319,7 +321,7 @@ END = Head(4, 9, "b" * 64)
 
 
 @together(
-    ("mark", "sealed", "wrong"),
+    ("mark", "sealed", "expected"),
     [
         (MARK, (3, "a" * 64), None),
         (MARK, (3, "c" * 64), "it was replaced"),
@@ -331,29 +333,29 @@ END = Head(4, 9, "b" * 64)
     ],
 )
 def test_a_mark_and_a_log_agree_in_position_epoch_and_digest(
-    mark: Head | None, sealed: tuple[int, str] | None, wrong: str | None
+    mark: Head | None, sealed: tuple[int, str] | None, expected: str | None
 ) -> None:
-    said = disagreement(mark, END, lambda position: sealed if position == 7 else None)
-    assert (said is None) == (wrong is None)
-    assert wrong is None or wrong in str(said)
+    message = disagreement(mark, END, lambda position: sealed if position == 7 else None)
+    assert (message is None) == (expected is None)
+    assert expected is None or expected in str(message)
 
 
 @pytest.mark.parametrize(("after", "limit", "read"), [(0, None, 19), (6, 3, 3), (13, None, 6), (26, None, 24)])
 def test_no_altered_event_is_read_and_the_error_names_its_positions(
-    written: Place, after: int, limit: int | None, read: int
+    closed_log: Place, after: int, limit: int | None, read: int
 ) -> None:
-    """The event at position 20 became another, as well formed; its append has the positions 20 to 25."""
-    (state,) = written.sql(f"SELECT state FROM stored_events WHERE {written.position}=20")[0]
-    altered = bytes(state).replace(b"slot", b"slOt", 1)
-    assert altered != bytes(state)
-    written.sql(f"UPDATE stored_events SET state=? WHERE {written.position}=20", altered)
-    log = written.open(read_only=True)
-    seen = []
+    """The event at position 20 was replaced by another well-formed one; its append has the positions 20 to 25."""
+    (state,) = closed_log.sql(f"SELECT state FROM stored_events WHERE {closed_log.position}=20")[0]
+    altered_state = bytes(state).replace(b"slot", b"slOt", 1)
+    assert altered_state != bytes(state)
+    closed_log.sql(f"UPDATE stored_events SET state=? WHERE {closed_log.position}=20", altered_state)
+    log = closed_log.open(read_only=True)
+    read_events = []
     with (
         nullcontext()
         if read in (3, 24)
         else pytest.raises(LogDamaged, match=r"damaged between positions 20 and 25.*copy")
     ):
         for position, _ in log.read(after, limit):
-            seen.append(position)
-    assert seen == list(range(after + 1, after + 1 + read))
+            read_events.append(position)
+    assert read_events == list(range(after + 1, after + 1 + read))

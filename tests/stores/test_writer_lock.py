@@ -1,4 +1,4 @@
-"""Property: whoever waits for the log's lock gets it in the order in which they came, however often each one asks."""
+"""Property: processes that wait for the log's lock get it in order of arrival, however often each one polls."""
 
 from __future__ import annotations
 
@@ -22,28 +22,27 @@ CONTENDERS = 12
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(polls=st.lists(st.integers(0, CONTENDERS - 1), max_size=200))
-def test_twelve_contenders_write_in_the_order_in_which_they_came(tmp_path: Path, polls: list[int]) -> None:
-    """Each asks again and again at times of its own. Who has the lock writes until it is asked the next time, and comes
-    back at once."""
+def test_twelve_contenders_write_in_order_of_arrival(tmp_path: Path, polls: list[int]) -> None:
+    """Each polls at its own times. The holder of the lock writes until its next poll, and queues again immediately."""
     url = str(tmp_path / "pool.db")
     locks = [WriterLock(url) for _ in range(CONTENDERS)]
     line: list[int] = []
     writer: int | None = None
-    for mine in polls:
-        if mine == writer:
-            locks[mine].give_up()
+    for contender in polls:
+        if contender == writer:
+            locks[contender].give_up()
             writer = None
-        if mine not in line:
-            line.append(mine)
-        taken = locks[mine].take_in_turn()
-        assert taken == (writer is None and line[0] == mine)
-        if taken:
+        if contender not in line:
+            line.append(contender)
+        is_taken = locks[contender].take_in_turn()
+        assert is_taken == (writer is None and line[0] == contender)
+        if is_taken:
             writer = line.pop(0)
     for lock in locks:
         lock.give_up()
 
 
-def test_who_does_not_wait_does_not_go_before_who_does(tmp_path: Path) -> None:
+def test_a_process_that_does_not_wait_does_not_overtake_one_that_does(tmp_path: Path) -> None:
     first, second, third = (WriterLock(str(tmp_path / "pool.db")) for _ in range(3))
     assert first.take_in_turn() and not second.take_in_turn()
     first.give_up()
@@ -55,7 +54,7 @@ def test_who_does_not_wait_does_not_go_before_who_does(tmp_path: Path) -> None:
 
 
 def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
-    writer, later = (WriterLock(str(tmp_path / "pool.db")) for _ in range(2))
+    writer, second = (WriterLock(str(tmp_path / "pool.db")) for _ in range(2))
     assert writer.take()
 
     def wait_in_line(tell: int) -> None:
@@ -66,16 +65,16 @@ def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
 
     with child(wait_in_line) as killed:
         assert killed.read() == b"."
-        assert not later.take_in_turn()
+        assert not second.take_in_turn()
         writer.give_up()
-        assert not later.take_in_turn()
+        assert not second.take_in_turn()
         killed.kill()
         killed.wait()
-        assert later.take_in_turn()
-        later.give_up()
+        assert second.take_in_turn()
+        second.give_up()
 
 
-def test_a_command_that_waited_in_vain_names_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_times_out_names_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_client, "PATIENCE", 0.0)
     writer = WriterLock(str(tmp_path / "pool.db"))
     assert writer.take()

@@ -1,6 +1,6 @@
-"""Another process that writes a log: `writer.py URL MARK`, then a command a line; answers a line to each.
+"""A separate process that writes a log: `writer.py URL MARK`, then a command a line; it answers each with a line.
 
-append SLOT COUNT -> stored POSITION, or fenced; flood COUNT -> stored POSITION after each append of COUNT, for ever;
+ append SLOT COUNT -> stored POSITION, or fenced; flood COUNT -> stored POSITION after each append of COUNT, endlessly;
 refresh -> head POSITION; epoch -> epoch NUMBER; close -> closed, and the end.
 """
 
@@ -18,17 +18,17 @@ def main(url: str, mark: str) -> None:
     log = open_log(url, create=True, mark=mark)
     print("open", flush=True)
     for line in sys.stdin:
-        command, *words = line.split()
+        command, *arguments = line.split()
         try:
             if command == "append":
-                answer = f"stored {log.append([changed(i, slot=words[0]) for i in range(int(words[1]))])}"
+                answer = f"stored {log.append([changed(i, slot=arguments[0]) for i in range(int(arguments[1]))])}"
             elif command == "refresh":
                 answer = f"head {log.refresh().position}"
             elif command == "epoch":
                 answer = f"epoch {log.raise_epoch('writer', AT, 's')}"
             elif command == "flood":
                 while True:
-                    print("stored", log.append([changed(i) for i in range(int(words[0]))]), flush=True)
+                    print("stored", log.append([changed(i) for i in range(int(arguments[0]))]), flush=True)
             else:
                 log.close()
                 print("closed", flush=True)

@@ -1,4 +1,5 @@
-"""What HTCondor 25.14's tools printed, from tests/data/outputs (see the README there), and the ads that they showed."""
+"""Recorded output of HTCondor 25.14's tools, from tests/data/outputs (see the README there), and the ads that they
+showed."""
 
 import gzip
 import shlex
@@ -12,13 +13,13 @@ from poolbook.domain.classad import ClassAd
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "outputs"
 
-# All captures are of the same minute, but for those that were taken later.
+# All captures are of the same minute, except some that were recorded later.
 MINUTE = 1795214160  # 2026-11-20 22:36:00 UTC
 NOVEMBER_23 = 1795470600  # 2026-11-23 21:50:00 UTC
 
 
 class Capture(NamedTuple):
-    """A command, what it printed, and the code with which it ended."""
+    """A command, its output, and its exit code."""
 
     argv: list[str]
     out: str
@@ -28,36 +29,36 @@ class Capture(NamedTuple):
 
 @cache
 def index() -> list[str]:
-    """The names of all captures of the commands that Poolbook has, those included that are not copied here."""
+    """Return the names of all captures of the commands that Poolbook has, including those that are not copied here."""
     return (DATA / "INDEX").read_text(encoding="utf-8").split()
 
 
 @cache
 def capture(name: str) -> Capture:
-    """A capture by name. Where several commands stand in it, ``argv`` is of the last, the output that of all."""
+    """Return a capture by name. If it has several commands, ``argv`` is the last one's, the output that of all."""
     path = DATA / f"{name}.txt"
     if path.exists():
-        written = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     else:
-        written = gzip.decompress((DATA / f"{name}.txt.gz").read_bytes()).decode()
-    command, _, rest = written.partition("\n")
-    printed, _, code = rest.rpartition("--- rc=")
-    out, _, err = printed.partition("--- stderr ---\n")
+        text = gzip.decompress((DATA / f"{name}.txt.gz").read_bytes()).decode()
+    command, _, remainder = text.partition("\n")
+    recorded_output, _, code = remainder.rpartition("--- rc=")
+    output, _, errors = recorded_output.partition("--- stderr ---\n")
     last = command.split("; ")[-1]
-    if last.count("'") % 2:  # the semicolon stands in a word
+    if last.count("'") % 2:  # the semicolon is in a word
         last = command
     argv = shlex.split(last.removeprefix("$ "))
-    return Capture(argv[1:], out, err, int(code.split()[0]))
+    return Capture(argv[1:], output, errors, int(code.split()[0]))
 
 
 @cache
-def whole(name: str) -> tuple[ClassAd, ...]:
-    """The ads that a capture of -long shows."""
+def captured_ads(name: str) -> tuple[ClassAd, ...]:
+    """Return the ads that a capture of -long shows."""
     return tuple(ClassAd.from_old(text) for text in capture(name).out.split("\n\n") if text.strip())
 
 
-def setting(second: int = 26, me: str = "alice@localhost", width: int | None = None) -> CellContext:
-    """The surroundings of the captures, some seconds after 22:36:00."""
+def surroundings_at(second: int = 26, me: str = "alice@localhost", width: int | None = None) -> CellContext:
+    """Return the surroundings of the captures, some seconds after 22:36:00."""
     return CellContext(MINUTE + second, schedd="localhost", address="<127.0.0.1:9618?addrs=x>", me=me, width=width)
 
 
@@ -66,7 +67,7 @@ def printed(lines: Iterable[str]) -> str:
 
 
 def changed(ad: ClassAd, **attributes: object) -> ClassAd:
-    """A copy of an ad with other values; None takes an attribute away."""
+    """Return a copy of an ad with other values; None removes an attribute."""
     copy = ad.copy()
     for name, value in attributes.items():
         if value is None:

@@ -1,4 +1,4 @@
-"""Golden: `poolbook rm`, `hold`, `release`, `vacate` and `prio` answer as HTCondor's tools answered."""
+"""Golden: `poolbook rm`, `hold`, `release`, `vacate` and `prio` answer as HTCondor's tools do."""
 
 import json
 
@@ -24,7 +24,7 @@ from poolbook.domain.classad import ClassAd, Context
 from ..together import together
 from .captures import capture
 
-# What became of the single jobs and of those of the selection, with how many jobs in the queue.
+# The results for the single jobs and for those of the selection, with the number of jobs in the queue.
 Outcome = tuple[list[int], dict[int, int] | None, int]
 NOTHING: dict[int, int] = {}
 ONE_DONE = {SUCCESS: 1}
@@ -65,20 +65,20 @@ ANSWERS: dict[str, Outcome] = {
 }
 
 
-def answered(command: str, argv: list[str], outcome: Outcome) -> CommandOutput:
+def check_answer(command: str, argv: list[str], outcome: Outcome) -> CommandOutput:
     request = job_actions.read(command, argv)
-    single, selected, queued = outcome
-    return job_actions.answer(request, list(map(Result, request.ids, single)), selected, queued)
+    single_results, selected, queued = outcome
+    return job_actions.answer(request, list(map(Result, request.ids, single_results)), selected, queued)
 
 
 @together("name", ANSWERS)
-def test_a_command_answers_as_the_real_one_answered(name: str) -> None:
-    wanted = capture(name)
-    answer = answered(name.split("_")[0], wanted.argv, ANSWERS[name])
-    assert answer == (wanted.out, wanted.err, wanted.exit_code)
+def test_a_command_answers_as_htcondors(name: str) -> None:
+    expected = capture(name)
+    answer = check_answer(name.split("_")[0], expected.argv, ANSWERS[name])
+    assert answer == (expected.out, expected.err, expected.exit_code)
 
 
-# Captures of two commands in one line: what the second printed, on standard error alone.
+# Captures of two commands in one line: the second one's output, only on standard error.
 SECOND = {
     "rm_rm_forcex": ("rm", ["-forcex", "67.0"], [NOT_FOUND]),
     "rm_forcex_unremoved": ("rm", ["-forcex", "66.0"], [BAD_STATUS]),
@@ -87,9 +87,9 @@ SECOND = {
 
 
 @pytest.mark.parametrize("name", SECOND)
-def test_the_second_of_two_commands_answers_as_the_real_one_answered(name: str) -> None:
-    command, argv, single = SECOND[name]
-    assert answered(command, argv, (single, None, 5)) == ("", capture(name).err, 1)
+def test_the_second_of_two_commands_answers_as_htcondors(name: str) -> None:
+    command, argv, single_results = SECOND[name]
+    assert check_answer(command, argv, (single_results, None, 5)) == ("", capture(name).err, 1)
 
 
 @together(
@@ -106,18 +106,18 @@ def test_the_second_of_two_commands_answers_as_the_real_one_answered(name: str) 
         ("Continue", "Running", BAD_STATUS),
     ],
 )
-def test_a_status_that_an_action_does_not_fit_has_the_result_of_htcondors_schedd(
+def test_an_action_in_an_unsuitable_status_has_the_result_of_htcondors_schedd(
     kind: str, outcome: str, result: int
 ) -> None:
     assert result_of(kind, outcome) == result
 
 
 @pytest.mark.parametrize(("name", "command"), [("rm_noargs", "rm"), ("hold_noargs", "hold")])
-def test_without_a_job_the_usage_is_wrong(name: str, command: str) -> None:
-    wanted = capture(name)
-    assert (wanted.exit_code, wanted.argv) == (1, [])
+def test_a_command_without_a_job_is_wrong_usage(name: str, command: str) -> None:
+    expected = capture(name)
+    assert (expected.exit_code, expected.argv) == (1, [])
     with pytest.raises(UsageError, match="no job is named"):
-        job_actions.read(command, wanted.argv)
+        job_actions.read(command, expected.argv)
 
 
 @together(
@@ -134,7 +134,7 @@ def test_without_a_job_the_usage_is_wrong(name: str, command: str) -> None:
         (["-held", "12.3"], [], "in", " matching constraint ((ClusterId == 12 && ProcId == 3))"),
     ],
 )
-def test_words_become_single_jobs_or_one_request(
+def test_arguments_become_single_jobs_or_one_request(
     argv: list[str], ids: list[tuple[int, int]], selection: str | None, whose: str
 ) -> None:
     request = job_actions.read("rm", argv)
@@ -152,8 +152,8 @@ def test_the_selection_of_a_request_finds_its_jobs() -> None:
         ClassAd({"ClusterId": 13, "ProcId": 0, "Owner": "bob", "JobPrio": 1}),
         ClassAd({"ClusterId": 14, "ProcId": 0, "Owner": "alice", "JobPrio": 1}),
     ]
-    found = [ad.eval("ClusterId") for ad in queue if request.selection.has(ad, Context(now=0))]
-    assert found == [12, 13]
+    selected = [ad.eval("ClusterId") for ad in queue if request.selection.has(ad, Context(now=0))]
+    assert selected == [12, 13]
 
 
 @together(
@@ -169,12 +169,12 @@ def test_the_selection_of_a_request_finds_its_jobs() -> None:
         ("release", ["-constraint", "=="], "-constraint: not a valid expression"),
     ],
 )
-def test_what_makes_no_sense_is_wrong_usage(command: str, argv: list[str], message: str) -> None:
+def test_meaningless_arguments_are_wrong_usage(command: str, argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         job_actions.read(command, argv)
 
 
-def test_a_reason_and_a_code_go_with_the_request() -> None:
+def test_the_request_includes_reason_and_code() -> None:
     request = job_actions.read("hold", capture("hold_reason").argv)
     assert (request.reason, request.subcode) == ("my reason", 42)
     assert job_actions.read("hold", ["1"]).reason == "via poolbook hold"
@@ -196,7 +196,7 @@ MESSAGES = {
 
 
 @together(("action", "result"), MESSAGES)
-def test_a_result_has_its_words(action: str, result: int) -> None:
+def test_a_result_has_its_message(action: str, result: int) -> None:
     assert message(job_actions.ACTIONS[action], Result(ClusterOrJob(1, 0), result)) == MESSAGES[action, result]
 
 
@@ -208,31 +208,31 @@ def test_a_slot_is_vacated_by_name() -> None:
 
 
 def test_one_success_among_single_jobs_is_enough() -> None:
-    answer = answered("rm", ["1.0", "1.1"], ([SUCCESS, NOT_FOUND], None, 5))
+    answer = check_answer("rm", ["1.0", "1.1"], ([SUCCESS, NOT_FOUND], None, 5))
     assert answer == ("Job 1.0 marked for removal\n", "Job 1.1 not found\n", 0)
 
 
 def test_an_empty_queue_is_no_failure() -> None:
-    assert answered("rm", ["-all"], ([], NOTHING, 0)) == ("", "There are no jobs in the queue\n", 0)
+    assert check_answer("rm", ["-all"], ([], NOTHING, 0)) == ("", "There are no jobs in the queue\n", 0)
 
 
-def test_held_jobs_are_called_so() -> None:
-    assert answered("rm", ["alice", "-held"], ([], ONE_DONE, 1)).out == (
+def test_messages_call_held_jobs_held() -> None:
+    assert check_answer("rm", ["alice", "-held"], ([], ONE_DONE, 1)).out == (
         'All held jobs of user "alice" have been marked for removal\n'
     )
 
 
 def test_results_as_json() -> None:
-    answer = answered("rm", ["1.0", "2", "--json"], ([NOT_FOUND], {SUCCESS: 3}, 5))
+    answer = check_answer("rm", ["1.0", "2", "--json"], ([NOT_FOUND], {SUCCESS: 3}, 5))
     assert json.loads(answer.out) == [
         {"ClusterId": 1, "ProcId": 0, "Result": "NotFound", "Message": "Job 1.0 not found"},
         {"Jobs": 3, "Result": "Succeeded"},
     ]
-    assert answered("rm", ["1.0", "--json"], ([NOT_FOUND], None, 5)).exit_code == 1
+    assert check_answer("rm", ["1.0", "--json"], ([NOT_FOUND], None, 5)).exit_code == 1
 
 
-def test_totals_of_a_long_answer_stand_in_the_ad() -> None:
-    ad = ClassAd.from_old(answered("rm", ["2", "-long"], ([], {SUCCESS: 3}, 5)).out)
+def test_the_long_answer_has_the_totals_in_the_ad() -> None:
+    ad = ClassAd.from_old(check_answer("rm", ["2", "-long"], ([], {SUCCESS: 3}, 5)).out)
     assert ad.eval("result_total_1") == 3
     assert ad.eval("ActionResult") == 1
 
@@ -247,21 +247,21 @@ PRIORITIES = {
 
 
 @pytest.mark.parametrize("name", PRIORITIES)
-def test_a_priority_is_set_or_changed_in_silence(name: str) -> None:
-    wanted = capture(name)
+def test_a_priority_is_set_or_changed_without_output(name: str) -> None:
+    expected = capture(name)
     old, new = PRIORITIES[name]
-    request = prio.read(wanted.argv)
+    request = prio.read(expected.argv)
     assert (old + request.step if request.priority is None else request.priority) == new
-    assert prio.answer(request, [(ClusterOrJob(65, 0), new)]) == (wanted.out, wanted.err, wanted.exit_code)
+    assert prio.answer(request, [(ClusterOrJob(65, 0), new)]) == (expected.out, expected.err, expected.exit_code)
 
 
-def test_a_job_that_is_not_there_is_named_and_the_command_has_failed() -> None:
-    wanted = capture("prio_unknown")
-    assert wanted.exit_code == 0
-    assert prio.answer(prio.read(wanted.argv)) == ("", wanted.err, 1)
+def test_a_missing_job_is_named_and_the_command_fails() -> None:
+    expected = capture("prio_unknown")
+    assert expected.exit_code == 0
+    assert prio.answer(prio.read(expected.argv)) == ("", expected.err, 1)
 
 
-def test_without_a_priority_the_usage_is_wrong() -> None:
+def test_prio_without_a_priority_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="name the priority"):
         prio.read(capture("prio_usage").argv)
 

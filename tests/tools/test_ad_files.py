@@ -1,7 +1,5 @@
-"""Golden: ads of a file are printed as HTCondor's tools printed them, and held jobs by their codes.
-
-Table: what is no file of ads.
-"""
+"""Golden: ads of a file are printed as by HTCondor's tools, and held jobs by their codes. Table: files without valid
+ads."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from poolbook.adapters.condor_tools import queue_table
 from poolbook.adapters.condor_tools.formats import whole_ads
 
 from ..together import together
-from .captures import NOVEMBER_23, capture, printed, setting, whole
+from .captures import NOVEMBER_23, capture, captured_ads, printed, surroundings_at
 
 
 @pytest.fixture(autouse=True)
@@ -22,10 +20,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of the captures, in a folder without a log, at their second."""
     for kind, ads in (("ads", "q_now_long"), ("slots", "status_now_long"), ("hist", "history_now_long")):
         for form in ("long", "json", "xml"):
-            (tmp_path / f"{kind}.{form}").write_text("".join(whole_ads(form, whole(ads), None)))
+            (tmp_path / f"{kind}.{form}").write_text("".join(whole_ads(form, captured_ads(ads), None)))
     monkeypatch.chdir(tmp_path)
-    here = setting(me="alice@localhost")._replace(now=NOVEMBER_23 + 51)
-    monkeypatch.setattr("poolbook.adapters.cli.queries.display_context", lambda: here)
+    surroundings = surroundings_at(me="alice@localhost")._replace(now=NOVEMBER_23 + 51)
+    monkeypatch.setattr("poolbook.adapters.cli.queries.display_context", lambda: surroundings)
 
 
 @pytest.mark.parametrize(
@@ -35,12 +33,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "q_jobads_hold", "q_jobads_missing", "status_ads", "status_ads_af", "status_ads_json",
     ],
 )  # fmt: skip
-def test_the_ads_of_a_file_are_printed_as_by_the_real_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    real = capture(name)
-    words = capture(name).argv
+def test_the_ads_of_a_file_are_printed_as_by_htcondor(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = capture(name)
+    arguments = capture(name).argv
     tool = "condor_status" if name.startswith("status") else "condor_q"
-    assert main([tool, *words]) == real.exit_code
-    assert capsys.readouterr() == (real.out, real.err)
+    assert main([tool, *arguments]) == expected.exit_code
+    assert capsys.readouterr() == (expected.out, expected.err)
 
 
 def test_standard_input_may_be_the_file(
@@ -52,10 +50,10 @@ def test_standard_input_may_be_the_file(
     assert capsys.readouterr().out == capture("q_jobads_stdin").out
 
 
-def test_a_history_file_that_there_is_not_is_told_as_by_the_real_one(capsys: pytest.CaptureFixture[str]) -> None:
-    real = capture("history_file_missing")
-    assert main(["condor_history", "-file", "nosuch"]) == real.exit_code
-    assert capsys.readouterr().err == real.err
+def test_a_missing_history_file_is_reported_as_by_htcondor(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = capture("history_file_missing")
+    assert main(["condor_history", "-file", "nosuch"]) == expected.exit_code
+    assert capsys.readouterr().err == expected.err
 
 
 def test_a_history_file_is_read_with_its_banners(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -68,13 +66,16 @@ def test_a_history_file_is_read_with_its_banners(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("name", ["q_hold_codes", "q_hold_codes_all"])
 def test_held_jobs_are_counted_by_their_codes(name: str) -> None:
-    real = capture(name)
-    here = setting()._replace(now=NOVEMBER_23 + 51)
-    assert printed(queue_table.render(whole("q_now_long"), queue_table.read(real.argv), here)) == real.out
+    expected = capture(name)
+    surroundings = surroundings_at()._replace(now=NOVEMBER_23 + 51)
+    assert (
+        printed(queue_table.render(captured_ads("q_now_long"), queue_table.read(expected.argv), surroundings))
+        == expected.out
+    )
 
 
 @together(
-    ("words", "why"),
+    ("arguments", "why"),
     [
         ("q -jobads:csv ads.long", "unknown form 'csv'; use auto, long, json, xml, new"),
         ("q -jobads:json ads.long", ""),
@@ -82,7 +83,7 @@ def test_held_jobs_are_counted_by_their_codes(name: str) -> None:
         ("status -ads nosuch", "Can't open file of ClassAds: nosuch"),
     ],
 )
-def test_what_is_no_file_of_ads_is_refused(words: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(words.split())
-    out, err = capsys.readouterr()
-    assert (why in err, out) == (True, "") if why else ("Total for query: 0 jobs" in out, code) == (True, 0)
+def test_a_file_without_valid_ads_is_refused(arguments: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(arguments.split())
+    output, err = capsys.readouterr()
+    assert (why in err, output) == (True, "") if why else ("Total for query: 0 jobs" in output, code) == (True, 0)

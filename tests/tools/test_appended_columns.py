@@ -1,4 +1,4 @@
-"""Golden: -aaf puts columns behind those of the usual tables, as condor_q and condor_status print them."""
+"""Golden: -aaf appends columns to the usual tables, as condor_q and condor_status print them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from poolbook.adapters.condor_tools import queue_table, status
 from poolbook.domain.classad import ClassAd
 
 from ..together import together
-from .captures import capture, printed, setting
+from .captures import capture, printed, surroundings_at
 
 NOW = 1795652256  # 2026-11-26 00:17:36 UTC
 SUBMITTED = 1795652170
@@ -27,15 +27,15 @@ SLOTS = {"slot1": ("Unclaimed", "Idle", 23849, 49, 0, 3), "slot1_1": ("Claimed",
 
 
 def jobs(second: int) -> list[ClassAd]:
-    found = []
+    ads = []
     for cluster, (state, seconds, size, command, cores) in JOBS.items():
         program, _, arguments = command.partition(" ")
         ad = {"ClusterId": cluster, "ProcId": 0, "Owner": "alice", "JobStatus": state, "MemoryUsage": size,
               "JobPrio": 0, "RemoteUserCpu": 0.0, "Cmd": program, "Args": arguments, "RequestCpus": cores}  # fmt: skip
         ad["QDate"] = SUBMITTED + (60 if cluster > 8 else 0)
         ad["ShadowBday" if state == 2 else "RemoteWallClockTime"] = NOW - seconds if state == 2 else float(seconds)
-        found.append(ClassAd(ad))
-    return found
+        ads.append(ClassAd(ad))
+    return ads
 
 
 def slots() -> list[ClassAd]:
@@ -49,22 +49,22 @@ def slots() -> list[ClassAd]:
 
 
 @together(("name", "second"), [("q_aaf", 0), ("q_aaf_printf", 2), ("q_aaf_quoted", 1)])
-def test_columns_of_a_choice_stand_behind_the_table_of_jobs(name: str, second: int) -> None:
-    wanted = capture(name)
-    here = setting()._replace(now=NOW + second)
-    assert printed(queue_table.render(jobs(second), queue_table.read(wanted.argv), here)) == wanted.out
+def test_chosen_columns_follow_the_table_of_jobs(name: str, second: int) -> None:
+    expected = capture(name)
+    surroundings = surroundings_at()._replace(now=NOW + second)
+    assert printed(queue_table.render(jobs(second), queue_table.read(expected.argv), surroundings)) == expected.out
 
 
 @together("name", ["status_aaf", "status_aaf_expression"])
-def test_and_behind_that_of_slots(name: str) -> None:
-    wanted = capture(name)
-    assert printed(status.render(slots(), status.read(wanted.argv), setting())) == wanted.out
+def test_chosen_columns_follow_the_table_of_slots(name: str) -> None:
+    expected = capture(name)
+    assert printed(status.render(slots(), status.read(expected.argv), surroundings_at())) == expected.out
 
 
 @together("name", ["q_aaf_batch", "q_aaf_conflict", "q_aaf_letter", "q_aaf_none"])
-def test_what_has_no_such_columns_says_so(
+def test_a_table_without_appended_columns_refuses_them(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = capture(name)
-    monkeypatch.setattr("sys.argv", ["condor_q", *real.argv])
-    assert (main(), *capsys.readouterr()) == (real.exit_code, real.out, real.err)
+    expected = capture(name)
+    monkeypatch.setattr("sys.argv", ["condor_q", *expected.argv])
+    assert (main(), *capsys.readouterr()) == (expected.exit_code, expected.out, expected.err)

@@ -1,4 +1,4 @@
-"""Property: the batch table and the totals are the same from counts by cluster as from all the ads."""
+"""Property: counts by cluster and complete ads give the same batch table and totals."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +8,7 @@ from poolbook.adapters.condor_tools.batches import BatchCluster, batches, cluste
 from poolbook.domain.classad import ClassAd
 
 from ..together import together
-from .captures import MINUTE, printed, setting
+from .captures import MINUTE, printed, surroundings_at
 
 CLUSTERS = st.dictionaries(
     st.integers(1, 20),
@@ -25,7 +25,7 @@ Clusters = dict[int, tuple[str, str | None, dict[int, int], int | None]]
 
 
 def ads_of(clusters: Clusters) -> list[ClassAd]:
-    """A queue: cluster to owner, batch name, the status of each proc, and TotalSubmitProcs."""
+    """Return a queue: cluster to owner, batch name, the status of each proc, and TotalSubmitProcs."""
     queued = []
     for cluster, (owner, batch, procs, submitted) in clusters.items():
         of_cluster = ClassAd({"ClusterId": cluster, "Owner": owner, "QDate": MINUTE + cluster})
@@ -38,7 +38,7 @@ def ads_of(clusters: Clusters) -> list[ClassAd]:
 
 
 def rows_of(clusters: Clusters) -> list[BatchCluster]:
-    """The same queue, counted."""
+    """Return the same queue, as counts."""
     rows = []
     for cluster, (owner, batch, procs, submitted) in clusters.items():
         statuses = list(procs.values())
@@ -51,7 +51,7 @@ def rows_of(clusters: Clusters) -> list[BatchCluster]:
 def test_counts_print_what_ads_print(clusters: Clusters, argv: list[str]) -> None:
     query = queue_table.read(argv)
     assert query.aggregated
-    at = setting()
+    at = surroundings_at()
     assert printed(queue_table.render_rows(rows_of(clusters), query, at)) == printed(
         queue_table.render(ads_of(clusters), query, at)
     )
@@ -69,19 +69,19 @@ def test_counts_print_what_ads_print(clusters: Clusters, argv: list[str]) -> Non
         ["-totals", "--json"],
     ],
 )
-def test_what_needs_ads_says_so(argv: list[str]) -> None:
+def test_a_request_that_needs_ads_is_recognized(argv: list[str]) -> None:
     assert not queue_table.read(argv).aggregated
 
 
 @given(CLUSTERS)
 def test_every_job_is_in_one_batch(clusters: Clusters) -> None:
-    shown = batches(rows_of(clusters))
-    counted = sum(batch.running + batch.idle + batch.held for batch in shown)
+    table = batches(rows_of(clusters))
+    job_count = sum(batch.running + batch.idle + batch.held for batch in table)
     statuses = [status for _, _, procs, _ in clusters.values() for status in procs.values()]
-    assert counted == sum(status not in (3, 4) for status in statuses)
+    assert job_count == sum(status not in (3, 4) for status in statuses)
 
 
-def test_jobs_still_to_be_made_are_not_done() -> None:
+def test_unmaterialized_jobs_are_not_done() -> None:
     row = BatchCluster("alice", None, 55, MINUTE, {2: 1}, 0, 0, submitted=5, materialized=1)
     (batch,) = batches([row])
     assert (batch.done, batch.total) == (0, 5)

@@ -1,5 +1,5 @@
-"""Golden: the tools that Poolbook has under HTCondor's names alone print, and end, as HTCondor's did. Each capture is
-of a queue with job 1.0 running, 2.0 held and 3.0 idle, as the log here is."""
+"""Golden: the tools that Poolbook has only under HTCondor's names have the same output and exit code as HTCondor's.
+Each capture is of a queue with job 1.0 running, 2.0 held and 3.0 idle, like the log here."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from poolbook.adapters.condor_tools.tool_options import usage_of
 from poolbook.replay.virtual_world import Behaviour
 
 from ..together import together
-from .captures import DATA, capture, changed, whole
+from .captures import DATA, capture, captured_ads, changed
 
 Call = Callable[..., tuple[str, str, int]]
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A log whose job 1.0 runs, 2.0 is held and 3.0 waits."""
+    """A log with job 1.0 running, 2.0 held and 3.0 idle."""
     path = str(tmp_path_factory.mktemp("queue") / "pool.db")
     work = {"executable": "/bin/work", "request_disk": 1024}
     with Pool.open(path, user="alice", behave=lambda launch: Behaviour(seconds=600)) as pool:
@@ -38,21 +38,21 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
-    """What a tool prints, and its exit code, called in an empty folder."""
+    """Return a function that calls a tool in an empty folder and returns its output and exit code."""
     monkeypatch.setenv("POOLBOOK_LOG", log)
     monkeypatch.setenv("SHELL", "/bin/sh")
     monkeypatch.chdir(tmp_path)
 
-    def called(tool: str, *words: str) -> tuple[str, str, int]:
-        monkeypatch.setattr("sys.argv", [f"condor_{tool}", *words])
-        code = main([f"condor_{tool}", *words])
-        out, err = capsys.readouterr()
-        return out, err, code
+    def called(tool: str, *arguments: str) -> tuple[str, str, int]:
+        monkeypatch.setattr("sys.argv", [f"condor_{tool}", *arguments])
+        code = main([f"condor_{tool}", *arguments])
+        output, errors = capsys.readouterr()
+        return output, errors, code
 
     return called
 
 
-# What depends on the words alone, and on the jobs' statuses.
+# Output that depends only on the arguments, and on the jobs' statuses.
 @pytest.mark.parametrize(
     ("tool", "name"),
     [
@@ -169,47 +169,51 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         ("qedit", "qedit_bad"),
     ],
 )
-def test_it_prints_and_ends_as_the_real_one(tool: str, name: str, call: Call, tmp_path: Path) -> None:
-    real = capture(name)
+def test_output_and_exit_code_equal_htcondors(tool: str, name: str, call: Call, tmp_path: Path) -> None:
+    expected = capture(name)
     if tool == "config_val":
         (tmp_path / "poolbook.conf").write_text("NEGOTIATOR_INTERVAL = 2\nSCHEDD_INTERVAL = 2\n")
-    words = [word for word in real.argv if word not in ("|", "head", "-20")]
-    out, err, code = call(tool, *words)
-    wanted = "\n".join(out.split("\n")[:20]) + "\n" if name == "qsub" else out
-    assert (wanted, err, code) == (real.out, real.err, real.exit_code)
+    arguments = [word for word in expected.argv if word not in ("|", "head", "-20")]
+    output, err, code = call(tool, *arguments)
+    expected_output = "\n".join(output.split("\n")[:20]) + "\n" if name == "qsub" else output
+    assert (expected_output, err, code) == (expected.out, expected.err, expected.exit_code)
 
 
-def test_a_setting_is_told_as_the_real_one_tells_it(call: Call, tmp_path: Path) -> None:
+def test_a_setting_is_printed_as_by_htcondor(call: Call, tmp_path: Path) -> None:
     conf = tmp_path / "poolbook.conf"
     conf.write_text("\nCONDOR_HOST = 127.0.0.1\nSPOOL = /var/spool/condor\n")
-    real = capture("config_val")
-    assert call("config_val", *real.argv) == (real.out, real.err, real.exit_code)
-    real = capture("config_val_v")
-    out, err, code = call("config_val", *real.argv)
-    told = out.replace(str(conf), "/etc/condor/config.d/90-base.conf").replace(
+    expected = capture("config_val")
+    assert call("config_val", *expected.argv) == (expected.out, expected.err, expected.exit_code)
+    expected = capture("config_val_v")
+    output, err, code = call("config_val", *expected.argv)
+    comparable = output.replace(str(conf), "/etc/condor/config.d/90-base.conf").replace(
         "poolbook.conf", "/etc/condor/config.d/90-base.conf"
     )
-    assert (told, err, code) == (real.out, real.err, real.exit_code)
+    assert (comparable, err, code) == (expected.out, expected.err, expected.exit_code)
 
 
 @together(
-    ("words", "out"),
+    ("arguments", "expected"),
     [
         (["-dump", "^NEGOTIATOR_INTERVAL$"], "NEGOTIATOR_INTERVAL = 7\n"),
         (["-summary"], "#\n# from poolbook.conf\n#\nNEGOTIATOR_INTERVAL = 7\n"),
         (["-dump", "-verbose", "^NEGOTIATOR_INTERVAL$"], " # expanded: 7\n # default: 60\n"),
     ],
 )
-def test_many_settings_are_told_together(
-    words: list[str], out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_many_settings_are_printed_together(
+    arguments: list[str],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "poolbook.conf").write_text("NEGOTIATOR_INTERVAL = 7\n")
-    assert main(["condor_config_val", *words]) == 0
-    assert out in capsys.readouterr().out
+    assert main(["condor_config_val", *arguments]) == 0
+    assert expected in capsys.readouterr().out
 
 
-# Users of a pool are known by the socket (FS in HTCondor's words), and nothing is encrypted: the methods differ.
+# A pool's users are authenticated by the socket (HTCondor's FS), and nothing is encrypted: the methods differ.
 @pytest.mark.parametrize(
     ("name", "line"),
     [
@@ -225,27 +229,27 @@ def test_many_settings_are_told_together(
         ),
     ],
 )
-def test_ping_says_what_a_user_may_ask(name: str, line: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ping_reports_what_a_user_may_do(name: str, line: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolbook.adapters.cli.ping.user_name", lambda: "dave")
-    out, err, code = call("ping", *capture(name).argv)
-    me = re.search(r"as (dave@\S*) to", out)
-    assert me is not None
-    assert (out, err, code) == (line.format(me=me[1]), "", capture(name).exit_code)
+    output, err, code = call("ping", *capture(name).argv)
+    identity = re.search(r"as (dave@\S*) to", output)
+    assert identity is not None
+    assert (output, err, code) == (line.format(me=identity[1]), "", capture(name).exit_code)
 
 
 @pytest.mark.parametrize("name", ["ping_table", "ping_all_user", "ping_all", "ping_admin"])
-def test_ping_refuses_what_is_for_owners_and_daemons(name: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ping_refuses_the_levels_of_owners_and_daemons(name: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolbook.adapters.cli.ping.user_name", lambda: "dave")
-    real = capture(name)
-    out, err, code = call("ping", *real.argv)
-    assert (err, code) == (real.err, real.exit_code)
+    expected = capture(name)
+    output, err, code = call("ping", *expected.argv)
+    assert (err, code) == (expected.err, expected.exit_code)
 
     def refused(text: str) -> list[str]:
         return [line for line in text.splitlines() if "FAIL" in line or "failed" in line]
 
-    if name != "ping_all":  # which was typed by the pool's own user, who may more
-        assert refused(out) == refused(real.out)
-    assert [line.split()[0] for line in out.splitlines()] == [line.split()[0] for line in real.out.splitlines()]
+    if name != "ping_all":  # typed by the pool's own user, who has more rights
+        assert refused(output) == refused(expected.out)
+    assert [line.split()[0] for line in output.splitlines()] == [line.split()[0] for line in expected.out.splitlines()]
 
 
 # htcondor
@@ -259,34 +263,32 @@ def test_ping_refuses_what_is_for_owners_and_daemons(name: str, call: Call, monk
         ("htcondor_job_status_idle", (4, 0), {}),
     ],
 )
-def test_htcondor_tells_the_status_of_a_job_as_the_real_one(
-    name: str, job: tuple[int, int], measured: dict[str, object]
-) -> None:
-    (ad,) = (ad for ad in whole("q_now_long") if (ad.eval("ClusterId"), ad.eval("ProcId")) == job)
-    real = capture(name)
-    said = real.err.splitlines()
-    seconds = re.search(r"It was submitted ([0-9.]+) seconds ago", real.err)
+def test_htcondor_job_status_prints_as_htcondors(name: str, job: tuple[int, int], measured: dict[str, object]) -> None:
+    (ad,) = (ad for ad in captured_ads("q_now_long") if (ad.eval("ClusterId"), ad.eval("ProcId")) == job)
+    expected = capture(name)
+    error_lines = expected.err.splitlines()
+    seconds = re.search(r"It was submitted ([0-9.]+) seconds ago", expected.err)
     assert seconds is not None
-    lines = list(status_lines(changed(ad, **measured), real.argv[-1], ad.eval("QDate") + float(seconds[1])))
-    # The real one looks at the clock for each line.
+    lines = list(status_lines(changed(ad, **measured), expected.argv[-1], ad.eval("QDate") + float(seconds[1])))
+    # HTCondor's tool reads the clock for each line.
     assert [re.sub(r"\.\d{6}|\.\d+(?= seconds)", "", line) for line in lines] == [
-        re.sub(r"\.\d{6}|\.\d+(?= seconds)", "", line) for line in said
+        re.sub(r"\.\d{6}|\.\d+(?= seconds)", "", line) for line in error_lines
     ]
 
 
 @together(
-    ("seconds", "words"),
+    ("seconds", "expected"),
     [
         (0.0, "0.0 second"), (1.5, "1.5 seconds"), (60, "1 minute"), (150, "2 minutes"), (3600, "1 hour"),
         (90_000, "1 day 1 hour"), (200_000, "2 days 8 hours"),
     ],
 )  # fmt: skip
-def test_htcondor_tells_lengths_of_time_in_their_largest_unit(seconds: float, words: str) -> None:
-    assert readable_time(seconds) == words
+def test_htcondor_prints_durations_in_their_largest_unit(seconds: float, expected: str) -> None:
+    assert readable_time(seconds) == expected
 
 
 @together(
-    ("words", "why"),
+    ("arguments", "why"),
     [
         ("jobset list", "htcondor jobset is not supported: job sets are not implemented"),
         ("job template", "htcondor job template is not supported: "),
@@ -296,11 +298,11 @@ def test_htcondor_tells_lengths_of_time_in_their_largest_unit(seconds: float, wo
         ("job status 1 2", "htcondor: error: unrecognized arguments: 2"),
     ],
 )
-def test_htcondor_says_what_it_does_not_do(words: str, why: str, call: Call, tmp_path: Path) -> None:
+def test_htcondor_refuses_unsupported_verbs(arguments: str, why: str, call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.sub").write_text("executable = /bin/true\nqueue\n")
     (tmp_path / "many.sub").write_text("executable = /bin/true\nqueue 2\n")
-    out, err, code = call("htcondor", *words.split())
-    assert (out, why in err, code) == ("", True, 2 if "unrecognized" in why else 1), err
+    output, err, code = call("htcondor", *arguments.split())
+    assert (output, why in err, code) == ("", True, 2 if "unrecognized" in why else 1), err
 
 
 # condor_qedit
@@ -313,10 +315,10 @@ def test_htcondor_says_what_it_does_not_do(words: str, why: str, call: Call, tmp
         "qedit_owner", "qedit_two", "qedit_user",
     ],
 )  # fmt: skip
-def test_an_edit_is_told_as_the_real_one_tells_it(name: str, call: Call) -> None:
-    real = capture(name)
-    words = [word.replace("65.0", "1.0") for word in real.argv]  # some were typed when job 65.0 ran
-    assert call("qedit", *words) == (real.out, real.err, real.exit_code)
+def test_an_edit_is_reported_as_by_htcondor(name: str, call: Call) -> None:
+    expected = capture(name)
+    arguments = [word.replace("65.0", "1.0") for word in expected.argv]  # some were typed while job 65.0 ran
+    assert call("qedit", *arguments) == (expected.out, expected.err, expected.exit_code)
 
 
 # Job event logs
@@ -332,15 +334,15 @@ NUMBERS = {"SUBMIT": 0, "EXECUTE": 1, "IMAGE_SIZE": 6, "JOB_TERMINATED": 5, "FIL
 
 
 @pytest.mark.parametrize("name", ["check_userlogs", "check_userlogs_open"])
-def test_job_event_logs_are_judged_as_by_the_real_one(name: str, call: Call, tmp_path: Path) -> None:
-    real = capture(name)
-    entries = re.findall(r"^Log event: ULOG_(\w+) \((\d+)\.(\d+)\.0\)", real.out, re.MULTILINE)
+def test_job_event_logs_are_checked_as_by_htcondor(name: str, call: Call, tmp_path: Path) -> None:
+    expected = capture(name)
+    entries = re.findall(r"^Log event: ULOG_(\w+) \((\d+)\.(\d+)\.0\)", expected.out, re.MULTILINE)
     text = "".join(
         f"{NUMBERS[kind]:03} ({int(cluster):03}.{int(proc):03}.000) 2026-11-20 22:36:38 It happened.\n...\n"
         for kind, cluster, proc in entries
     )
-    (tmp_path / real.argv[0]).write_text(text)
-    assert call("check_userlogs", *real.argv) == (real.out, real.err, real.exit_code)
+    (tmp_path / expected.argv[0]).write_text(text)
+    assert call("check_userlogs", *expected.argv) == (expected.out, expected.err, expected.exit_code)
 
 
 # condor_qsub
@@ -363,42 +365,42 @@ DESCRIPTIONS = {
 }
 
 
-@pytest.mark.parametrize("words", DESCRIPTIONS)
-def test_qsub_writes_a_submit_file(words: str, call: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", DESCRIPTIONS)
+def test_qsub_writes_a_submit_file(case: str, call: Call, tmp_path: Path) -> None:
     (tmp_path / "q.sh").write_text("echo hi\n")
-    argv, wanted = DESCRIPTIONS[words]
-    out, err, code = call("qsub", "-test", "-print", *argv)
+    argv, expected = DESCRIPTIONS[case]
+    output, err, code = call("qsub", "-test", "-print", *argv)
     assert (err, code) == ("", 0)
-    assert set(wanted) <= set(out.splitlines())
-    assert len(re.findall("^Queue$", out, re.MULTILINE)) == (3 if words == "an array" else 1)
+    assert set(expected) <= set(output.splitlines())
+    assert len(re.findall("^Queue$", output, re.MULTILINE)) == (3 if case == "an array" else 1)
 
 
 def test_qsub_reads_the_options_in_a_script(call: Call, tmp_path: Path) -> None:
     (tmp_path / "q.sh").write_text("#!/bin/sh\n#$ -N fromscript -o there\n#PBS -p 7\necho hi\n")
     assert "output = there" in call("qsub", "-test", "-print", "q.sh")[0]
-    out, _, _ = call("qsub", "-f", "q.sh", "-test", "-print")
-    assert "priority = 7" in out
-    assert out.endswith('Your job 0 ("fromscript") has been submitted\n')
+    output, _, _ = call("qsub", "-f", "q.sh", "-test", "-print")
+    assert "priority = 7" in output
+    assert output.endswith('Your job 0 ("fromscript") has been submitted\n')
 
 
 def test_qsub_takes_a_script_from_its_input(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"echo piped\n")))
-    out, _, code = call("qsub", "-test")
+    output, _, code = call("qsub", "-test")
     (script,) = tmp_path.glob("STDIN_qsub.*")
     assert (script.read_text(), code) == ("echo piped\n", 0)
-    assert out.endswith('Your job 0 ("STDIN") has been submitted\n')
+    assert output.endswith('Your job 0 ("STDIN") has been submitted\n')
 
 
 # The tables
 
 
 @pytest.mark.parametrize("tool", [name for name in TOOLS if name not in ("version", "evicted_files")])
-def test_every_tool_tells_how_it_is_called(tool: str, call: Call) -> None:
-    out, err, _ = call(tool, "-help") if tool not in ("check_userlogs", "chirp") else call(tool)
-    assert usage_of(tool) in (out, err)[bool(err)]
+def test_every_tool_has_a_help(tool: str, call: Call) -> None:
+    output, err, _ = call(tool, "-help") if tool not in ("check_userlogs", "chirp") else call(tool)
+    assert usage_of(tool) in (output, err)[bool(err)]
 
 
-def test_a_help_is_what_htcondors_tool_prints() -> None:
+def test_a_help_equals_htcondors() -> None:
     files = {path.stem for path in Path(usage_path()).glob("*.txt")}
     assert files <= {*TOOLS, "qedit", "wait", "htcondor_job"}
     assert tool_name("htcondor") == "htcondor" and tool_name("now") == "condor_now"

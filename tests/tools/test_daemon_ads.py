@@ -1,4 +1,4 @@
-"""Golden: the ads of a pool's daemons and users give the tables that condor_status printed of a real pool's."""
+"""Golden: the ads of a pool's daemons and users give the tables that condor_status printed for a real pool."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from poolbook.domain.classad import ClassAd
 from poolbook.replay.forensics.imported_log import IMPORTED
 
 from ..together import together
-from .captures import MINUTE, capture, changed, printed, setting, whole
+from .captures import MINUTE, capture, captured_ads, changed, printed, surroundings_at
 
 SINCE = 1795213510
 VERSION = "$CondorVersion: 25.14.1 2026-10-16 PackageID: 25.14.1+dfsg-1 $"
@@ -48,7 +48,10 @@ LATER = [
     Count("bob@localhost", "bob", "scheduler", RUNNING, 3),
     Count("bob@localhost", "bob", "scheduler", IDLE, 4),
 ]
-SLOTS = [changed(slot, PublicClaimId="x") if slot.eval("State") == "Claimed" else slot for slot in whole("status_long")]
+SLOTS = [
+    changed(slot, PublicClaimId="x") if slot.eval("State") == "Claimed" else slot
+    for slot in captured_ads("status_long")
+]
 
 
 def pool(second: int) -> PoolInstant:
@@ -64,7 +67,7 @@ def collector(second: int) -> list[ClassAd]:
     return [changed(collector_ad(pool(second), [], slots), Name="My Pool - 127.0.0.1@localhost")]
 
 
-# A capture -> the second at which it was taken, and the ads of then.
+# A capture -> the second at which it was recorded, and the ads of that time.
 ADS = {
     "status_run": (23, scheduler),
     "status_schedd": (23, scheduler),
@@ -81,26 +84,26 @@ ADS = {
 
 
 @together("name", ADS)
-def test_the_table_is_the_one_that_condor_status_printed(name: str) -> None:
+def test_the_table_equals_condor_statuses(name: str) -> None:
     second, ads = ADS[name]
-    wanted = capture(name)
-    query = status.read(wanted.argv)
-    assert printed(status.render(ads(second), query, setting(second))) == wanted.out
+    expected = capture(name)
+    query = status.read(expected.argv)
+    assert printed(status.render(ads(second), query, surroundings_at(second))) == expected.out
 
 
 @pytest.mark.parametrize(("kind", "ads"), [
     ("status_schedd_long", scheduler(23)), ("status_submitters_long", submitter_ads(pool(23), COUNTS)),
     ("status_collector_long", collector(11)), ("status_master_long", [master_ad(pool(11), "localhost", MACHINE)]),
 ])  # fmt: skip
-def test_an_ad_has_only_what_the_real_one_has_with_values_of_the_same_kind(kind: str, ads: list[ClassAd]) -> None:
-    (ours,), (real, *_) = ads, whole(kind)
-    assert set(ours) - set(real) <= {"DaemonStartTime"}
-    assert {name: type(ours.eval(name)) for name in ours if name in real} == {
-        name: type(real.eval(name)) for name in ours if name in real
+def test_an_ad_has_only_attributes_of_the_real_one_with_values_of_the_same_type(kind: str, ads: list[ClassAd]) -> None:
+    (our_ad,), (real_ad, *_) = ads, captured_ads(kind)
+    assert set(our_ad) - set(real_ad) <= {"DaemonStartTime"}
+    assert {name: type(our_ad.eval(name)) for name in our_ad if name in real_ad} == {
+        name: type(real_ad.eval(name)) for name in our_ad if name in real_ad
     }
 
 
-def test_jobs_of_the_access_points_own_universes_count_apart() -> None:
+def test_jobs_of_local_and_scheduler_universe_are_counted_separately() -> None:
     ad = scheduler_ad(pool(0), [*COUNTS, *LATER], Recent(0, 0))
     names = ("TotalRunningJobs", "TotalLocalJobsRunning", "TotalHeldJobs", "TotalJobAds", "NumOwners")
     assert [ad.eval(name) for name in names] == [8, 2, 4, 28, 2]
@@ -108,10 +111,15 @@ def test_jobs_of_the_access_points_own_universes_count_apart() -> None:
     assert [ad.eval(name) for name in apart] == [3, 4, 7, 0]
 
 
-def test_a_pool_that_is_not_served_has_no_uptime() -> None:
+def test_a_pool_without_a_server_has_no_uptime() -> None:
     ads = [master_ad(PoolInstant("h", MINUTE, None), "h", MACHINE)]
     assert "DaemonStartTime" not in ads[0]
-    assert printed(status.render(ads, status.read(["-master"]), setting())).splitlines()[2].rstrip().endswith("23.5 GB")
+    assert (
+        printed(status.render(ads, status.read(["-master"]), surroundings_at()))
+        .splitlines()[2]
+        .rstrip()
+        .endswith("23.5 GB")
+    )
 
 
 # The command
@@ -119,7 +127,7 @@ def test_a_pool_that_is_not_served_has_no_uptime() -> None:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A log of a pool of two cores with jobs: one has completed, two run, one waits, and one is held."""
+    """A log of a pool of two cores with jobs: one completed, two running, one idle, one held."""
     path = str(tmp_path_factory.mktemp("pool") / "pool.db")
     job = {"executable": "/bin/sleep", "arguments": "100", "request_memory": "128", "request_disk": "1 MB"}
     with LivePool.open(path, user="alice") as live:
@@ -132,8 +140,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path
 
 
-SHOWN = {
-    # a table of condor_status, and what it shows of that pool
+COMPLETED_TABLES = {
+    # a table of condor_status, and what it shows for that pool
     "run": ("TotalJobAds", "ShadowsRunning"),
     "schedd": ("TotalRunningJobs", "TotalIdleJobs", "TotalHeldJobs"),
     "submitters": ("RunningJobs", "IdleJobs", "HeldJobs"),
@@ -145,9 +153,9 @@ VALUES = {"run": "4 2", "schedd": "2 1 1", "submitters": "2 1 1", "collector": "
           "startd": "3 2.0 2 256"}  # fmt: skip
 
 
-@pytest.mark.parametrize("view", SHOWN)
-def test_every_kind_of_ad_is_there(view: str, url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", f"-{view}", "-log", url, "-af", *SHOWN[view]]) == 0
+@pytest.mark.parametrize("view", COMPLETED_TABLES)
+def test_every_kind_of_ad_exists(view: str, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", f"-{view}", "-log", url, "-af", *COMPLETED_TABLES[view]]) == 0
     assert capsys.readouterr().out == f"{VALUES[view]}\n"
     assert main(["status", f"-{view}", "-log", url, "-long", "-constraint", "MyCurrentTime > 0"]) == 0
     assert f'MyType = "{VIEWS[view].kind}"\n' in capsys.readouterr().out
@@ -155,15 +163,15 @@ def test_every_kind_of_ad_is_there(view: str, url: str, capsys: pytest.CaptureFi
     assert len(capsys.readouterr().out.splitlines()) >= 3
 
 
-def test_all_ads_are_of_the_kinds_that_a_real_pool_has(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_ads_are_of_kinds_in_a_real_pool(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["status", "-any", "-log", url, "-json"])
     kinds = {ad["MyType"] for ad in json.loads(capsys.readouterr().out)}
-    real = {line.split()[0] for line in capture("status_any_af").out.splitlines()}
-    assert kinds == real
+    real_kinds = {line.split()[0] for line in capture("status_any_af").out.splitlines()}
+    assert kinds == real_kinds
 
 
-@pytest.mark.parametrize("view", [*SHOWN, "negotiator"])
-def test_of_an_imported_log_what_no_record_tells_is_refused(
+@pytest.mark.parametrize("view", [*COMPLETED_TABLES, "negotiator"])
+def test_ads_that_an_imported_log_lacks_are_refused(
     view: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "audit.db")
@@ -171,14 +179,14 @@ def test_of_an_imported_log_what_no_record_tells_is_refused(
     log.append([e.PoolFounded(1, "founded", "import", "h", "htcondor-25", "h", "0", {IMPORTED: "true"})])
     log.close()
     assert main(["status", f"-{view}", "-log", path]) == 1
-    told = capsys.readouterr()
-    assert f"was imported, and the imported records only have slots and have no ads of what -{view} shows" in told.err
-    assert told.out == ""
+    output = capsys.readouterr()
+    assert f"was imported, and the imported records only have slots and have no ads of what -{view} shows" in output.err
+    assert output.out == ""
     assert main(["status", "-any", "-log", path]) == 0
 
 
-@pytest.mark.parametrize(("since", "found"), [(0, (3, 1)), (15, (2, 1)), (20, (2, 1)), (21, (1, 1)), (31, (0, 0))])
-def test_only_what_happened_lately_is_recent(since: int, found: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("since", "expected"), [(0, (3, 1)), (15, (2, 1)), (20, (2, 1)), (21, (1, 1)), (31, (0, 0))])
+def test_only_late_events_count_as_recent(since: int, expected: tuple[int, int]) -> None:
     log = open_log("memory:", create=True)
     log.append([e.JobActivated(at, "activated", "x", 1, at, "slot1@h", "c") for at in (10, 20)])
     log.append([e.JobActivated(30, "activated", "x", 1, 30, "slot1@h", "c")])
@@ -186,4 +194,4 @@ def test_only_what_happened_lately_is_recent(since: int, found: tuple[int, int])
         e.JobExited(30, "exited", "x", 1, proc, "slot1@h", "1", "exited", "complete", target, {})
         for proc, target in ((10, "Completed"), (20, "Idle"))
     ])  # fmt: skip
-    assert recent(log, since) == found
+    assert recent(log, since) == expected

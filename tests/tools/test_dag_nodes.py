@@ -1,4 +1,4 @@
-"""Golden: condor_q shows jobs that are marked as nodes of DAGs by DAGManJobId and DAGNodeName, as a real one did."""
+"""Golden: condor_q shows jobs that are marked as nodes of DAGs by DAGManJobId and DAGNodeName, as HTCondor's does."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.txt")))
-def test_nodes_of_dags_are_shown_as_condor_q_shows_them(name: str, call: object) -> None:
-    command, real = captured(DATA / f"{name}.txt")
+def test_nodes_of_dags_are_shown_as_by_condor_q(name: str, call: object) -> None:
+    command, expected = captured(DATA / f"{name}.txt")
     assert callable(call)
-    assert call(command) == real
+    assert call(command) == expected
 
 
 @together(
@@ -81,9 +81,9 @@ def test_nodes_of_dags_are_shown_as_condor_q_shows_them(name: str, call: object)
     [("201", 201), ('"201.0"', 201), ('"201"', 201), ("0", None), ("-3", None), ('"x"', None), ('"12a"', None),
      ("undefined", None), ("error", None), ("200 + 1", 201), ("7.9", 7), ('""', None)],
 )  # fmt: skip
-def test_the_dag_of_a_node_is_a_number_or_begins_a_text(value: str, dag: int | None) -> None:
+def test_the_dag_of_a_node_is_a_number_or_the_beginning_of_a_text(value: str, dag: int | None) -> None:
     assert dag_of(ClassAd.from_old(f"DAGManJobId = {value}")) == dag
 
 
-def test_a_job_without_the_attribute_is_no_node() -> None:
+def test_a_job_without_the_attribute_is_not_a_node() -> None:
     assert dag_of(ClassAd({"DAGNodeName": "n1"})) is None

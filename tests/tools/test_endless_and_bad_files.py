@@ -1,7 +1,5 @@
-"""Golden: each command that reads or writes a file the user names, with each kind of file that it cannot use.
-
-It ends by itself, in little memory, with a message and exit code 1 or 2, never with a traceback or exit code 3.
-"""
+"""Golden: each command that reads or writes a file that the user names, with each kind of file that it cannot use. The
+command ends, in little memory, with a message and exit code 1 or 2, never with a traceback or exit code 3."""
 
 from __future__ import annotations
 
@@ -94,14 +92,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
 
 
 @pytest.mark.parametrize("name", CANNOT_BE_READ, ids=lambda name: ascii(name)[:12])
-def test_a_file_that_cannot_be_used_is_refused_in_words(place: Folder, name: str) -> None:
-    tried = [[word.replace("FILE", name) for word in command.split()] for command in COMMANDS]
-    for call in calls.run_calls(place, tried, max_seconds=8):
+def test_an_unusable_file_is_refused_with_a_message(place: Folder, name: str) -> None:
+    command_lines = [[word.replace("FILE", name) for word in command.split()] for command in COMMANDS]
+    for call in calls.run_calls(place, command_lines, max_seconds=8):
         assert call.code in (0, 1, 2, 4, 255), call
 
 
 ENDLESS = (
-    # the submit file, what the error says
+    # the submit file, part of the error
     ("queue x from yes |", "more than 10,000 lines"),
     ("queue x from cat /dev/zero |", "longer than 1 MB"),
     ("queue x from ./children |", "more than 10,000 lines"),
@@ -115,15 +113,15 @@ ENDLESS = (
 
 
 @pytest.mark.parametrize("form", ["submit", "condor_submit", "submit -dry-run - -trust", "submit -queue"])
-def test_items_and_includes_without_an_end_are_refused_with_the_bound(place: Folder, form: str) -> None:
-    tried = []
+def test_endless_items_and_includes_are_refused_with_the_limit(place: Folder, form: str) -> None:
+    command_lines = []
     name, *options = form.split()
     for number, (text, _) in enumerate(ENDLESS):
         *before, queue = text.split("\n")
         lines = ["executable = /bin/true", "hold = true", *before, *([] if options == ["-queue"] else [queue])]
         place.write(f"{number}.sub", "\n".join(lines) + "\n")
-        tried.append(
+        command_lines.append(
             [name, f"{number}.sub", *options, *([queue.removeprefix("queue")] if options == ["-queue"] else [])]
         )
-    for call, (text, said) in zip(calls.run_calls(place, tried), ENDLESS, strict=True):
-        assert call.code in (1, 2) and said in " ".join(call.err.split()), (text, call)
+    for call, (text, message) in zip(calls.run_calls(place, command_lines), ENDLESS, strict=True):
+        assert call.code in (1, 2) and message in " ".join(call.err.split()), (text, call)

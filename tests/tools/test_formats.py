@@ -1,4 +1,4 @@
-"""Property and golden: -af and -format print values as the letters ask, and do so with or without ads."""
+"""Property and golden: -af and -format print values as the letters request, with or without ads."""
 
 import json
 
@@ -13,7 +13,7 @@ from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd, parse
 
 from ..together import together
-from .captures import printed, setting
+from .captures import printed, surroundings_at
 
 AD = ClassAd.from_old(
     'ClusterId = 12\nProcId = 3\nOwner = "al\\"ice"\nSize = 2.5\nBig = 5e20\nYes = true\nTwice = ClusterId * 2\n'
@@ -22,7 +22,7 @@ AD = ClassAd.from_old(
 
 
 def af(*argv: str) -> str:
-    return printed(queue_table.render([AD], queue_table.read(argv), setting(me="")))
+    return printed(queue_table.render([AD], queue_table.read(argv), surroundings_at(me="")))
 
 
 @together(
@@ -81,14 +81,14 @@ def test_a_format_prints(argv: list[str], text: str) -> None:
         (["-json", "-xml"], "cannot both be printed"),
     ],
 )
-def test_a_format_that_makes_no_sense_is_wrong_usage(argv: list[str], message: str) -> None:
+def test_an_invalid_format_is_wrong_usage(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         queue_table.read(argv)
 
 
 @given(st.text(alphabet="%-+ #0'.123dioxXceEfgGaAsvVrTYhlnq\\n*", max_size=12), st.sampled_from(list(AD)))
 def test_any_format_prints_any_value_or_nothing(form: str, name: str) -> None:
-    text = conversion(form).of(AD, name, setting().context())
+    text = conversion(form).of(AD, name, surroundings_at().context())
     assert text is None or isinstance(text, str)
 
 
@@ -119,7 +119,7 @@ def test_bare_attributes_need_no_ads(argv: list[str], attributes: list[str] | No
 
 
 @pytest.mark.parametrize(
-    ("argv", "plain", "statuses"),
+    ("argv", "texts_suffice", "statuses"),
     [
         (["alice", "12", "-limit", "3", "-af", "Owner"], True, None),
         (["-held", "-af", "Owner"], True, (5,)),
@@ -128,11 +128,11 @@ def test_bare_attributes_need_no_ads(argv: list[str], attributes: list[str] | No
         (["-io", "-af", "Owner"], False, None),
     ],
 )
-def test_a_query_says_whether_texts_are_enough_and_of_which_jobs(
-    argv: list[str], plain: bool, statuses: tuple[int, ...] | None
+def test_a_query_knows_whether_texts_suffice_and_which_jobs_it_needs(
+    argv: list[str], texts_suffice: bool, statuses: tuple[int, ...] | None
 ) -> None:
     query = queue_table.read(argv)
-    assert query.plain == (["Owner"] if plain else None)
+    assert query.plain == (["Owner"] if texts_suffice else None)
     assert query.statuses == statuses
 
 
@@ -142,9 +142,7 @@ JOBS = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 9), st.text(max_siz
 
 
 @given(LETTERS, st.lists(NAMES, min_size=1, max_size=4), JOBS)
-def test_rows_of_texts_are_written_as_the_ads_are(
-    letters: str, names: list[str], jobs: list[tuple[int, int, str]]
-) -> None:
+def test_rows_of_texts_print_like_the_ads(letters: str, names: list[str], jobs: list[tuple[int, int, str]]) -> None:
     unique = {job[:2]: job for job in jobs}
     ads = [
         ClassAd({"ClusterId": cluster, "ProcId": proc, "Owner": owner.replace("\0", ""), "Yes": True})
@@ -155,7 +153,7 @@ def test_rows_of_texts_are_written_as_the_ads_are(
     assert columns is not None
     texts = {"NoSuch": "undefined", "Yes": "true"}
     rows = [[texts.get(name) or str(ad.eval(name)) for name in columns] for ad in ads]
-    assert printed(join_lines(query.arguments, rows)) == printed(queue_table.render(ads, query, setting(me="")))
+    assert printed(join_lines(query.arguments, rows)) == printed(queue_table.render(ads, query, surroundings_at(me="")))
 
 
 def test_a_hundred_thousand_rows_come_in_blocks() -> None:
@@ -168,7 +166,7 @@ def test_a_hundred_thousand_rows_come_in_blocks() -> None:
 # -- whole ads --------------------------------------------------------------------------------------------------------
 
 
-def test_attributes_stand_in_the_order_of_the_alphabet_whatever_their_case() -> None:
+def test_attributes_are_sorted_ignoring_case() -> None:
     ad = ClassAd({"b": 1, "A": 2, "C": 3})
     assert formats.long_text(ad) == "A = 2\nb = 1\nC = 3\n\n"
     assert formats.long_text(ad, ["c", "B", "nosuch"]) == "B = 1\nc = 3\n\n"  # as condor_q does, spelled as in the list
@@ -180,7 +178,7 @@ def test_json_of_any_ad_is_json() -> None:
     assert json.loads(formats.json_text(ClassAd())) == {}
 
 
-def test_inherited_attributes_are_printed_as_ones_own() -> None:
+def test_inherited_attributes_are_printed_like_own_ones() -> None:
     proc = ClassAd({"ProcId": 7}, chained=ClassAd({"ClusterId": 1, "ProcId": 0}))
     assert formats.long_text(proc) == "ClusterId = 1\nProcId = 7\n\n"
 

@@ -1,4 +1,4 @@
-"""Table: an attribute that no job has is named, with the one that was meant; one that is not there now is not."""
+"""Table: an attribute that no job has is named, with a similar one; one that is merely absent now is not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ JOBS = [ClassAd({"ClusterId": 1, "JobStatus": 1, "Owner": "alice"}), ClassAd({"C
 
 
 @pytest.mark.parametrize(
-    ("constraint", "jobs", "said"),
+    ("constraint", "jobs", "expected"),
     [
         ("JobStatuss == 1", JOBS, "no job has the attribute JobStatuss; did you mean JobStatus?"),
         ("MY.Ownr == \"bob\"", JOBS, "no job has the attribute Ownr; did you mean Owner?"),
@@ -23,7 +23,7 @@ JOBS = [ClassAd({"ClusterId": 1, "JobStatus": 1, "Owner": "alice"}), ClassAd({"C
     ],
 )  # fmt: skip
 def test_an_attribute_that_no_job_has_is_named(
-    constraint: str, jobs: list[ClassAd], said: str, capsys: pytest.CaptureFixture[str]
+    constraint: str, jobs: list[ClassAd], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tell_unknown("q", [parse(constraint)], jobs)
-    assert capsys.readouterr().err == (f"poolbook q: {said}\n" if said else "")
+    assert capsys.readouterr().err == (f"poolbook q: {expected}\n" if expected else "")

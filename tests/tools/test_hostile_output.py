@@ -1,6 +1,6 @@
-"""Property: nothing that came from an ad, a log or a file controls a terminal, whatever command prints it; and a pipe
-gets the bytes as they were. A table of all commands, over a queue and an imported folder of somebody hostile. An error
-that nobody foresaw is told in words."""
+"""Property: no text from an ad, a log or a file controls a terminal, whichever command prints it; and a pipe gets the
+bytes unchanged. A table of all commands, on a hostile user's queue and on a hostile imported folder. An unforeseen
+error gives a message."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from ..pool.real import POOLBOOK, Folder, environment
 TITLE = "\x1b]0;owned\x07"  #: sets a terminal's title
 HOSTILE = f"{TITLE}\u202egnp\x9b2J"
 BYTES = HOSTILE.encode() + b"\xff"
-OWN = re.compile(r"\x1b\[(?:0|3[123])m|\r[^\r\n\x1b]*\x1b\[K")
+OWN_SEQUENCES = re.compile(r"\x1b\[(?:0|3[123])m|\r[^\r\n\x1b]*\x1b\[K")
 """What Poolbook itself sends: colours, and a line that is rewritten."""
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-SPELLED = r"\x1b]0;owned\x07"
+ESCAPED = r"\x1b]0;owned\x07"
 
 
 def calls(table: str) -> list[tuple[str, ...]]:
-    """The calls of a table, parted by semicolons; % stands for what is hostile."""
+    """Return the calls of a table, separated by semicolons; % represents the hostile text."""
     return [tuple(call.replace("%", TITLE).split()) for call in table.split(";")]
 
 
-OWN_LOG = calls(r"""
+QUEUE_CALLS = calls(r"""
     q -nobatch; q; q -hold; q -long; q -json; q -xml; q -af Args Evil; q -format %s\n Evil;
     q -better-analyze; log; log 1.0 -json; why 1.0; why 1; why 1.0 -verbose; why 1.0 -json; status;
     status -submitters; usage; userprio -all; verify; views; doctor; config; config EVIL;
@@ -54,20 +54,20 @@ OWN_LOG = calls(r"""
     wait evil.log -echo -status -wait 0; wait no%; shell -%; tools-path;
     serve -%; doc %; man %; completion %; audit no%.db; import no%; follow no% -seconds 0
 """)
-IMPORTED = calls(r"""
+IMPORT_CALLS = calls(r"""
     import folder; follow folder -seconds 0; audit; audit -all; log; log -evicted; history;
     history -long; q; usage; usage -by user; why 1.0; why 1; verify; status; userprio
 """)
-SPELLED_BY = {"q", "log", "why", "submit", "play", "history", "audit", "doc", "config", "usage", "wait"}
-"""Commands that print what is hostile, and so have to spell it out."""
+ESCAPING_COMMANDS = {"q", "log", "why", "submit", "play", "history", "audit", "doc", "config", "usage", "wait"}
+"""Commands that print the hostile text, and so have to escape it."""
 
 
-def on_a_terminal(folder: Path, words: tuple[str, ...]) -> str:
+def on_a_terminal(folder: Path, arguments: tuple[str, ...]) -> str:
     leader, follower = pty.openpty()
     ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     env = {**environment(), "TERM": "xterm", "PAGER": "cat", "XDG_STATE_HOME": str(folder)}
     process = forked.start(
-        [*POOLBOOK, *words],
+        [*POOLBOOK, *arguments],
         cwd=folder,
         stdin=follower,
         stdout=follower,
@@ -76,17 +76,17 @@ def on_a_terminal(folder: Path, words: tuple[str, ...]) -> str:
         start_new_session=True,
     )
     os.close(follower)
-    said = b""
+    output = b""
     with suppress(OSError):  # the other side is closed
         while piece := os.read(leader, 65536):
-            said += piece
+            output += piece
     process.wait(60)
     os.close(leader)
-    return said.decode().replace("\r\n", "\n")
+    return output.decode().replace("\r\n", "\n")
 
 
 def hostile_queue(path: Path) -> Path:
-    """A folder with a queue whose jobs are hostile."""
+    """Create a folder with a queue whose jobs are hostile."""
     folder = Folder(path)
     text = b'executable = /bin/true\nbatch_name = B%b\narguments = A%b\n+Evil = "%b"\n' % (BYTES, BYTES, BYTES)
     (folder.path / "job.sub").write_bytes(text + b"hold = true\nqueue 2\n")
@@ -99,14 +99,14 @@ def hostile_queue(path: Path) -> Path:
 
 
 def hostile_import(path: Path) -> Path:
-    """A folder with a recorded pool whose users, reasons and commands are hostile."""
+    """Create a folder with a recorded pool whose users, reasons and commands are hostile."""
     shutil.copytree(TRACES / "05-prio-preempt", path / "folder")
     for file in (path / "folder").rglob("*"):
         if file.is_file():
-            packed = file.suffix == ".gz"
-            data = gzip.decompress(file.read_bytes()) if packed else file.read_bytes()
-            evil = re.sub(rb"alice|bob|slot1_1@|reason", lambda found: found[0] + TITLE.encode(), data)
-            file.write_bytes(gzip.compress(evil) if packed else evil)
+            is_gzipped = file.suffix == ".gz"
+            data = gzip.decompress(file.read_bytes()) if is_gzipped else file.read_bytes()
+            hostile_content = re.sub(rb"alice|bob|slot1_1@|reason", lambda found: found[0] + TITLE.encode(), data)
+            file.write_bytes(gzip.compress(hostile_content) if is_gzipped else hostile_content)
     return path
 
 
@@ -120,38 +120,38 @@ def imported_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return hostile_import(tmp_path_factory.mktemp("imported"))
 
 
-def offences(folder: Path, table: list[tuple[str, ...]]) -> tuple[dict[tuple[str, ...], list[str]], set[str]]:
-    """What reached the terminal raw, by call, and the commands that spelled something out."""
-    raw, spelled = {}, set()
-    for words in table:
-        said = OWN.sub("", on_a_terminal(folder, words))
-        assert "Traceback" not in said and "not foreseen" not in said, ascii((words, said))
-        if RAW.search(said):
-            raw[words] = [ascii(said)]
-        if SPELLED in said:
-            spelled.add(words[0])
-    return raw, spelled
+def raw_outputs(folder: Path, table: list[tuple[str, ...]]) -> tuple[dict[tuple[str, ...], list[str]], set[str]]:
+    """Return the raw text that reached the terminal, by call, and the commands that escaped some."""
+    raw, escaping_commands = {}, set()
+    for arguments in table:
+        output = OWN_SEQUENCES.sub("", on_a_terminal(folder, arguments))
+        assert "Traceback" not in output and "not foreseen" not in output, ascii((arguments, output))
+        if RAW.search(output):
+            raw[arguments] = [ascii(output)]
+        if ESCAPED in output:
+            escaping_commands.add(arguments[0])
+    return raw, escaping_commands
 
 
-def test_no_command_sends_a_terminal_what_it_was_given(queue_folder: Path, imported_folder: Path) -> None:
-    assert {words[0] for words in OWN_LOG} >= set(COMMANDS)
-    raw, spelled = offences(queue_folder, OWN_LOG)
-    more_raw, more_spelled = offences(imported_folder, IMPORTED)
+def test_no_command_sends_hostile_text_to_a_terminal(queue_folder: Path, imported_folder: Path) -> None:
+    assert {call[0] for call in QUEUE_CALLS} >= set(COMMANDS)
+    raw, escaping_commands = raw_outputs(queue_folder, QUEUE_CALLS)
+    more_raw, more_spelled = raw_outputs(imported_folder, IMPORT_CALLS)
     assert not raw and not more_raw
-    assert spelled | more_spelled >= SPELLED_BY
+    assert escaping_commands | more_spelled >= ESCAPING_COMMANDS
 
 
-def test_a_pipe_gets_the_bytes_as_they_were(queue_folder: Path) -> None:
-    out = queue_folder / "out"
-    with out.open("wb") as file:
-        done = forked.start(
+def test_a_pipe_gets_the_bytes_unchanged(queue_folder: Path) -> None:
+    output_file = queue_folder / "out"
+    with output_file.open("wb") as file:
+        process = forked.start(
             [*POOLBOOK, "q", "-allusers", "1.0", "-af", "Evil"],
             cwd=queue_folder,
             env=environment(),
             stdout=file.fileno(),
         )
-        done.communicate(60)
-    assert out.read_bytes() == BYTES + b"\n"
+        process.communicate(60)
+    assert output_file.read_bytes() == BYTES + b"\n"
 
 
 def test_a_foreign_newline_adds_no_line_to_a_table() -> None:
@@ -168,7 +168,7 @@ def test_a_foreign_newline_adds_no_line_to_a_listing(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "message"),
     [
         (OSError(28, "No space left on device"), "poolbook: "),
         (MemoryError(), "poolbook: not enough memory"),
@@ -176,8 +176,8 @@ def test_a_foreign_newline_adds_no_line_to_a_listing(capsys: pytest.CaptureFixtu
         (UnicodeEncodeError("utf-8", "\udc80", 0, 1, "no"), "poolbook: unexpected error"),
     ],
 )
-def test_an_error_that_nobody_foresaw_is_told_in_words_and_its_traceback_kept(
-    error: Exception, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_unforeseen_error_gives_a_message_and_a_saved_traceback(
+    error: Exception, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(argv: list[str]) -> int:
         raise error
@@ -185,15 +185,17 @@ def test_an_error_that_nobody_foresaw_is_told_in_words_and_its_traceback_kept(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(queries, "queue", fails)
     assert main(["q", "-all"]) == 3
-    said = capsys.readouterr().err
-    kept = tmp_path / "poolbook" / "traceback-q.txt"
-    assert said.startswith(words) and f"The traceback is in {kept}" in said and "Traceback" not in said
-    assert "in fails" in kept.read_text() and kept.stat().st_mode & 0o077 == 0
+    errors = capsys.readouterr().err
+    traceback_file = tmp_path / "poolbook" / "traceback-q.txt"
+    assert (
+        errors.startswith(message) and f"The traceback is in {traceback_file}" in errors and "Traceback" not in errors
+    )
+    assert "in fails" in traceback_file.read_text() and traceback_file.stat().st_mode & 0o077 == 0
     with pytest.raises(type(error)):
         main(["-debug", "q", "-all"])
 
 
-def test_a_traceback_that_cannot_be_kept_is_not_shown_either(
+def test_a_traceback_that_cannot_be_saved_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "full").touch()
@@ -201,5 +203,5 @@ def test_a_traceback_that_cannot_be_kept_is_not_shown_either(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     monkeypatch.setattr(queries, "queue", lambda argv: 1 // 0)
     assert main(["q"]) == 3
-    said = capsys.readouterr().err
-    assert "could not be saved" in said and "Traceback" not in said
+    errors = capsys.readouterr().err
+    assert "could not be saved" in errors and "Traceback" not in errors

@@ -1,5 +1,5 @@
-"""Table: what is understood in place of a command's name, and what is said of tools that Poolbook does not have; the
-help, completion and man pages that are made from the commands' tables."""
+"""Table: words that are accepted in place of a command's name, and the messages for tools that Poolbook does not have;
+the help, completion and man pages that are made from the commands' tables."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from ..together import together
         ("q", "q"), ("wait", "wait"), ("nonsense", ""),
     ],
 )  # fmt: skip
-def test_htcondors_names_mean_poolbooks_commands(name: str, command: str) -> None:
+def test_htcondors_names_call_poolbooks_commands(name: str, command: str) -> None:
     assert command_named(name) == command
 
 
-def test_a_tool_of_htcondors_is_called_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_htcondor_tool_is_named_by_its_own_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["condor_q", "-help"]) == 0
     assert capsys.readouterr().out.startswith("usage: poolbook q ")
     assert main(["condor_version"]) == 0
@@ -47,7 +47,7 @@ def test_the_help_of_a_command_is_its_own(words: tuple[str, ...], capsys: pytest
 
 @pytest.mark.parametrize("prefix", ["", "condor_"])
 @pytest.mark.parametrize("tool", [name for name in INSTEAD if name not in COMMANDS])
-def test_a_tool_without_a_counterpart_is_named_with_what_to_use(
+def test_a_tool_without_a_counterpart_is_reported_with_an_alternative(
     tool: str, prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([prefix + tool]) == 2
@@ -61,24 +61,24 @@ def test_every_program_that_htcondor_installs_is_in_the_tools_folder() -> None:
 
 
 @pytest.mark.parametrize("tool", UNSUPPORTED)
-def test_a_tool_that_is_not_there_ends_with_1_and_the_words_of_the_table(
+def test_an_unsupported_tool_exits_with_1_and_the_tables_message(
     tool: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", [f"/somewhere/condor_{tool}", "-verbose", "x"])
     assert main() == 1
-    out, err = capsys.readouterr()
-    assert (out, err) == ("", f"poolbook: unknown command condor_{tool}: {UNSUPPORTED[tool]}\n")
+    output, err = capsys.readouterr()
+    assert (output, err) == ("", f"poolbook: unknown command condor_{tool}: {UNSUPPORTED[tool]}\n")
 
 
-def test_words_of_other_batch_systems_are_no_programs_of_the_tools_folder() -> None:
+def test_commands_of_other_batch_systems_are_not_in_the_tools_folder() -> None:
     assert {"squeue", "sbatch", "cancel", "ps", "nodes", "delete"} <= WORDS.keys()
     assert not {f"condor_{word}" for word in WORDS} & set(tools())
 
 
-def test_what_is_recommended_is_there() -> None:
-    for words in INSTEAD.values():
-        for call in words.split("`poolbook ")[1:]:
-            assert call.split("`")[0].split()[0] in COMMANDS, words
+def test_every_recommended_command_exists() -> None:
+    for recommendation in INSTEAD.values():
+        for call in recommendation.split("`poolbook ")[1:]:
+            assert call.split("`")[0].split()[0] in COMMANDS, recommendation
     assert set(SAME.values()) <= set(COMMANDS)
 
 
@@ -91,7 +91,7 @@ def test_what_is_recommended_is_there() -> None:
         ("xyzzy", "unknown command 'xyzzy'; `poolbook -help` lists the commands"),
     ],
 )
-def test_a_word_that_means_nothing_is_answered_without_noise(name: str, words: str) -> None:
+def test_an_unknown_word_gives_a_short_message(name: str, words: str) -> None:
     assert unknown(name) == f"poolbook: {words}"
 
 
@@ -99,18 +99,18 @@ def test_a_word_that_means_nothing_is_answered_without_noise(name: str, words: s
 
 
 def completed(tmp_path: Path, script: str, *words: str) -> list[str]:
-    """What bash offers for the last of the words."""
-    tried = " ".join(f"'{word}'" for word in words)
+    """Return bash's completions for the last of the words."""
+    quoted_words = " ".join(f"'{word}'" for word in words)
     lines = f"""
         source {script}
-        COMP_WORDS=(poolbook {tried}); COMP_CWORD={len(words)}
+        COMP_WORDS=(poolbook {quoted_words}); COMP_CWORD={len(words)}
         _poolbook
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(
+    process = subprocess.run(
         ["bash", "--norc", "-c", lines], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=30
     )
-    return sorted(done.stdout.split())
+    return sorted(process.stdout.split())
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("words", "expected"),
     [
         (("re",), ["reconfig", "release", "reschedule", "resume"]),
         (("help", "h"), ["help", "history", "hold"]),
@@ -142,9 +142,9 @@ def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     ],
 )
 def test_bash_completes_commands_options_and_files(
-    tmp_path: Path, script: str, words: tuple[str, ...], offered: list[str]
+    tmp_path: Path, script: str, words: tuple[str, ...], expected: list[str]
 ) -> None:
-    assert completed(tmp_path, script, *words) == offered
+    assert completed(tmp_path, script, *words) == expected
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
@@ -161,7 +161,7 @@ def test_the_scripts_of_other_shells_have_every_option(
         subprocess.run([shell, "-n", str(tmp_path / "script")], check=True, timeout=30)
 
 
-def test_another_shell_is_refused_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unsupported_shell_is_refused_with_the_supported_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "tcsh"]) == 2
     assert "bash, zsh, fish" in capsys.readouterr().err
 
@@ -180,19 +180,19 @@ def test_every_command_has_a_page_with_all_its_options(command: str, capsys: pyt
         assert f".SH {section}\n" in page
 
 
-def test_pages_are_what_the_formatter_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_formatter_accepts_the_pages(capsys: pytest.CaptureFixture[str]) -> None:
     for name in COMMANDS:
         main(["man", name])
     pages = capsys.readouterr().out
     if shutil.which("groff"):
-        done = subprocess.run(
+        process = subprocess.run(
             ["groff", "-man", "-Tascii", "-ww", "-P-cbou"], input=pages, capture_output=True, text=True, timeout=60
         )
-        assert (done.returncode, done.stderr) == (0, "")
-        assert all(f"poolbook {name} " in done.stdout for name in COMMANDS)
+        assert (process.returncode, process.stderr) == (0, "")
+        assert all(f"poolbook {name} " in process.stdout for name in COMMANDS)
 
 
-def test_the_page_of_the_whole_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_main_page_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["man"]) == 0
     page = capsys.readouterr().out
     assert all("\\fB{}\\fR".format(name.replace("-", "\\-")) in page for name in COMMANDS)

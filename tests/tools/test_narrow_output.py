@@ -1,4 +1,5 @@
-"""Specification: what `why` points to, how `play` folds its lines, and how repeated and removed runs are reported."""
+"""Specification: the commands that `why` suggests, how `play` folds its lines, and how repeated and removed runs are
+reported."""
 
 from __future__ import annotations
 
@@ -27,42 +28,42 @@ def url(tmp_path: Path) -> str:
     return str(tmp_path / "p.db")
 
 
-def played(url: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def play_output(url: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
     play_command.play([str(Path(url).parent / "a.play"), "-log", url])
     return capsys.readouterr().out.splitlines()
 
 
-def test_play_counts_removed_jobs_apart_from_evicted_ones(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "jobs: 2 submitted, 3 started, 2 exited, 1 removed" in played(url, capsys)
+def test_play_counts_removed_and_evicted_jobs_separately(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "jobs: 2 submitted, 3 started, 2 exited, 1 removed" in play_output(url, capsys)
 
 
 def test_play_breaks_lines_at_words(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = " ".join(" ".join(played(url, capsys)).split())
+    full_text = " ".join(" ".join(play_output(url, capsys)).split())
     Path(url).rename(f"{url}.old")
     Path(f"{url}.head").unlink(missing_ok=True)
     monkeypatch.setattr(play_command, "width_of", lambda: 60)
-    lines = played(url, capsys)
+    lines = play_output(url, capsys)
     assert max(map(len, lines)) <= 60
-    assert " ".join(" ".join(lines).split()) == whole
+    assert " ".join(" ".join(lines).split()) == full_text
 
 
-def test_why_of_a_cluster_points_to_the_whole_life_of_a_job_and_verbose_to_nothing(
+def test_why_of_a_cluster_suggests_the_life_of_a_job_except_with_verbose(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    played(url, capsys)
+    play_output(url, capsys)
     why(["1", "-log", url])
     assert "why -verbose 1.0 -log" in capsys.readouterr().out
     why(["-verbose", "1", "-log", url])
     assert "why -verbose" not in capsys.readouterr().out
 
 
-def test_a_jobs_starts_are_counted_where_there_were_several(url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    played(url, capsys)
+def test_several_starts_of_a_job_are_counted(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    play_output(url, capsys)
     log = open_log(url, create=False)
-    for cluster, repeated in ((1, {0: 2}), (2, {})):
+    for cluster, expected in ((1, {0: 2}), (2, {})):
         events = [event for _, event in log.read_stream(f"cluster/{cluster}")]
-        submitted = next(event for event in events if isinstance(event, ClusterSubmitted))
-        assert ClusterResult(cluster, submitted, events, outcomes_of(events)).repeated_runs() == repeated
+        submission = next(event for event in events if isinstance(event, ClusterSubmitted))
+        assert ClusterResult(cluster, submission, events, outcomes_of(events)).repeated_runs() == expected
     log.close()

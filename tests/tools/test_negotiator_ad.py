@@ -14,10 +14,10 @@ from poolbook.domain import events as e
 from poolbook.projections.views import CycleRow
 
 from ..replay.contested_pool import contested_pool
-from .captures import whole
+from .captures import captured_ads
 
-DIFFERENT = {"SubmittersShareLimit", "SubmittersMatchLimit"}
-"""What the log counts. HTCondor's ad has the names of the first, so a cycle in which it is not 0 does not have it."""
+COUNTS_OF_THE_LOG = {"SubmittersShareLimit", "SubmittersMatchLimit"}
+"""The counts of the log. HTCondor's ad has the names of the first, so a cycle in which it is not 0 does not have it."""
 
 
 def row(end: int, **statistics: float) -> CycleRow:
@@ -33,15 +33,17 @@ def story() -> list[e.Event]:
     return [event for _, event in contested_pool().events()]
 
 
-def test_a_cycle_has_the_attributes_of_htcondors(story: list[e.Event]) -> None:
+def test_a_cycle_has_htcondors_attributes(story: list[e.Event]) -> None:
     held = [event for event in story if isinstance(event, e.CycleHeld)][-4:]
-    cycles = [CycleRow(0, event.at, event.statistics | dict.fromkeys(DIFFERENT, 0.0)) for event in reversed(held)]
-    theirs = attributes(whole("status_negotiator_long")[0])
-    assert attributes(negotiator_ad(PoolInstant("pool", 0, None), cycles)) == theirs
-    assert len(theirs) == 3 * 33
+    cycles = [
+        CycleRow(0, event.at, event.statistics | dict.fromkeys(COUNTS_OF_THE_LOG, 0.0)) for event in reversed(held)
+    ]
+    expected = attributes(captured_ads("status_negotiator_long")[0])
+    assert attributes(negotiator_ad(PoolInstant("pool", 0, None), cycles)) == expected
+    assert len(expected) == 3 * 33
 
 
-def test_the_last_cycle_has_number_0_and_a_period_is_the_time_since_the_end_of_the_one_before() -> None:
+def test_the_last_cycle_is_number_0_and_a_period_is_the_time_since_the_previous_end() -> None:
     ad = negotiator_ad(PoolInstant("pool", 1070, None), [row(1060), row(1050), row(1020), row(1000)])
     assert [ad.eval(f"LastNegotiationCycleEnd{back}") for back in range(3)] == [1060, 1050, 1020]
     assert [ad.eval(f"LastNegotiationCyclePeriod{back}") for back in range(3)] == [10, 30, 20]
@@ -58,7 +60,7 @@ def test_matches_are_counted_by_the_second_of_the_period() -> None:
     assert ad.eval("LastNegotiationCycleMatchRate0") == 0.0
 
 
-def test_the_command_shows_what_the_log_has(
+def test_the_command_shows_the_logs_cycle(
     story: list[e.Event], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = str(tmp_path / "pool.db")
@@ -67,10 +69,10 @@ def test_the_command_shows_what_the_log_has(
     log.close()
     last = [event for event in story if isinstance(event, e.CycleHeld)][-1]
     assert main(["status", "-negotiator", "-l", "-log", url]) == 0
-    told = dict(re.findall(r"^LastNegotiationCycle(\w+)0 = (\S+)$", capsys.readouterr().out, re.MULTILINE))
+    shown_attributes = dict(re.findall(r"^LastNegotiationCycle(\w+)0 = (\S+)$", capsys.readouterr().out, re.MULTILINE))
     assert (
-        told.items()
-        >= {name: f"{count:.0f}" for name, count in last.statistics.items() if name not in DIFFERENT}.items()
+        shown_attributes.items()
+        >= {name: f"{count:.0f}" for name, count in last.statistics.items() if name not in COUNTS_OF_THE_LOG}.items()
     )
     assert main(["status", "-negotiator", "-log", url]) == 0
     heading, _, line = capsys.readouterr().out.partition("\n")
@@ -78,9 +80,7 @@ def test_the_command_shows_what_the_log_has(
     assert line.split()[-3:] == [f"{last.statistics[name]:.0f}" for name in ("NumIdleJobs", "Matches", "Rejections")]
 
 
-def test_a_pool_without_a_cycle_has_a_negotiator_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pool_without_a_cycle_has_a_negotiator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(tmp_path / "pool.db")
     log = open_log(url, create=True)
     log.append([e.PoolFounded(1, "founded", "found", "here", "htcondor-25", "example.org", "0.1", {})])
@@ -89,6 +89,6 @@ def test_a_pool_without_a_cycle_has_a_negotiator_all_the_same(
     assert capsys.readouterr().out == "here Negotiator undefined\n"
 
 
-def test_the_ad_says_what_is_held_of_each_concurrency_limit() -> None:
+def test_the_ad_has_the_use_of_each_concurrency_limit() -> None:
     ad = negotiator_ad(PoolInstant("pool", 1070, None), [], {"xsw": 1.5, "large.a": 2.0})
     assert (ad.eval("ConcurrencyLimit_xsw"), ad.eval("ConcurrencyLimit_large_a")) == (1.5, 2.0)

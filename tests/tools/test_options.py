@@ -1,4 +1,4 @@
-"""Golden: options are read as HTCondor's tools read them; help and complaints are made from the same tables."""
+"""Golden: options are read as HTCondor's tools read them; help and error messages are made from the same tables."""
 
 import pkgutil
 import re
@@ -32,15 +32,15 @@ COMMANDS = {
 
 
 def tables() -> Iterator[ToolSyntax]:
-    """The tables of all commands, wherever they stand."""
+    """Yield the tables of all commands, in any module."""
     for package in (cli, condor_tools):
         for module in pkgutil.iter_modules(package.__path__):
             for value in vars(import_module(f"{package.__name__}.{module.name}")).values():
                 values = value.values() if isinstance(value, dict) else (value,)
-                yield from (each for each in values if isinstance(each, ToolSyntax))
+                yield from (table for table in values if isinstance(table, ToolSyntax))
 
 
-ALL = {command.name: command for command in tables()}
+TABLES = {command.name: command for command in tables()}
 
 
 @together(
@@ -126,29 +126,29 @@ ALL = {command.name: command for command in tables()}
         ("userprio", "-prio", "priority", None),
     ],
 )
-def test_an_abbreviation_means_what_it_means_to_htcondor(
+def test_an_abbreviation_has_htcondors_meaning(
     command: str, word: str, name: str | None, qualifier: str | None
 ) -> None:
     if name is None:
         with pytest.raises(UsageError, match="unknown option"):
-            find(ALL[command], word)
+            find(TABLES[command], word)
     else:
-        option, given = find(ALL[command], word)
-        assert (option.name, given) == (name, qualifier)
+        option, given_qualifier = find(TABLES[command], word)
+        assert (option.name, given_qualifier) == (name, qualifier)
 
 
 def names(command: ToolSyntax) -> set[str]:
-    """The whole names of the options that a command has."""
+    """Return the full names of a command's options."""
     return {name for option in command.options if not option.refused for name in (option.name, option.also) if name}
 
 
 def test_every_command_has_its_table_here() -> None:
-    assert ALL.keys() == main.COMMANDS.keys()
+    assert TABLES.keys() == main.COMMANDS.keys()
 
 
-@together("command", ALL.values())
-def test_no_option_is_taken_for_another_that_exists_in_another_command(command: ToolSyntax) -> None:
-    for name in set().union(*map(names, ALL.values())):
+@together("command", TABLES.values())
+def test_no_option_is_mistaken_for_another_commands(command: ToolSyntax) -> None:
+    for name in set().union(*map(names, TABLES.values())):
         try:
             option, _ = find(command, f"-{name}")
         except UsageError:
@@ -156,16 +156,18 @@ def test_no_option_is_taken_for_another_that_exists_in_another_command(command: 
         assert name in (option.name, option.also) or option.refused, f"{command.name} -{name} is read as -{option.name}"
 
 
-def test_what_exists_elsewhere_names_the_commands_that_have_it() -> None:
-    mistaken: dict[str, set[str]] = {}
-    for command in ALL.values():
-        own = [(option.name, option.least) for option in command.options if not option.refused]
-        for other in ALL.values():
-            for name in {o.name for o in other.options if not o.refused} - names(command):
-                if any(len(name) >= least and full.startswith(name) for full, least in own):
-                    mistaken.setdefault(name, set()).add(other.name)
-    named = {name: set(re.split(", | and ", commands)) for name, commands in ELSEWHERE.items()}
-    assert mistaken == named
+def test_a_foreign_option_names_the_commands_that_have_it() -> None:
+    foreign_names: dict[str, set[str]] = {}
+    for command in TABLES.values():
+        own_options = [(option.name, option.least) for option in command.options if not option.refused]
+        for other in TABLES.values():
+            for name in {
+                option_of_other.name for option_of_other in other.options if not option_of_other.refused
+            } - names(command):
+                if any(len(name) >= least and own_name.startswith(name) for own_name, least in own_options):
+                    foreign_names.setdefault(name, set()).add(other.name)
+    expected = {name: set(re.split(", | and ", commands)) for name, commands in ELSEWHERE.items()}
+    assert foreign_names == expected
 
 
 @pytest.mark.parametrize(
@@ -175,12 +177,12 @@ def test_what_exists_elsewhere_names_the_commands_that_have_it() -> None:
         ("history", "only the current history is stored; -constraint .* shows the jobs that had ended by a time"),
     ],
 )
-def test_an_instant_that_cannot_be_asked_for_is_refused_with_what_can(command: str, why: str) -> None:
+def test_an_unsupported_instant_is_refused_with_an_alternative(command: str, why: str) -> None:
     with pytest.raises(UsageError, match=f"poolbook {command}: -at is not supported: {why}"):
-        parse(ALL[command], ["-at", "2026-11-21T14:05:38Z"])
+        parse(TABLES[command], ["-at", "2026-11-21T14:05:38Z"])
 
 
-def test_an_option_of_another_command_is_named_as_that() -> None:
+def test_an_option_of_another_command_is_reported_as_such() -> None:
     message = "unknown option -sort, an option of status; write -sortkey in full to use that"
     with pytest.raises(UsageError, match=message):
         parse(userprio.COMMAND, ["-sort"])
@@ -196,7 +198,7 @@ def test_an_option_of_another_command_is_named_as_that() -> None:
         (["--log", "sqlite:///p.db"], [("log", ("sqlite:///p.db",))], ()),
     ],
 )
-def test_words_belong_to_their_option_or_to_none(
+def test_arguments_belong_to_their_option_or_to_none(
     argv: list[str], given: list[tuple[str, tuple[str, ...]]], words: tuple[str, ...]
 ) -> None:
     arguments = parse(queue_table.COMMAND, argv)
@@ -216,18 +218,18 @@ def test_words_belong_to_their_option_or_to_none(
         (["-wide:x"], "-wide takes a whole number"),
     ],
 )
-def test_a_complaint_names_what_is_wrong_and_what_would_be_right(argv: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=message) as raised:
+def test_an_error_names_the_problem_and_the_fix(argv: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as error:
         list(queue_table.render([], queue_table.read(argv), CellContext(0)))
-    assert raised.value.exit_code == 2
+    assert error.value.exit_code == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_help_shows_every_option_that_is_supported(command: ToolSyntax) -> None:
-    with pytest.raises(Help) as raised:
+    with pytest.raises(Help) as help_shown:
         parse(command, ["-help"])
-    text = str(raised.value)
-    assert raised.value.exit_code == 0
+    text = str(help_shown.value)
+    assert help_shown.value.exit_code == 0
     for option in command.options:
         if option.refused:
             assert option.name in text.partition("that are not supported: ")[2]
@@ -270,29 +272,31 @@ HELP_OF_HTCONDOR = {
 
 @together("name", HELP_OF_HTCONDOR)
 def test_every_option_in_htcondors_help_is_known(name: str) -> None:
-    shown = capture(name)
-    names = re.findall(r"^\s+-([a-z][a-z-]*)", shown.out + shown.err, re.MULTILINE)
+    help_text = capture(name)
+    names = re.findall(r"^\s+-([a-z][a-z-]*)", help_text.out + help_text.err, re.MULTILINE)
     assert len(names) > 10
     for option in names:
         find(COMMANDS[HELP_OF_HTCONDOR[name]], f"-{option}")
 
 
 def test_the_letters_of_autoformat_are_htcondors() -> None:
-    shown = re.findall(r"^\t        (\S)   \S", capture("q_nodate_help").out, re.MULTILINE)
-    assert sorted(shown) == sorted(LETTERS)
+    letters = re.findall(r"^\t        (\S)   \S", capture("q_nodate_help").out, re.MULTILINE)
+    assert sorted(letters) == sorted(LETTERS)
 
 
-def unloaded(program: str) -> bool:
-    """Whether a program does without what takes long to load."""
-    slow = "print(*(name for name in ('attr', 'attrs', 'numpy', 'poolbook.domain.classad') if name in sys.modules))\n"
+def loads_no_slow_module(program: str) -> bool:
+    """Return True if a program does not load the slow modules."""
+    print_slow_modules = (
+        "print(*(name for name in ('attr', 'attrs', 'numpy', 'poolbook.domain.classad') if name in sys.modules))\n"
+    )
     path = {"PYTHONPATH": str(ROOT / ".path")}
-    whole = "import sys\n" + program + slow
-    run = subprocess.run([sys.executable, "-c", whole], env=path, capture_output=True, text=True, check=True)
+    full_program = "import sys\n" + program + print_slow_modules
+    run = subprocess.run([sys.executable, "-c", full_program], env=path, capture_output=True, text=True, check=True)
     return run.stdout.split() == []
 
 
 def test_reading_a_plain_listing_loads_neither_the_engine_nor_attrs() -> None:
-    assert unloaded(
+    assert loads_no_slow_module(
         "from poolbook.adapters.condor_tools import formats, queue_table\n"
         "query = queue_table.read(['-af', 'ClusterId', 'ProcId'])\n"
         "assert formats.plain_attributes(query.arguments) == ['ClusterId', 'ProcId']\n"

@@ -13,18 +13,18 @@ PAGE = tools_page.PAGE.read_text(encoding="utf-8")
 
 
 def section(heading: str) -> str:
-    """A section of the page."""
+    """Return a section of the page."""
     return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def first_cells(text: str) -> set[str]:
-    """The names of captures in the first column of a section's tables."""
+    """Return the names of captures in the first column of a section's tables."""
     rows = re.findall(r"^\| ([a-z0-9_, -]+) \|", text, re.MULTILINE)
     return {name for row in rows for name in row.split(", ")} - {"capture", "command", "---"}
 
 
-def mentioned() -> set[str]:
-    """The captures that the other test modules name."""
+def mentioned_captures() -> set[str]:
+    """Return the captures that the other test modules name."""
     modules = [path for path in HERE.glob("test_*.py") if path != Path(__file__)]
     modules.append(HERE.parent / "pool" / "test_tools_of_running_jobs.py")
     texts = {
@@ -40,18 +40,18 @@ NOT_IMPLEMENTED = first_cells(section("Not implemented"))
 
 
 def test_a_capture_is_tested_or_listed_on_the_page_as_not_implemented() -> None:
-    tested = mentioned()
+    tested = mentioned_captures()
     assert tested | NOT_IMPLEMENTED == set(index())
     assert tested & NOT_IMPLEMENTED == set()
 
 
-def test_what_differs_is_tested() -> None:
+def test_captures_that_differ_are_tested() -> None:
     different = first_cells(section("Differences from HTCondor"))
     assert len(different) > 15
-    assert different <= mentioned()
+    assert different <= mentioned_captures()
 
 
-def test_only_captures_that_are_tested_are_copied() -> None:
+def test_only_tested_captures_are_copied() -> None:
     copied = {path.name.partition(".")[0] for path in DATA.glob("*.txt*")}
     assert copied == set(index()) - NOT_IMPLEMENTED
 

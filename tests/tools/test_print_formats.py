@@ -1,7 +1,4 @@
-"""Golden: -print-format prints what HTCondor's tools printed by the same files of the same ads.
-
-Table: what a print format may not ask for.
-"""
+"""Golden: -print-format and HTCondor's tools print the same for the same files and ads. Table: invalid formats."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.adapters.condor_tools.print_format import read_format
 
 from ..together import together
-from .captures import NOVEMBER_23, capture, printed, setting, whole
+from .captures import NOVEMBER_23, capture, captured_ads, printed, surroundings_at
 
 FORMATS = Path(__file__).resolve().parent.parent / "data" / "print_formats"
 
 
 @pytest.fixture(autouse=True)
-def _there(monkeypatch: pytest.MonkeyPatch) -> None:
+def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FORMATS)
 
 
@@ -31,38 +28,46 @@ def _there(monkeypatch: pytest.MonkeyPatch) -> None:
         "q_pf_1", "q_pf_2", "q_pf_3", "q_pf_4", "q_pf_6", "q_pf_7", "q_pf_8", "q_pf_constraint", "q_pf_totals",
     ],
 )  # fmt: skip
-def test_the_queue_is_printed_by_the_format_of_a_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    real = capture(name)
-    here = setting()._replace(now=NOVEMBER_23 + 50)
-    out = printed(queue_table.render(whole("q_now_long"), queue_table.read(real.argv), here))
-    assert (out, capsys.readouterr().err) == (real.out, real.err)
+def test_the_queue_is_printed_in_the_format_of_a_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = capture(name)
+    surroundings = surroundings_at()._replace(now=NOVEMBER_23 + 50)
+    output = printed(queue_table.render(captured_ads("q_now_long"), queue_table.read(expected.argv), surroundings))
+    assert (output, capsys.readouterr().err) == (expected.out, expected.err)
 
 
 @pytest.mark.parametrize("name", ["status_pf_1", "status_pf_2"])
-def test_slots_are_printed_by_the_format_of_a_file(name: str) -> None:
-    real = capture(name)
-    here = setting()._replace(now=NOVEMBER_23 + 52)
-    assert printed(status.render(whole("status_now_long"), status.read(real.argv), here)) == real.out
+def test_slots_are_printed_in_the_format_of_a_file(name: str) -> None:
+    expected = capture(name)
+    surroundings = surroundings_at()._replace(now=NOVEMBER_23 + 52)
+    assert (
+        printed(status.render(captured_ads("status_now_long"), status.read(expected.argv), surroundings))
+        == expected.out
+    )
 
 
-def test_the_history_is_printed_by_the_format_of_a_file() -> None:
-    real = capture("history_pf")
-    here = setting()._replace(now=NOVEMBER_23 + 53)
-    assert printed(history.render(whole("history_now_long"), history.read(real.argv), here)) == real.out
+def test_the_history_is_printed_in_the_format_of_a_file() -> None:
+    expected = capture("history_pf")
+    surroundings = surroundings_at()._replace(now=NOVEMBER_23 + 53)
+    assert (
+        printed(history.render(captured_ads("history_now_long"), history.read(expected.argv), surroundings))
+        == expected.out
+    )
 
 
 @pytest.mark.parametrize(("tool", "name"), [(queue_table, "q_pf_missing"), (status, "status_pf_missing")])
-def test_a_file_that_cannot_be_read_is_told_as_by_the_real_one(tool: object, name: str) -> None:
-    real = capture(name)
-    with pytest.raises(ToolError) as refused:
-        tool.read(real.argv)  # type: ignore[attr-defined]
-    assert f"{refused.value}\n" == real.err
+def test_an_unreadable_file_is_reported_as_by_htcondor(tool: object, name: str) -> None:
+    expected = capture(name)
+    with pytest.raises(ToolError) as error:
+        tool.read(expected.argv)  # type: ignore[attr-defined]
+    assert f"{error.value}\n" == expected.err
 
 
 def test_rows_are_sorted_by_the_expressions_of_group_by(tmp_path: Path) -> None:
     (tmp_path / "f.cpf").write_text("SELECT BARE\n  ClusterId\nGROUP BY\n  RequestMemory\n")
-    out = queue_table.render(whole("q_now_long"), queue_table.read(["-pr", str(tmp_path / "f.cpf")]), setting())
-    assert [line.strip() for line in out] == ["3", "3", "4", "4", "2", "2", "2", "5"]
+    output = queue_table.render(
+        captured_ads("q_now_long"), queue_table.read(["-pr", str(tmp_path / "f.cpf")]), surroundings_at()
+    )
+    assert [line.strip() for line in output] == ["3", "3", "4", "4", "2", "2", "2", "5"]
 
 
 @together(
@@ -78,15 +83,15 @@ def test_rows_are_sorted_by_the_expressions_of_group_by(tmp_path: Path) -> None:
           for name in UNSUPPORTED),
     ],
 )  # fmt: skip
-def test_what_a_format_may_not_ask_for_is_refused(text: str, why: str) -> None:
-    with pytest.raises(UsageError) as refused:
+def test_an_unsupported_format_is_refused(text: str, why: str) -> None:
+    with pytest.raises(UsageError) as error:
         read_format(text, "f.cpf")
-    assert why in str(refused.value)
+    assert why in str(error.value)
 
 
-def test_what_is_not_understood_is_told_in_the_words_of_the_tools() -> None:
-    found = read_format("SELECT LOUD\n Owner OR x\n Cmd PRINTAS NOTHING\n", "f.cpf")
-    assert found.complaints == (
+def test_invalid_lines_are_reported_with_htcondors_messages() -> None:
+    print_format = read_format("SELECT LOUD\n Owner OR x\n Cmd PRINTAS NOTHING\n", "f.cpf")
+    assert print_format.complaints == (
         "Warning: Unknown header argument LOUD for SELECT",
         "Unknown argument x for OR",
         "Unknown argument NOTHING for PRINTAS",
@@ -94,10 +99,10 @@ def test_what_is_not_understood_is_told_in_the_words_of_the_tools() -> None:
 
 
 @together("function", sorted(FUNCTIONS))
-def test_a_function_finds_nothing_in_an_ad_without_its_attributes_and_does_not_fail(function: str) -> None:
+def test_a_function_gives_an_empty_value_for_an_ad_without_its_attributes(function: str) -> None:
     from poolbook.domain.classad import UNDEFINED, ClassAd
 
-    assert (FUNCTIONS[function].written(UNDEFINED, ClassAd(), setting()) or "").strip() == ""
+    assert (FUNCTIONS[function].written(UNDEFINED, ClassAd(), surroundings_at()) or "").strip() == ""
 
 
 def test_a_table_has_one_description_of_its_columns() -> None:

@@ -1,4 +1,4 @@
-"""Golden: `poolbook q` prints what condor_q printed of the same jobs."""
+"""Golden: `poolbook q` and condor_q print the same for the same jobs."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd
 
 from ..together import together
-from .captures import capture, changed, printed, setting, whole
+from .captures import capture, captured_ads, changed, printed, surroundings_at
 
 # The second at which each was captured. The queue was the same in all of them, and is known from q_long.
 SAME_QUEUE = {
@@ -54,35 +54,40 @@ SAME_QUEUE = {
 
 
 @together("name", SAME_QUEUE)
-def test_the_queue_of_the_captures_prints_as_condor_q_printed_it(name: str) -> None:
-    wanted = capture(name)
-    lines = queue_table.render(whole("q_long"), queue_table.read(wanted.argv), setting(SAME_QUEUE[name]))
-    assert printed(lines) == wanted.out
-    assert wanted.exit_code == 0
+def test_the_captured_queue_prints_as_by_condor_q(name: str) -> None:
+    expected = capture(name)
+    lines = queue_table.render(
+        captured_ads("q_long"), queue_table.read(expected.argv), surroundings_at(SAME_QUEUE[name])
+    )
+    assert printed(lines) == expected.out
+    assert expected.exit_code == 0
 
 
-def test_whole_ads_as_json_a_second_before() -> None:
-    wanted = capture("q_json")
-    ads = [changed(ad, ServerTime=1795214185) for ad in whole("q_long")]
-    # The negotiator had not come round again.
+def test_complete_ads_are_printed_as_json_a_second_before() -> None:
+    expected = capture("q_json")
+    ads = [changed(ad, ServerTime=1795214185) for ad in captured_ads("q_long")]
+    # There was no negotiation cycle in between.
     ads = [changed(ad, LastRejMatchTime=1795214184) if ad.eval("LastRejMatchTime") == 1795214186 else ad for ad in ads]
-    assert printed(queue_table.render(ads, queue_table.read(wanted.argv), setting())) == wanted.out
+    assert printed(queue_table.render(ads, queue_table.read(expected.argv), surroundings_at())) == expected.out
 
 
 def a_second_before() -> list[ClassAd]:
-    """The queue of q_default: 53.0 was still running, 55.0 still idle."""
-    jobs = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in whole("q_long")}
+    """Return the queue of q_default: 53.0 was still running, 55.0 still idle."""
+    jobs = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in captured_ads("q_long")}
     jobs[53, 0] = changed(jobs[53, 1], ProcId=0)
     jobs[55, 0] = changed(jobs[55, 0], JobStatus=1, ShadowBday=None)
     return [jobs[key] for key in sorted(jobs)]
 
 
 def test_the_default_is_one_line_for_each_batch() -> None:
-    wanted = capture("q_default")
-    assert printed(queue_table.render(a_second_before(), queue_table.read(wanted.argv), setting(25))) == wanted.out
+    expected = capture("q_default")
+    assert (
+        printed(queue_table.render(a_second_before(), queue_table.read(expected.argv), surroundings_at(25)))
+        == expected.out
+    )
 
 
-LIKE = [
+GROUPED = [
     ("-group-by -af RequestMemory JobCount", "128 12\n64 3\n"),
     ("-group-by -af RequestMemory JobCount JobIds -limit 1", "128 12 37.0 ... 55.0\n"),
     ("-group-by -constraint JobStatus==5 -af:h Owner JobCount", "Owner JobCount\nalice 3       \n"),
@@ -90,13 +95,16 @@ LIKE = [
 ]
 
 
-@together(("words", "out"), LIKE)
-def test_jobs_that_are_alike_are_counted(words: str, out: str) -> None:
-    assert printed(queue_table.render(whole("q_long"), queue_table.read(words.split()), setting())) == out
+@together(("arguments", "out"), GROUPED)
+def test_equal_jobs_are_counted(arguments: str, out: str) -> None:
+    assert (
+        printed(queue_table.render(captured_ads("q_long"), queue_table.read(arguments.split()), surroundings_at()))
+        == out
+    )
 
 
 @together(
-    ("words", "out"),
+    ("arguments", "out"),
     [
         ("-long:json -limit 1 -attributes ClusterId", '[\n{\n  "ClusterId": 37\n}\n]\n'),
         ("-long:long -limit 1 -attributes ClusterId", "ClusterId = 37\n\n"),
@@ -105,11 +113,14 @@ def test_jobs_that_are_alike_are_counted(words: str, out: str) -> None:
         ("-grid -af ClusterId", ""),
     ],
 )
-def test_forms_and_what_there_is_not(words: str, out: str) -> None:
-    assert printed(queue_table.render(whole("q_long"), queue_table.read(words.split()), setting())) == out
+def test_forms_and_missing_jobs(arguments: str, out: str) -> None:
+    assert (
+        printed(queue_table.render(captured_ads("q_long"), queue_table.read(arguments.split()), surroundings_at()))
+        == out
+    )
 
 
-def test_jobs_that_no_slot_could_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unmatchable_jobs_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = str(tmp_path / "pool.db")
     with Pool.open(url, user="alice", behave=lambda launch: Behaviour(600)) as pool:
         pool.add_machine("node1", cpus=4, memory=8192)
@@ -126,11 +137,11 @@ def test_jobs_that_no_slot_could_run(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def of_cluster_65(proc: int, status: int, **attributes: object) -> ClassAd:
-    """A job of cluster 65, made from one of cluster 37, of which it is a copy."""
-    base = whole("q_long")[proc]
-    own = {"ClusterId": 65, "JobStatus": status, "QDate": 1795214208, "RemoteHost": f"slot1_{3 + proc}@localhost"}
-    unknown = {"MemoryUsage": None, "ImageSize": 47, "ShadowBday": 1795214210}
-    return changed(base, **{**own, **unknown, **attributes})
+    """Return a job of cluster 65, made from one of cluster 37, of which it is a copy."""
+    base = captured_ads("q_long")[proc]
+    changes = {"ClusterId": 65, "JobStatus": status, "QDate": 1795214208, "RemoteHost": f"slot1_{3 + proc}@localhost"}
+    absent = {"MemoryUsage": None, "ImageSize": 47, "ShadowBday": 1795214210}
+    return changed(base, **{**changes, **absent, **attributes})
 
 
 LATER = {
@@ -141,11 +152,14 @@ LATER = {
 
 
 @pytest.mark.parametrize("name", LATER)
-def test_one_job_is_shown_among_the_totals_of_all(name: str) -> None:
-    second, job, everyone = LATER[name]
-    wanted = capture(name)
-    census = Census({}, None, everyone)
-    assert printed(queue_table.render([job], queue_table.read(wanted.argv), setting(second), census)) == wanted.out
+def test_one_job_is_shown_with_the_totals_of_all(name: str) -> None:
+    second, job, all_jobs = LATER[name]
+    expected = capture(name)
+    census = Census({}, None, all_jobs)
+    assert (
+        printed(queue_table.render([job], queue_table.read(expected.argv), surroundings_at(second), census))
+        == expected.out
+    )
 
 
 def held_65() -> list[ClassAd]:
@@ -158,36 +172,40 @@ def held_65() -> list[ClassAd]:
 
 @pytest.mark.parametrize(("name", "second"), [("q_hold2", 64), ("q_hold_af", 64)])
 def test_a_job_that_a_user_holds_shows_code_subcode_and_reason(name: str, second: int) -> None:
-    wanted = capture(name)
+    expected = capture(name)
     counts = {1: 1, 2: 2, 5: 2}
     census = Census({}, counts, counts)
-    assert printed(queue_table.render(held_65(), queue_table.read(wanted.argv), setting(second), census)) == wanted.out
+    assert (
+        printed(queue_table.render(held_65(), queue_table.read(expected.argv), surroundings_at(second), census))
+        == expected.out
+    )
 
 
 @pytest.mark.parametrize("name", ["q_af_jr", "q_af_jr_unknown", "q_af_lng_law", "q_af_j_blank"])
-def test_what_clients_ask_for_single_jobs(name: str) -> None:
-    wanted = capture(name)
+def test_queries_of_clients_for_single_jobs(name: str) -> None:
+    expected = capture(name)
     jobs = [of_cluster_65(proc, 2, ExitCode=None) for proc in (0, 1)]
-    assert printed(queue_table.render(jobs, queue_table.read(wanted.argv), setting())) == wanted.out
+    assert printed(queue_table.render(jobs, queue_table.read(expected.argv), surroundings_at())) == expected.out
 
 
 def test_a_limit_counts_jobs_and_so_do_the_totals_of_the_query() -> None:
-    # condor_q takes the first job of each cluster first; Poolbook takes jobs by id. So the two jobs are handed in.
-    wanted = capture("q_limit")
-    jobs = [ad for ad in whole("q_long") if ad.eval("ProcId") == 0]
+    # condor_q takes the first job of each cluster first; Poolbook takes jobs by id. So the two jobs are passed
+    # directly.
+    expected = capture("q_limit")
+    jobs = [ad for ad in captured_ads("q_long") if ad.eval("ProcId") == 0]
     counts = {1: 4, 2: 8, 5: 3}
     census = Census({}, counts, counts)
-    assert printed(queue_table.render(jobs, queue_table.read(wanted.argv), setting(), census)) == wanted.out
+    assert printed(queue_table.render(jobs, queue_table.read(expected.argv), surroundings_at(), census)) == expected.out
 
 
 # -- where Poolbook differs -------------------------------------------------------------------------------------------
 
 
-def test_a_constraint_that_is_no_expression_is_wrong_usage_and_shown() -> None:
-    wanted = capture("q_bad_constraint")
-    assert wanted.exit_code == 1
+def test_an_invalid_constraint_is_wrong_usage_and_shown() -> None:
+    expected = capture("q_bad_constraint")
+    assert expected.exit_code == 1
     with pytest.raises(UsageError, match="-constraint: not a valid expression"):
-        queue_table.read(wanted.argv)
+        queue_table.read(expected.argv)
 
 
 @pytest.mark.parametrize(
@@ -197,26 +215,28 @@ def test_a_constraint_that_is_no_expression_is_wrong_usage_and_shown() -> None:
         ("q_groupby", r"unknown option -groupby \(near: -group-by\)"),
     ],
 )
-def test_an_option_that_is_unknown_or_has_no_meaning_here_is_refused(name: str, message: str) -> None:
+def test_an_unknown_or_meaningless_option_is_refused(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         queue_table.read(capture(name).argv)
 
 
 @pytest.mark.parametrize("name", ["q_noschedd", "q_badpool"])
-def test_another_pool_is_unknown_in_the_words_of_condor_q(
+def test_an_unknown_pool_is_reported_as_by_condor_q(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = capture(name)
-    monkeypatch.setattr("sys.argv", ["/tools/condor_q", *real.argv])
+    expected = capture(name)
+    monkeypatch.setattr("sys.argv", ["/tools/condor_q", *expected.argv])
     code = main()
     out, err = capsys.readouterr()
-    assert (out + err, code) == (real.out + real.err, real.exit_code)
+    assert (out + err, code) == (expected.out + expected.err, expected.exit_code)
 
 
-def test_json_lines_are_printed_although_condor_q_does_not_know_them() -> None:
-    wanted = capture("q_jsonl")
-    assert "unrecognized argument -jsonl" in wanted.err
-    lines = printed(queue_table.render(whole("q_long"), queue_table.read(wanted.argv), setting())).splitlines()
+def test_json_lines_are_printed_although_condor_q_lacks_them() -> None:
+    expected = capture("q_jsonl")
+    assert "unrecognized argument -jsonl" in expected.err
+    lines = printed(
+        queue_table.render(captured_ads("q_long"), queue_table.read(expected.argv), surroundings_at())
+    ).splitlines()
     assert len(lines) == 15
     assert lines[0] == '{"ClusterId": 37,"JobStatus": 2,"ProcId": 0}'
 
@@ -234,7 +254,7 @@ def test_options_that_exclude_each_other_are_wrong_usage(argv: list[str]) -> Non
 
 
 def shown(argv: list[str], *ads: ClassAd, me: str = "", width: int | None = None) -> list[str]:
-    return printed(queue_table.render(ads, queue_table.read(argv), setting(me=me, width=width))).splitlines()
+    return printed(queue_table.render(ads, queue_table.read(argv), surroundings_at(me=me, width=width))).splitlines()
 
 
 def job(cluster: int, proc: int = 0, **attributes: object) -> ClassAd:
@@ -252,20 +272,20 @@ def test_ids_of_five_digits_move_the_columns() -> None:
 
 
 def test_jobs_of_others_are_shown_on_request() -> None:
-    both = [job(1), job(2, Owner="bob")]
-    assert shown(["-af", "Owner"], *both, me="bob@here") == ["bob"]
-    assert shown(["-all", "-af", "Owner"], *both, me="bob@here") == ["alice", "bob"]
-    assert shown(["alice", "-af", "Owner"], *both, me="bob@here") == ["alice"]
-    assert shown(["1", "-af", "Owner"], *both, me="bob@here") == ["alice"]
+    both_jobs = [job(1), job(2, Owner="bob")]
+    assert shown(["-af", "Owner"], *both_jobs, me="bob@here") == ["bob"]
+    assert shown(["-all", "-af", "Owner"], *both_jobs, me="bob@here") == ["alice", "bob"]
+    assert shown(["alice", "-af", "Owner"], *both_jobs, me="bob@here") == ["alice"]
+    assert shown(["1", "-af", "Owner"], *both_jobs, me="bob@here") == ["alice"]
 
 
-def test_jobs_are_shown_that_have_one_of_the_owners_or_ids() -> None:
-    both = [job(1), job(2, Owner="bob")]
-    assert shown(["bob", "1", "-af:j", "Owner"], *both) == ["1.0 alice", "2.0 bob"]
-    assert shown(["bob", "2", "-af:j", "Owner"], *both) == ["2.0 bob"]
+def test_jobs_with_one_of_the_owners_or_ids_are_shown() -> None:
+    both_jobs = [job(1), job(2, Owner="bob")]
+    assert shown(["bob", "1", "-af:j", "Owner"], *both_jobs) == ["1.0 alice", "2.0 bob"]
+    assert shown(["bob", "2", "-af:j", "Owner"], *both_jobs) == ["2.0 bob"]
 
 
-def test_clusters_of_one_name_and_owner_are_one_batch() -> None:
+def test_clusters_with_the_same_name_and_owner_are_one_batch() -> None:
     jobs = [
         job(1, 0, JobBatchName="night", TotalSubmitProcs=3),
         job(1, 2, JobBatchName="night", TotalSubmitProcs=3, JobStatus=2),
@@ -281,15 +301,15 @@ def test_clusters_of_one_name_and_owner_are_one_batch() -> None:
     ]
 
 
-def test_names_give_way_on_a_narrow_terminal_but_not_with_wide() -> None:
-    long = job(1, JobBatchName="a name of more than forty letters, and then some")
-    assert max(map(len, shown([], long, width=80)[3:5])) <= 79
-    assert "and then some" not in shown([], long, width=80)[4]
-    assert "and then some" in shown(["-wide"], long, width=80)[4]
-    assert len(shown(["-nobatch", "-wide:40"], long)[4]) == 39
+def test_names_are_shortened_on_a_narrow_terminal_but_not_with_wide() -> None:
+    long_name = job(1, JobBatchName="a name of more than forty letters, and then some")
+    assert max(map(len, shown([], long_name, width=80)[3:5])) <= 79
+    assert "and then some" not in shown([], long_name, width=80)[4]
+    assert "and then some" in shown(["-wide"], long_name, width=80)[4]
+    assert len(shown(["-nobatch", "-wide:40"], long_name)[4]) == 39
 
 
-def test_cpu_time_takes_the_place_of_run_time() -> None:
+def test_cpu_time_replaces_run_time() -> None:
     lines = shown(["-nobatch", "-cputime"], job(1, RemoteUserCpu=3661.0, RemoteWallClockTime=9.0))
     assert "CPU_TIME" in lines[3]
     assert "0+01:01:01" in lines[4]
@@ -316,7 +336,7 @@ def test_a_status_has_its_letters(attributes: dict[str, object], letters: str) -
     assert line[place : place + 2].rstrip() == letters
 
 
-def test_two_dashes_make_json_that_programs_can_always_read() -> None:
+def test_json_with_two_dashes_is_always_valid() -> None:
     assert shown(["--json", "99"], job(1)) == ["[", "]"]
     assert shown(["-json", "99"], job(1)) == []
 

@@ -1,4 +1,4 @@
-"""Property: no arguments and no ads make a command fail in another way than by a message."""
+"""Property: for any arguments and ads, a command either works or fails with a message."""
 
 from contextlib import suppress
 
@@ -10,7 +10,7 @@ from poolbook.adapters.condor_tools import history, queue_table, status
 from poolbook.adapters.condor_tools.options import Help, ToolError, UsageError, Version
 from poolbook.domain.classad import ClassAd
 
-from .captures import setting, whole
+from .captures import captured_ads, surroundings_at
 from .test_options import COMMANDS
 
 WORDS = st.one_of(
@@ -20,7 +20,7 @@ WORDS = st.one_of(
 
 
 def options(command: str) -> st.SearchStrategy[list[str]]:
-    """Words, and options of a command: some shortened, some with something after a colon, few with what they need."""
+    """Words, and options of a command: some shortened, some with text after a colon, few with their values."""
     names = st.sampled_from([option.name for option in COMMANDS[command].options])
     shortened = st.tuples(names, st.integers(1, 12)).map(lambda pair: "-" + pair[0][: pair[1]])
     return st.one_of(shortened, st.tuples(names, WORDS).map(lambda p: f"-{p[0]}:{p[1]}"), WORDS).map(lambda w: [w])
@@ -37,7 +37,7 @@ FITTING = {
 
 
 def fitting(command: str) -> st.SearchStrategy[list[str]]:
-    """Options of a command with the values that they need."""
+    """Options of a command with their values."""
     supported = [option for option in COMMANDS[command].options if not option.refused and option.name != "help"]
     return st.sampled_from(
         [[f"-{option.name}", *(FITTING.get(value, "1") for value in option.values.split())] for option in supported]
@@ -45,7 +45,7 @@ def fitting(command: str) -> st.SearchStrategy[list[str]]:
 
 
 def lines_of(command: str) -> st.SearchStrategy[list[str]]:
-    """Command lines, right and wrong."""
+    """Valid and invalid command lines."""
     part = st.one_of(fitting(command), fitting(command), options(command))
     parts = st.one_of(st.lists(part, max_size=4), st.lists(fitting(command), max_size=3))
     return parts.map(lambda parts: [word for part in parts for word in part])
@@ -59,33 +59,40 @@ VALUES = st.one_of(
     st.text(alphabet="ab/'\" \n%{}é", max_size=8),
     st.lists(st.integers(0, 3), max_size=2),
 )
-SHOWN = sorted({name for ad in (whole("q_long")[0], whole("status_long")[0]) for name in ad}, key=str.lower)
+SHOWN = sorted(
+    {name for ad in (captured_ads("q_long")[0], captured_ads("status_long")[0]) for name in ad}, key=str.lower
+)
 ADS = st.lists(st.dictionaries(st.sampled_from(SHOWN), VALUES, max_size=25).map(ClassAd), max_size=3)
 WIDTHS = st.one_of(st.none(), st.integers(1, 200))
 
 
 @given(lines_of("q"), ADS, WIDTHS)
-def test_q_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
+def test_q_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
     with suppress(Help, UsageError, ToolError, Version):
         assert all(
-            isinstance(text, str) for text in queue_table.render(ads, queue_table.read(argv), setting(width=width))
+            isinstance(text, str)
+            for text in queue_table.render(ads, queue_table.read(argv), surroundings_at(width=width))
         )
 
 
 @given(lines_of("status"), ADS, WIDTHS)
-def test_status_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
+def test_status_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
     with suppress(Help, UsageError, ToolError, Version):
-        assert all(isinstance(text, str) for text in status.render(ads, status.read(argv), setting(width=width)))
+        assert all(
+            isinstance(text, str) for text in status.render(ads, status.read(argv), surroundings_at(width=width))
+        )
 
 
 @given(lines_of("history"), ADS, WIDTHS)
-def test_history_prints_or_says_what_is_wrong(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
+def test_history_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
     with suppress(Help, UsageError, ToolError, Version):
-        assert all(isinstance(text, str) for text in history.render(ads, history.read(argv), setting(width=width)))
+        assert all(
+            isinstance(text, str) for text in history.render(ads, history.read(argv), surroundings_at(width=width))
+        )
 
 
 @given(st.sampled_from(["rm", "hold", "release", "vacate"]), lines_of("rm"))
-def test_an_action_is_read_or_says_what_is_wrong(command: str, argv: list[str]) -> None:
+def test_an_action_is_parsed_or_reports_the_error(command: str, argv: list[str]) -> None:
     try:
         request = job_actions.read(command, argv)
     except (Help, UsageError, Version):
@@ -94,7 +101,7 @@ def test_an_action_is_read_or_says_what_is_wrong(command: str, argv: list[str]) 
 
 
 @given(lines_of("prio"))
-def test_a_priority_is_read_or_says_what_is_wrong(argv: list[str]) -> None:
+def test_a_priority_is_parsed_or_reports_the_error(argv: list[str]) -> None:
     try:
         request = prio.read(argv)
     except (Help, UsageError, Version):

@@ -1,4 +1,4 @@
-"""Table: which of several negotiators is meant, as `userprio` and `status -negotiator` are typed."""
+"""Table: which of several negotiators `userprio` and `status -negotiator` use, by the arguments."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def typed(capsys: pytest.CaptureFixture[str], log: Path, *words: str) -> tuple[int, str, str]:
-    code = main([*words, "-log", str(log)])
-    out = capsys.readouterr()
-    return code, out.out, out.err
+def run_command(capsys: pytest.CaptureFixture[str], log: Path, *arguments: str) -> tuple[int, str, str]:
+    code = main([*arguments, "-log", str(log)])
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 @together(
-    ("words", "error"),
+    ("arguments", "error"),
     [
         ("userprio -allusers", WHICH),
         ("userprio -at 1s -allusers", WHICH),
@@ -55,27 +55,29 @@ def typed(capsys: pytest.CaptureFixture[str], log: Path, *words: str) -> tuple[i
         ("status -negotiator -name X", "there is no negotiator X; the pool has NEGOTIATOR, NEGOTIATOR_GPU"),
     ],
 )
-def test_none_is_meant_if_none_is_named(words: str, error: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = typed(capsys, log, *words.split())
+def test_an_unnamed_negotiator_is_ambiguous(
+    arguments: str, error: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run_command(capsys, log, *arguments.split())
     assert (code, out) == (1, "")
     assert error in err
 
 
-def test_each_shows_its_own(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_negotiator_shows_its_own_accounts(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, factor in (("NEGOTIATOR", "1000.0"), ("negotiator_gpu", "10.0")):
-        words = ("userprio", "-name", name, "alice", "-af", "PriorityFactor", "ResourcesUsed")
-        assert typed(capsys, log, *words)[1].split() == [factor, "1"]
-    _, out, _ = typed(capsys, log, "status", "-negotiator", "-name", "NEGOTIATOR_GPU", "-af", "Name")
+        arguments = ("userprio", "-name", name, "alice", "-af", "PriorityFactor", "ResourcesUsed")
+        assert run_command(capsys, log, *arguments)[1].split() == [factor, "1"]
+    _, out, _ = run_command(capsys, log, "status", "-negotiator", "-name", "NEGOTIATOR_GPU", "-af", "Name")
     assert out == "NEGOTIATOR_GPU\n"
-    _, out, _ = typed(capsys, log, "status", "-any", "-constraint", 'MyType == "Negotiator"', "-af", "Name")
+    _, out, _ = run_command(capsys, log, "status", "-any", "-constraint", 'MyType == "Negotiator"', "-af", "Name")
     assert out.split() == ["NEGOTIATOR", "NEGOTIATOR_GPU"]
 
 
-def test_what_is_set_is_set_in_one_accounting(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = typed(capsys, log, "userprio", "-name", "NEGOTIATOR_GPU", "-setfactor", "bob@x", "7")
-    assert said == (0, "The priority factor of bob@x was set to 7.000000\n", "")
-    shown = [
-        typed(capsys, log, "userprio", "-allusers", "-name", name, "-af", "Name", "PriorityFactor")[1]
+def test_a_setting_changes_only_one_negotiators_accounts(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = run_command(capsys, log, "userprio", "-name", "NEGOTIATOR_GPU", "-setfactor", "bob@x", "7")
+    assert output == (0, "The priority factor of bob@x was set to 7.000000\n", "")
+    outputs = [
+        run_command(capsys, log, "userprio", "-allusers", "-name", name, "-af", "Name", "PriorityFactor")[1]
         for name in ("NEGOTIATOR_GPU", "NEGOTIATOR")
     ]
-    assert ["bob@x 7.0" in out for out in shown] == [True, False]
+    assert ["bob@x 7.0" in out for out in outputs] == [True, False]

@@ -1,4 +1,4 @@
-"""Golden: `poolbook status` prints what condor_status printed of the same ads."""
+"""Golden: `poolbook status` and condor_status print the same for the same ads."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.domain.classad import ClassAd
 
 from ..together import together
-from .captures import capture, changed, printed, setting, whole
+from .captures import capture, captured_ads, changed, printed, surroundings_at
 
 # The ads of each kind, as -long printed them in the same second.
 ADS = {
@@ -60,48 +60,48 @@ SAME_ADS = [
 
 
 @together("name", SAME_ADS)
-def test_the_pool_of_the_captures_prints_as_condor_status_printed_it(name: str) -> None:
-    wanted = capture(name)
-    query = status.read(wanted.argv)
-    assert printed(status.render(whole(ADS[query.kind]), query, setting())) == wanted.out
-    assert (wanted.err, wanted.exit_code) == ("", 0)
+def test_the_captured_pool_prints_as_by_condor_status(name: str) -> None:
+    expected = capture(name)
+    query = status.read(expected.argv)
+    assert printed(status.render(captured_ads(ADS[query.kind]), query, surroundings_at())) == expected.out
+    assert (expected.err, expected.exit_code) == ("", 0)
 
 
-def test_equal_sort_keys_leave_ads_in_the_order_in_which_they_came() -> None:
-    wanted = capture("status_sort")
-    slots = whole("status_long")
-    came = [slots[number] for number in (7, 2, 0, 4, 6, 1, 8, 3, 5)]
-    assert printed(status.render(came, status.read(wanted.argv), setting())) == wanted.out
+def test_ads_with_equal_sort_keys_keep_their_order() -> None:
+    expected = capture("status_sort")
+    slots = captured_ads("status_long")
+    in_order = [slots[number] for number in (7, 2, 0, 4, 6, 1, 8, 3, 5)]
+    assert printed(status.render(in_order, status.read(expected.argv), surroundings_at())) == expected.out
 
 
-def test_totals_leave_compact_aside_and_say_so() -> None:
-    wanted = capture("status_compact_total")
-    query = status.read(wanted.argv)
-    assert printed(status.render(whole("status_long"), query, setting())) == wanted.out
-    assert query.warning == wanted.err
+def test_totals_ignore_compact_with_a_warning() -> None:
+    expected = capture("status_compact_total")
+    query = status.read(expected.argv)
+    assert printed(status.render(captured_ads("status_long"), query, surroundings_at())) == expected.out
+    assert query.warning == expected.err
 
 
-def test_a_queue_as_json() -> None:
-    wanted = capture("status_json_schedd")
-    queue = ClassAd.from_json(wanted.out.removeprefix("[\n").removesuffix("]\n"))
-    assert printed(status.render([queue], status.read(wanted.argv), setting())) == wanted.out
+def test_a_queue_is_printed_as_json() -> None:
+    expected = capture("status_json_schedd")
+    queue = ClassAd.from_json(expected.out.removeprefix("[\n").removesuffix("]\n"))
+    assert printed(status.render([queue], status.read(expected.argv), surroundings_at())) == expected.out
 
 
-def test_a_slot_with_gpus() -> None:
-    wanted = capture("status_gpus_two")
-    own = {"GPUs": 2, "AssignedGPUs": "GPU-aaaa,GPU-bbbb", "State": "Unclaimed", "Activity": "Idle"}
-    slot = changed(whole("status_long")[0], **own)
-    assert printed(status.render([slot], status.read(wanted.argv), setting())) == wanted.out
+def test_a_slot_with_gpus_is_printed() -> None:
+    expected = capture("status_gpus_two")
+    changes = {"GPUs": 2, "AssignedGPUs": "GPU-aaaa,GPU-bbbb", "State": "Unclaimed", "Activity": "Idle"}
+    slot = changed(captured_ads("status_long")[0], **changes)
+    assert printed(status.render([slot], status.read(expected.argv), surroundings_at())) == expected.out
 
 
-def test_a_drained_machine() -> None:
-    wanted = capture("status_draining")
-    slot = changed(whole("status_long")[0], State="Drained", Memory=8192, EnteredCurrentActivity=1795214182)
-    assert printed(status.render([slot], status.read(wanted.argv), setting())) == wanted.out
+def test_a_drained_machine_is_printed() -> None:
+    expected = capture("status_draining")
+    slot = changed(captured_ads("status_long")[0], State="Drained", Memory=8192, EnteredCurrentActivity=1795214182)
+    assert printed(status.render([slot], status.read(expected.argv), surroundings_at())) == expected.out
 
 
-def test_the_machines() -> None:
-    wanted = capture("status_startd")
+def test_the_machines_are_printed() -> None:
+    expected = capture("status_startd")
     machine = ClassAd(
         {
             "Name": "localhost",
@@ -121,11 +121,11 @@ def test_the_machines() -> None:
             "TotalInUseMemory": 1024,
         }
     )
-    assert printed(status.render([machine], status.read(wanted.argv), setting())) == wanted.out
+    assert printed(status.render([machine], status.read(expected.argv), surroundings_at())) == expected.out
 
 
 @pytest.mark.parametrize("name", ["status_any", "status_any_af"])
-def test_all_ads_of_a_pool(name: str) -> None:
+def test_all_ads_of_a_pool_are_printed(name: str) -> None:
     names = {
         "Collector": ["My Pool - 127.0.0.1@localhost"],
         "Submitter": ["alice@localhost"],
@@ -138,19 +138,19 @@ def test_all_ads_of_a_pool(name: str) -> None:
     }
     ads = [ClassAd({"MyType": kind, "Name": name}) for kind, of_kind in names.items() for name in of_kind]
     ads = [changed(ad, TargetType="Job") if ad.eval("MyType") == "Machine" else ad for ad in ads]
-    wanted = capture(name)
-    query = status.read([*wanted.argv, "-sort", "no"])
-    assert printed(status.render(ads, query, setting())) == wanted.out
+    expected = capture(name)
+    query = status.read([*expected.argv, "-sort", "no"])
+    assert printed(status.render(ads, query, surroundings_at())) == expected.out
 
 
 # -- where Poolbook differs -------------------------------------------------------------------------------------------
 
 
-def test_a_name_that_is_not_there_is_a_refusal() -> None:
-    wanted = capture("status_name_unknown")
-    assert wanted.exit_code == ToolError.exit_code
+def test_an_unknown_name_is_refused() -> None:
+    expected = capture("status_name_unknown")
+    assert expected.exit_code == ToolError.exit_code
     with pytest.raises(ToolError, match="there is no slot or machine nosuch"):
-        printed(status.render(whole("status_long"), status.read(wanted.argv), setting()))
+        printed(status.render(captured_ads("status_long"), status.read(expected.argv), surroundings_at()))
 
 
 @pytest.mark.parametrize(
@@ -164,34 +164,34 @@ def test_a_name_that_is_not_there_is_a_refusal() -> None:
     ],
 )
 def test_wrong_usage_is_refused(name: str, message: str) -> None:
-    wanted = capture(name)
-    assert wanted.exit_code == 1
+    expected = capture(name)
+    assert expected.exit_code == 1
     with pytest.raises(UsageError, match=message):
-        status.read(wanted.argv)
+        status.read(expected.argv)
 
 
 # -- beyond the captures ----------------------------------------------------------------------------------------------
 
 
 def shown(argv: list[str], *ads: ClassAd, width: int | None = None) -> list[str]:
-    return printed(status.render(ads, status.read(argv), setting(width=width))).splitlines()
+    return printed(status.render(ads, status.read(argv), surroundings_at(width=width))).splitlines()
 
 
 def slot(name: str, **attributes: object) -> ClassAd:
     machine = name.partition("@")[2]
     plain = {"MyType": "Machine", "Name": name, "Machine": machine, "State": "Unclaimed", "Activity": "Idle"}
-    where = {"Arch": "X86_64", "OpSys": "LINUX", "OpSysAndVer": "Debian13"}
-    return ClassAd({**plain, **where, "Cpus": 1, "Memory": 1024, "EnteredCurrentActivity": 1795214126, **attributes})
+    platform = {"Arch": "X86_64", "OpSys": "LINUX", "OpSysAndVer": "Debian13"}
+    return ClassAd({**plain, **platform, "Cpus": 1, "Memory": 1024, "EnteredCurrentActivity": 1795214126, **attributes})
 
 
-def test_no_ads_no_text() -> None:
+def test_no_ads_give_no_output() -> None:
     assert shown([]) == []
     assert shown(["-compact"]) == []
     assert shown(["-totals"]) == []
     assert shown(["--json"]) == ["[", "]"]
 
 
-def test_an_ad_without_clocks_counts_until_now() -> None:
+def test_an_ad_without_times_counts_until_now() -> None:
     assert shown([], slot("slot1@a"))[2].endswith("0+00:01:00")
 
 
@@ -203,17 +203,17 @@ def test_names_sort_by_the_numbers_in_them() -> None:
     assert shown(["-af", "Name", "-sort", "Memory", "-limit", "1"], *slots) == ["slot10@a"]
 
 
-def test_a_machine_is_named_for_all_its_slots() -> None:
+def test_the_name_of_a_machine_selects_all_its_slots() -> None:
     slots = [slot("slot1@a"), slot("slot2@a"), slot("slot1@b")]
     assert shown(["a", "-af", "Name"], *slots) == ["slot1@a", "slot2@a"]
     assert shown(["slot1@b", "-af", "Name"], *slots) == ["slot1@b"]
 
 
-def test_a_long_name_is_shown_whole_unless_the_terminal_ends() -> None:
-    long = slot("slot1@" + "a" * 60)
-    assert "a" * 60 in shown([], long)[2]
-    assert all(len(line) <= 79 for line in shown([], long, width=80)[:3])
-    assert "a" * 60 in shown(["-wide"], long, width=80)[2]
+def test_a_long_name_is_shown_completely_if_the_terminal_is_wide_enough() -> None:
+    long_name = slot("slot1@" + "a" * 60)
+    assert "a" * 60 in shown([], long_name)[2]
+    assert all(len(line) <= 79 for line in shown([], long_name, width=80)[:3])
+    assert "a" * 60 in shown(["-wide"], long_name, width=80)[2]
 
 
 @together(
@@ -271,7 +271,7 @@ def test_slots_of_another_type_have_a_line_below_their_machine() -> None:
         (["-limit", "0"], "takes a whole number from 1"),
     ],
 )
-def test_what_makes_no_sense_is_wrong_usage(argv: list[str], message: str) -> None:
+def test_meaningless_arguments_are_wrong_usage(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         status.read(argv)
 

@@ -1,4 +1,4 @@
-"""Golden: condor_submit prints, and ends, as HTCondor's did."""
+"""Golden: condor_submit has the same output and exit code as HTCondor's."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ FILES = {
     "near.sub": SLEEP + "foo=bar\nexecutabl=x\nqueue\n",
     "unused.sub": SLEEP + "bogus_key = 1\nqueue\n",
 }
-OF_THE_MACHINE = re.compile(
+MACHINE_ATTRIBUTES = re.compile(
     r"^((?:Condor|Submit)(?:Platform|Version)|QDate|EnteredCurrentStatus|DiskUsage|ExecutableSize|ImageSize"
     r"|FileSystemDomain|Iwd|UserLog|ClusterId|Requirements)(?: = |=).*$",
     re.MULTILINE,
 )
 """Attributes that depend on where and when a job is submitted."""
-UNSERVED = re.compile(r"The pool is not running: .*\n")
-"""What is said besides, as nobody serves the log here."""
+NOT_SERVED_MESSAGE = re.compile(r"The pool is not running: .*\n")
+"""The additional message, as the log here is not being served."""
 
 
-def told(out: str, err: str) -> tuple[str, str]:
-    """What was printed, without clusters' numbers."""
-    out, err = (
-        re.sub(r"((?:to cluster|-clusters|Proc|-) |^)\d+(?=\.|$)", r"\1N", text, flags=re.M) for text in (out, err)
+def comparable_output(output: str, err: str) -> tuple[str, str]:
+    """Return the output, without clusters' numbers."""
+    output, err = (
+        re.sub(r"((?:to cluster|-clusters|Proc|-) |^)\d+(?=\.|$)", r"\1N", text, flags=re.M) for text in (output, err)
     )
-    return OF_THE_MACHINE.sub(r"\1", out), UNSERVED.sub("", err)
+    return MACHINE_ATTRIBUTES.sub(r"\1", output), NOT_SERVED_MESSAGE.sub("", err)
 
 
 @together(
@@ -89,34 +89,37 @@ def told(out: str, err: str) -> tuple[str, str]:
         ("submit_warn_unused_near", ""),
     ],
 )
-def test_what_it_prints(
+def test_output_equals_htcondors(
     name: str, typed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for file, text in FILES.items():
         Path(file).write_text(text)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(FILES.get(typed, typed).encode())))
-    meant = capture(name)
-    words = [word for word in meant.argv if word not in ("<", "|")]
-    words = words[words.index("condor_submit") + 1 :] if "condor_submit" in words else words
-    code = main(["condor_submit", *(words if typed != "min.sub" else [])])
+    expected = capture(name)
+    arguments = [word for word in expected.argv if word not in ("<", "|")]
+    arguments = arguments[arguments.index("condor_submit") + 1 :] if "condor_submit" in arguments else arguments
+    code = main(["condor_submit", *(arguments if typed != "min.sub" else [])])
     printed = capsys.readouterr()
-    assert (*told(printed.out, printed.err), code) == (*told(meant.out, meant.err), meant.exit_code)
+    assert (*comparable_output(printed.out, printed.err), code) == (
+        *comparable_output(expected.out, expected.err),
+        expected.exit_code,
+    )
 
 
-def test_a_dry_run_into_a_file(
+def test_a_dry_run_writes_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("sleep.sub").write_text(FILES["sleep.sub"])
-    meant = capture("submit_dryrun_file")  # condor_submit -dry-run dry.txt sleep.sub; echo "== dry.txt"; cat dry.txt
+    expected = capture("submit_dryrun_file")  # condor_submit -dry-run dry.txt sleep.sub; echo "== dry.txt"; cat dry.txt
     code = main(["condor_submit", "-dry-run", "dry.txt", "sleep.sub"])
     printed = f"{capsys.readouterr().out}== dry.txt\n{Path('dry.txt').read_text()}"
-    assert (*told(printed, ""), code) == (*told(meant.out, ""), meant.exit_code)
+    assert (*comparable_output(printed, ""), code) == (*comparable_output(expected.out, ""), expected.exit_code)
 
 
 @together(
-    ("name", "words", "out", "err"),
+    ("name", "arguments", "out", "err"),
     [
         ("submit_capabilities", "-capabilities", r"Schedd \S+\n Has Late Materialization enabled\n", ""),
         ("submit_help", "-help", "", r"Usage: condor_submit \[options\](?s:.*)"),
@@ -135,25 +138,25 @@ def test_a_dry_run_into_a_file(
         ("submit_remote", "-remote nowhere min.sub", "", r"condor_submit: unknown host nowhere\n"),
     ],
 )
-def test_what_differs_from_what_it_prints(
-    name: str, words: str, out: str, err: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_output_that_differs_from_htcondors(
+    name: str, arguments: str, out: str, err: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["condor_submit"])
     for file, text in FILES.items():
         Path(file).write_text(text)
-    assert main(["condor_submit", *words.split()]) == capture(name).exit_code
+    assert main(["condor_submit", *arguments.split()]) == capture(name).exit_code
     printed = capsys.readouterr()
-    assert re.fullmatch(out, printed.out) and re.fullmatch(err, UNSERVED.sub("", printed.err)), printed
+    assert re.fullmatch(out, printed.out) and re.fullmatch(err, NOT_SERVED_MESSAGE.sub("", printed.err)), printed
 
 
 COMMAND_LINES = json.loads((Path(__file__).parents[1] / "data" / "submit" / "command-lines.json").read_text())
-"""What condor_submit 25.14 printed of these command lines, in a folder that HOME stands for."""
+"""The output of condor_submit 25.14 for these command lines, in a folder that HOME represents."""
 
 
 @pytest.mark.parametrize("case", COMMAND_LINES, ids=lambda case: case["name"])
-def test_a_command_line_ends_as_it_does_in_htcondor(
+def test_a_command_line_has_htcondors_output_and_exit_code(
     case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -167,6 +170,6 @@ def test_a_command_line_ends_as_it_does_in_htcondor(
         Path(name).write_bytes(text.encode())
     Path("dir").mkdir()
     code = main(["condor_submit", *case["words"]])
-    out, err = told(*(text.replace(str(tmp_path), "HOME") for text in capsys.readouterr()))
-    real = told(case["out"], case["err"])
+    out, err = comparable_output(*(text.replace(str(tmp_path), "HOME") for text in capsys.readouterr()))
+    real = comparable_output(case["out"], case["err"])
     assert (out.strip(), err.strip(), code) == (real[0].strip(), real[1].strip(), case["rc"])

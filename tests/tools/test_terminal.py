@@ -1,5 +1,5 @@
-"""Golden and property: what a person sees on a terminal: lines folded at words, colours where they are wanted, and no
-control characters of others."""
+"""Golden and property: output on a terminal: lines folded at words, colours if requested, and no foreign control
+characters."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_lines_are_folded_at_words(text: str, indent: int, lines: list[str]) -> 
 
 
 @given(words=st.lists(st.text("abc", min_size=1, max_size=20), max_size=30), width=st.integers(40, 100))
-def test_nothing_is_lost_and_nothing_is_too_wide(words: list[str], width: int) -> None:
-    found = folded(" ".join(words), width, 4)
-    assert found.split() == words
-    assert all(len(line) <= width for line in found.split("\n"))
+def test_folding_loses_no_word_and_no_line_is_too_wide(words: list[str], width: int) -> None:
+    lines = folded(" ".join(words), width, 4)
+    assert lines.split() == words
+    assert all(len(line) <= width for line in lines.split("\n"))
 
 
-def test_the_second_of_two_columns_is_folded_beside_the_first() -> None:
+def test_the_second_of_two_columns_is_folded_next_to_the_first() -> None:
     rows = [("-a", "one two three four five six seven eight nine"), ("-long", "ten")]
     assert "\n".join(columns(rows, 40)).split("\n") == [
         "  -a     one two three four five six",
@@ -86,51 +86,51 @@ def test_a_file_has_colours_only_when_they_are_forced(
     assert width_of(StringIO()) is None
 
 
-def test_words_for_outcomes_are_painted_and_parts_of_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_for_outcomes_are_coloured_and_parts_of_other_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    said = painted("5 completed, 1 failed (exit 1), 2 idle: /x/failed.txt, slot1@held")
-    assert said == (
+    text = painted("5 completed, 1 failed (exit 1), 2 idle: /x/failed.txt, slot1@held")
+    assert text == (
         "5 \x1b[32mcompleted\x1b[0m, 1 \x1b[31mfailed\x1b[0m (exit 1), 2 \x1b[33midle\x1b[0m: /x/failed.txt, slot1@held"
     )
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"), [("plain ü", "plain ü"), ("\x1b[31mred", "\\x1b[31mred"), ("a\tb\x07", "a    b\\x07")]
+    ("text", "expected"), [("plain ü", "plain ü"), ("\x1b[31mred", "\\x1b[31mred"), ("a\tb\x07", "a    b\\x07")]
 )
-def test_control_characters_of_others_are_spelled_out(text: str, shown: str) -> None:
-    assert visible(text) == shown
+def test_foreign_control_characters_are_escaped(text: str, expected: str) -> None:
+    assert visible(text) == expected
 
 
-def on_a_terminal(width: int, *words: str, **variables: str) -> str:
-    """What a command prints on a terminal of this width."""
+def on_a_terminal(width: int, *arguments: str, **variables: str) -> str:
+    """Return a command's output on a terminal of this width."""
     leader, follower = pty.openpty()
     ioctl(follower, TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    done = {**environment(), "TERM": "xterm", **variables}
-    process = forked.start([*POOLBOOK, *words], stdin=follower, stdout=follower, stderr=follower, env=done)
+    variables_set = {**environment(), "TERM": "xterm", **variables}
+    process = forked.start([*POOLBOOK, *arguments], stdin=follower, stdout=follower, stderr=follower, env=variables_set)
     os.close(follower)
-    said = b""
+    output = b""
     try:
         while piece := os.read(leader, 65536):
-            said += piece
+            output += piece
     except OSError:  # the other side is closed
         pass
     process.wait(60)
     os.close(leader)
-    return said.decode().replace("\r\n", "\n")
+    return output.decode().replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize(("term", "live"), [("xterm", True), ("dumb", False)])
 def test_progress_stays_in_one_line_that_fits_the_terminal(tmp_path: Path, term: str, live: bool) -> None:
     (tmp_path / "job.sub").write_text("executable = /bin/true\nqueue\n")
-    said = on_a_terminal(44, "run", f"{tmp_path}/job.sub", "-log", f"{tmp_path}/pool.db", TERM=term)
-    shown = [line.partition("\x1b[K")[0] for line in said.replace("\n", "\r").split("\r") if " of 1 done" in line]
-    assert shown and ("\x1b" in said) == live
-    assert all(len(line) < 44 for line in shown) or not live
+    output = on_a_terminal(44, "run", f"{tmp_path}/job.sub", "-log", f"{tmp_path}/pool.db", TERM=term)
+    lines = [line.partition("\x1b[K")[0] for line in output.replace("\n", "\r").split("\r") if " of 1 done" in line]
+    assert lines and ("\x1b" in output) == live
+    assert all(len(line) < 44 for line in lines) or not live
 
 
 @pytest.mark.parametrize("words", [("help",), ("help", "status"), ("watch_q",)])
-def test_help_and_complaints_fit_the_terminal(words: tuple[str, ...]) -> None:
+def test_help_and_errors_fit_the_terminal(words: tuple[str, ...]) -> None:
     lines = on_a_terminal(64, *words).split("\n")
     assert len(lines) > 1
     assert max(map(len, lines)) <= 64

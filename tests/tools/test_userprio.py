@@ -1,4 +1,4 @@
-"""Golden: `poolbook userprio` prints what condor_userprio printed of the same records."""
+"""Golden: `poolbook userprio` and condor_userprio print the same for the same records."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from poolbook.adapters.condor_tools.cells import CellContext
 
 from ..importing.feeding import content
 from ..together import together
-from .captures import MINUTE, capture, printed, setting
+from .captures import MINUTE, capture, printed, surroundings_at
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 Record = dict[str, Any]
 
 
-def shown(records: list[Record], *argv: str, here: CellContext | None = None) -> str:
-    return printed(userprio.render(records, userprio.read(argv), here or setting(28)))
+def shown(records: list[Record], *argv: str, surroundings: CellContext | None = None) -> str:
+    return printed(userprio.render(records, userprio.read(argv), surroundings or surroundings_at(28)))
 
 
-def known(name: str) -> list[Record]:
-    """The records that a capture of -long shows."""
+def captured_records(name: str) -> list[Record]:
+    """Return the records that a capture of -long shows."""
     return [dict(record) for record in of_text(capture(name).out)]
 
 
 # -- the captures --------------------------------------------------------------------------------------------------
 
-# What the collector had, and what the negotiator had, as -long printed it in the same second.
+# The collector's records, and the negotiator's, as -long printed them in the same second.
 COLLECTOR, NEGOTIATOR = "userprio-l", "userprio_l_all"
 
 SAME_RECORDS = {
@@ -54,11 +54,11 @@ SAME_RECORDS = {
 
 
 @together("name", SAME_RECORDS)
-def test_records_print_as_condor_userprio_printed_them(name: str) -> None:
-    assert shown(known(SAME_RECORDS[name]), *capture(name).argv) == capture(name).out
+def test_records_print_as_by_condor_userprio(name: str) -> None:
+    assert shown(captured_records(SAME_RECORDS[name]), *capture(name).argv) == capture(name).out
 
 
-# Two seconds before: what alice, and all in no group together, had used by then.
+# Two seconds earlier: the usage of alice, and of all users in no group.
 UPDATE = {"LastUpdate": MINUTE + 26}
 USED = {**UPDATE, "LastUsageTime": MINUTE + 26, "Priority": 506.24, "WeightedAccumulatedUsage": 1013.0}
 
@@ -67,15 +67,17 @@ USED = {**UPDATE, "LastUsageTime": MINUTE + 26, "Priority": 506.24, "WeightedAcc
     ("name", "records"),
     [("userprio_default", COLLECTOR), ("userprio-all", COLLECTOR), ("userprio-allusers", NEGOTIATOR)],
 )
-def test_the_records_of_an_earlier_update_print_as_condor_userprio_printed_them(name: str, records: str) -> None:
-    found = [{**record, **(UPDATE if record["Name"] == "alice@vm" else USED)} for record in known(records)]
-    assert shown(found, *capture(name).argv, here=setting(27)) == capture(name).out
+def test_the_records_of_an_earlier_update_print_as_by_condor_userprio(name: str, records: str) -> None:
+    earlier_records = [
+        {**record, **(UPDATE if record["Name"] == "alice@vm" else USED)} for record in captured_records(records)
+    ]
+    assert shown(earlier_records, *capture(name).argv, surroundings=surroundings_at(27)) == capture(name).out
 
 
-def test_who_has_used_nothing_has_not_used_what_the_record_before_has() -> None:
+def test_a_group_without_usage_does_not_show_the_previous_records_usage() -> None:
     name = "userprio_after"
     group = {"Name": "<none>", "IsAccountingGroup": True, "Priority": 500.0, "LastUpdate": MINUTE + 374}
-    usual = {"PriorityFactor": 1000.0, "ResourcesUsed": 0, "WeightedResourcesUsed": 0.0, "Floor": 0, "Ceiling": -1}
+    defaults = {"PriorityFactor": 1000.0, "ResourcesUsed": 0, "WeightedResourcesUsed": 0.0, "Floor": 0, "Ceiling": -1}
     users: dict[str, Record] = {
         "bob@localhost": {"Priority": 500.0, "BeginUsageTime": MINUTE + 197, "LastUsageTime": MINUTE + 325},
         "alice@localhost": {
@@ -84,21 +86,21 @@ def test_who_has_used_nothing_has_not_used_what_the_record_before_has() -> None:
         "alice@vm": {"Priority": 500.0, "BeginUsageTime": 1795212140, "LastUsageTime": 1795212264},
         "nosuch@x": {"Priority": 1.5, "PriorityFactor": 3.0},
     }  # fmt: skip
-    used = {"bob@localhost": 72.0, "alice@localhost": 1000.0, "alice@vm": 356.0}
-    records = [{"Name": user, **usual, **record} for user, record in users.items()]
+    usage = {"bob@localhost": 72.0, "alice@localhost": 1000.0, "alice@vm": 356.0}
+    records = [{"Name": user, **defaults, **record} for user, record in users.items()]
     for record in records:
-        if record["Name"] in used:
-            record["WeightedAccumulatedUsage"] = used[record["Name"]]
-    ours, theirs = shown([group, *records], *capture(name).argv).splitlines(), capture(name).out.splitlines()
+        if record["Name"] in usage:
+            record["WeightedAccumulatedUsage"] = usage[record["Name"]]
+    lines, expected = shown([group, *records], *capture(name).argv).splitlines(), capture(name).out.splitlines()
     cell = slice(58, 70)
-    assert (theirs[4][cell].strip(), ours[4][cell].strip()) == ("0.28", "0.00")
-    assert (theirs[-1][cell].strip(), ours[-1][cell].strip()) == ("0.67", "0.40")
-    assert [line[:58] + line[70:] for line in ours] == [line[:58] + line[70:] for line in theirs]
+    assert (expected[4][cell].strip(), lines[4][cell].strip()) == ("0.28", "0.00")
+    assert (expected[-1][cell].strip(), lines[-1][cell].strip()) == ("0.67", "0.40")
+    assert [line[:58] + line[70:] for line in lines] == [line[:58] + line[70:] for line in expected]
 
 
 # -- the samples of the traces -------------------------------------------------------------------------------------
 
-# Samples whose records and tables are of the same update, and where everybody shown has used something.
+# Samples whose records and tables are of the same update, and in which every listed user has used something.
 ONE_UPDATE = {
     "01-plain": "012",
     "02-owner-return": "127",
@@ -117,43 +119,43 @@ ONE_UPDATE = {
 
 
 def sample(name: str) -> tuple[list[Record], dict[str, str]]:
-    """The records of a sample, and its tables by the options that they were printed by."""
+    """Return the records of a sample, and its tables by their options."""
     folder, _, number = name.partition("/")
     (path,) = (TRACES / folder).glob(f"userprio-{number}.txt*")
-    before, *rest = re.split(r"^### (.*)\n", content(path).decode(), flags=re.MULTILINE)
-    parts = dict(zip(rest[::2], rest[1::2], strict=True))
+    before, *tables_text = re.split(r"^### (.*)\n", content(path).decode(), flags=re.MULTILINE)
+    parts = dict(zip(tables_text[::2], tables_text[1::2], strict=True))
     records = [dict(record) for record in of_text(parts.pop("-l", before))]
     return records, {key.removeprefix("condor_userprio "): text.strip("\n") + "\n" for key, text in parts.items()}
 
 
 @together("name", [f"{folder}/{number}" for folder, numbers in ONE_UPDATE.items() for number in numbers])
-def test_the_samples_of_real_pools_print_as_they_were_printed(name: str) -> None:
+def test_the_samples_of_real_pools_print_as_recorded(name: str) -> None:
     records, tables = sample(name)
     assert shown(records, "-all", "-allusers") == tables["table"]
 
 
-def truly(table: str) -> str:
-    """What HTCondor printed, where a group that has used nothing does not say what the record before it has used."""
+def without_htcondors_error(table: str) -> str:
+    """Return HTCondor's table without its error: a group without usage shows the usage of the previous record."""
     return re.sub(r"^(<none> .* 1000\.00 +\d+ +)\d\.\d\d(?= {10})", r"\g<1>0.00", table, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_users_stand_under_their_groups_as_they_were_printed(number: int) -> None:
+def test_users_are_listed_under_their_groups_as_recorded(number: int) -> None:
     records, tables = sample(f"09a-quota-static-nosurplus/{number}")
     assert list(tables) == [
-        f"-allusers {more}" for more in ("", "-quotas", "-surplus", "-grouprollup", "-hierarchical", "-most")
+        f"-allusers {option}" for option in ("", "-quotas", "-surplus", "-grouprollup", "-hierarchical", "-most")
     ]
     for options, table in tables.items():
-        assert shown(records, *options.split()) == truly(table)
-    assert truly(tables["-allusers "]) != tables["-allusers "]
+        assert shown(records, *options.split()) == without_htcondors_error(table)
+    assert without_htcondors_error(tables["-allusers "]) != tables["-allusers "]
 
 
-def test_groups_within_groups_stand_by_their_sort_keys_and_count_what_is_in_them() -> None:
+def test_nested_groups_are_sorted_by_key_and_count_their_members() -> None:
     records, tables = sample("09b-quota-hier-surplus/3")
     for options in ("-quotas", "-surplus", "-grouprollup"):
         assert shown(records, "-allusers", options) == tables[f"-allusers {options}"]
-    flat = shown(records, "-allusers", "-flat").splitlines()[4:-2]
-    assert [line.split()[0] for line in flat] == [
+    flat_lines = shown(records, "-allusers", "-flat").splitlines()[4:-2]
+    assert [line.split()[0] for line in flat_lines] == [
         "<none>", "group_chemistry", "group_chemistry.carol@localhost", "group_physics.lep",
         "group_physics.lep.bob@localhost", "group_physics.hep", "group_physics.hep.alice@localhost", "group_physics",
     ]  # fmt: skip
@@ -185,10 +187,10 @@ def test_groups_within_groups_stand_by_their_sort_keys_and_count_what_is_in_them
 )
 def test_a_cell_shows(record: Record, column: str, cell: str) -> None:
     """The widths are those of the line under the headings."""
-    usual = {"Name": "a@x", "Priority": 1.0, "PriorityFactor": 1.0, "LastUpdate": MINUTE, "ResourcesUsed": 1}
-    other = {**usual, "Name": "b@x", "Priority": 2e12, "LastUsageTime": MINUTE, "Floor": 1, "Ceiling": 1}
-    _, _, heads, rule, line, *_ = shown([{**usual, **record}, other], "-most", "-allusers").splitlines()
-    below = [found for found in re.finditer("-+", rule) if column in heads[found.start() - 1 : found.end() + 1]]
+    defaults = {"Name": "a@x", "Priority": 1.0, "PriorityFactor": 1.0, "LastUpdate": MINUTE, "ResourcesUsed": 1}
+    other = {**defaults, "Name": "b@x", "Priority": 2e12, "LastUsageTime": MINUTE, "Floor": 1, "Ceiling": 1}
+    _, _, heads, rule, line, *_ = shown([{**defaults, **record}, other], "-most", "-allusers").splitlines()
+    below = [match for match in re.finditer("-+", rule) if column in heads[match.start() - 1 : match.end() + 1]]
     assert line[slice(*below[0].span())].strip() == cell
 
 
@@ -209,9 +211,7 @@ options = st.sampled_from([*DETAILS, "hierarchical", "flat", "grouporder", "grou
 
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(st.lists(ads, min_size=1, max_size=6), st.lists(options, max_size=4))
-def test_whatever_records_say_the_lines_of_their_table_are_of_one_length(
-    found: list[dict[str, str]], asked: list[str]
-) -> None:
+def test_the_lines_of_any_table_have_one_length(found: list[dict[str, str]], asked: list[str]) -> None:
     text = "\n\n".join("\n".join(f"{name} = {value}" for name, value in ad.items()) for ad in found)
     first, *lines = shown([dict(record) for record in of_text(text)], *(f"-{option}" for option in asked)).splitlines()
     assert first.startswith("Last Priority Update: ")

@@ -1,5 +1,5 @@
-"""Golden: `poolbook userprio` as it is typed: what it shows of an imported log is what condor_userprio showed at that
-instant; of a pool of our own, what its log says; what it changes, it says in condor_userprio's words."""
+"""Golden: `poolbook userprio` as typed: for an imported log it shows what condor_userprio showed at that instant; for a
+Poolbook pool, what its log says; it reports changes in condor_userprio's words."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from poolbook.replay.virtual_world import Behaviour
 from ..importing.feeding import content
 from ..together import together
 from .captures import capture
-from .test_options import unloaded
-from .test_userprio import COLLECTOR, TRACES, Record, known, sample, shown
+from .test_options import loads_no_slow_module
+from .test_userprio import COLLECTOR, TRACES, Record, captured_records, sample, shown
 
 # At this instant condor_userprio printed this sample of a pool's Accountantnew.log.
 INSTANTS = [
@@ -38,20 +38,21 @@ Call = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Call:
-    """What a command prints, and the code with which it ends; of the log pool.db unless it names another."""
+    """Return a function that calls a command and returns its output and exit code; it uses the log pool.db unless the
+    arguments name another."""
     monkeypatch.setenv("POOLBOOK_LOG", str(tmp_path / "pool.db"))
     monkeypatch.setenv("TZ", "UTC")
 
-    def called(*words: str) -> tuple[int, str, str]:
-        code = main(words)
-        out = capsys.readouterr()
-        return code, out.out, out.err
+    def called(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return called
 
 
 @pytest.mark.parametrize(("trace", "number", "instant"), INSTANTS)
-def test_an_imported_log_shows_what_condor_userprio_showed_at_that_instant(
+def test_an_imported_log_shows_condor_userprios_output_of_that_instant(
     trace: str, number: str, instant: str, call: Call, tmp_path: Path
 ) -> None:
     (source,) = (TRACES / trace).glob("Accountantnew.log*")
@@ -64,7 +65,7 @@ def test_an_imported_log_shows_what_condor_userprio_showed_at_that_instant(
     assert call("userprio", "-allusers")[1].startswith("Last Priority Update: 11/20 22:")
 
 
-def test_an_import_of_samples_alone_shows_the_last_one(call: Call, tmp_path: Path) -> None:
+def test_an_import_of_only_samples_shows_the_last_one(call: Call, tmp_path: Path) -> None:
     for number in "23":
         (tmp_path / f"userprio-{number}.txt").write_bytes(content(TRACES / f"04-retirement/userprio-{number}.txt"))
     assert call("import", str(tmp_path), "-log", str(tmp_path / "pool.db"))[0] == 0
@@ -84,8 +85,8 @@ def lasting(launch: object) -> Behaviour:
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The log of a pool in which alice's three jobs ran for 100 s each on two slots of two cores; bob's waits, and
-    carol's runs, who is in a group."""
+    """The log of a pool in which alice's three jobs ran for 100 s each on two slots of two cores; bob's is idle, and
+    carol, who is in a group, has a running job."""
     path = tmp_path_factory.mktemp("story") / "pool.db"
     with Pool.open(
         str(path), user="alice", uid_domain="x", name="h", behave=lasting,
@@ -105,23 +106,26 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pool(story: Path, tmp_path: Path) -> Iterator[Pool]:
     for path in story.parent.iterdir():
         shutil.copy(path, tmp_path)
-    with Pool.open(str(tmp_path / "pool.db"), behave=lasting) as found:
-        yield found
+    with Pool.open(str(tmp_path / "pool.db"), behave=lasting) as pool_copy:
+        yield pool_copy
 
 
-def test_the_command_and_the_library_tell_the_same(pool: Pool, call: Call) -> None:
-    standings = {one.name: one for one in pool.submitters()}
+def test_the_command_and_the_library_agree(pool: Pool, call: Call) -> None:
+    standings = {submitter.name: submitter for submitter in pool.submitters()}
     pool.close()
     records = {record["Name"]: record for record in json.loads(call("userprio", "--json")[1])}
     assert list(standings) == [name for name in records if "@" in name]
     alice = records["alice@x"]
     assert 3 * 100 * 2 <= alice["WeightedAccumulatedUsage"] == standings["alice@x"].used < 3 * 100 * 2 + 60
     assert alice["AccumulatedUsage"] == standings["alice@x"].held == alice["WeightedAccumulatedUsage"] / 2
-    for name, one in standings.items():
-        assert records[name]["Priority"] == pytest.approx(one.priority * one.factor, rel=1e-12)
-        assert (records[name]["ResourcesUsed"], records[name]["WeightedResourcesUsed"]) == (one.slots, one.cores)
+    for name, submitter in standings.items():
+        assert records[name]["Priority"] == pytest.approx(submitter.priority * submitter.factor, rel=1e-12)
+        assert (records[name]["ResourcesUsed"], records[name]["WeightedResourcesUsed"]) == (
+            submitter.slots,
+            submitter.cores,
+        )
     assert "AccumulatedUsage" not in records["bob@x"]
-    assert records["bob@x"]["SubmitterShare"] == 1.0  # nobody else waits
+    assert records["bob@x"]["SubmitterShare"] == 1.0  # no other user waits
     assert records["bob@x"]["SubmitterLimit"] == 4.0
     assert records["<none>"]["WeightedAccumulatedUsage"] == alice["WeightedAccumulatedUsage"]
 
@@ -139,47 +143,47 @@ def test_a_pool_shows_its_users_under_their_groups(pool: Pool, call: Call) -> No
     assert call("userprio", "-getreslist", name)[1].splitlines()[2].startswith("slot1@node1  ")
 
 
-def test_who_used_nothing_within_the_last_day_is_shown_when_asked_for(pool: Pool, call: Call) -> None:
+def test_users_without_usage_in_the_last_day_are_shown_on_request(pool: Pool, call: Call) -> None:
     pool.close()
     day = 86400
     records = [dict(record) for record in json.loads(call("userprio", "--json")[1])]
     last = max(record["LastUsageTime"] for record in records if record["Name"] == "alice@x")
 
     def users(now: int, *words: str) -> set[str]:
-        lines = shown(records, *words, "-flat", here=CellContext(now)).splitlines()
+        lines = shown(records, *words, "-flat", surroundings=CellContext(now)).splitlines()
         return {line.split()[0] for line in lines if "@" in line}
 
-    everybody = {"alice@x", "bob@x", "group_physics.carol@x"}
-    assert users(last + day) == everybody - {"bob@x"}
+    all_users = {"alice@x", "bob@x", "group_physics.carol@x"}
+    assert users(last + day) == all_users - {"bob@x"}
     assert users(last + day + 1) == {"group_physics.carol@x"}
     assert users(last + 9 * day) == set()
-    assert users(last + 9 * day, "-allusers") == everybody
-    assert users(last + 9 * day, "-activefrom", "1", "1", "70") == everybody - {"bob@x"}
+    assert users(last + 9 * day, "-allusers") == all_users
+    assert users(last + 9 * day, "-activefrom", "1", "1", "70") == all_users - {"bob@x"}
     assert users(last + 9 * day, "bob", "alice@x") == {"alice@x", "bob@x"}
     assert users(last, "-constraint", "ResourcesUsed > 0") == {"group_physics.carol@x"}
 
 
-def test_the_past_of_a_pool_is_told_from_its_log(pool: Pool, call: Call) -> None:
-    began = pool.state.at
+def test_the_past_of_a_pool_is_read_from_its_log(pool: Pool, call: Call) -> None:
+    start = pool.state.at
     pool.set_priority_factor("alice@x", 7)
     pool.advance(3600)
     pool.delete_submitter("alice@x")
     pool.close()
 
     def factors(at: int) -> dict[str, float]:
-        found = json.loads(call("userprio", "-at", worded(at).replace(" ", "T") + "Z", "--json")[1])
-        return {record["Name"]: record["PriorityFactor"] for record in found if "@" in record["Name"]}
+        records = json.loads(call("userprio", "-at", worded(at).replace(" ", "T") + "Z", "--json")[1])
+        return {record["Name"]: record["PriorityFactor"] for record in records if "@" in record["Name"]}
 
-    assert factors(began - 100_000_000)["alice@x"] == 1000
-    assert factors(began + 1_000_000)["alice@x"] == 7
-    assert "alice@x" not in factors(began + 3_700_000_000)
+    assert factors(start - 100_000_000)["alice@x"] == 1000
+    assert factors(start + 1_000_000)["alice@x"] == 7
+    assert "alice@x" not in factors(start + 3_700_000_000)
     code, _, err = call("userprio", "-at", "1999-01-01")
     assert code == 1 and "the log begins at" in err
 
 
 # -- changes -------------------------------------------------------------------------------------------------------
 
-SET = [
+SET_COMMANDS = [
     "userprio_delete",
     "userprio_resetusage",
     "userprio_setaccum",
@@ -192,13 +196,13 @@ SET = [
 ]
 
 
-@pytest.mark.parametrize("name", SET)
-def test_a_change_is_answered_in_htcondors_words(name: str, pool: Pool, call: Call) -> None:
+@pytest.mark.parametrize("name", SET_COMMANDS)
+def test_a_change_is_answered_with_htcondors_message(name: str, pool: Pool, call: Call) -> None:
     pool.close()
     assert call("userprio", *capture(name).argv) == (0, capture(name).out, "")
 
 
-# A change, what is printed of it, and what it has made of the record.
+# A change, its output, and the changed record.
 CHANGES = [
     (("-setbegin", "alice@x", "1800000000"), "The Begin Usage Time of alice@x was set to 1800000000", {
         "BeginUsageTime": 1800000000,
@@ -223,27 +227,29 @@ CHANGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "said", "made"), CHANGES, ids=[words[0] for words, _, _ in CHANGES])
-def test_a_change_shows_in_the_record(words: tuple[str, ...], said: str, made: Record, pool: Pool, call: Call) -> None:
+@pytest.mark.parametrize(("arguments", "message", "changes"), CHANGES, ids=[words[0] for words, _, _ in CHANGES])
+def test_a_change_shows_in_the_record(
+    arguments: tuple[str, ...], message: str, changes: Record, pool: Pool, call: Call
+) -> None:
     for name in ("factor", "floor", "ceiling"):
         getattr(pool, {"factor": "set_priority_factor"}.get(name, f"set_{name}"))("bob@x", 2, duration=10**9)
     pool.close()
-    assert call("userprio", *words) == (0, said + "\n", "")
-    user = words[1] if len(words) > 1 else "alice@x"
+    assert call("userprio", *arguments) == (0, message + "\n", "")
+    user = arguments[1] if len(arguments) > 1 else "alice@x"
     (record,) = json.loads(call("userprio", user, "--json")[1])
-    assert {name: record[name] for name in made} == made
+    assert {name: record[name] for name in changes} == changes
 
 
-def test_who_may_not_change_anything_is_told_who_may(tmp_path: Path, call: Call) -> None:
+def test_an_unauthorized_change_names_the_authorized_users(tmp_path: Path, call: Call) -> None:
     Pool.open(str(tmp_path / "pool.db"), settings={"QUEUE_SUPER_USERS": "condor"}).close()
-    denied = capture("userprio_setfactor_denied")
-    code, out, err = call("userprio", *denied.argv)
-    assert (code, out) == (denied.exit_code, "")
+    expected = capture("userprio_setfactor_denied")
+    code, out, err = call("userprio", *expected.argv)
+    assert (code, out) == (expected.exit_code, "")
     assert "permission denied" in err and "(condor)" in err
-    assert "Not an administrator" in denied.err
+    assert "Not an administrator" in expected.err
 
 
-def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negotiator(pool: Pool, call: Call) -> None:
+def test_resetting_all_usage_works_where_htcondors_tool_failed(pool: Pool, call: Call) -> None:
     pool.close()
     assert capture("userprio-resetall").exit_code == 1
     assert call("userprio", *capture("userprio-resetall").argv)[0] == 0
@@ -274,13 +280,13 @@ def test_everybodys_usage_is_reset_where_the_real_tool_could_not_reach_its_negot
         (["-constraint", "1 +"], "not a valid expression"),
     ],
 )
-def test_a_complaint_names_what_is_wrong_and_what_would_be_right(argv: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(message)) as raised:
+def test_an_error_names_the_problem_and_the_fix(argv: list[str], message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as error:
         userprio.read(argv)
-    assert raised.value.exit_code == 2
+    assert error.value.exit_code == 2
 
 
-# Where HTCondor prints its whole help and ends with 1.
+# Where HTCondor prints its whole help and exits with 1.
 USAGE = {
     "userprio-activefrom": (2, "-activefrom needs <month> <day> <year>"),
     "userprio-getreslist": (2, "-getreslist needs <user>"),
@@ -291,42 +297,42 @@ USAGE = {
 
 
 @pytest.mark.parametrize("name", USAGE)
-def test_where_htcondor_prints_its_help_a_line_says_what_is_wrong(name: str, pool: Pool, call: Call) -> None:
+def test_a_line_reports_the_error_where_htcondor_prints_its_help(name: str, pool: Pool, call: Call) -> None:
     pool.close()
     assert capture(name).exit_code == 1 and capture(name).err.startswith("usage: condor_userprio")
     code, out, err = call("userprio", *capture(name).argv)
-    wanted, said = USAGE[name]
-    assert code == wanted and said in out + err
+    expected_code, message = USAGE[name]
+    assert code == expected_code and message in out + err
     assert len(err.splitlines()) == (code == 2)
 
 
-def test_a_user_who_is_not_there_is_named(pool: Pool, call: Call) -> None:
+def test_an_unknown_user_is_named(pool: Pool, call: Call) -> None:
     pool.close()
     code, out, err = call("userprio", "alice", "zoe")
     assert (code, out) == (1, "") and "unknown user zoe" in err
 
 
-def test_a_file_of_records_prints_as_the_log_does(pool: Pool, call: Call, tmp_path: Path) -> None:
+def test_a_file_of_records_prints_like_the_log(pool: Pool, call: Call, tmp_path: Path) -> None:
     pool.close()
     (tmp_path / "long.txt").write_text(call("userprio", "-long")[1])
     for options in (["-all", "-allusers"], ["-quotas"], ["-json"]):
         assert call("userprio", "-inputfile", str(tmp_path / "long.txt"), *options) == call("userprio", *options)
     numbered = "LastUpdate = 1795214188\n" + "".join(
         f"{name}{number} = {json.dumps(value)}\n"
-        for number, record in enumerate(known(COLLECTOR), 1)
+        for number, record in enumerate(captured_records(COLLECTOR), 1)
         for name, value in record.items()
         if name != "LastUpdate"
     )
     (tmp_path / "one.txt").write_text(numbered + "NumSubmittors = 2\n")
-    found = call("userprio", "-inputfile", str(tmp_path / "one.txt"), "-most", "-allusers")
-    assert found[1].splitlines()[:-1] == capture("userprio-most").out.splitlines()[:-1]
-    for wrong, why in (("nosuch.txt", "No such file"), ("pool.db", "no ads of submitters")):
-        code, _, err = call("userprio", "-inputfile", str(tmp_path / wrong))
+    output = call("userprio", "-inputfile", str(tmp_path / "one.txt"), "-most", "-allusers")
+    assert output[1].splitlines()[:-1] == capture("userprio-most").out.splitlines()[:-1]
+    for file_name, why in (("nosuch.txt", "No such file"), ("pool.db", "no ads of submitters")):
+        code, _, err = call("userprio", "-inputfile", str(tmp_path / file_name))
         assert code == 2 and why in err
 
 
 def test_showing_priorities_loads_neither_the_engine_nor_attrs() -> None:
-    assert unloaded(
+    assert loads_no_slow_module(
         "from poolbook.adapters.cli import userprio\n"
         "from poolbook.adapters.runtime import accounting_records as made\n"
         "from poolbook.adapters.condor_tools.cells import CellContext\n"
@@ -354,12 +360,12 @@ def test_showing_priorities_loads_neither_the_engine_nor_attrs() -> None:
         ("reset_usage", (), "used", 0.0),
     ],
 )
-def test_what_a_program_grants_or_calls_off_shows_in_how_a_submitter_stands(
+def test_a_programs_grants_and_resets_show_in_a_submitters_standing(
     method: str, arguments: tuple[float | str, ...], field: str, value: float, pool: Pool
 ) -> None:
     for name in ("priority_factor", "floor", "ceiling"):
         getattr(pool, f"set_{name}")("bob@x", 2, duration=10**9)
     pool.set_usage("bob@x", 50)
     getattr(pool, method)("bob@x", *arguments)
-    (stands,) = [one for one in pool.submitters() if one.name == "bob@x"]
-    assert getattr(stands, field) == value
+    (standing,) = [submitter for submitter in pool.submitters() if submitter.name == "bob@x"]
+    assert getattr(standing, field) == value

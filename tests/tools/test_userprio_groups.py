@@ -1,5 +1,4 @@
-"""Golden: what userprio prints of our own pool's groups, beside what condor_userprio printed of a real one that stood
-alike."""
+"""Golden: userprio's output for a Poolbook pool's groups equals condor_userprio's for a real pool in the same state."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ def lasting(launch: object) -> Behaviour:
 
 
 def settings(run: str) -> str:
-    """The scenario's settings of slots and groups."""
+    """Return the scenario's settings of slots and groups."""
     text = (TRACES / run / "scenario.conf").read_text(encoding="utf-8")
-    kept = ("GROUP_", "use ", "NUM_", "MEMORY")
-    return "".join(f"{line}\n" for line in text.splitlines() if line.startswith(kept))
+    prefixes = ("GROUP_", "use ", "NUM_", "MEMORY")
+    return "".join(f"{line}\n" for line in text.splitlines() if line.startswith(prefixes))
 
 
 def printed(run: str, number: int, options: str) -> list[str]:
-    """The lines of a real table, without the clock's above and the number of users below, who have used something."""
+    """Return the lines of a real table, without the clock above and the number of users below."""
     (path,) = (TRACES / run).glob(f"userprio-{number}.txt*")
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
@@ -40,7 +39,7 @@ def printed(run: str, number: int, options: str) -> list[str]:
 
 @pytest.fixture
 def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Print:
-    """Prints the groups of a pool of 30 slots under the settings of a recorded one."""
+    """Return a function that prints the groups of a pool of 30 slots under the settings of a recorded one."""
 
     def show(run: str, dialect: str, jobs: dict[str, tuple[str, int]], *options: str) -> list[str]:
         path = tmp_path / f"{len(list(tmp_path.iterdir()))}.db"
@@ -61,21 +60,21 @@ def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Print:
 PHYSICS, HEP, LEP, CHEMISTRY = "group_physics", "group_physics.hep", "group_physics.lep", "group_chemistry"
 
 
-def test_the_quotas_of_two_groups_are_printed_as_by_the_real_pool(shown: Print) -> None:
+def test_the_quotas_of_two_groups_are_printed_as_by_htcondor(shown: Print) -> None:
     run, jobs = "09a-quota-static-nosurplus", {"alice": (PHYSICS, 60), "bob": (CHEMISTRY, 60), "carol": ("", 10)}
     for dialect in ("manual", "htcondor-25"):
         assert shown(run, dialect, jobs, "-quotas") == printed(run, 2, "-quotas")
 
 
-def test_the_quotas_of_groups_within_groups_are_printed_as_by_the_real_pool(shown: Print) -> None:
-    """Groups without jobs have their lines, too."""
+def test_the_quotas_of_nested_groups_are_printed_as_by_htcondor(shown: Print) -> None:
+    """Groups without jobs also have lines."""
     run, jobs = "09b-quota-hier-surplus", {"alice": (HEP, 60), "bob": (LEP, 60)}
     assert shown(run, "htcondor-25", jobs, "-quotas") == printed(run, 2, "-quotas")
     assert shown(run, "htcondor-25", jobs, "-surplus") == printed(run, 2, "-surplus")
 
 
 @pytest.mark.parametrize("options", ["", "-hierarchical", "-grouprollup", "-most", "-all"])
-def test_no_table_lacks_anything_of_a_group(options: str, shown: Print) -> None:
+def test_every_table_shows_all_columns_of_a_group(options: str, shown: Print) -> None:
     run, jobs = "09b-quota-hier-surplus", {"alice": (HEP, 60), "bob": (LEP, 3)}
     lines = shown(run, "manual", jobs, *options.split())
     assert not any("n/d" in line for line in lines)

@@ -1,4 +1,4 @@
-"""Golden: what condor_wait and condor_version print, and how they end. Real: a wait for jobs that end meanwhile."""
+"""Golden: the output and exit codes of condor_wait and condor_version. Real: a wait for jobs that end meanwhile."""
 
 from __future__ import annotations
 
@@ -25,44 +25,50 @@ ABORTED = "009 (062.{proc:03}.000) 11/20 22:36:30 Job was aborted.\n\tvia condor
 THREE = "".join(form.format(proc=proc) for form in (SUBMITTED, EXECUTING, TERMINATED) for proc in range(3))
 
 
-def waited(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, int]:
-    code = main(["condor_wait", *words])
-    out, err = capsys.readouterr()
-    return out, err, code
+def wait_output(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str, int]:
+    code = main(["condor_wait", *arguments])
+    output, err = capsys.readouterr()
+    return output, err, code
 
 
 @pytest.mark.parametrize(
     "name",
     ["wait_badid", "wait_cluster", "wait_debug", "wait_done", "wait_job", "wait_nofile", "wait_num", "wait_status"],
 )
-def test_it_prints_and_ends_as_the_real_one(
+def test_output_and_exit_code_equal_htcondors(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("short.log").write_text(THREE)
-    real = capture(name)
-    words = [word for word in real.argv if name != "wait_debug" or word != "-debug"]  # whose lines are the daemons' own
-    assert waited(words, capsys) == (real.out, real.err, real.exit_code)
+    expected = capture(name)
+    arguments = [
+        word for word in expected.argv if name != "wait_debug" or word != "-debug"
+    ]  # these lines come from the daemons
+    assert wait_output(arguments, capsys) == (expected.out, expected.err, expected.exit_code)
 
 
-def test_the_entries_are_echoed_as_they_stand(
+def test_the_entries_are_echoed_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    real = capture("wait_echo")
-    Path("short.log").write_text(real.out.removesuffix("All jobs done.\n"))
-    assert waited(real.argv, capsys) == (real.out, real.err, real.exit_code)
+    expected = capture("wait_echo")
+    Path("short.log").write_text(expected.out.removesuffix("All jobs done.\n"))
+    assert wait_output(expected.argv, capsys) == (expected.out, expected.err, expected.exit_code)
 
 
 def test_time_expires_with_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "plain.log"
     log.write_text(SUBMITTED.format(proc=0) + HELD.format(proc=0))
-    real = capture("wait_timeout")
-    assert waited(["-wait", "1", str(log)], capsys) == (real.out.split("\n", 1)[1], real.err, real.exit_code)
+    expected = capture("wait_timeout")
+    assert wait_output(["-wait", "1", str(log)], capsys) == (
+        expected.out.split("\n", 1)[1],
+        expected.err,
+        expected.exit_code,
+    )
 
 
 @pytest.mark.parametrize(
-    ("words", "out", "code"),
+    ("arguments", "expected", "code"),
     [
         (["-wait", "0"], "", 0),  # it ends at the end of the log, whatever became of the jobs
         (["-wait", "0", "-status"], "62.0.0 submitted\n62.1.0 submitted\n62.1.0 aborted\n", 0),
@@ -72,17 +78,17 @@ def test_time_expires_with_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[
         (["-allevents", "-status"], "62.0.0 submitted\n62.1.0 submitted\n62.1.0 aborted\n", 0),
     ],
 )
-def test_what_is_waited_for_is_said(
-    words: list[str], out: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_wait_ends_when_the_requested_jobs_end(
+    arguments: list[str], expected: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "job.log"
     log.write_text(SUBMITTED.format(proc=0) + SUBMITTED.format(proc=1) + HELD.format(proc=0) + ABORTED.format(proc=1))
-    assert waited([*words, str(log)], capsys) == (out, "", code)
-    assert waited([str(log), "62.1"], capsys) == ("All jobs done.\n", "", 0)
+    assert wait_output([*arguments, str(log)], capsys) == (expected, "", code)
+    assert wait_output([str(log), "62.1"], capsys) == ("All jobs done.\n", "", 0)
 
 
 @pytest.mark.parametrize(
-    ("words", "says", "helps"),
+    ("arguments", "message", "helps"),
     [
         (["job.log", "x"], "Couldn't understand job number: x\n", False),
         (["job.log", "1", "2"], "Extra argument: 2\n\n", True),
@@ -92,69 +98,69 @@ def test_what_is_waited_for_is_said(
         (["-wait"], "-wait requires an argument\n", True),
     ],
 )
-def test_what_cannot_be_waited_for_is_refused(
-    words: list[str], says: str, helps: bool, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_wait_is_refused(
+    arguments: list[str], message: str, helps: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert waited(words, capsys) == ("", says + usage_of("wait") * helps, 1)
+    assert wait_output(arguments, capsys) == ("", message + usage_of("wait") * helps, 1)
 
 
-def test_a_job_that_ends_meanwhile_is_noticed_though_its_entry_is_written_in_pieces(
+def test_an_end_written_in_pieces_during_the_wait_is_noticed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "job.log"
     log.write_text(SUBMITTED.format(proc=0))
-    ended = TERMINATED.format(proc=0)
+    end_entry = TERMINATED.format(proc=0)
 
     def write() -> None:
-        for piece in (ended[:30], ended[30:-5], ended[-5:]):
+        for piece in (end_entry[:30], end_entry[30:-5], end_entry[-5:]):
             time.sleep(0.15)
             with log.open("a") as file:
                 file.write(piece)
 
     writer = threading.Thread(target=write)
     writer.start()
-    assert waited(["-wait", "60", str(log)], capsys) == ("All jobs done.\n", "", 0)
+    assert wait_output(["-wait", "60", str(log)], capsys) == ("All jobs done.\n", "", 0)
     writer.join()
 
 
-def test_entries_in_json_and_xml_are_read_as_well() -> None:
-    submitted = (
+def test_entries_in_json_and_xml_are_read() -> None:
+    submission = (
         b'{\n"MyType": "SubmitEvent", "EventTypeNumber": 0, "EventTime": "2026-11-20T22:36:13", "Cluster": 7,\n'
         b'"Proc": 1, "Subproc": 0\n}\n'
     )
-    ended = (
+    end_entry = (
         b'<c>\n<a n="EventTypeNumber"><i>9</i></a><a n="EventTime"><s>2026-11-20T22:36:14</s></a>'
         b'<a n="Cluster"><i>7</i></a><a n="Proc"><i>1</i></a><a n="Subproc"><i>0</i></a>\n</c>\n'
     )
-    entries, taken = take_entries(submitted + ended + ended[:-9])
+    entries, bytes_read = take_entries(submission + end_entry + end_entry[:-9])
     assert [(entry.number, entry.job) for entry in entries] == [(0, (7, 1, 0)), (9, (7, 1, 0))]
-    assert taken == len(submitted + ended)
+    assert bytes_read == len(submission + end_entry)
 
 
-def test_what_is_no_job_event_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_job_event_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UnreadableEntry, match="nonsense"):
         take_entries(b"nonsense\n...\n")
     log = tmp_path / "job.log"
     log.write_text("nonsense\n...\n")
-    says = f"poolbook wait: {log} is not a valid job event log: nonsense\n"
-    assert waited([str(log)], capsys) == ("", says, 1)
+    message = f"poolbook wait: {log} is not a valid job event log: nonsense\n"
+    assert wait_output([str(log)], capsys) == ("", message, 1)
 
 
-def test_the_version_has_the_form_in_which_programs_look_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_has_the_format_that_programs_expect(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["condor_version"]) == 0
-    ours, real = capsys.readouterr().out.splitlines(), capture("version").out.splitlines()
-    assert ours[0].split()[:2] == real[0].split()[:2]
-    assert [line.split()[0] for line in ours] == [line.split()[0] for line in real]
+    our_lines, expected = capsys.readouterr().out.splitlines(), capture("version").out.splitlines()
+    assert our_lines[0].split()[:2] == expected[0].split()[:2]
+    assert [line.split()[0] for line in our_lines] == [line.split()[0] for line in expected]
     assert main(["condor_version", "-help"]) == 0
     assert capsys.readouterr().err == capture("version_more").err
 
 
 @pytest.mark.parametrize("job", ["2", "12.3"])
-def test_a_jobs_id_in_place_of_a_log_is_answered_with_what_to_name(
+def test_a_job_id_in_place_of_a_log_is_answered_with_the_log(
     job: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["wait", job]) == 1
-    told = " ".join(capsys.readouterr().err.split())
-    assert told.startswith(f"Couldn't open {job}: No such file or directory wait reads a job event log")
-    assert f"`poolbook wait FILE {job}`" in told and f"`poolbook q {job} -af UserLog`" in told
+    error_text = " ".join(capsys.readouterr().err.split())
+    assert error_text.startswith(f"Couldn't open {job}: No such file or directory wait reads a job event log")
+    assert f"`poolbook wait FILE {job}`" in error_text and f"`poolbook q {job} -af UserLog`" in error_text

@@ -1,4 +1,4 @@
-"""Table: what condor_watch_q prints of job event logs, and when it ends, in the words of the reference's script."""
+"""Table: condor_watch_q's output for job event logs, and when it ends, as HTCondor's script does."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def watched(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str, int]:
-    code = main(["condor_watch_q", *words])
-    out, err = capsys.readouterr()
-    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "NOW", out), err, code
+def watch_output(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, int]:
+    code = main(["condor_watch_q", *arguments])
+    output, err = capsys.readouterr()
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "NOW", output), err, code
 
 
 TABLE = """\
@@ -57,17 +57,17 @@ Exiting with code 4 because of condition "any held" at NOW
 
 def test_the_table_has_the_jobs_by_state(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log.write_text(log.read_text() + EVENTS["transfers"] + EVENTS["runs"] + EVENTS["held"])
-    out, err, code = watched(capsys, "-files", "job.log", "-exit", "any,held,4")
-    heads, row = out.splitlines()[:2]
+    output, err, code = watch_output(capsys, "-files", "job.log", "-exit", "any,held,4")
+    heads, row = output.splitlines()[:2]
     assert heads.split() == TABLE.splitlines()[0].split()
     assert row.split("[")[0].split() == TABLE.splitlines()[1].split("[")[0].split()
     assert len(row) == 80
-    assert out.splitlines()[3:] == TABLE.splitlines()[3:]
+    assert output.splitlines()[3:] == TABLE.splitlines()[3:]
     assert (err, code) == ("", 4)
 
 
 @together(
-    ("events", "words", "line"),
+    ("events", "arguments", "line"),
     [
         (["transfers"], ["-exit", "any,active"], "Total: 2 jobs; 1 idle, 1 running"),
         (["runs", "ended", "removed"], ["-exit", "none,active"], "Total: 2 jobs; 1 completed, 1 removed"),
@@ -79,12 +79,12 @@ def test_the_table_has_the_jobs_by_state(log: Path, capsys: pytest.CaptureFixtur
          "./job.log     1    1     -      2   7.0, 7.1 "),
     ],
 )  # fmt: skip
-def test_a_line_is_as_the_reference_writes_it(
-    events: list[str], words: list[str], line: str, log: Path, capsys: pytest.CaptureFixture[str]
+def test_a_line_equals_htcondors(
+    events: list[str], arguments: list[str], line: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log.write_text("".join([SUBMITTED.format(0), SUBMITTED.format(1), *(EVENTS[name] for name in events)]))
-    out, err, code = watched(capsys, "-files", "job.log", *words)
-    assert line in out.splitlines()
+    output, err, code = watch_output(capsys, "-files", "job.log", *arguments)
+    assert line in output.splitlines()
     assert (err, code) == ("", 0)
 
 
@@ -97,10 +97,10 @@ def test_the_jobs_in_the_queue_are_found_by_their_logs(
     ) as pool:
         pool.submit({"executable": "/bin/work", "log": str(log.with_name("own.log")), "batch_name": "mine"}, count=3)
     log.with_name("own.log").write_text("".join(SUBMITTED.format(proc) for proc in range(3)).replace("(007", "(001"))
-    out, _, code = watched(capsys, "-batches", "mine", "-exit", "all,idle", "-no-row-progress")
-    assert out.splitlines()[1].split() == ["mine", "3", "-", "-", "3", "1.0", "...", "1.2"]
+    output, _, code = watch_output(capsys, "-batches", "mine", "-exit", "all,idle", "-no-row-progress")
+    assert output.splitlines()[1].split() == ["mine", "3", "-", "-", "3", "1.0", "...", "1.2"]
     assert code == 0
-    assert watched(capsys, "-clusters", "1", "-exit", "all,idle")[2] == 0
+    assert watch_output(capsys, "-clusters", "1", "-exit", "all,idle")[2] == 0
 
 
 @together(
@@ -124,17 +124,17 @@ def test_the_jobs_in_the_queue_are_found_by_their_logs(
         "watch_q_userlog",
     ],
 )
-def test_it_prints_and_ends_as_the_real_one(
+def test_output_and_exit_code_equal_htcondors(
     name: str, log: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POOLBOOK_LOG", str(log.with_name("pool.db")))
     Pool.open(str(log.with_name("pool.db")), name=host_name(), user=user_name()).close()
-    real = capture(name)
-    assert watched(capsys, *real.argv) == (real.out, real.err, real.exit_code)
+    expected = capture(name)
+    assert watch_output(capsys, *expected.argv) == (expected.out, expected.err, expected.exit_code)
 
 
 @pytest.mark.parametrize(
-    ("words", "says", "code"),
+    ("arguments", "message", "code"),
     [
         (["-exit", "some,held"], 'invalid GROUPER "some", must be one of {all, any, none}', 2),
         (["-exit", "all,done,x"], 'exit_status must be an integer, but was "x"', 2),
@@ -143,9 +143,9 @@ def test_it_prints_and_ends_as_the_real_one(
         (["-color"], "-color is not supported: the table has no colors", 2),
     ],
 )
-def test_what_makes_no_sense_is_refused(
-    words: list[str], says: str, code: int, log: Path, capsys: pytest.CaptureFixture[str]
+def test_meaningless_arguments_are_refused(
+    arguments: list[str], message: str, code: int, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out, err, ended = watched(capsys, *words)
-    assert says in err
-    assert (out, ended) == ("", code)
+    output, err, exit_code = watch_output(capsys, *arguments)
+    assert message in err
+    assert (output, exit_code) == ("", code)

@@ -1,4 +1,4 @@
-"""Golden: condor_q, condor_history and condor_status say of options without their values what HTCondor's say."""
+"""Golden: condor_q, condor_history and condor_status report options without their values as HTCondor's do."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from .captures import capture
         "status_constraint_none",
     ],
 )
-def test_it_says_what_the_real_one_says(
+def test_wrong_usage_is_reported_as_by_htcondor(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real = capture(name)
+    expected = capture(name)
     tool = "condor_" + name.partition("_")[0]
-    monkeypatch.setattr("sys.argv", [tool, *real.argv])
-    assert (main(), *capsys.readouterr()) == (real.exit_code, real.out, real.err)
+    monkeypatch.setattr("sys.argv", [tool, *expected.argv])
+    assert (main(), *capsys.readouterr()) == (expected.exit_code, expected.out, expected.err)
 
 
-def test_by_poolbooks_own_name_it_says_what_would_be_right(capsys: pytest.CaptureFixture[str]) -> None:
+def test_poolbooks_own_command_names_the_correct_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["q", "-limit", "x"]) == 2
     assert capsys.readouterr().err == "poolbook q: -limit takes a whole number from 1, not 'x'\n"

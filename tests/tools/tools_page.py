@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "tools.md"
 
 
 def fill(page: str) -> str:
-    """Return docs/tools.md with its table of rejected options generated again."""
+    """Return docs/tools.md with its table of rejected options regenerated."""
     rows: dict[tuple[str, str], list[str]] = {}
     for command in (*COMMANDS.values(), config.COMMAND):
         for option in command.options:

@@ -47,10 +47,10 @@ JOB = {
 
 
 def events_of(text: str) -> list[str]:
-    """The events of a user log; nothing may stand between them."""
-    found = EVENT.findall(text)
-    assert "".join(found) == text
-    return found
+    """Return the events of a user log; fail if there is anything between them."""
+    event_texts = EVENT.findall(text)
+    assert "".join(event_texts) == text
+    return event_texts
 
 
 def utc() -> UserLogs:
@@ -59,7 +59,7 @@ def utc() -> UserLogs:
 
 @define
 class Pool:
-    """A pool of the dialect htcondor-25, every event of which goes through a fold as it happens."""
+    """A pool of the dialect htcondor-25; a fold sees every event as it happens."""
 
     world: VirtualWorld = field(factory=VirtualWorld)
     logs: UserLogs = field(factory=utc)
@@ -88,7 +88,7 @@ class Pool:
         return f"ask-{self._asked}"
 
     def machine(self, name: str, slots: int, **ad: str) -> None:
-        """`slots` static slots of a machine."""
+        """Add `slots` static slots of a machine."""
         plans = tuple(s.SlotPlan(f"slot{n}@{name}", "static", ad) for n in range(1, slots + 1))
         self.ask(s.AddMachine(self.next_id(), name, {"Machine": f'"{name}"', **MACHINE}, plans))
 
@@ -103,7 +103,7 @@ class Pool:
         assert not answer.refusal
 
     def act(self, action: str, *jobs: tuple[int, int], reason: str = "", fast: bool = False) -> None:
-        """A command of alice's over single jobs, or over all if none is named."""
+        """Run a command of alice's on single jobs, or on all if none is named."""
         selection = s.Selection(jobs=jobs, everything=not jobs)
         self.ask(job_command(self.next_id(), "alice", action, selection, reason, fast=fast))
 
@@ -111,7 +111,7 @@ class Pool:
         self.ask(s.Edit(self.next_id(), "alice", s.Selection(jobs=jobs, everything=not jobs), changes))
 
     def views(self) -> Views:
-        """The queue and the history as of now."""
+        """Return the queue and the history as of now."""
         tables = open_tables(None)
         catch_up(self.engine.log, tables)
         return Views(tables)
@@ -121,7 +121,7 @@ class Pool:
         self.ask(s.ActivationMeasured(self.next_id(), activation.key, image, resident, disk, 0, 0))
 
     def until(self, at: int) -> None:
-        """Let all happen that happens before the instant `at`, and at it."""
+        """Advance to the instant `at`, and process what happens at it."""
         while self.engine.step(at):
             pass
         self.world.clock = max(self.world.clock, at)
@@ -133,18 +133,18 @@ class Pool:
         return self.files.get(path, "")
 
     def numbers(self, path: str = "/home/alice/job.log") -> list[str]:
-        """What a log tells: event number and job of each event, as in ``001 1.0``."""
-        heads = (re.match(r"(\d{3}) \((\d+)\.(\d+)", event) for event in events_of(self.log(path)))
-        return [f"{head[1]} {int(head[2])}.{int(head[3])}" for head in heads if head]
+        """Return the event number and job of each event of a log, as in ``001 1.0``."""
+        headers = (re.match(r"(\d{3}) \((\d+)\.(\d+)", event) for event in events_of(self.log(path)))
+        return [f"{head[1]} {int(head[2])}.{int(head[3])}" for head in headers if head]
 
 
 def one_job(pool: Pool, ad: Sequence[tuple[str, str]] = ()) -> None:
-    """Job 1.0 on the only slot of a machine."""
+    """Start job 1.0 on the only slot of a machine."""
     pool.machine("host", 1, Cpus="1", Memory="1024", Disk="4096")
     pool.submit({**JOB, **dict(ad)})
 
 
-def body(pool: Pool, number: str, which: int = -1) -> str:
-    """The text of an event behind its time."""
-    found = [event for event in events_of(pool.log()) if event.startswith(number)]
-    return found[which][len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix(event_text.END)
+def event_body(pool: Pool, number: str, index: int = -1) -> str:
+    """Return the text of an event after its time."""
+    matching = [event for event in events_of(pool.log()) if event.startswith(number)]
+    return matching[index][len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix(event_text.END)

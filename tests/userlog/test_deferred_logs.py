@@ -1,6 +1,6 @@
-"""Golden: deferred jobs of a real HTCondor 25.14 pool, submitted and treated in virtual time as they were there, leave
-the same logs: trace 13, and ``recordings/schedules``. Events 001 come in the same second; when the real pool got to the
-others is its own affair. Left out are events 006, the usage and the tables."""
+"""Golden: deferred jobs of a real HTCondor 25.14 pool, submitted and handled in virtual time as they were there, leave
+the same logs: trace 13, and ``recordings/schedules``. Events 001 come in the same second; the times of the others
+depend on the real pool. Events 006, the usage and the tables are excluded."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ GROUPS, MAP = (
     "* alice group_physics\n* bob group_atlas\n* carol group_chemistry,group_physics\n",
 )
 Step = tuple[str, str, str]
-"""The clock, what is done, to which jobs."""
+"""The clock, the command, its jobs."""
 
 
 Runs = Mapping[int, float | Behave]
-"""Cluster -> for how many seconds its processes run, or what else they do."""
-Kept = dict[str, list[ClassAd]]
-"""The ads of the queue, by the name of the snapshot."""
+"""Cluster -> for how many seconds its processes run, or how else they behave."""
+Snapshots = dict[str, list[ClassAd]]
+"""The ads of the queue, by the snapshot's name."""
 
 
 def behaving(runs: Runs) -> Behave:
@@ -48,37 +48,39 @@ def behaving(runs: Runs) -> Behave:
     return behave
 
 
-def played(
-    date: str, steps: Sequence[Step], sources: Path, runs: Runs, interval: str, kept: Kept | None = None
+def play(
+    date: str, steps: Sequence[Step], sources: Path, runs: Runs, interval: str, kept: Snapshots | None = None
 ) -> Pool:
-    """Do what was done in the real pool. A submission is taken, unless it is `refused`."""
-    began = at_of(f"{date} {steps[0][0]}")
+    """Repeat what was done in the real pool. A submission is accepted, unless it is `refused`."""
+    began = instant_of(f"{date} {steps[0][0]}")
     pool = Pool(VirtualWorld(behaving(runs), began * SECOND))
-    for number, (clock, what, whom) in enumerate(steps):
-        pool.until(at_of(f"{date} {clock}") * SECOND)
+    for number, (clock, what, subject) in enumerate(steps):
+        pool.until(instant_of(f"{date} {clock}") * SECOND)
         if what == "machine":
             version = f'"{facts(0, "").version}"'
-            slots, _, memory = whom.partition(" ")
+            slots, _, memory = subject.partition(" ")
             size = {"Cpus": "1", "Memory": memory or "3013", "Disk": "9330075"}
             pool.machine("localhost", int(slots), **size, CondorVersion=version, **SLOT)
         elif what == "snapshot":
             if kept is not None:
-                kept[whom] = list(pool.views().ads())
+                kept[subject] = list(pool.views().ads())
         elif what == "configure":
-            pool.configure((sources.parent / "scenario.conf").read_text(encoding="utf-8") + whom, {GROUPS: MAP})
+            pool.configure((sources.parent / "scenario.conf").read_text(encoding="utf-8") + subject, {GROUPS: MAP})
         elif what.startswith(("submit", "refused")):
-            user, _, words = whom.partition("-")
-            name, *append = words.split()
-            now = at_of(f"{date} {clock}")
-            mine = sources / f"{user}-{name}.sub"
-            text = (mine if mine.exists() else sources / f"{name}.sub").read_text(encoding="utf-8")
-            found = parse_submit(text, facts(now, user, interval, f"{name}.sub"), Disk(), append=append)
+            user, _, description = subject.partition("-")
+            name, *append = description.split()
+            now = instant_of(f"{date} {clock}")
+            submit_file = sources / f"{user}-{name}.sub"
+            text = (submit_file if submit_file.exists() else sources / f"{name}.sub").read_text(encoding="utf-8")
+            submission = parse_submit(text, facts(now, user, interval, f"{name}.sub"), Disk(), append=append)
             cluster = int(what.partition(" ")[2])
-            command = s.Submit(f"submit-{number}", user, cluster, found.ad, found.count, pack(found.columns))
+            command = s.Submit(
+                f"submit-{number}", user, cluster, submission.ad, submission.count, pack(submission.columns)
+            )
             (answer,) = pool.ask(command)
-            assert bool(answer.refusal) == what.startswith("refused"), (whom, answer.refusal)
+            assert bool(answer.refusal) == what.startswith("refused"), (subject, answer.refusal)
         elif what != "end":
-            user, *jobs_named = whom.split()
+            user, *jobs_named = subject.split()
             jobs = [
                 (int(cluster), int(proc)) for cluster, _, proc in (word.partition(".") for word in jobs_named) if proc
             ]
@@ -92,7 +94,7 @@ def played(
     return pool
 
 
-def at_of(text: str) -> int:
+def instant_of(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
 
 
@@ -104,21 +106,23 @@ def facts(now: int, user: str, interval: str = "5", file: str = "") -> SubmitFac
     )  # fmt: skip
 
 
-def told(log: str, job: int, hours: int = 0) -> list[str]:
-    """What a log says of a job: an event 001 with its time, of the others what they say."""
-    found = []
+def events_of_job(log: str, job: int, hours: int = 0) -> list[str]:
+    """Return a log's events about a job: an event 001 with its time, the others with their text."""
+    texts = []
     for event in events_of(log):
-        number, cluster, stamp, rest = re.match(r"(\d+) \((\d+)\.000\.000\) (\S+ \S+) (.*)", event, re.DOTALL).groups()  # type: ignore[union-attr]
+        number, cluster, stamp, remainder = re.match(
+            r"(\d+) \((\d+)\.000\.000\) (\S+ \S+) (.*)", event, re.DOTALL
+        ).groups()  # type: ignore[union-attr]
         if int(cluster) != job or number == "006":
             continue
         if number == "001":
             at = datetime.fromisoformat(stamp).replace(tzinfo=timezone(timedelta(hours=hours)))
-            found.append(f"001 {at.astimezone(UTC):%H:%M:%S}")
+            texts.append(f"001 {at.astimezone(UTC):%H:%M:%S}")
             continue
-        text = re.sub(r"\tPartitionable Resources.*", "", rest, flags=re.DOTALL)
+        text = re.sub(r"\tPartitionable Resources.*", "", remainder, flags=re.DOTALL)
         text = re.sub(r"<[^>]*>|\t+Usr 0.*\n|\t\d+  -  .*\n|\.\.\.\n", "", text)
-        found.append(f"{number} {text.strip()}")
-    return found
+        texts.append(f"{number} {text.strip()}")
+    return texts
 
 
 # Trace 13
@@ -146,17 +150,17 @@ CRON = [
 ]
 
 
-def test_the_logs_of_the_trace_are_the_real_ones() -> None:
-    pool = played("2026-11-20", CRON, TRACE / "submit", {}, "5")
+def test_the_logs_of_the_trace_equal_the_real_ones() -> None:
+    pool = play("2026-11-20", CRON, TRACE / "submit", {}, "5")
     alice = gzip.decompress((TRACE / "alice-job.log.gz").read_bytes()).decode()
     bob = (TRACE / "bob-job.log").read_text(encoding="utf-8")
     for user, log, jobs in (("alice", alice, (3, 4, 5, 6, 7, 10, 11)), ("bob", bob, (1, 2))):
-        ours = pool.files[f"/home/{user}/job.log"].replace(RELEASED, "Job was released.\n...")
-        assert {job: told(ours, job) for job in jobs} == {job: told(log, job) for job in jobs}
+        our_log = pool.files[f"/home/{user}/job.log"].replace(RELEASED, "Job was released.\n...")
+        assert {job: events_of_job(our_log, job) for job in jobs} == {job: events_of_job(log, job) for job in jobs}
 
 
 RELEASED = "Job was released.\n\tvia condor_release (by user alice)\n..."
-"""By the time that the real pool writes this of job 11, the next hold has taken the reason out of the ad."""
+"""When the real pool writes this for job 11, the next hold has already removed the reason from the ad."""
 
 
 # The recording
@@ -188,10 +192,10 @@ NAMES = {int(what.split()[1]): whom.removeprefix("alice-") for _, what, whom in 
 RUNS = dict.fromkeys((74, 75, 76, 78, 80, 81, 86), 3.0) | {85: 70.0, 82: 1.0, 83: 1.0, 84: 1.0}
 
 
-def test_jobs_that_wait_for_their_time_leave_the_real_logs() -> None:
-    pool = played("2026-11-23", WAITING, RECORDED / "submit", RUNS, "3")
+def test_deferred_jobs_leave_the_real_logs() -> None:
+    pool = play("2026-11-23", WAITING, RECORDED / "submit", RUNS, "3")
     for job, name in NAMES.items():
-        real = told((RECORDED / "logs" / f"{name}.log").read_text(encoding="utf-8"), job, hours=-5)
+        real_log = events_of_job((RECORDED / "logs" / f"{name}.log").read_text(encoding="utf-8"), job, hours=-5)
         if name == "missed":
-            real = real[:4]  # it was released once more
-        assert (name, told(pool.files[f"/home/alice/{name}.log"], job)) == (name, real)
+            real_log = real_log[:4]  # it was released again
+        assert (name, events_of_job(pool.files[f"/home/alice/{name}.log"], job)) == (name, real_log)

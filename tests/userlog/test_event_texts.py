@@ -1,4 +1,4 @@
-"""Table: the texts of a job's log where something is missing or unusual, as HTCondor's user_log events have them
+"""Table: the texts of a job's log when something is missing or unusual, as HTCondor's user_log events have them
 (condor_event.cpp)."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from ..together import together
 
 
 @together(
-    "said, expected",
+    "fields, expected",
     [
         (text.held("", 1, 0), "Job was held.\n\tReason unspecified\n\tCode 1 Subcode 0\n"),
         (text.held("too\nlong", 34, 2), "Job was held.\n\ttoo long\n\tCode 34 Subcode 2\n"),
@@ -37,5 +37,5 @@ from ..together import together
         (str(text.megabytes(1025)), "2"),
     ],
 )
-def test_an_event_says(said: str, expected: str) -> None:
-    assert said == expected
+def test_an_event_has_the_text(fields: str, expected: str) -> None:
+    assert fields == expected

@@ -1,5 +1,5 @@
-"""Golden: the logs of clusters with factories are the real ones: those of trace 21, and one that was held, released and
-removed (recorded of HTCondor 25.14.1)."""
+"""Golden: the logs of clusters with factories equal the real ones: those of trace 21, and one that was held, released
+and removed (recorded with HTCondor 25.14.1)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ def factory(pool: Pool, count: int, **limits: str) -> None:
     assert not answer.refusal
 
 
-def told(log: str, cluster: int) -> list[str]:
-    """The events of a cluster, but for sizes: what happened to which process, and of the cluster itself the whole."""
-    found = []
+def events_of_cluster(log: str, cluster: int) -> list[str]:
+    """Return the events of a cluster, without sizes: the event of each process, and the cluster's own in full."""
+    texts = []
     for event in events_of(log):
-        number, of, proc, rest = re.match(r"(\d+) \((\d+)\.(-?\d+)\.000\) \S+ \S+ (.*)", event, re.DOTALL).groups()  # type: ignore[union-attr]
-        if int(of) == cluster and number != "006":
-            found.append(f"{number} {re.sub('<[^>]*>', '', rest)}" if proc == "-01" else f"{number} {int(proc)}")
-    return found
+        number, event_cluster, proc, remainder = re.match(
+            r"(\d+) \((\d+)\.(-?\d+)\.000\) \S+ \S+ (.*)", event, re.DOTALL
+        ).groups()  # type: ignore[union-attr]
+        if int(event_cluster) == cluster and number != "006":
+            texts.append(f"{number} {re.sub('<[^>]*>', '', remainder)}" if proc == "-01" else f"{number} {int(proc)}")
+    return texts
 
 
-def test_the_logs_of_the_factories_of_the_trace_are_the_real_ones() -> None:
-    real = gzip.decompress(TRACE.read_bytes()).decode()
+def test_the_factories_logs_of_the_trace_equal_the_real_ones() -> None:
+    real_logs = gzip.decompress(TRACE.read_bytes()).decode()
     for cluster, count, limits in (
         (5, 5, {"JobMaterializeMaxIdle": "1"}),
         (6, 4, {"JobMaterializeLimit": "2"}),
@@ -42,22 +44,22 @@ def test_the_logs_of_the_factories_of_the_trace_are_the_real_ones() -> None:
         factory(pool, count, **limits)
         pool.machine("localhost", 1, Cpus="1", Memory="3013", Disk="9330075")
         pool.until(pool.engine.now() + 60 * SECOND)
-        assert sorted(told(pool.log(), 1)) == sorted(told(real, cluster))
-        assert told(pool.log(), 1)[0].startswith("035 Cluster submitted from host:")
+        assert sorted(events_of_cluster(pool.log(), 1)) == sorted(events_of_cluster(real_logs, cluster))
+        assert events_of_cluster(pool.log(), 1)[0].startswith("035 Cluster submitted from host:")
         assert (
-            told(pool.log(), 1)[-1]
+            events_of_cluster(pool.log(), 1)[-1]
             == f"036 Cluster removed\n\tMaterialized {count} jobs from 0 items.\tComplete\n...\n"
         )
 
 
-def test_the_log_of_a_factory_that_is_held_released_and_removed_is_the_real_one() -> None:
+def test_the_log_of_a_held_released_and_removed_factory_equals_the_real_one() -> None:
     pool = Pool(VirtualWorld())
     factory(pool, 10, JobMaterializeMaxIdle="2")
-    whole = s.Selection(clusters=(1,))
-    for what in ("hold", "release", "remove"):
-        pool.ask(job_command(what, "alice", what, whole))
+    selection = s.Selection(clusters=(1,))
+    for command in ("hold", "release", "remove"):
+        pool.ask(job_command(command, "alice", command, selection))
     # recorded; there job 2 came between the releases
-    assert told(pool.log(), 1) == [
+    assert events_of_cluster(pool.log(), 1) == [
         "035 Cluster submitted from host: \n...\n",
         "000 0",
         "000 1",

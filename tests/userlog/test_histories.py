@@ -1,8 +1,5 @@
-"""Property: whatever users do with their jobs, HTCondor's own reader reads the log that is left, and each job's story
-in it is a legal one.
-
-Hypothesis drives a whole pool in virtual time.
-"""
+"""Property: whatever users do with their jobs, HTCondor's own reader reads the resulting log, and each job's story in
+it is legal. Hypothesis drives a whole pool in virtual time."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from .pool import JOB, Pool, events_of, utc
 
-# What may follow what in the story of one job: state -> event -> state.
+# The events that may follow in the story of one job: state -> event -> state.
 STORY: dict[str, dict[str, str]] = {
     "unknown": {"000": "waits"},
     "waits": {"001": "runs", "009": "over", "012": "held", "021": "failed", "033": "waits"},
@@ -33,8 +30,8 @@ STORY: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-def told(events: list[str]) -> dict[str, str]:
-    """Where the story of each job ends; a KeyError where it is none."""
+def final_states(events: list[str]) -> dict[str, str]:
+    """Return the final state of each job's story; raise KeyError for an illegal one."""
     state: dict[str, str] = defaultdict(lambda: "unknown")
     for event in events:
         number, _, job = event[: event.index(")")].partition(" (")
@@ -43,7 +40,7 @@ def told(events: list[str]) -> dict[str, str]:
 
 
 def behave(launch: Launch) -> Behaviour:
-    """A job does what its Args say: seconds, and a letter for how it ends."""
+    """Behave as the job's Args say: seconds, and a letter for how it ends."""
     seconds, _, how = launch.job_ad["Args"].strip('"').partition(" ")
     return Behaviour(
         float(seconds),
@@ -62,7 +59,7 @@ ACTS = st.tuples(st.just("act"), st.sampled_from(ACTIONS), st.integers(0, 3), st
 EDITS = st.tuples(st.just("prio"), st.integers(-3, 3), st.integers(0, 5), st.none())
 MEASURES = st.tuples(st.just("measure"), st.integers(0, 5), st.integers(1, 5000), st.none())
 Step = tuple[object, ...]
-# Two jobs run when the history begins: most of what can happen, happens to those.
+# Two jobs run when the history begins: most of the possible events happen to those.
 BEGINNINGS = st.tuples(st.just("submit"), st.just(2), st.integers(5, 90), st.sampled_from(ENDS)).map(
     lambda submit: [submit, ("run", 1.0, None, None)]
 )
@@ -83,23 +80,23 @@ def perform(pool: Pool, step: Step) -> None:
             pool.submit({**JOB, "Args": f'"{seconds} {how}"'}, count)
         case ("run", float(seconds), _, _):
             pool.run(seconds)
-        case ("act", str(action), int(which), bool(fast)):
+        case ("act", str(action), int(index), bool(fast)):
             jobs = live(pool)
             if jobs:
-                pool.act(action, jobs[which % len(jobs)], fast=fast)
-        case ("prio", int(prio), int(which), _):
+                pool.act(action, jobs[index % len(jobs)], fast=fast)
+        case ("prio", int(prio), int(index), _):
             jobs = live(pool)
             if jobs:
-                pool.edit({"JobPrio": str(prio)}, jobs[which % len(jobs)])
-        case ("measure", int(which), int(resident), _):
+                pool.edit({"JobPrio": str(prio)}, jobs[index % len(jobs)])
+        case ("measure", int(index), int(resident), _):
             running = [a for a in pool.engine.state.activations.values() if a.executing]
             if running:
-                activation = running[which % len(running)]
+                activation = running[index % len(running)]
                 pool.measure((activation.cluster, activation.proc), 2 * resident, resident)
 
 
-def lived(history: list[Step]) -> Pool:
-    """A pool in which all this has happened, and whose every job is over."""
+def pool_after(history: list[Step]) -> Pool:
+    """Return a pool in which all this has happened, and every job has ended."""
     pool = Pool(VirtualWorld(behave))
     pool.machine("host", 2, Cpus="1", Memory="1024", Disk="4096")
     for step in history:
@@ -122,10 +119,10 @@ def test_every_story_is_legal_and_read_by_htcondor(tmp_path: Path) -> None:
     @examples(50)
     @given(history=HISTORIES)
     def legal(history: list[Step]) -> None:
-        pool = lived(history)
+        pool = pool_after(history)
         events = events_of(pool.log())
-        assert set(told(events).values()) == {"over"}
-        assert not pool.logs._clusters and not pool.logs._runs  # nothing is kept of what is over
+        assert set(final_states(events).values()) == {"over"}
+        assert not pool.logs._clusters and not pool.logs._runs  # nothing is kept about ended jobs
         seen.update(event[:3] for event in events)
 
         file = tmp_path / "job.log"
@@ -140,14 +137,14 @@ def test_every_story_is_legal_and_read_by_htcondor(tmp_path: Path) -> None:
 
 @examples(30)
 @given(history=HISTORIES, data=st.data())
-def test_a_fold_that_skips_what_was_written_goes_on_as_one_that_wrote_it(
+def test_a_fold_that_skips_written_events_continues_like_one_that_wrote_them(
     history: list[Step], data: st.DataObject
 ) -> None:
-    pool = lived(history)
+    pool = pool_after(history)
     cut = data.draw(st.integers(0, len(pool.happened)))
-    whole, late = utc(), utc()
+    full_fold, late_fold = utc(), utc()
     for position, event in pool.happened[:cut]:
-        whole.fold(position, event)
-        late.skip(position, event)
+        full_fold.fold(position, event)
+        late_fold.skip(position, event)
     for position, event in pool.happened[cut:]:
-        assert whole.fold(position, event) == late.fold(position, event)
+        assert full_fold.fold(position, event) == late_fold.fold(position, event)

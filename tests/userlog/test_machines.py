@@ -1,4 +1,4 @@
-"""Golden: what a job's log says when the owner of its machine has a policy, drains the machine or turns it off."""
+"""Golden: the events in a job's log when the owner of its machine has a policy, drains the machine or turns it off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
-from .pool import JOB, Pool, body
+from .pool import JOB, Pool, event_body
 
 JOB_1 = (1, 0)
 NOT_HERE = "the machine policy says hold"
@@ -28,51 +28,51 @@ OWNED = {
 }
 
 
-def owned(*says: str) -> Pool:
-    """A pool in which job 1.0 has begun on a machine with an owner, whose sensors then say that these are true."""
+def pool_with_owner(*readings: str) -> Pool:
+    """Return a pool in which job 1.0 has begun on a machine with an owner, whose sensors then report these values."""
     pool = Pool(VirtualWorld(lambda launch: Behaviour(300, grace=1)))
     pool.machine("host", 1, Cpus="1", Memory="1024", Disk="4096", **OWNED)
     pool.submit(JOB)
     pool.run(1)
-    if says:
-        sensed(pool, *says)
+    if readings:
+        report_sensors(pool, *readings)
     return pool
 
 
-def sensed(pool: Pool, *says: str) -> None:
-    pool.world.set_readings("host", Readings(attributes=dict.fromkeys(says, "true")))
+def report_sensors(pool: Pool, *readings: str) -> None:
+    pool.world.set_readings("host", Readings(attributes=dict.fromkeys(readings, "true")))
     pool.run(20)
 
 
 def suspended_and_resumed_by_its_machine() -> Pool:
-    pool = owned("AtWork")
-    sensed(pool)
+    pool = pool_with_owner("AtWork")
+    report_sensors(pool)
     return pool
 
 
 def preempted() -> Pool:
-    return owned("Needed")
+    return pool_with_owner("Needed")
 
 
 def preempted_while_suspended() -> Pool:
-    pool = owned("AtWork")
-    sensed(pool, "AtWork", "Needed")
+    pool = pool_with_owner("AtWork")
+    report_sensors(pool, "AtWork", "Needed")
     return pool
 
 
 def held_by_its_machine() -> Pool:
-    return owned("Needed", "NoMore")
+    return pool_with_owner("Needed", "NoMore")
 
 
 def drained() -> Pool:
-    pool = owned()
+    pool = pool_with_owner()
     pool.ask(s.Drain(pool.next_id(), "root", "host"))
     pool.run(30)
     return pool
 
 
 def drained_for_a_while_and_vacated() -> Pool:
-    pool = owned()
+    pool = pool_with_owner()
     pool.ask(s.Drain(pool.next_id(), "root", "host"))
     pool.ask(s.CancelDrain(pool.next_id(), "root", "host"))
     pool.run(6)
@@ -82,7 +82,7 @@ def drained_for_a_while_and_vacated() -> Pool:
 
 
 def turned_off() -> Pool:
-    pool = owned()
+    pool = pool_with_owner()
     pool.ask(s.ShutDown(pool.next_id(), "root", "host", "Fast"))
     pool.run(1)
     return pool
@@ -102,12 +102,12 @@ def turned_off() -> Pool:
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
-def test_what_a_machine_does_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> None:
+def test_a_machines_action_on_a_job_is_logged(happens: Callable[[], Pool], log: str) -> None:
     assert " ".join(entry.split()[0] for entry in happens().numbers()) == log
 
 
 @pytest.mark.parametrize(
-    ("happens", "number", "says"),
+    ("happens", "number", "expected"),
     [
         (preempted, "004", "Job was evicted. Code 1011 Subcode 0\n"),
         (preempted, "004", "\tReason: PREEMPT expression evaluated to True\n"),
@@ -121,5 +121,5 @@ def test_what_a_machine_does_to_a_job_leaves(happens: Callable[[], Pool], log: s
         (turned_off, "004", "Job was evicted. Code 1013 Subcode 0\n"),
     ],
 )  # fmt: skip
-def test_an_event_says(happens: Callable[[], Pool], number: str, says: str) -> None:
-    assert says in body(happens(), number)
+def test_an_event_has_the_text(happens: Callable[[], Pool], number: str, expected: str) -> None:
+    assert expected in event_body(happens(), number)

@@ -1,8 +1,6 @@
-"""Golden: a scenario that a real HTCondor 25.14 pool ran, run again in virtual time, leaves the same log.
-
-Compared as one text, once times, addresses and scratch directories are replaced. Events 006 come whenever something
-was measured, which is another moment in each run: of them the form is compared.
-"""
+"""Golden: a scenario of a real HTCondor 25.14 pool, repeated in virtual time, leaves the same log. The logs are
+compared as one text, after times, addresses and scratch directories are replaced. Events 006 come at each measurement,
+which differs between runs: only their form is compared."""
 
 from __future__ import annotations
 
@@ -24,10 +22,10 @@ from ..together import together
 from .pool import DATA, Pool, events_of
 
 REAL = (DATA / "01-plain-job.log").read_text(encoding="utf-8")
-BEGAN = round(datetime(2026, 11, 20, 22, 33, 44, tzinfo=UTC).timestamp()) * SECOND
+BEGINNING = round(datetime(2026, 11, 20, 22, 33, 44, tzinfo=UTC).timestamp()) * SECOND
 
-# What happened, in seconds after the first submission. The real negotiator took 6 seconds to begin: so the machine
-# comes then.
+# The events, in seconds after the first submission. The real negotiator took 6 seconds to begin, so the machine appears
+# then.
 SCENARIO = (
     (0, "submit", "a.sub"),
     (0, "submit", "b.sub"),
@@ -52,9 +50,9 @@ BEHAVIOURS = {
     (5, 0): Behaviour(300, grace=1),
 }
 DISK = {1: 150, 2: 150, 3: 150, 4: 47, 5: 47}
-"""Cluster -> scratch space that the real jobs took."""
+"""Cluster -> scratch space that the real jobs used."""
 FACTS = SubmitFacts(
-    now=BEGAN // SECOND, owner="alice", uid_domain="localhost", filesystem_domain="localhost", iwd="/home/alice",
+    now=BEGINNING // SECOND, owner="alice", uid_domain="localhost", filesystem_domain="localhost", iwd="/home/alice",
     version="$CondorVersion: 25.14.1 2026-10-16 $", platform="$CondorPlatform: X86_64-Debian_ $",
 )  # fmt: skip
 
@@ -70,35 +68,36 @@ class Disk(NoSubmitFiles):
 
 
 class RealWorld(VirtualWorld):
-    """Job 1.1 was the last of its cluster to say that it had begun."""
+    """Job 1.1 was the last of its cluster to report that it had begun."""
 
     def wait(self, until: int | None) -> list[s.Stimulus]:
-        came = super().wait(until)
-        return sorted(came, key=lambda c: isinstance(c, s.ActivationStarted) and self.jobs[c.key] == (1, 1))
+        arrived = super().wait(until)
+        return sorted(arrived, key=lambda c: isinstance(c, s.ActivationStarted) and self.jobs[c.key] == (1, 1))
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
-        jobs = {each.key: (each.cluster, each.proc) for each in launches if isinstance(each, Launch)}
+        jobs = {launch.key: (launch.cluster, launch.proc) for launch in launches if isinstance(launch, Launch)}
         self.jobs = {**getattr(self, "jobs", {}), **jobs}
         super().start(launches)
 
 
 def measurements() -> list[tuple[int, tuple[int, int], int, int]]:
-    """What the real pool measured: the instant, shortly before its log has it; job; image and resident set in KiB."""
+    """Return the real pool's measurements: the instant, shortly before the log has it; job; image and resident set in
+    KiB."""
     form = re.compile(r"006 \((\d+)\.(\d+)\.000\) (\S+ \S+) .*: (\d+)\n.*\n\t(\d+) .*\n\.\.\.\n")
     return [
         (
-            round(datetime.fromisoformat(f"{found[3]}+00:00").timestamp() * SECOND) - SECOND // 10,
-            (int(found[1]), int(found[2])), int(found[4]), int(found[5]),
+            round(datetime.fromisoformat(f"{match[3]}+00:00").timestamp() * SECOND) - SECOND // 10,
+            (int(match[1]), int(match[2])), int(match[4]), int(match[5]),
         )
-        for found in form.finditer(REAL)
+        for match in form.finditer(REAL)
     ]  # fmt: skip
 
 
 def scenario() -> str:
-    world = RealWorld(lambda launch: BEHAVIOURS[launch.cluster, launch.proc], BEGAN)
+    world = RealWorld(lambda launch: BEHAVIOURS[launch.cluster, launch.proc], BEGINNING)
     pool = Pool(world)
     agenda: list[tuple[int, Callable[[], None]]] = [
-        (BEGAN + at * SECOND, partial(perform, pool, what, more)) for at, what, more in SCENARIO
+        (BEGINNING + at * SECOND, partial(perform, pool, command, options)) for at, command, options in SCENARIO
     ]
     for at, job, image, resident in measurements():
         agenda.append((at, partial(pool.measure, job, image, resident, DISK[job[0]])))
@@ -108,68 +107,71 @@ def scenario() -> str:
     return pool.log()
 
 
-def perform(pool: Pool, what: str, more: str) -> None:
-    verb, _, job = what.partition(" ")
+def perform(pool: Pool, command: str, options: str) -> None:
+    verb, _, job = command.partition(" ")
     if verb == "submit":
-        text = (DATA / "submit" / more).read_text(encoding="utf-8")
+        text = (DATA / "submit" / options).read_text(encoding="utf-8")
         submission = parse_submit(text, FACTS, Disk())
         pool.submit(submission.ad, submission.count, submission.columns)
     elif verb == "machine":
-        here = {"OpSys": '"LINUX"', "FileSystemDomain": '"localhost"', "HasFileTransfer": "true"}
-        here["CondorVersion"] = f'"{FACTS.version}"'
-        pool.machine("localhost", 3, Cpus="1", Memory="8035", Disk="25404293", **here)
+        machine_ad = {"OpSys": '"LINUX"', "FileSystemDomain": '"localhost"', "HasFileTransfer": "true"}
+        machine_ad["CondorVersion"] = f'"{FACTS.version}"'
+        pool.machine("localhost", 3, Cpus="1", Memory="8035", Disk="25404293", **machine_ad)
     elif verb != "end":
         cluster, _, proc = job.partition(".")
-        pool.act(verb, (int(cluster), int(proc)), reason=more)
+        pool.act(verb, (int(cluster), int(proc)), reason=options)
 
 
-def replaced(event: str) -> str:
-    """An event without what differs between any two runs."""
+def without_variable_parts(event: str) -> str:
+    """Return an event without the parts that differ between any two runs."""
     event = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", event)
     event = re.sub(r"<[^>]*>", "ADDRESS", event)
     return re.sub(r'CondorScratchDir = "[^"]*"', "CondorScratchDir = PATH", event)
 
 
 def form(event: str) -> str:
-    return re.sub(r"\d+", "N", replaced(event))
+    return re.sub(r"\d+", "N", without_variable_parts(event))
 
 
-def test_the_log_of_the_scenario_is_the_real_one() -> None:
-    ours, real = (
-        [replaced(event) for event in events_of(log) if not event.startswith("006")] for log in (scenario(), REAL)
+def test_the_log_of_the_scenario_equals_the_real_one() -> None:
+    our_events, real_events = (
+        [without_variable_parts(event) for event in events_of(log) if not event.startswith("006")]
+        for log in (scenario(), REAL)
     )
-    assert "".join(ours) == "".join(real)
+    assert "".join(our_events) == "".join(real_events)
 
 
 def test_an_event_of_the_image_size_has_the_real_form() -> None:
-    ours, real = ({form(event) for event in events_of(log) if event.startswith("006")} for log in (scenario(), REAL))
-    assert ours == real
-    assert len(real) == 1
+    our_forms, real_forms = (
+        {form(event) for event in events_of(log) if event.startswith("006")} for log in (scenario(), REAL)
+    )
+    assert our_forms == real_forms
+    assert len(real_forms) == 1
 
 
-# Every event that 21 scenarios of the real pool have left, but for their ids and times
+# Every event in the logs of 21 scenarios of the real pool, without their ids and times
 
-EVERY = events_of(gzip.decompress((DATA / "real-events.log.gz").read_bytes()).decode())
+REAL_EVENTS = events_of(gzip.decompress((DATA / "real-events.log.gz").read_bytes()).decode())
 TABLE = re.compile(r"\tPartitionable Resources : .*\n(?:\t   .*\n)+")
 
 
 def rows(table: str) -> list[Resource]:
-    """The cells of a table, found by the right edges of its head."""
+    """Return the cells of a table, found by the right edges of its heading."""
     head, *lines = table.splitlines()
-    edges = [head.index(word) + len(word) for word in ("Usage", "Request", "Allocated")]
+    edges = [head.index(heading) + len(heading) for heading in ("Usage", "Request", "Allocated")]
     start = head.index(":") + 1
     spans = list(zip([start, *edges], edges, strict=False))
-    found = []
+    cells = []
     for line in lines:
         line = line.replace("\t", "", 1)
         name = line.partition(":")[0].split()[0]
         shift = line.index(":") + 1 - start
-        found.append(Resource(name, *(line[first + shift : last + shift].strip() for first, last in spans)))
-    return found
+        cells.append(Resource(name, *(line[first + shift : last + shift].strip() for first, last in spans)))
+    return cells
 
 
-def test_every_table_of_resources_is_laid_out_as_the_real_one() -> None:
-    tables = {table for event in EVERY for table in TABLE.findall(event)}
+def test_every_table_of_resources_has_the_real_layout() -> None:
+    tables = {table for event in REAL_EVENTS for table in TABLE.findall(event)}
     assert len(tables) > 100
     assert [table for table in sorted(tables) if event_text.resources(rows(table)) != table] == []
 
@@ -187,40 +189,40 @@ FIELDS = {
     "024": r"failed\n    (?P<reason>[^\n]*)\n    Can not reconnect to (?P<slot>[^\n]*), res",
     "033": r"attribute (?P<name>\S+) from (?P<before>\S+) to (?P<after>\S+)\n",
 }
-"""What varies in the body of each kind of event."""
+"""The variable parts in the body of each kind of event."""
 
 
-def written(number: str, f: dict[str, str]) -> str:
-    """The body that Poolbook writes for the same facts."""
-    code, subcode, reason = int(f.get("code") or 0), int(f.get("subcode") or 0), f.get("reason") or ""
+def written_body(number: str, fields: dict[str, str]) -> str:
+    """Return the body that Poolbook writes for the same facts."""
+    code, subcode, reason = int(fields.get("code") or 0), int(fields.get("subcode") or 0), fields.get("reason") or ""
     return {
-        "004": lambda: event_text.evicted(code, subcode, reason, (0, 0), f["table"]),
-        "006": lambda: event_text.image_size(int(f["image"]), int(f["resident"])),
+        "004": lambda: event_text.evicted(code, subcode, reason, (0, 0), fields["table"]),
+        "006": lambda: event_text.image_size(int(fields["image"]), int(fields["resident"])),
         "009": lambda: event_text.aborted(reason),
-        "010": lambda: event_text.suspended(int(f["count"])),
+        "010": lambda: event_text.suspended(int(fields["count"])),
         "011": lambda: event_text.UNSUSPENDED,
         "012": lambda: event_text.held(reason, code, subcode),
         "013": lambda: event_text.released(reason),
-        "021": lambda: event_text.remote_error(f["slot"], reason, code, subcode),
-        "024": lambda: event_text.reconnect_failed(f["slot"], reason),
-        "033": lambda: event_text.attribute_changed(f["name"], f["before"], f["after"]),
+        "021": lambda: event_text.remote_error(fields["slot"], reason, code, subcode),
+        "024": lambda: event_text.reconnect_failed(fields["slot"], reason),
+        "033": lambda: event_text.attribute_changed(fields["name"], fields["before"], fields["after"]),
     }[number]()
 
 
 @together("number", FIELDS)
-def test_every_body_is_written_as_the_real_one(number: str) -> None:
-    real = [event for event in EVERY if event.startswith(number) and "trimmed" not in event]
-    assert real
-    for event in real:
+def test_every_body_equals_the_real_one(number: str) -> None:
+    real_events = [event for event in REAL_EVENTS if event.startswith(number) and "trimmed" not in event]
+    assert real_events
+    for event in real_events:
         body = HEAD.sub("", event).removesuffix(event_text.END)
         if "requeued" in body:
             continue
-        found = re.search(FIELDS[number], body, re.DOTALL)
-        assert found, event
-        assert written(number, found.groupdict(default="")) == body
+        match = re.search(FIELDS[number], body, re.DOTALL)
+        assert match, event
+        assert written_body(number, match.groupdict(default="")) == body
 
 
-def test_a_job_that_is_to_run_again_is_requeued_as_the_real_one() -> None:
-    real = {HEAD.sub("", event).removesuffix(event_text.END) for event in EVERY if "requeued" in event}
+def test_a_requeued_job_leaves_the_real_event() -> None:
+    real_bodies = {HEAD.sub("", event).removesuffix(event_text.END) for event in REAL_EVENTS if "requeued" in event}
     reason = "The job attribute OnExitRemove expression 'false' evaluated to FALSE"
-    assert real == {event_text.requeued(event_text.ending(0, None), reason, (0, 0))}
+    assert real_bodies == {event_text.requeued(event_text.ending(0, None), reason, (0, 0))}

@@ -1,4 +1,4 @@
-"""Golden: which events of a user log each thing that happens to a job leaves, in which order, and what they say."""
+"""Golden: the user log events that each change of a job produces, in order, and their texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from ..together import together
-from .pool import DATA, JOB, MACHINE, Pool, body, events_of, one_job, utc
+from .pool import DATA, JOB, MACHINE, Pool, event_body, events_of, one_job, utc
 
 JOB_1 = (1, 0)
 FAILURE = "Failed to execute '/no/such/file'"
@@ -33,7 +33,7 @@ def pool_of(behaviour: Behaviour = HALF_A_MINUTE) -> Pool:
 
 
 def running(behaviour: Behaviour = HALF_A_MINUTE) -> Pool:
-    """A pool in which job 1.0 has begun."""
+    """Return a pool in which job 1.0 has begun."""
     pool = pool_of(behaviour)
     one_job(pool)
     pool.run(1)
@@ -105,8 +105,8 @@ def removed_while_it_runs() -> Pool:
     return pool
 
 
-def unseen(pool: Pool) -> Pool:
-    """What the same pool logs if nobody sees a job's process begin."""
+def hide_beginnings(pool: Pool) -> Pool:
+    """Change the pool so that no supervisor sees a job's process begin."""
     logs = utc()
     pool.files.clear()
     for position, event in enumerate((ev for _, ev in pool.happened if not isinstance(ev, e.JobExecuting)), 1):
@@ -116,11 +116,11 @@ def unseen(pool: Pool) -> Pool:
 
 
 def removed_before_it_begins() -> Pool:
-    return unseen(removed_while_it_runs())
+    return hide_beginnings(removed_while_it_runs())
 
 
 def ended_before_it_was_seen_to_begin() -> Pool:
-    return unseen(ended_by_itself())
+    return hide_beginnings(ended_by_itself())
 
 
 def suspended_and_held_before_it_begins() -> Pool:
@@ -131,7 +131,7 @@ def suspended_and_held_before_it_begins() -> Pool:
     pool.act("suspend", JOB_1)
     pool.act("hold", JOB_1)
     pool.run(10)
-    return unseen(pool)
+    return hide_beginnings(pool)
 
 
 def vacated() -> Pool:
@@ -208,8 +208,8 @@ def held_by_its_policy() -> Pool:
     return with_policy(Behaviour(30, code=4), **policy)
 
 
-def ended_with(resident: int, measured: int = 0, **hold: Any) -> Pool:
-    """A job of which the supervisor says at its end how large it was, and perhaps before."""
+def ended_with_memory(resident: int, measured: int = 0, **hold: Any) -> Pool:
+    """Return a job whose size the supervisor reports at its end, and perhaps before."""
     pool = pool_of()
     one_job(pool, [("ImageSize", "45")])
     pool.run(1)
@@ -221,15 +221,15 @@ def ended_with(resident: int, measured: int = 0, **hold: Any) -> Pool:
 
 
 def measured_at_its_end() -> Pool:
-    return ended_with(5120)
+    return ended_with_memory(5120)
 
 
 def measured_before_and_at_its_end() -> Pool:
-    return ended_with(5120, 5120)
+    return ended_with_memory(5120, 5120)
 
 
 def held_for_its_time() -> Pool:
-    return ended_with(5120, hold_reason="The job exceeded allowed job duration of 00:02", hold_code=46)
+    return ended_with_memory(5120, hold_reason="The job exceeded allowed job duration of 00:02", hold_code=46)
 
 
 def local() -> Pool:
@@ -287,13 +287,13 @@ def priority_changed() -> Pool:
         (priority_changed, "000 033"),
     ],
 )
-def test_what_happens_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> None:
+def test_each_change_of_a_job_is_logged(happens: Callable[[], Pool], log: str) -> None:
     numbers = [entry.split()[0] for entry in happens().numbers() if entry.endswith(" 1.0")]
     assert " ".join(numbers) == log
 
 
 @together(
-    ("happens", "number", "says"),
+    ("happens", "number", "expected"),
     [
         (held_while_it_waits, "012", "\tnot now (by user alice)\n\tCode 1 Subcode 0\n"),
         (removed_while_it_waits, "009", "\tnot needed (by user alice)\n"),
@@ -319,19 +319,21 @@ def test_what_happens_to_a_job_leaves(happens: Callable[[], Pool], log: str) -> 
         (local, "001", "Job executing on host: <127.0.0.1:0?alias=pool>\n"),
     ],
 )  # fmt: skip
-def test_an_event_says(happens: Callable[[], Pool], number: str, says: str) -> None:
-    assert says in body(happens(), number)
+def test_an_event_has_the_text(happens: Callable[[], Pool], number: str, expected: str) -> None:
+    assert expected in event_body(happens(), number)
 
 
-def test_a_requeue_reads_as_in_the_recorded_run() -> None:
+def test_a_requeue_has_the_text_of_the_recorded_run() -> None:
     events = events_of(gzip.decompress((DATA / "real-events.log.gz").read_bytes()).decode())
-    real = next(event for event in events if "Job terminated and was requeued" in event)
-    assert body(requeued(), "004") == real[len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix("...\n")
+    real_event = next(event for event in events if "Job terminated and was requeued" in event)
+    assert event_body(requeued(), "004") == real_event[len("000 (001.000.000) 2027-01-15 08:00:00 ") :].removesuffix(
+        "...\n"
+    )
 
 
-def test_an_event_has_the_time_at_which_it_is_written() -> None:
+def test_an_event_has_the_time_of_its_writing() -> None:
     held = events_of(held_while_it_runs().log())[-1]
-    assert held.startswith("012 (001.000.000) 2027-01-15 08:00:06 ")  # asked for at 08:00:01
+    assert held.startswith("012 (001.000.000) 2027-01-15 08:00:06 ")  # requested at 08:00:01
 
 
 def test_the_cpu_times_of_all_runs_are_added_up() -> None:
@@ -356,11 +358,11 @@ def test_the_cpu_times_of_all_runs_are_added_up() -> None:
     assert "\t\tUsr 2 02:02:02, Sys 0 00:00:03  -  Total Remote Usage\n" in text
     assert "\t   Cpus                 :      0.50        1         1 \n" in text
     assert "\t   TimeExecute (s)      : 180122                       \n" in text
-    assert logs._clusters[1].spent == {}  # nothing is kept of a job that is over
+    assert logs._clusters[1].spent == {}  # nothing is kept about an ended job
 
 
 @pytest.mark.parametrize(
-    ("procs", "taken", "left"),
+    ("procs", "started", "expected"),
     [
         (((0, 9),), (), ((0, 9),)),
         (((0, 9),), (0, 9), ((1, 8),)),
@@ -369,13 +371,13 @@ def test_the_cpu_times_of_all_runs_are_added_up() -> None:
         (((0, 1),), (0, 1), ()),
     ],
 )
-def test_of_many_jobs_those_that_run_are_told_of_when_they_end(
-    procs: e.Procs, taken: tuple[int, ...], left: e.Procs
+def test_only_running_jobs_are_logged_when_many_jobs_end(
+    procs: e.Procs, started: tuple[int, ...], expected: e.Procs
 ) -> None:
-    assert without(procs, taken) == left
+    assert without(procs, started) == expected
 
 
-# Which file, and what stands in it
+# The file, and its content
 
 
 @together(
@@ -393,10 +395,10 @@ def test_of_many_jobs_those_that_run_are_told_of_when_they_end(
     ],
 )
 def test_the_file_is_userlog_within_iwd(ad: dict[str, str], columns: dict[str, list[str]], paths: list[str]) -> None:
-    whole = {name: text for name, text in {**JOB, **ad}.items() if text and name.lower() not in columns}
+    job_ad = {name: text for name, text in {**JOB, **ad}.items() if text and name.lower() not in columns}
     if any(name.lower() == "userlog" for name in columns):
-        whole.pop("UserLog", None)
-    event = e.ClusterSubmitted(0, "submitted", "s", 1, "alice@x", whole, 2, pack(columns), "Idle")
+        job_ad.pop("UserLog", None)
+    event = e.ClusterSubmitted(0, "submitted", "s", 1, "alice@x", job_ad, 2, pack(columns), "Idle")
     assert [file.path for file, _ in utc().fold(1, event)] == paths
 
 
@@ -422,7 +424,7 @@ NOTE_CASES = [
 def test_a_submission_shows_its_notes(ad: dict[str, str], lines: str) -> None:
     pool = pool_of()
     pool.submit({**JOB, **ad})
-    assert body(pool, "000") == f"Job submitted from host: <127.0.0.1:0?alias=pool>\n{lines}"
+    assert event_body(pool, "000") == f"Job submitted from host: <127.0.0.1:0?alias=pool>\n{lines}"
 
 
 def test_notes_may_differ_between_the_jobs_of_a_cluster() -> None:
@@ -445,30 +447,30 @@ def test_a_request_is_shown_as_its_expression_evaluates() -> None:
     pool = pool_of(Behaviour(1))
     one_job(pool, [("RequestDisk", "MAX({ 1024,(X + 1) * 1.25 })"), ("X", "2000"), ("RequestMemory", "Y")])
     pool.run(5)
-    assert "\t   Disk (KB)            :           2501.25      4096 \n" in body(pool, "005")
-    assert "\t   Memory (MB)          :                        1024 \n" in body(pool, "005")
+    assert "\t   Disk (KB)            :           2501.25      4096 \n" in event_body(pool, "005")
+    assert "\t   Memory (MB)          :                        1024 \n" in event_body(pool, "005")
 
 
-def test_a_slot_s_further_resources_are_shown_with_what_was_assigned() -> None:
+def test_a_slots_further_resources_are_shown_with_their_assignment() -> None:
     pool = pool_of(Behaviour(1))
-    more = {"MachineResources": '"Cpus Memory Disk Swap GPUs Licenses"', "Licenses": "4", "Swap": "9"}
-    pool.machine("host", 1, Cpus="1", Memory="1024", Disk="4096", GPUs="1", AssignedGPUs='"GPU-1"', **more)
+    further = {"MachineResources": '"Cpus Memory Disk Swap GPUs Licenses"', "Licenses": "4", "Swap": "9"}
+    pool.machine("host", 1, Cpus="1", Memory="1024", Disk="4096", GPUs="1", AssignedGPUs='"GPU-1"', **further)
     pool.submit({**JOB, "RequestLicenses": "2"})
     pool.run(5)
-    assert "\tGPUs = 1\n\tLicenses = 4\n\tMemory = 1024\n" in body(pool, "001")
-    assert "Allocated Assigned\n" in body(pool, "005")
-    assert '\t   GPUs                 :                           1 "GPU-1"\n' in body(pool, "005")
-    assert "\t   Licenses             :                 2         4 \n" in body(pool, "005")
+    assert "\tGPUs = 1\n\tLicenses = 4\n\tMemory = 1024\n" in event_body(pool, "001")
+    assert "Allocated Assigned\n" in event_body(pool, "005")
+    assert '\t   GPUs                 :                           1 "GPU-1"\n' in event_body(pool, "005")
+    assert "\t   Licenses             :                 2         4 \n" in event_body(pool, "005")
 
 
-def test_a_partitionable_slot_s_log_has_what_was_carved() -> None:
+def test_a_partitionable_slots_log_has_the_carved_resources() -> None:
     pool = pool_of(Behaviour(1))
     plan = s.SlotPlan("slot1@h", "partitionable", {"Cpus": "4", "Memory": "4096", "Disk": "100000"})
     pool.ask(s.AddMachine("m", "h", {"Machine": '"h"', **MACHINE}, (plan,)))
     pool.submit(JOB)
     pool.run(5)
-    assert "\tSlotName: slot1_1@h\n" in body(pool, "001")
-    assert "\t   Memory (MB)          :               128       128 \n" in body(pool, "005")
+    assert "\tSlotName: slot1_1@h\n" in event_body(pool, "001")
+    assert "\t   Memory (MB)          :               128       128 \n" in event_body(pool, "005")
 
 
 def test_a_cluster_costs_no_memory_for_each_of_its_jobs() -> None:
@@ -476,9 +478,9 @@ def test_a_cluster_costs_no_memory_for_each_of_its_jobs() -> None:
     event = e.ClusterSubmitted(0, "submitted", "s", 1, "alice@x", JOB, 100_000, (), "Idle")
     tracemalloc.start()
     logs.skip(1, event)
-    kept, _ = tracemalloc.get_traced_memory()
+    bytes_kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept < 20_000
+    assert bytes_kept < 20_000
 
 
 # What HTCondor's reader makes of it
@@ -520,7 +522,7 @@ def test_htcondor_reads(
     assert {name: event.get(name) for name in attributes} == attributes
 
 
-def test_of_what_a_job_writes_with_condor_chirp_what_is_set_with_delay_is_not_told(tmp_path: Path) -> None:
+def test_delayed_condor_chirp_updates_are_not_logged(tmp_path: Path) -> None:
     pool = running()
     key = pool.engine.state.by_job[JOB_1].key
     writes = ((1, "set", "Step", "7"), (2, "delayed", "ChirpShare", "0.5"), (3, "note", "", "half of it"))
@@ -529,7 +531,7 @@ def test_of_what_a_job_writes_with_condor_chirp_what_is_set_with_delay_is_not_to
         s.ActivationChirped(pool.next_id(), key, ((4, "set", "Step", "8"),)),
     )
     assert pool.numbers()[-3:] == ["033 1.0", "008 1.0", "033 1.0"]
-    assert body(pool, "033", -2) == "Setting job attribute Step to 7\n"
-    assert body(pool, "033") == "Changing job attribute Step from 7 to 8\n"
-    assert body(pool, "008") == "half of it\n"
+    assert event_body(pool, "033", -2) == "Setting job attribute Step to 7\n"
+    assert event_body(pool, "033") == "Changing job attribute Step from 7 to 8\n"
+    assert event_body(pool, "008") == "half of it\n"
     assert read(pool, tmp_path)[-2].type == htcondor2.JobEventType.GENERIC

@@ -1,6 +1,6 @@
-"""Golden: what was done to real HTCondor 25.14 pools in the traces 12 (what the schedd allows), 13 (deferred jobs and
-policies) and 21 (factories), done here in virtual time with the same submit files and configuration: who is refused,
-the ads of the queue at each snapshot, those of the history, and each job's log are the real ones, but for what two
+"""Golden: the actions on real HTCondor 25.14 pools in the traces 12 (what the schedd allows), 13 (deferred jobs and
+policies) and 21 (factories), repeated in virtual time with the same submit files and configuration. The refusals, the
+ads of the queue at each snapshot, those of the history, and each job's log equal the real ones, except for what two
 tables list with its reasons."""
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from poolbook.domain.classad.unparse import unparse_old
 from poolbook.domain.ports.world import Launch
 from poolbook.replay.virtual_world import Behaviour
 
-from ..beside.differences import compared, known, unlisted
+from ..beside.differences import all_differences, known_differences, unlisted_differences
 from ..beside.page import TRACES as TRACES_DIFFER
-from ..beside.stories import Told, word
+from ..beside.stories import Outcome, word
 from .pool import events_of
-from .test_deferred_logs import CRON, DATA, Kept, Runs, Step, played
+from .test_deferred_logs import CRON, DATA, Runs, Snapshots, Step, play
 
-ALLOWED: list[Step] = [
+ALLOWED_CASES: list[Step] = [
     ("22:47:20", "configure", ""),
     ("22:47:21", "submit 1", "alice-ok"),
     ("22:47:21", "submit 2", "alice-warn"),
@@ -69,12 +69,12 @@ FACTORIES: list[Step] = [
     ("23:00:59", "remove", "carol 11.2"),
     ("23:01:00", "end", "carol"),
 ]
-"""All that was taken; what was refused changed nothing. The jobs before cluster 11 have left by then."""
+"""All accepted submissions; the refused ones changed nothing. The jobs before cluster 11 have left the queue."""
 
 
 @frozen
 class Trace:
-    """What was done, and which jobs of it come to something else here for a reason that the trace does not have."""
+    """The actions, and the jobs that end differently in virtual time for a reason that the trace does not contain."""
 
     name: str
     steps: Sequence[Step]
@@ -97,15 +97,15 @@ def missing(launch: Launch) -> Behaviour:
 TRACES = (
     # In the queue its local job had not begun yet: a real schedd looks for such jobs each second.
     Trace(
-        "12-submit-policy", ALLOWED, {**dict.fromkeys(range(16), 5.0), 16: 100.0, 17: 100.0}, "2", 24, 14,
+        "12-submit-policy", ALLOWED_CASES, {**dict.fromkeys(range(16), 5.0), 16: 100.0, 17: 100.0}, "2", 24, 14,
         frozenset({"q-1 15.0"}),
     ),
-    # Its job 23 misses a file, which nothing does in virtual time: tests/data/beside/missing-input.sub does.
+    # Its job 23 lacks a file, which does not matter in virtual time: tests/data/beside/missing-input.sub covers it.
     Trace(
         "13-deferral-crontab", CRON, {**dict.fromkeys(range(12), 1.0), 22: missing}, "5", 31, 11,
         frozenset({"23.0"}),
     ),
-    # Its jobs 2.5 and 3.* were removed when the recording ended; here they come to their end.
+    # Its jobs 2.5 and 3.* were removed when the recording ended; here they complete.
     Trace(
         "21-factory-limits", FACTORIES, dict.fromkeys(range(20), 3.0), "5", 17, 29,
         frozenset({"2.5", "3.0", "3.1", "3.2"}),
@@ -115,13 +115,13 @@ Ads = dict[str, dict[str, str]]
 
 
 def recorded(path: Path) -> Ads:
-    """The ads of a file, by their jobs."""
-    found = {}
+    """Return the ads of a file, by job."""
+    ads = {}
     for text in re.split(r"\n\s*\n|^\*\*\*.*$", gzip.decompress(path.read_bytes()).decode(), flags=re.MULTILINE):
         ad = dict(line.split(" = ", 1) for line in text.split("\n") if " = " in line)
         if "ClusterId" in ad:
-            found[f"{ad['ClusterId']}.{ad['ProcId']}"] = ad
-    return found
+            ads[f"{ad['ClusterId']}.{ad['ProcId']}"] = ad
+    return ads
 
 
 def as_text(ads: Iterable[ClassAd]) -> Ads:
@@ -134,33 +134,35 @@ def _text(value: object) -> str:
 
 
 def logged(folder: Path) -> str:
-    """All users' logs of a trace."""
-    packed = [gzip.decompress(path.read_bytes()).decode() for path in sorted(folder.glob("*-job.log.gz"))]
-    return "".join([*packed, *(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*-job.log")))])
+    """Return all users' logs of a trace."""
+    logs = [gzip.decompress(path.read_bytes()).decode() for path in sorted(folder.glob("*-job.log.gz"))]
+    return "".join([*logs, *(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*-job.log")))])
 
 
-def happened(log: str) -> dict[str, tuple[str, ...]]:
-    """What a log tells of each job, and of clusters as a whole, without times, addresses, sizes and usage."""
-    found: dict[str, list[str]] = {}
+def events_by_job(log: str) -> dict[str, tuple[str, ...]]:
+    """Return a log's events of each job, and of whole clusters, without times, addresses, sizes and usage."""
+    events_by_job: dict[str, list[str]] = {}
     for event in events_of(log):
-        number, cluster, proc, rest = re.match(r"(\d+) \((\d+)\.(-?\d+)\.000\) \S+ \S+ (.*)", event, re.DOTALL).groups()  # type: ignore[union-attr]
+        number, cluster, proc, remainder = re.match(
+            r"(\d+) \((\d+)\.(-?\d+)\.000\) \S+ \S+ (.*)", event, re.DOTALL
+        ).groups()  # type: ignore[union-attr]
         if number != "006":
-            text = re.sub(r"\tPartitionable Resources.*", "", rest, flags=re.DOTALL)
+            text = re.sub(r"\tPartitionable Resources.*", "", remainder, flags=re.DOTALL)
             text = re.sub(
                 r"<[^>]*>|\t+Usr \d.*\n|\t\d+  -  .*\n|\t(Cpus|Disk|GPUs|Memory|Condor\w+) = .*\n|\.\.\.\n", "", text
             )
-            found.setdefault(f"{int(cluster)}.{int(proc)}", []).append(f"{number} {plain(text).strip()}")
-    return {job: tuple(events) for job, events in found.items()}
+            events_by_job.setdefault(f"{int(cluster)}.{int(proc)}", []).append(f"{number} {plain(text).strip()}")
+    return {job: tuple(events) for job, events in events_by_job.items()}
 
 
 def plain(text: str) -> str:
     return re.sub(r"slot\d+@[\w.-]+", "SLOT", text)
 
 
-def told(trace: Trace, name: str, ads: Ads, logs: Mapping[str, tuple[str, ...]]) -> dict[str, Told]:
-    """What became of jobs, without what no two runs have in common."""
+def comparable_outcome(trace: Trace, name: str, ads: Ads, logs: Mapping[str, tuple[str, ...]]) -> dict[str, Outcome]:
+    """Return the outcome of jobs, without the parts that differ between any two runs."""
     return {
-        f"{trace.name[:2]}-{job}": Told(
+        f"{trace.name[:2]}-{job}": Outcome(
             logs.get(job, ()), {name: word(name, text) or plain(text) for name, text in ads.get(job, {}).items()}, {}
         )
         for job in ads.keys() | logs.keys()
@@ -169,17 +171,22 @@ def told(trace: Trace, name: str, ads: Ads, logs: Mapping[str, tuple[str, ...]])
 
 
 @pytest.mark.parametrize("trace", TRACES, ids=[trace.name for trace in TRACES])
-def test_what_was_done_in_a_real_pool_comes_to_the_same_here(trace: Trace) -> None:
-    kept: Kept = {}
-    pool = played("2026-11-20", trace.steps, trace.folder / "submit", trace.runs, trace.interval, kept)
-    ours = {**kept, "history": list(pool.views().history_ads())}
-    found, count = [], 0
-    for name, ads in ours.items():
-        there, here = recorded(trace.folder / f"{name}.ads.gz"), as_text(ads)
-        both = there.keys() & here.keys()  # the recorder left some out
-        count += len(both)
-        found += compared(*(told(trace, name, {job: side[job] for job in both}, {}) for side in (there, here)))
-    logs = happened(logged(trace.folder)), happened("".join(pool.files.values()))
-    found += compared(*(told(trace, "log", {}, log) for log in logs))
-    assert unlisted(found, [*known(), *known(TRACES_DIFFER)]) == []
+def test_the_actions_in_a_real_pool_have_the_same_outcome_here(trace: Trace) -> None:
+    snapshots: Snapshots = {}
+    pool = play("2026-11-20", trace.steps, trace.folder / "submit", trace.runs, trace.interval, snapshots)
+    our_ads = {**snapshots, "history": list(pool.views().history_ads())}
+    differences, count = [], 0
+    for name, ads in our_ads.items():
+        recorded_ads, played_ads = recorded(trace.folder / f"{name}.ads.gz"), as_text(ads)
+        common = recorded_ads.keys() & played_ads.keys()  # the recorder omitted some
+        count += len(common)
+        differences += all_differences(
+            *(
+                comparable_outcome(trace, name, {job: ads_of_one[job] for job in common}, {})
+                for ads_of_one in (recorded_ads, played_ads)
+            )
+        )
+    logs = events_by_job(logged(trace.folder)), events_by_job("".join(pool.files.values()))
+    differences += all_differences(*(comparable_outcome(trace, "log", {}, log) for log in logs))
+    assert unlisted_differences(differences, [*known_differences(), *known_differences(TRACES_DIFFER)]) == []
     assert (count, len(logs[1])) == (trace.ads, trace.logs)

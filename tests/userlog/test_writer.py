@@ -1,9 +1,6 @@
-"""Property: each event stands in its file once, wherever the writer is killed, whatever the disk refuses and whoever
-else writes to the file.
-
-Kills and full disks are real ones: a child process has a limit to the size of its files, at which the system ends it or
-refuses the write, in the middle of an event.
-"""
+"""Property: each event is in its file once, whenever the writer is killed, whatever the disk refuses and whichever
+other program writes to the file. Kills and full disks are real: a child process has a limit to the size of its files,
+at which the system kills it or refuses the write, in the middle of an event."""
 
 from __future__ import annotations
 
@@ -34,23 +31,23 @@ Story = list[tuple[int, Event]]
 OTHER = "001 (999.000.000) 2027-01-15 08:00:00 Job executing on host: <another pool>\n...\n"
 
 
-def story(log: Path, clusters: int = 6, jobs: int = 3, **more: Path) -> Story:
-    """Submissions, holds and priorities of jobs that log to `log`; those of ``more`` go to other files."""
-    found: list[Event] = []
+def story(log: Path, clusters: int = 6, jobs: int = 3, **options: Path) -> Story:
+    """Return submissions, holds and priorities of jobs that log to `log`; those of ``more`` go to other files."""
+    events: list[Event] = []
     for cluster in range(1, clusters + 1):
-        file = [log, *more.values()][cluster % (1 + len(more))]
+        file = [log, *options.values()][cluster % (1 + len(options))]
         ad = {**JOB, "UserLog": f'"{file}"'}
-        found.append(e.ClusterSubmitted(cluster * 10**6, "submitted", "s", cluster, "alice@x", ad, jobs, (), "Idle"))
+        events.append(e.ClusterSubmitted(cluster * 10**6, "submitted", "s", cluster, "alice@x", ad, jobs, (), "Idle"))
         changes = {"HoldReason": f'"{"because " * cluster}"', "HoldReasonCode": "1", "HoldReasonSubCode": "0"}
-        found.append(
+        events.append(
             e.JobsTransitioned(0, "user_hold", "s", cluster, ((0, jobs - 1),), "hold", "Idle", "Held", changes)
         )
-        found.append(e.JobsEdited(0, "user_edit", "s", cluster, ((0, 0),), {"JobPrio": str(cluster)}))
-    return list(enumerate(found, 1))
+        events.append(e.JobsEdited(0, "user_edit", "s", cluster, ((0, 0),), {"JobPrio": str(cluster)}))
+    return list(enumerate(events, 1))
 
 
 def texts(events: Story) -> dict[str, str]:
-    """What the files must hold in the end."""
+    """Return what the files must contain in the end."""
     files: dict[str, str] = {}
     logs = utc()
     for position, event in events:
@@ -71,8 +68,9 @@ def resume(tmp: Path, events: Story) -> None:
     writer(tmp).start(events)
 
 
-def killed_at(size: int, work: Callable[[], None]) -> int:
-    """Do something until a file would grow beyond `size`: then the kernel ends it, having written up to there."""
+def kill_at_size(size: int, work: Callable[[], None]) -> int:
+    """Do some work until a file would grow beyond `size`: then the kernel kills the process, having written up to
+    there."""
 
     def limited() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -86,14 +84,14 @@ def killed_at(size: int, work: Callable[[], None]) -> int:
 # Written once
 
 
-def test_batches_leave_what_the_fold_says(tmp_path: Path) -> None:
+def test_batches_leave_the_folds_events(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     events = story(log)
-    ours = writer(tmp_path)
+    log_writer = writer(tmp_path)
     for at in range(0, len(events), 4):
-        ours.write(events[at : at + 4])
+        log_writer.write(events[at : at + 4])
     assert {str(log): log.read_text()} == texts(events)
-    assert ours.position == len(events)
+    assert log_writer.position == len(events)
     assert log.stat().st_mode & 0o777 == 0o644 & ~_umask()
 
 
@@ -105,21 +103,21 @@ def _umask() -> int:
 
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("stop", range(0, 19, 3))
-def test_a_new_writer_goes_on_where_the_last_one_stopped(tmp_path: Path, stop: int, durable: bool) -> None:
+def test_a_new_writer_continues_where_the_last_one_stopped(tmp_path: Path, stop: int, durable: bool) -> None:
     log = tmp_path / "job.log"
     events = story(log)
     writer(tmp_path, durable).write(events[:stop])
-    late = writer(tmp_path, durable)
-    late.start(events)
+    late_writer = writer(tmp_path, durable)
+    late_writer.start(events)
     assert log.read_text() == texts(events)[str(log)]
-    again = writer(tmp_path)
-    again.start(events)
-    again.write(events)
+    next_writer = writer(tmp_path)
+    next_writer.start(events)
+    next_writer.write(events)
     assert log.read_text() == texts(events)[str(log)]
 
 
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "with another writer"])
-def test_a_kill_in_the_middle_of_a_write_is_made_good(tmp_path: Path, others: bool) -> None:
+def test_a_write_cut_by_a_kill_is_completed(tmp_path: Path, others: bool) -> None:
     torn = tries = 0
     size = 0
     while True:
@@ -132,16 +130,16 @@ def test_a_kill_in_the_middle_of_a_write_is_made_good(tmp_path: Path, others: bo
         size = max(size, log.stat().st_size) + 157
         if size >= len(OTHER) + len(texts(events)[str(log)]):
             break
-        assert killed_at(size, partial(resume, folder, events)) == signal.SIGXFSZ
+        assert kill_at_size(size, partial(resume, folder, events)) == signal.SIGXFSZ
         tries += 1
-        left = log.read_text()
-        torn += not left.endswith("\n...\n")
-        if others and left.endswith("\n...\n"):
+        content = log.read_text()
+        torn += not content.endswith("\n...\n")
+        if others and content.endswith("\n...\n"):
             with open(log, "a") as file:
                 file.write(OTHER)
         resume(folder, events)
-        ours = [event for event in events_of(log.read_text()) if event != OTHER]
-        assert "".join(ours) == texts(events)[str(log)]
+        our_events = [event for event in events_of(log.read_text()) if event != OTHER]
+        assert "".join(our_events) == texts(events)[str(log)]
     assert torn > tries / 2 > 5
 
 
@@ -149,9 +147,9 @@ A, B, C = (f"0{n} (001.000.000) 2027-01-15 08:00:00 Job was.\n\tfor {n}\n...\n" 
 
 
 @pytest.mark.parametrize(
-    ("stood", "came", "wanted", "missing"),
+    ("preceding", "following", "batch", "expected"),
     [
-        # before the batch, behind that, the batch      what is still to be written
+        # before the batch, after that, the batch       what is still to be written
         ("", "", A + B, A + B),
         (C, "", A + B, A + B),
         (C, A, A + B, B),
@@ -168,26 +166,28 @@ A, B, C = (f"0{n} (001.000.000) 2027-01-15 08:00:00 Job was.\n\tfor {n}\n...\n" 
         ("", A + A, A + A + A, A),
     ],
 )
-def test_what_is_missing_of_a_batch(tmp_path: Path, stood: str, came: str, wanted: str, missing: str) -> None:
+def test_the_missing_part_of_a_batch_is_determined(
+    tmp_path: Path, preceding: str, following: str, batch: str, expected: str
+) -> None:
     log = tmp_path / "job.log"
-    log.write_text(stood + came)
-    assert files.missing(str(log), len(stood), wanted.encode()).decode() == missing
+    log.write_text(preceding + following)
+    assert files.missing(str(log), len(preceding), batch.encode()).decode() == expected
 
 
-def test_of_a_file_that_was_emptied_all_is_looked_through(tmp_path: Path) -> None:
+def test_an_emptied_file_is_searched_completely(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_text(A)
     assert files.missing(str(log), 1000, (A + B).encode()).decode() == B
 
 
-def test_what_is_no_file_is_not_looked_through(tmp_path: Path) -> None:
-    """Nobody may ever write into a FIFO, and some devices have no end."""
+def test_fifos_and_devices_are_not_searched(tmp_path: Path) -> None:
+    """A writer must not wait for a FIFO without a reader, and some devices have no end."""
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", Path("/dev/zero")):
         assert files.missing(str(path), 0, A.encode()).decode() == A
 
 
-def test_two_writers_at_once_leave_whole_events_of_both(tmp_path: Path) -> None:
+def test_two_simultaneous_writers_leave_complete_events_of_both(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     events = story(log, clusters=100)
 
@@ -197,19 +197,19 @@ def test_two_writers_at_once_leave_whole_events_of_both(tmp_path: Path) -> None:
                 file.write(OTHER)
 
     with child(write_others) as other:
-        ours = writer(tmp_path)
+        log_writer = writer(tmp_path)
         for at in range(len(events)):
-            ours.write(events[at : at + 1])
+            log_writer.write(events[at : at + 1])
         assert other.wait() == 0
-    found = events_of(log.read_text())
-    assert "".join(event for event in found if event != OTHER) == texts(events)[str(log)]
-    assert found.count(OTHER) == 300
+    events_found = events_of(log.read_text())
+    assert "".join(event for event in events_found if event != OTHER) == texts(events)[str(log)]
+    assert events_found.count(OTHER) == 300
 
 
-def test_an_event_that_another_writer_s_event_cut_off_is_written_whole(tmp_path: Path) -> None:
+def test_an_event_cut_off_by_another_writer_is_written_completely(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     events = story(log)
-    assert killed_at(1000, lambda: writer(tmp_path).write(events)) == signal.SIGXFSZ
+    assert kill_at_size(1000, lambda: writer(tmp_path).write(events)) == signal.SIGXFSZ
     with open(log, "a") as file:
         file.write(f"\n{OTHER}")
     writer(tmp_path).start(events)
@@ -217,15 +217,15 @@ def test_an_event_that_another_writer_s_event_cut_off_is_written_whole(tmp_path:
         assert log.read_text().count(event) == 1
 
 
-def test_kills_at_random_instants_are_made_good(tmp_path: Path) -> None:
+def test_writes_cut_by_kills_at_random_instants_are_completed(tmp_path: Path) -> None:
     log, other = tmp_path / "job.log", tmp_path / "other.log"
     events = story(log, clusters=300, other=other)
 
     def work(_: int) -> None:
-        ours = writer(tmp_path)
-        ours.start(events[: ours._progress.until])
-        for position in range(ours.position, len(events)):
-            ours.write(events[position : position + 1])
+        log_writer = writer(tmp_path)
+        log_writer.start(events[: log_writer._progress.until])
+        for position in range(log_writer.position, len(events)):
+            log_writer.write(events[position : position + 1])
 
     for moment in range(12):
         with child(work):
@@ -234,21 +234,21 @@ def test_kills_at_random_instants_are_made_good(tmp_path: Path) -> None:
     assert {str(log): log.read_text(), str(other): other.read_text()} == texts(events)
 
 
-def test_a_log_that_was_emptied_during_a_crash_gets_the_batch_that_was_begun(tmp_path: Path) -> None:
+def test_a_log_emptied_during_a_crash_gets_the_started_batch(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     events = story(log)
     writer(tmp_path).write(events[:5])
-    assert killed_at(1500, partial(resume, tmp_path, events)) == signal.SIGXFSZ
+    assert kill_at_size(1500, partial(resume, tmp_path, events)) == signal.SIGXFSZ
     log.write_text("")
     writer(tmp_path).start(events)
     first = texts(events[:5])[str(log)]
     assert first + log.read_text() == texts(events)[str(log)]
 
 
-# What cannot be written
+# Failing writes
 
 
-def test_a_full_disk_leaves_whole_events_and_is_reported(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_complete_events_and_is_reported(tmp_path: Path) -> None:
     log, other = tmp_path / "job.log", tmp_path / "other.log"
     events = story(log, clusters=12, other=other)
 
@@ -257,14 +257,14 @@ def test_a_full_disk_leaves_whole_events_and_is_reported(tmp_path: Path) -> None
         writer(tmp_path).write(events)
 
     assert exit_code(work) == 0
-    late = writer(tmp_path)
-    for failure in late.failures:
-        kept = events_of(Path(failure.path).read_text())
-        every = events_of(texts(events)[failure.path])
-        assert kept == every[: len(kept)]
-        assert failure.lost == len(every) - len(kept) > 0
+    late_writer = writer(tmp_path)
+    for failure in late_writer.failures:
+        events_kept = events_of(Path(failure.path).read_text())
+        all_events = events_of(texts(events)[failure.path])
+        assert events_kept == all_events[: len(events_kept)]
+        assert failure.lost == len(all_events) - len(events_kept) > 0
         assert (failure.reason, failure.position) == ("File too large (errno 27)", 1)
-    assert {failure.path for failure in late.failures} == {str(log), str(other)}
+    assert {failure.path for failure in late_writer.failures} == {str(log), str(other)}
 
 
 @pytest.mark.parametrize(
@@ -277,56 +277,58 @@ def test_a_full_disk_leaves_whole_events_and_is_reported(tmp_path: Path) -> None
         ("nul\0.log", "embedded null byte (errno 22)"),
     ],
 )
-def test_a_log_that_cannot_be_opened_stops_no_other(tmp_path: Path, place: str, reason: str) -> None:
+def test_an_unopenable_log_does_not_stop_the_others(tmp_path: Path, place: str, reason: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
-    good, bad = tmp_path / "job.log", tmp_path / place
-    events = story(good, other=bad)
-    ours = writer(tmp_path)
-    ours.write(events[:9])
-    ours.write(events[9:])
+    good, unopenable = tmp_path / "job.log", tmp_path / place
+    events = story(good, other=unopenable)
+    log_writer = writer(tmp_path)
+    log_writer.write(events[:9])
+    log_writer.write(events[9:])
     assert good.read_text() == texts(events)[str(good)]
-    (failure,) = ours.failures
-    lost = len(events_of(texts(events)[str(bad)]))
-    assert (failure.path, failure.reason, failure.position, failure.lost) == (str(bad), reason, 1, lost)
+    (failure,) = log_writer.failures
+    lost_count = len(events_of(texts(events)[str(unopenable)]))
+    assert (failure.path, failure.reason, failure.position, failure.lost) == (str(unopenable), reason, 1, lost_count)
     assert writer(tmp_path).failures == [failure]
-    assert unwritable(str(bad)) != ""
+    assert unwritable(str(unopenable)) != ""
     assert unwritable(str(good)) == ""
 
 
-def test_a_log_whose_place_is_made_later_has_what_came_later(tmp_path: Path) -> None:
+def test_a_log_whose_directory_is_created_later_has_the_later_events(tmp_path: Path) -> None:
     log = tmp_path / "later" / "job.log"
     events = story(log)
-    ours = writer(tmp_path)
-    ours.write(events[:9])
+    log_writer = writer(tmp_path)
+    log_writer.write(events[:9])
     log.parent.mkdir()
-    ours.write(events[9:])
+    log_writer.write(events[9:])
     assert texts(events)[str(log)] == texts(events[:9])[str(log)] + log.read_text()
-    assert ours.failures[0].lost == len(events_of(texts(events[:9])[str(log)]))
+    assert log_writer.failures[0].lost == len(events_of(texts(events[:9])[str(log)]))
 
 
 # The progress
 
 
-def test_a_progress_that_is_none_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_an_invalid_progress_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "progress").mkdir()
     (tmp_path / "progress" / PROGRESS).write_text("{\n")
     with pytest.raises(UserLogError, match=f"{PROGRESS}: not a valid checkpoint of user logs .* remove the file"):
         writer(tmp_path)
 
 
-@pytest.mark.parametrize(("before", "later"), [("0123456789abcdef", "fedcba9876543210"), ("", "fedcba9876543210")])
-def test_the_progress_of_another_log_is_not_continued(tmp_path: Path, before: str, later: str) -> None:
-    """A pool was removed and begun again in the same place: its job logs are written from its first event."""
+@pytest.mark.parametrize(
+    ("before", "later_events"), [("0123456789abcdef", "fedcba9876543210"), ("", "fedcba9876543210")]
+)
+def test_the_progress_of_another_log_is_not_continued(tmp_path: Path, before: str, later_events: str) -> None:
+    """A pool was removed and created again in the same place: its job logs are written from its first event."""
 
-    def of_log(chosen: str, name: str) -> Story:
-        founded = e.PoolFounded(0, "founded", "s", "localhost", "manual", "x", "0", {}, log=chosen)
-        return [(1, founded), *((at + 1, event) for at, event in story(tmp_path / name))]
+    def of_log(name_or_none: str, name: str) -> Story:
+        founding = e.PoolFounded(0, "founded", "s", "localhost", "manual", "x", "0", {}, log=name_or_none)
+        return [(1, founding), *((at + 1, event) for at, event in story(tmp_path / name))]
 
     resume(tmp_path, of_log(before, "old.log"))
     for _ in range(2):
-        resume(tmp_path, of_log(later, "new.log"))
+        resume(tmp_path, of_log(later_events, "new.log"))
         assert {name: (tmp_path / name).read_text() for name in ("old.log", "new.log")} == {
             Path(path).name: text
             for name in ("old.log", "new.log")
@@ -334,42 +336,42 @@ def test_the_progress_of_another_log_is_not_continued(tmp_path: Path, before: st
         }
 
 
-def test_the_progress_of_a_log_that_was_cut_is_refused(tmp_path: Path) -> None:
+def test_the_progress_of_a_truncated_log_is_refused(tmp_path: Path) -> None:
     events = story(tmp_path / "job.log")
     writer(tmp_path).write(events)
     with pytest.raises(UserLogError, match="written up to event 18, but the pool's log ends at 7"):
         writer(tmp_path).start(events[:7])
 
 
-def test_events_that_are_left_out_are_refused(tmp_path: Path) -> None:
+def test_skipped_events_are_refused(tmp_path: Path) -> None:
     events = story(tmp_path / "job.log")
-    ours = writer(tmp_path)
-    ours.write(events[:3])
+    log_writer = writer(tmp_path)
+    log_writer.write(events[:3])
     with pytest.raises(UserLogError, match="event 6 cannot follow event 3"):
-        ours.write(events[5:])
+        log_writer.write(events[5:])
 
 
-def test_a_writer_that_has_not_read_the_log_writes_nothing_again(tmp_path: Path) -> None:
+def test_a_writer_that_has_not_read_the_log_repeats_nothing(tmp_path: Path) -> None:
     events = story(tmp_path / "job.log")
     writer(tmp_path).write(events)
     with pytest.raises(UserLogError, match="up to 18 have already been written; call `start` first"):
         writer(tmp_path).write(events)
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "progress").touch()
     with pytest.raises(UserLogError, match="job event logs need a writable folder"):
         writer(tmp_path)
 
 
-def test_what_writes_nothing_touches_nothing(tmp_path: Path) -> None:
-    ours = writer(tmp_path)
-    ours.write([(1, e.WriterBegan(0, "writer", "s", 1, "w"))])
-    assert ours.position == 1
+def test_a_batch_without_events_touches_no_file(tmp_path: Path) -> None:
+    log_writer = writer(tmp_path)
+    log_writer.write([(1, e.WriterBegan(0, "writer", "s", 1, "w"))])
+    assert log_writer.position == 1
     assert os.listdir(tmp_path / "progress") == []
 
 
-def test_the_progress_says_what_is_about_to_be_written_and_that_it_is(tmp_path: Path) -> None:
+def test_the_progress_records_a_batch_before_and_after_its_writing(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     writer(tmp_path).write(story(log))
     assert [json.loads(line) for line in (tmp_path / "progress" / PROGRESS).read_text().splitlines()] == [
@@ -378,7 +380,7 @@ def test_the_progress_says_what_is_about_to_be_written_and_that_it_is(tmp_path: 
     ]
 
 
-def test_a_line_of_the_progress_that_was_cut_off_never_counted(tmp_path: Path) -> None:
+def test_a_truncated_line_of_the_progress_does_not_count(tmp_path: Path) -> None:
     log, progress = tmp_path / "job.log", tmp_path / "progress" / PROGRESS
     events = story(log)
     writer(tmp_path).write(events[:5])
@@ -387,25 +389,25 @@ def test_a_line_of_the_progress_that_was_cut_off_never_counted(tmp_path: Path) -
         before = log.read_text()
         writer(tmp_path).start(events)
         first, second, *_ = progress.read_bytes()[len(lines) :].splitlines(keepends=True)
-        whole = log.read_text()
-        kept, cut = (lines, first) if announced else (lines + first, second)
-        for length in range(0, len(cut), 7):
-            progress.write_bytes(kept + cut[:length])
-            log.write_text(before if announced else whole)
+        full_log = log.read_text()
+        kept_lines, cut_line = (lines, first) if announced else (lines + first, second)
+        for length in range(0, len(cut_line), 7):
+            progress.write_bytes(kept_lines + cut_line[:length])
+            log.write_text(before if announced else full_log)
             writer(tmp_path).start(events)
-            assert log.read_text() == whole == texts(events)[str(log)]
+            assert log.read_text() == full_log == texts(events)[str(log)]
             assert writer(tmp_path)._progress.position == len(events)
         progress.write_bytes(lines)
         log.write_text(before)
 
 
-def test_the_progress_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_does_not_grow_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("poolbook.adapters.runtime.userlog.writer.GROWN", 1000)
     log = tmp_path / "job.log"
     events = story(log, clusters=30)
-    ours = writer(tmp_path)
+    log_writer = writer(tmp_path)
     for at in range(len(events)):
-        ours.write(events[at : at + 1])
+        log_writer.write(events[at : at + 1])
         assert (tmp_path / "progress" / PROGRESS).stat().st_size < 1500
     assert log.read_text() == texts(events)[str(log)]
     assert writer(tmp_path)._progress.position == len(events)
