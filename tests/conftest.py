@@ -33,10 +33,11 @@ gc.set_threshold(50_000, 20, 100)
 
 LONGEST = (
     "audit/test_honest_recordings.py", "negotiation/test_golden_cycles.py", "stores/test_log_id.py",
-    "audit/test_falsifications.py", "stores/test_seal.py", "front/test_first_hour.py", "projections/test_keeping.py",
-    "beside/test_stories.py", "play/test_transcripts.py", "policy/test_golden_traces.py",
-    "execution/test_transfers.py", "stores/test_contract.py", "negotiation/test_length_of_queue.py",
-    "pool/test_history_file.py", "pool/test_threads.py", "pool/test_commands.py", "containers/test_runs.py",
+    "audit/test_falsifications.py", "stores/test_seal.py", "front/test_first_hour.py",
+    "projections/test_views_in_files.py", "beside/test_stories.py", "play/test_transcripts.py",
+    "policy/test_golden_traces.py", "execution/test_transfers.py", "stores/test_contract.py",
+    "negotiation/test_length_of_queue.py", "pool/test_history_file.py", "pool/test_threads.py",
+    "pool/test_commands.py", "containers/test_runs.py",
     "golden/test_decided.py", "replay/test_legality_of_edited_logs.py", "classad/test_explosions.py",
     "stores/test_processes.py", "simulation/test_stories.py", "pool/test_strangers.py", "counters/test_counters.py",
     "replay/test_cycles_taken_again.py", "pool/test_submissions.py", "pool/test_owner_policy.py",
@@ -47,7 +48,7 @@ LONGEST = (
     "execution/test_power_cuts.py", "classad/test_corpus.py", "domain/test_allowance.py", "importing/test_import.py",
     "tools/test_hostile_output.py",
 )  # fmt: skip
-"""Files of tests, such first that take the most time (``pytest --durations=0``)."""
+"""The slowest test files, the slowest first (``pytest --durations=0``)."""
 
 OF_IMPORTS = (
     "audit/test_honest_recordings.py", "replay/test_row_sentences.py", "replay/test_why_cites.py",

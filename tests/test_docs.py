@@ -48,7 +48,7 @@ def ten_minutes(launch: poolbook.Launch) -> poolbook.Behaviour:
 
 
 def documented_members(name: str) -> Iterator[tuple[str, object]]:
-    """Yield an exported name and, for a class, its public methods; those of asyncio have the same docstrings."""
+    """Yield an exported name and, for a class, its public methods; asyncio classes have the same docstrings."""
     exported = getattr(poolbook, name)
     yield name, exported
     if isinstance(exported, type) and not name.startswith("Async"):

@@ -17,8 +17,8 @@ LEFT_ALONE = {"NEGOTIATOR_CONSIDER_PREEMPTION": "false"}
 
 
 def contested(dialect: str, *behaviours: Behaviour, **policy: str) -> TestPool:
-    """Return a pool of one slot, which has run alice's job 1.0 since 10 s, while bob's 2.0 and 2.1 wait. The behaviours
-    are those of their clusters."""
+    """Return a pool of one slot, which has run alice's job 1.0 since 10 s, while bob's 2.0 and 2.1 wait. Each
+    cluster's jobs have one behaviour."""
     kinds = behaviours or (Behaviour(100),)
     pool = TestPool(
         dialect=dialect, settings=LEFT_ALONE, behave=lambda launch: kinds[min(launch.cluster, len(kinds)) - 1]

@@ -23,14 +23,14 @@ STARTER = (Path(__file__).parent.parent / "data" / "execution" / "starter_enviro
 
 # The variables that HTCondor's starter of 25.14 sets and Poolbook does not, and why.
 NOT_SET = {
-    "CONDOR_STARTER_PID": "there is no starter",
+    "CONDOR_STARTER_PID": "no starter process",
     "CUDA_VISIBLE_DEVICES": "the pool adds it",
     "GPU_DEVICE_ORDINAL": "the pool adds it",
     "NVIDIA_VISIBLE_DEVICES": "the pool adds it",
     "_CHIRP_DELAYED_UPDATE_PREFIX": "the pool adds it",
     "_CONDOR_AssignedGPUs": "the pool adds it",
     "_CONDOR_BIN": "there are no HTCondor programs",
-    "_CONDOR_CHIRP_CONFIG": "there is no chirp",
+    "_CONDOR_CHIRP_CONFIG": "no chirp configuration",
 }
 OWN = {"_POOLBOOK_ACTIVATION", "_POOLBOOK_EXECUTE"}
 

@@ -258,7 +258,7 @@ def test_views_that_cannot_be_written_are_reported_once_and_retried(folder: Fold
     folder.write("job.sub", "executable = /bin/true\nhold = true\nqueue\n")
     folder.call("submit", "job.sub")
     views, lines = folder.path / "pool.db.views", list[str]()
-    views.write_bytes(b"nothing that SQLite knows" * 100)
+    views.write_bytes(b"not an SQLite database" * 100)
     keeper = ViewKeeper(str(folder.path / "pool.db"), lines.append)
     keeper.keep(0, busy=False)
     while not lines:

@@ -92,7 +92,7 @@ leave k
 OF_DEFRAG: frozenset[type[e.Event]] = frozenset({e.DefragPolled})
 """Edited by tests/defrag/test_validation.py."""
 OF_GROUPS: frozenset[type[e.Event]] = frozenset({e.QuotasAssigned})
-"""Covered by tests/groups/test_told.py."""
+"""Covered by tests/groups/test_quota_reports.py."""
 
 
 @cache

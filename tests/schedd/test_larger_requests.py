@@ -13,7 +13,7 @@ from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why import why_job
 
 from ..domain.pools import TestPool
-from ..policy.test_terms import preempted
+from ..policy.test_grants_and_drains import preempted
 from ..submit.fakes import submit
 from ..together import together
 
