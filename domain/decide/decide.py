@@ -143,7 +143,7 @@ def settle(draft: Draft[Any]) -> None:
     if isinstance(state, AccessPoint):
         if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
             deferred_starts.end_told(draft)
-        if state.earmarks:
+        if state.reservations:
             run_now.settle(draft)
         if state.notifying:
             notification.notify(draft)

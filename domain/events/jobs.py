@@ -222,8 +222,8 @@ class JobCooledDown(ClusterEvent, frozen=True):
     proc: int  #: the job's process number
 
 
-@event("claims.earmarked")
-class ClaimsEarmarked(ClusterEvent, frozen=True):
+@event("claims.reserved")
+class ClaimsReserved(ClusterEvent, frozen=True):
     """These claims are reserved for the job of condor_now, which runs on their slots when their current jobs are
     gone."""
 
@@ -232,8 +232,8 @@ class ClaimsEarmarked(ClusterEvent, frozen=True):
     until: int  #: when the current jobs must be gone, in microseconds
 
 
-@event("claims.earmark_ended")
-class EarmarkEnded(ClusterEvent, frozen=True):
+@event("claims.reservation_ended")
+class ReservationEnded(ClusterEvent, frozen=True):
     """The job's reservation ended: the claims' slots were combined for it, or condor_now failed."""
 
     proc: int  #: the job's process number

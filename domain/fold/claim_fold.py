@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import events as e
 from ..names import JobId
-from ..state.records import Earmark, PendingMatch
+from ..state.records import PendingMatch, Reservation
 from ..state.state import AccessPoint
 from .matches import end_match, match_of_claim, own_job
 
@@ -108,12 +108,12 @@ def _fold_slot_destroyed(state: AccessPoint, event: e.SlotDestroyed) -> None:
         end_reservation(state, slot, job)
 
 
-def _fold_claims_earmarked(state: AccessPoint, event: e.ClaimsEarmarked) -> None:
-    state.earmarks[event.cluster, event.proc] = Earmark(event.claims, event.until)
+def _fold_claims_reserved(state: AccessPoint, event: e.ClaimsReserved) -> None:
+    state.reservations[event.cluster, event.proc] = Reservation(event.claims, event.until)
 
 
-def _fold_earmark_ended(state: AccessPoint, event: e.EarmarkEnded) -> None:
-    state.earmarks.pop((event.cluster, event.proc), None)
+def _fold_reservation_ended(state: AccessPoint, event: e.ReservationEnded) -> None:
+    state.reservations.pop((event.cluster, event.proc), None)
 
 
 FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
@@ -124,6 +124,6 @@ FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.ClaimWithdrawn: _fold_claim_withdrawn,
     e.ClaimEnded: _fold_claim_ended,
     e.SlotDestroyed: _fold_slot_destroyed,
-    e.ClaimsEarmarked: _fold_claims_earmarked,
-    e.EarmarkEnded: _fold_earmark_ended,
+    e.ClaimsReserved: _fold_claims_reserved,
+    e.ReservationEnded: _fold_reservation_ended,
 }

@@ -118,7 +118,7 @@ def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) 
 def _can_continue(draft: Draft[AccessPoint], slot: str) -> bool:
     """Check whether the pool's own access point holds the slot, but not for a job that is about to start."""
     state = draft.state
-    return slot in state.claims and slot not in state.claim_ready and not state.is_earmarked(slot)
+    return slot in state.claims and slot not in state.claim_ready and not state.is_reserved(slot)
 
 
 def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:

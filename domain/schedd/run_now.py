@@ -15,14 +15,14 @@ from typing import Final, NamedTuple
 
 from ..classad.matching import requirements_met
 from ..decision.draft import Draft, Refusal, answer, job_id
-from ..events import ClaimsEarmarked, EarmarkEnded
+from ..events import ClaimsReserved, ReservationEnded
 from ..ports.messages import ShowAd, ShowSlot, SlotSeen, TellLikeness
 from ..ports.stimuli import ReleaseClaim, RequestClaim, RunNow
 from ..requests.autoclusters import words
 from ..requests.match_evidence import job_ad
 from ..state.cluster import UNIVERSE_VANILLA, Cluster
 from ..state.pool_settings import schedd_seconds
-from ..state.records import Earmark
+from ..state.records import Reservation
 from ..state.state import AccessPoint
 from .claims import reuse_claim, signal_job, start_on_claim
 from .job_commands import allowed
@@ -70,17 +70,17 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
     if not victims:
         way_out = f"name at least one running job that is to make room for {name}"
         raise _refused("invalid vacate-job ID list", way_out)
-    if command.job in state.earmarks:
-        names = ", ".join(state.earmarks[command.job].claims)
+    if command.job in state.reservations:
+        names = ", ".join(state.reservations[command.job].claims)
         rule = "the now-job must not already be scheduled to run immediately"
         raise _refused(rule, f"{name} waits for the jobs on {names} to go")
     runs = [state.by_job[victim] for victim in victims]
     claims = {run.slot: state.claims[run.slot].claim for run in runs if run.slot in state.claims}
-    for job, earmark in list(state.earmarks.items()):
-        if not claims.keys().isdisjoint(earmark.claims):
-            _give_up(draft, job, earmark, "now_taken")
+    for job, reservation in list(state.reservations.items()):
+        if not claims.keys().isdisjoint(reservation.claims):
+            _give_up(draft, job, reservation, "now_taken")
     until = draft.now + schedd_seconds(state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000
-    draft.emit(ClaimsEarmarked(*draft.why("run_now"), number, proc, claims, until))
+    draft.emit(ClaimsReserved(*draft.why("run_now"), number, proc, claims, until))
     for run in runs:
         if run.stop != "hard":
             signal_job(draft, run, "hard", "run_now")
@@ -113,27 +113,27 @@ def settle(draft: Draft[AccessPoint]) -> None:
     """See how far each job is that is to run at once, whatever was decided: its claims are given up if one has ended
     or their time is over, and put together for it when nothing runs on them any more."""
     state = draft.state
-    for job, earmark in list(state.earmarks.items()):
-        claims = _kept(draft, earmark)
-        if len(claims) < len(earmark.claims):
-            _give_up(draft, job, earmark, "now_lost")
+    for job, reservation in list(state.reservations.items()):
+        claims = _kept(draft, reservation)
+        if len(claims) < len(reservation.claims):
+            _give_up(draft, job, reservation, "now_lost")
         elif all(seen.state_activity == "Claimed/Idle" for seen in claims.values()):
             _coalesce(draft, job, claims)
-        elif earmark.deadline <= draft.now:
-            _give_up(draft, job, earmark, "now_late")
+        elif reservation.deadline <= draft.now:
+            _give_up(draft, job, reservation, "now_late")
 
 
-def _kept(draft: Draft[AccessPoint], earmark: Earmark) -> dict[str, SlotSeen]:
+def _kept(draft: Draft[AccessPoint], reservation: Reservation) -> dict[str, SlotSeen]:
     """Return the slots whose claims are still there."""
     held = draft.state.claims
-    names = (name for name, claim in earmark.claims.items() if name in held and held[name].claim == claim)
+    names = (name for name, claim in reservation.claims.items() if name in held and held[name].claim == claim)
     return {name: seen for name in names if (seen := draft.send(ShowSlot(name))) is not None}
 
 
-def _give_up(draft: Draft[AccessPoint], job: tuple[int, int], earmark: Earmark, cause: str) -> None:
+def _give_up(draft: Draft[AccessPoint], job: tuple[int, int], reservation: Reservation, cause: str) -> None:
     """Keep these claims no longer. Those of which the job is gone are released, the others when theirs is."""
-    draft.emit(EarmarkEnded(*draft.why(cause), *job))
-    for slot, seen in _kept(draft, earmark).items():
+    draft.emit(ReservationEnded(*draft.why(cause), *job))
+    for slot, seen in _kept(draft, reservation).items():
         if seen.state_activity == "Claimed/Idle":
             draft.send(ReleaseClaim(draft.stimulus, slot, cause))
 
@@ -149,7 +149,7 @@ def _coalesce(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, 
     if cause == "coalesced":
         made = _claimed(draft, parent, draft.state.clusters[job[0]], job[1], negotiator)
         cause = cause if made else "now_unfit"
-    draft.emit(EarmarkEnded(*draft.why(cause), *job, made))
+    draft.emit(ReservationEnded(*draft.why(cause), *job, made))
     if made:
         _begin(draft, made, draft.state.clusters[job[0]], job[1])
 

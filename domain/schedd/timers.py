@@ -29,8 +29,8 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
         yield Timer(max(run.deferred, run.began), "deferral", key)
     for job, last in state.cool_downs.items():
         yield Timer((last + 1) * SECOND, "cool-down", f"{job[0]}.{job[1]}")
-    for job, earmark in state.earmarks.items():
-        yield Timer(earmark.deadline, "earmark", f"{job[0]}.{job[1]}")  # what follows: ``run_now.settle``
+    for job, reservation in state.reservations.items():
+        yield Timer(reservation.deadline, "reservation", f"{job[0]}.{job[1]}")  # what follows: ``run_now.settle``
 
 
 def fire(draft: Draft[AccessPoint], timer: Timer) -> None:

@@ -118,8 +118,8 @@ class PendingMatch(NamedTuple):
 
 
 @define
-class Earmark:
-    """Claims that are reserved for a job of condor_now: see `ClaimsEarmarked`."""
+class Reservation:
+    """Claims that are reserved for a job of condor_now: see `ClaimsReserved`."""
 
     claims: dict[str, str]  #: their ids, by their slots
     deadline: int  #: when the jobs that use them must be gone, in microseconds

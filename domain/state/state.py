@@ -24,9 +24,9 @@ from .job_ad import unquoted
 from .pool_settings import UID_DOMAIN
 from .records import (
     Activation,
-    Earmark,
     Machine,
     PendingMatch,
+    Reservation,
     Slot,
     Starter,
     Submitter,
@@ -166,7 +166,7 @@ class AccessPoint(Queue):
     """The claims that the pool's own access point holds, by slot."""
     queued_claims: dict[str, tuple[int, int]] = field(factory=dict)
     """The slots with a claim that waits for the current one to end, each with the job that it is for."""
-    earmarks: dict[tuple[int, int], Earmark] = field(factory=dict)
+    reservations: dict[tuple[int, int], Reservation] = field(factory=dict)
     """The jobs of condor_now, each with the claims that are reserved for it."""
     activations: dict[str, Activation] = field(factory=dict)  #: by their keys
     ending: dict[str, str] = field(factory=dict)
@@ -195,10 +195,10 @@ class AccessPoint(Queue):
         else:
             self.idle += idle - before
 
-    def is_earmarked(self, slot: str) -> bool:
+    def is_reserved(self, slot: str) -> bool:
         """Return True if the pool's own claim of a slot is reserved for a job of condor_now."""
         claim = self.claims.get(slot)
-        return claim is not None and any(each.claims.get(slot) == claim.claim for each in self.earmarks.values())
+        return claim is not None and any(each.claims.get(slot) == claim.claim for each in self.reservations.values())
 
     def running_procs(self, cluster_id: int, procs: Sequence[int]) -> list[int]:
         """Return those of a cluster's processes that have an activation. Search the processes or the activations,

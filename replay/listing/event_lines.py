@@ -175,7 +175,7 @@ OF_JOBS: dict[type[e.Event], Callable[[Any], Part]] = {
     e.JobsEdited: _edited,
     e.JobsDeferred: lambda event: Part("deferred", f"in {interval(event.until - event.at)}"),
     e.JobActivated: _activated,
-    e.EarmarkEnded: lambda event: Part("earmark over", f"on {event.slot}" if event.slot else ""),
+    e.ReservationEnded: lambda event: Part("reservation over", f"on {event.slot}" if event.slot else ""),
     e.MailDue: lambda event: Part("mail due", f"to {', '.join(event.to) or 'nobody'}: {shortened(event.subject)}"),
     e.Mailed: lambda event: Part("mailed", shortened(event.failure) or "sent"),
     e.JobTransferEnded: _transferred,

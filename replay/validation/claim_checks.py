@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.state.pool_settings import schedd_seconds
-from ...domain.state.records import Claim, Earmark, PendingMatch, Slot
+from ...domain.state.records import Claim, PendingMatch, Reservation, Slot
 from ...domain.state.slot_fold import JOB_FLAGS
 from ...domain.state_machines import claim_state
 from ...domain.state_machines.drain import SCHEDULES
@@ -245,73 +245,73 @@ def _seconds(text: str) -> int | None:
 # Claims that are kept for a job which is to run at once (condor_now)
 
 
-@rule(e.ClaimsEarmarked)
-def check_earmark_made(pool: JudgedPool, event: e.ClaimsEarmarked) -> None:
+@rule(e.ClaimsReserved)
+def check_reservation_made(pool: JudgedPool, event: e.ClaimsReserved) -> None:
     job = event.cluster, event.proc
     if known_cluster(pool, *job) is not None and not is_waiting_for_slot(pool, *job):
-        pool.report(job, "earmark", "claims are kept for it, but it does not wait")
-    if job in pool.state.earmarks:
-        pool.report(job, "earmark", "claims are kept for it already")
+        pool.report(job, "reservation", "claims are kept for it, but it does not wait")
+    if job in pool.state.reservations:
+        pool.report(job, "reservation", "claims are kept for it already")
     if event.until != event.at + schedd_seconds(pool.state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000:
         pool.report(job, "value", "the claims are kept for it for another time than SCHEDD_NOW_JOB_VACATE_TIMEOUT says")
     if not event.claims:
-        pool.report(job, "earmark", "claims are kept for it, but none is named")
+        pool.report(job, "reservation", "claims are kept for it, but none is named")
     for name, claim in event.claims.items():
         slot = pool.state.slots.get(name)
         if slot is None or slot.claim is None or slot.claim.id != claim:
-            pool.report(job, "earmark", f"{claim}, which is kept for it, is not the claim of {name}")
+            pool.report(job, "reservation", f"{claim}, which is kept for it, is not the claim of {name}")
         elif slot.activation is None or not slot.activation.cluster:
-            pool.report(job, "earmark", f"the claim of {name} is kept for it, but no job of this queue has it")
-        elif pool.state.is_earmarked(slot.name):
-            pool.report(job, "earmark", f"the claim of {name} is kept for another job already")
+            pool.report(job, "reservation", f"the claim of {name} is kept for it, but no job of this queue has it")
+        elif pool.state.is_reserved(slot.name):
+            pool.report(job, "reservation", f"the claim of {name} is kept for another job already")
 
 
-@rule(e.EarmarkEnded)
-def check_earmark_ended(pool: JudgedPool, event: e.EarmarkEnded) -> None:
+@rule(e.ReservationEnded)
+def check_reservation_ended(pool: JudgedPool, event: e.ReservationEnded) -> None:
     job = event.cluster, event.proc
-    earmark = pool.state.earmarks.get(job)
-    if earmark is None:
-        pool.report(job, "earmark", "no claims are kept for it any more, but none were")
+    reservation = pool.state.reservations.get(job)
+    if reservation is None:
+        pool.report(job, "reservation", "no claims are kept for it any more, but none were")
         return
     if bool(event.slot) != (event.cause == "coalesced"):
-        pool.report(job, "earmark", "a slot is named for it where one was made, and nowhere else")
+        pool.report(job, "reservation", "a slot is named for it where one was made, and nowhere else")
     slot = pool.state.slots.get(event.slot)
     claim = None if slot is None else slot.claim
     if event.slot and (claim is None or claim.holder or job_of(claim.job) != job):
-        pool.report(job, "earmark", f"{event.slot} was made for it, but is not claimed for it")
-    if event.cause == "now_late" and event.at < earmark.deadline:
-        pool.report(job, "earmark", "the jobs that were to go for it are said to be late, but have time left")
+        pool.report(job, "reservation", f"{event.slot} was made for it, but is not claimed for it")
+    if event.cause == "now_late" and event.at < reservation.deadline:
+        pool.report(job, "reservation", "the jobs that were to go for it are said to be late, but have time left")
 
 
 def check_coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     """Check a claim of a slot that was put together for a job of what claims held that were kept for it."""
     job = job_of(event.job)
-    earmark = None if job is None else pool.state.earmarks.get(job)
-    if job is None or earmark is None:
-        pool.report(slot, "earmark", f"it is claimed for job {event.job}, for which no claims were kept")
+    reservation = None if job is None else pool.state.reservations.get(job)
+    if job is None or reservation is None:
+        pool.report(slot, "reservation", f"it is claimed for job {event.job}, for which no claims were kept")
         return
-    slots = _existing_slots(pool, earmark)
+    slots = _existing_slots(pool, reservation)
     if slots:
         text = f"it is put together for job {event.job}, but the claim of {', '.join(slots)} is still there"
-        pool.report(slot, "earmark", text)
+        pool.report(slot, "reservation", text)
     if not is_waiting_for_slot(pool, *job):
-        pool.report(slot, "earmark", f"it is put together for job {event.job}, which does not wait")
+        pool.report(slot, "reservation", f"it is put together for job {event.job}, which does not wait")
     check_limits_of_ad(
         pool, event, pool.state.clusters[job[0]].attributes(job[1]) if job[0] in pool.state.clusters else {}
     )
 
 
-def _existing_slots(pool: JudgedPool, earmark: Earmark) -> list[str]:
+def _existing_slots(pool: JudgedPool, reservation: Reservation) -> list[str]:
     """Return the kept slots whose claims still exist."""
-    slots = ((pool.state.slots.get(name), claim) for name, claim in earmark.claims.items())
+    slots = ((pool.state.slots.get(name), claim) for name, claim in reservation.claims.items())
     return [
         slot.name for slot, claim in slots if slot is not None and slot.claim is not None and slot.claim.id == claim
     ]
 
 
-def settle_earmarks(pool: JudgedPool) -> None:
+def settle_reservations(pool: JudgedPool) -> None:
     """Check that no claim is kept that is gone."""
-    for job, earmark in list(pool.state.earmarks.items()):
-        if len(_existing_slots(pool, earmark)) < len(earmark.claims):
-            pool.report(job, "earmark", "claims are kept for it, of which one is gone")
-            del pool.state.earmarks[job]
+    for job, reservation in list(pool.state.reservations.items()):
+        if len(_existing_slots(pool, reservation)) < len(reservation.claims):
+            pool.report(job, "reservation", "claims are kept for it, of which one is gone")
+            del pool.state.reservations[job]

@@ -91,8 +91,8 @@ def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.J
     names = cluster.requested_value(event.proc, "JobMachineAttrs")
     if event.provides and event.provides != provided_attributes(slot, names):
         pool.report(job, "value", f"what {event.slot} provides is not what its ad and its claim say")
-    if pool.state.is_earmarked(slot.name):
-        pool.report(job, "earmark", f"it begins on {slot.name}, whose claim is kept for another job")
+    if pool.state.is_reserved(slot.name):
+        pool.report(job, "reservation", f"it begins on {slot.name}, whose claim is kept for another job")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:
         if is_waiting_for_slot(pool, *expected) and expected not in pool.state.cool_downs:

@@ -99,7 +99,7 @@ def _settle(pool: JudgedPool) -> Iterator[Violation]:
         machine_checks.settle_machine(pool, name)
     match_checks.settle_preempted(pool)
     machine_checks.settle_drains(pool)
-    claim_checks.settle_earmarks(pool)
+    claim_checks.settle_reservations(pool)
     pool.touched_slots, pool.drained_machines = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:

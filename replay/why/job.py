@@ -161,9 +161,9 @@ def _waits(job: OwnJob, next_cycle: NextCycle) -> Situation:
     earlier_steps = [step for step in _why_ended(job) if step.code != "submitted"]
     if job.run is not None:
         return Situation("job_idle", [*_still_running(job), *earlier_steps], "wait_for_end")
-    if job.earmark is not None:
-        earlier_steps.insert(0, job.earmark)
-        if job.earmark.code == "earmarked":
+    if job.reservation is not None:
+        earlier_steps.insert(0, job.reservation)
+        if job.reservation.code == "reserved":
             return Situation("job_idle", earlier_steps, "wait_for_room")
     if job.match:
         return Situation("job_idle", [job.now("is_matched", slot=job.match), *earlier_steps], "wait_for_start")

@@ -58,7 +58,7 @@ class OwnJob(JobLife):
         self.holders: dict[str, str] = {}  #: who has each slot
         self.mails: dict[int, e.MailDue] = {}  #: those about it that are on their way, by their positions
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
-        self.earmark: Sentence | None = None
+        self.reservation: Sentence | None = None
         """The last report on claims that are kept for it, so that it runs at once: kept, or no longer."""
         self.causes: dict[int, Cause] = {}  #: why its runs were evicted, by the positions of their ends
         self.waits: dict[str, Sentence] = {}
@@ -249,22 +249,22 @@ class OwnJob(JobLife):
             facts = {"to": ", ".join(due_mail.to), "subject": due_mail.subject, "failure": event.failure}
             self.say(position, event, code, **facts)
 
-    def on_earmarked(self, position: int, event: e.ClaimsEarmarked) -> None:
+    def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
         facts = {"slots": " and ".join(event.claims), "why": self.context.words(event)}
-        self.earmark = self.say(position, event, "earmarked", **facts)
+        self.reservation = self.say(position, event, "reserved", **facts)
 
-    def on_earmark_over(self, position: int, event: e.EarmarkEnded) -> None:
+    def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
         if event.slot:
             self.match = event.slot
             self.say(position, event, "put_together", slot=event.slot)
         else:
-            self.earmark = self.say(position, event, "earmark_over", why=self.context.words(event))
+            self.reservation = self.say(position, event, "reservation_ended", why=self.context.words(event))
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         code = "started_local" if event.cause == "local" else "started"
         holding_text = "" if self.match == event.slot else "which its submitter held since a job before it"
         self.run, self.status, self.match, self.waiting = event, RUNNING, "", event.deferred
-        self.moving = self.executing = self.measured = self.signalled = self.step = self.earmark = None
+        self.moving = self.executing = self.measured = self.signalled = self.step = self.reservation = None
         decided_facts = self.context.decided(event)
         self.since = self.say(position, event, code, slot=event.slot, held=holding_text, **decided_facts)
 

@@ -106,7 +106,7 @@ class SlotLife:
         self.begin = 0  #: where in the chain that begins which leads to the next claim: a match, a request
         self.machine = ""
         self.parts: set[str] = set()
-        self.earmark = ""  #: the job for which its claim is kept
+        self.reservation = ""  #: the job for which its claim is kept
         self.killed = False
         self.poll: tuple[int, e.DefragPolled] | None = None  #: the defragmentation's last poll, with its position
         self.last_change: list[Sentence] = []
@@ -124,7 +124,7 @@ class SlotLife:
         if isinstance(event, e.MachineEvent):
             concerns_slot = event.machine == self.machine
         else:
-            concerns_slot = isinstance(event, e.EarmarkEnded) or getattr(event, "slot", self.name) == self.name
+            concerns_slot = isinstance(event, e.ReservationEnded) or getattr(event, "slot", self.name) == self.name
         tell_event = _SAY.get(type(event))
         if tell_event is not None and concerns_slot:
             self.last = max(self.last, event.at)
@@ -153,18 +153,18 @@ class SlotLife:
     def on_polled(self, position: int, event: e.DefragPolled) -> None:
         self.poll = position, event
 
-    def on_earmarked(self, position: int, event: e.ClaimsEarmarked) -> None:
+    def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
         if self.name in event.claims:
-            self.earmark = f"{event.cluster}.{event.proc}"
-            self.say(position, event, "claim_earmarked", job=self.earmark, why=self.why(event))
+            self.reservation = f"{event.cluster}.{event.proc}"
+            self.say(position, event, "claim_reserved", job=self.reservation, why=self.why(event))
 
-    def on_earmark_over(self, position: int, event: e.EarmarkEnded) -> None:
+    def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
         """Tell that its claim is kept for a job no longer; that it was used for it tells its end."""
-        if self.earmark != f"{event.cluster}.{event.proc}":
+        if self.reservation != f"{event.cluster}.{event.proc}":
             return
         if not event.slot:
-            self.say(position, event, "claim_earmarked_no_more", job=self.earmark, why=self.why(event))
-        self.earmark = ""
+            self.say(position, event, "claim_no_longer_reserved", job=self.reservation, why=self.why(event))
+        self.reservation = ""
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
         is_own_slot = event.kind == "dynamic" and event.cause != REPORTED

@@ -85,7 +85,7 @@ def as_plain(state: State) -> dict[str, object]:
         for cluster in state.clusters.values()
     }
     names = ("position", "settings", "machines", "slots", "next_cluster", "unused_cluster_ids", "usage", "activations")
-    tables = ("matches", "reserved", "claim_ready", "earmarks")
+    tables = ("matches", "reserved", "claim_ready", "reservations")
     return {name: copy.deepcopy(getattr(state, name)) for name in (*names, *tables)} | {"clusters": clusters}
 
 
@@ -209,7 +209,9 @@ class PoolMachine(RuleBasedStateMachine):
     @invariant()
     def each_job_has_exactly_the_claims_reserved_for_it(self) -> None:
         state = self.pool.state
-        kept_claims = [(slot, claim) for earmark in state.earmarks.values() for slot, claim in earmark.claims.items()]
+        kept_claims = [
+            (slot, claim) for reservation in state.reservations.values() for slot, claim in reservation.claims.items()
+        ]
         assert len({slot for slot, _ in kept_claims}) == len(kept_claims)
         for name, claim in kept_claims:
             slot_claim = state.slots[name].claim

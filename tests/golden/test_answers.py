@@ -52,7 +52,7 @@ NEWER_KINDS = {
     *(e.JobTransferBegan, e.JobTransferEnded),
     *(e.JobsDeferred, e.JobDue, e.JobsMaterialized, e.FactoryTransitioned),
     *(e.JobCooledDown, e.MailDue, e.Mailed),
-    *(e.ClaimsEarmarked, e.EarmarkEnded),
+    *(e.ClaimsReserved, e.ReservationEnded),
 }
 """The newer kinds of event: the logs of the next release will have them."""
 LAST_REJECTIONS = {("0.2.0a2-import-daemons", "2:14"): (40, "reported", "2:15")}

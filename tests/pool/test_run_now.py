@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.events import EarmarkEnded, JobExecuting, JobExited
+from poolbook.domain.events import JobExecuting, JobExited, ReservationEnded
 from poolbook.replay.validation import validate
 
 from .real import Folder
@@ -39,7 +39,7 @@ def test_the_job_runs_where_the_others_ran_even_if_the_pool_is_killed_around_the
     log.close()
     assert list(validate(entries)) == []
     events = [event for _, event in entries]
-    assert [event.cause for event in events if isinstance(event, EarmarkEnded)] == ["coalesced"]
+    assert [event.cause for event in events if isinstance(event, ReservationEnded)] == ["coalesced"]
     starts = [event for event in events if isinstance(event, JobExecuting) and event.cluster == 2]
     assert len(starts) == 1
     first = {(e.cluster, e.proc): e.outcome for e in reversed(events) if isinstance(e, JobExited)}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from poolbook import Pool, Refusal
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.domain.events import ClaimsEarmarked, EarmarkEnded, JobActivated, JobExited, JobSignalled
+from poolbook.domain.events import ClaimsReserved, JobActivated, JobExited, JobSignalled, ReservationEnded
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.replay.recheck_cycles import recheck
@@ -66,7 +66,7 @@ def is_sound(pool: TestPool) -> bool:
 
 def came_to(pool: TestPool) -> list[tuple[str, str]]:
     """Return why, and on which slot, each request of this kind ended."""
-    return [(event.cause, event.slot) for event in pool.events() if isinstance(event, EarmarkEnded)]
+    return [(event.cause, event.slot) for event in pool.events() if isinstance(event, ReservationEnded)]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -246,10 +246,10 @@ def test_a_request_without_success_changes_nothing_else(
     assert not any((event.cluster, event.proc) == (int(job[0]), 0) and event.cause == "run_now"
                    for event in pool.events() if isinstance(event, JobActivated))  # fmt: skip
     claims = {slot.claim.id for slot in pool.state.slots.values() if slot.claim is not None}
-    assert all(claims.issuperset(earmark.claims.values()) for earmark in pool.state.earmarks.values())
+    assert all(claims.issuperset(reservation.claims.values()) for reservation in pool.state.reservations.values())
     assert is_sound(pool)
-    earmarked = next(event for event in pool.events() if isinstance(event, ClaimsEarmarked))
-    assert len(earmarked.claims) == len(victims)
+    reserved = next(event for event in pool.events() if isinstance(event, ClaimsReserved))
+    assert len(reserved.claims) == len(victims)
 
 
 def test_slots_that_are_not_parts_of_one_slot_are_released() -> None:
@@ -405,10 +405,10 @@ def run_steps(steps: list[tuple[Any, ...]], dialect: str, immortal: str) -> None
         else:
             pool.act(step, arguments[0], user="root")
         assert as_plain(pool.state) == as_plain(fold(pool.log.read()))
-        for earmark in pool.state.earmarks.values():
-            assert all(pool.state.slots[name].claim.id == claim for name, claim in earmark.claims.items())
+        for reservation in pool.state.reservations.values():
+            assert all(pool.state.slots[name].claim.id == claim for name, claim in reservation.claims.items())
     pool.advance(25)
-    assert pool.state.earmarks == {}
+    assert pool.state.reservations == {}
     assert is_sound(pool)
 
 
