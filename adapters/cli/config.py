@@ -63,12 +63,12 @@ def _load(arguments: Arguments) -> Configuration:
 def _pool_warnings(arguments: Arguments) -> list[str]:
     """Return what a pool with this configuration ignores, and why it would not begin with it."""
     from ...domain.config import ConfigError
-    from ...domain.decide.pool_configuration import followed
+    from ...domain.decide.pool_configuration import configured_pool_settings
     from ..runtime.configuration import load
 
     warnings: list[str] = []
     try:
-        followed(lambda daemon: load(arguments.values("config"), subsystem=daemon), warnings.append)
+        configured_pool_settings(lambda daemon: load(arguments.values("config"), subsystem=daemon), warnings.append)
     except ConfigError as problem:
         warnings.append(f"{problem}; no pool can start with this configuration")
     return warnings

@@ -10,7 +10,7 @@ from typing import Any
 from ...domain.config import Configuration, ConfigWarning
 from ...domain.coverage.attributes import is_missing_capability
 from ...domain.decide import Refusal
-from ...domain.decide.pool_configuration import followed
+from ...domain.decide.pool_configuration import configured_pool_settings
 from ...domain.events import Ad
 from ...domain.negotiator.accounting import Standing, accounts_of, standings, terms
 from ...domain.ports import stimuli as s
@@ -56,7 +56,7 @@ class Configured:
 
     def followed(self, warn: Callable[[str], None] = lambda words: None) -> Ad:
         """Return the settings that the pool implements; call ``warn`` for each setting without effect."""
-        return followed(lambda daemon: self._load(daemon, {}), warn)
+        return configured_pool_settings(lambda daemon: self._load(daemon, {}), warn)
 
     def _load(self, daemon: str, detected: Mapping[str, str]) -> Configuration:
         config = self._config

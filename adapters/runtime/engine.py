@@ -41,14 +41,14 @@ class Engine(LogWriter):
     def load(self) -> None:
         """Fold the log, and plan the timed work."""
         super().load()
-        agenda.begin(self._moment())
+        agenda.plan_agendas(self._moment())
 
     # Deciding
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
         """Decide about each, and then about the timed work that is due at the same instant."""
         answers = super()._decide_all(stimuli, now, events)
-        for stimulus in agenda.following(self._moment(now), stimuli):
+        for stimulus in agenda.following_stimuli(self._moment(now), stimuli):
             self._decide(self._named(stimulus), now, events)
         return answers
 
@@ -122,7 +122,7 @@ class Engine(LogWriter):
         for position in self.state.mails:  # some may have been sent before the log could say so
             self.world.send(self._mail(position))
         self.handle(came)
-        for stimulus in [*agenda.schedules_again(self._moment())]:
+        for stimulus in [*agenda.reread_schedules(self._moment())]:
             self.handle([self._named(stimulus)])
 
     def next_wake(self) -> int | None:
@@ -142,7 +142,7 @@ class Engine(LogWriter):
         if self._retry_at() is not None:  # a full disk is not asked again and again: nothing is due before that
             return came
         look = self._moment()
-        due = agenda.due(look, came) if self.executing else agenda.timers_due(look)
+        due = agenda.due_stimuli(look, came) if self.executing else agenda.timer_stimuli(look)
         return [*came, *map(self._named, due)]
 
     def _retry_at(self) -> int | None:
@@ -162,7 +162,7 @@ class Engine(LogWriter):
     def step(self, until: int | None = None) -> bool:
         """Wait for the next stimulus, `until` at most, and handle it; return False if there was none."""
         came = self.wait(until)
-        if not came and (self._retry_at() is not None or not agenda.follows_by_itself(self._moment())):
+        if not came and (self._retry_at() is not None or not agenda.has_following_stimulus(self._moment())):
             return False
         self.handle(came)
         return True

@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 
 from ...domain.config import Configuration
 from ...domain.decide import Refusal
-from ...domain.decide.pool_configuration import Load, followed
+from ...domain.decide.pool_configuration import Load, configured_pool_settings
 from ...domain.events import Ad, DrainBegan, DrainTransitioned, Event
 from ...domain.ports import stimuli as s
 from ...domain.startd.provisioning import Equipment, SlotTypeError, machine_offer, reconfiguration
@@ -122,7 +122,7 @@ class ExecutionPoint:
         return [*warnings, *not_followed]
 
     def _followed(self, warn: Callable[[str], None]) -> Ad:
-        return {} if self.load is None else followed(self.load, warn)
+        return {} if self.load is None else configured_pool_settings(self.load, warn)
 
     def _configure_pool(self, settings: Ad) -> None:
         self.engine.ask(s.ConfigurePool(self.engine.id("reconfigure"), settings))

@@ -151,11 +151,11 @@ class Reading:
         environment = self.description.environment
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
             return {}, []
-        from ...domain.decide.pool_configuration import submissions
+        from ...domain.decide.pool_configuration import configured_submission_settings
         from .configuration import load
 
         configuration = load(environment=environment, subsystem="SUBMIT", disk=self.disk)
-        return submission_settings(submissions(configuration)), configuration.warnings
+        return submission_settings(configured_submission_settings(configuration)), configuration.warnings
 
     def policy(self) -> dict[str, str]:
         """Return the settings of the user's own configuration that a pool uses, if one is a schedd policy; else
@@ -163,11 +163,13 @@ class Reading:
         environment = self.description.environment
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
             return {}
-        from ...domain.decide.pool_configuration import followed
+        from ...domain.decide.pool_configuration import configured_pool_settings
         from ...domain.state.pool_settings import schedd_kind
         from .configuration import load
 
-        settings = followed(lambda daemon: load(environment=environment, subsystem=daemon, disk=self.disk))
+        settings = configured_pool_settings(
+            lambda daemon: load(environment=environment, subsystem=daemon, disk=self.disk)
+        )
         return settings if any(schedd_kind(name) for name in settings) else {}
 
     def parsed(self, terms: SubmitTerms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:

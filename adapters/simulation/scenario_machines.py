@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import define, evolve, field
 
 from ...domain.config import ConfigError, Configuration, read
-from ...domain.decide.pool_configuration import followed
+from ...domain.decide.pool_configuration import configured_pool_settings
 from ...domain.events import Ad
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import AddMachine, ConfigurePool, Reconfigure
@@ -153,7 +153,7 @@ class ScenarioMachines:
 
     def _followed(self, warn: Callable[[str], None]) -> Ad:
         first_machine = self.machine(self.first)
-        return followed(lambda daemon: self.configuration(first_machine, daemon), warn)
+        return configured_pool_settings(lambda daemon: self.configuration(first_machine, daemon), warn)
 
     def configured(self, id: str, line: int) -> ConfigurePool:
         """Return the stimulus that makes the pool read its configuration. Raise PlayError if that is invalid."""

@@ -1,4 +1,4 @@
-"""The stimuli that a pool gives itself: ``next_deadline`` returns when, ``due`` and ``following`` yield which.
+"""The stimuli that a pool gives itself, and their deadlines.
 
 This module combines the agendas of all roles: the timers (``timers``), the policy evaluations of machines
 (``startd.evaluation_schedule``) and of jobs (``schedd.policy_times``), the completed jobs that stay in the queue
@@ -35,14 +35,14 @@ class _LocalJobs(Struct):
     considered: tuple[int, int] = -1, 0
 
 
-def begin(moment: Moment[AccessPoint]) -> None:
+def plan_agendas(moment: Moment[AccessPoint]) -> None:
     """Plan the agendas for a state that was read from a log."""
     agendas = moment.state.agendas
     agendas.of(StayingJobs).begin(moment.state, moment.zone)
     agendas.of(PolicyPasses).begin(moment.state, moment.now)
 
 
-def note(draft: Draft[Any], stimulus: s.Stimulus) -> None:
+def note_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
     """Update the agendas after a decision."""
     state, now, agendas = draft.state, draft.now, draft.state.agendas
     if isinstance(stimulus, s.LeaveQueue):
@@ -71,7 +71,11 @@ def next_deadline(moment: Moment[Any]) -> int | None:
     state, now, agendas = moment.state, moment.now, moment.state.agendas
     deadlines = [next_timer(state)]
     if isinstance(state, AccessPoint):
-        deadlines += [agendas.of(StayingJobs).next(), agendas.of(PolicyPasses).next(), _sleeping(moment).next()]
+        deadlines += [
+            agendas.of(StayingJobs).next(),
+            agendas.of(PolicyPasses).next(),
+            _update_sleeping_jobs(moment).next(),
+        ]
         deadlines += [next_look(state, now)] if moment.matching else []
     if isinstance(state, ExecutionPoint):
         deadlines.append(agendas.of(EvaluationSchedule).next(moment))
@@ -80,11 +84,11 @@ def next_deadline(moment: Moment[Any]) -> int | None:
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
-def due(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
+def due_stimuli(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
     """Yield the stimuli that are due now. The pool has waited until now, and the world has given it the stimuli
-    ``received``. The caller decides all of them before those that ``following`` yields."""
+    ``received``. The caller decides all of them before those that ``following_stimuli`` yields."""
     state, evaluations = moment.state, moment.state.agendas.of(EvaluationSchedule)
-    stimuli: list[s.Stimulus] = [*timers_due(moment)]
+    stimuli: list[s.Stimulus] = [*timer_stimuli(moment)]
     machines = evaluations.due(moment) if isinstance(state, ExecutionPoint) else ()
     if machines:
         stimuli.append(s.EvaluatePolicies("", machines))
@@ -102,25 +106,25 @@ def _due_for_jobs(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
     policies = agendas.of(PolicyPasses).due(now)
     if policies.clusters or policies.running:
         yield policies
-    expired = _sleeping(moment).expired()
+    expired = _update_sleeping_jobs(moment).expired()
     if expired:
         yield s.ScheduleJobs("", expired)
 
 
-def timers_due(moment: Moment[LogState]) -> Iterator[s.Stimulus]:
+def timer_stimuli(moment: Moment[LogState]) -> Iterator[s.Stimulus]:
     """Yield the stimulus for the timers that are due now, if any."""
     first = next_timer(moment.state)
     if first is not None and first <= moment.now:
         yield s.FireTimers("")
 
 
-def following(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Iterator[s.Stimulus]:
+def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Iterator[s.Stimulus]:
     """Yield the stimuli that follow ``stimuli`` immediately: policy evaluations that are due only because of them, a
     poll, cycles, and the claiming of matches. The caller must decide each before it takes the next."""
     state, now = moment.state, moment.now
     holds_jobs = isinstance(state, AccessPoint)
     if holds_jobs and any(isinstance(stimulus, s.ConfigurePool) for stimulus in stimuli):
-        yield from schedules_again(moment)
+        yield from reread_schedules(moment)
     machines = (
         state.agendas.of(EvaluationSchedule).due_after_stimulus(moment) if isinstance(state, ExecutionPoint) else ()
     )
@@ -129,7 +133,7 @@ def following(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Iterator[s.
     if not moment.matching or not state.name:
         return
     if holds_jobs:
-        _sleeping(moment)
+        _update_sleeping_jobs(moment)
     if isinstance(state, Manager):
         if _poll_is_due(state, now):
             yield s.Defragment("")
@@ -140,27 +144,27 @@ def following(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Iterator[s.
         state.agendas.of(_LocalJobs).considered = state.position, now
 
 
-def schedules_again(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
+def reread_schedules(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
     """Yield the stimulus to compute the start times of all scheduled jobs (crontab) again. HTCondor's schedd does so
     when it starts and when it is reconfigured."""
-    jobs = _sleeping(moment).scheduled(moment.state)
+    jobs = _update_sleeping_jobs(moment).scheduled(moment.state)
     if jobs:
         yield s.ScheduleJobs("", jobs, reschedule_all=True)
 
 
-def follows_by_itself(moment: Moment[State]) -> bool:
-    """Return True if ``following`` yields a stimulus without one from the world: a poll, a cycle, or a local job."""
+def has_following_stimulus(moment: Moment[State]) -> bool:
+    """Return True if a stimulus follows without one from the world: a poll, a cycle, or a local job."""
     state, now = moment.state, moment.now
     if not moment.matching:
         return False
-    _sleeping(moment)
+    _update_sleeping_jobs(moment)
     cycles = state.agendas.of(CycleSchedules).due(state, now)
     return _poll_is_due(state, now) or bool(cycles) or _local_jobs_are_due(state, now)
 
 
 def waits_for_cycle(moment: Moment[State]) -> bool:
     """Return True if a cycle that may match jobs is still to come."""
-    _sleeping(moment)
+    _update_sleeping_jobs(moment)
     return moment.state.agendas.of(CycleSchedules).wait_for_cycle(moment.state)
 
 
@@ -175,7 +179,7 @@ def is_busy(moment: Moment[State]) -> bool:
     return moment.matching and (waits_for_cycle(moment) or state.agendas.of(SleepingJobs).next() is not None)
 
 
-def _sleeping(moment: Moment[AccessPoint]) -> SleepingJobs:
+def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
     """Return the jobs that cannot be matched yet, updated, and report them to the negotiators in the same state."""
     state = moment.state
     sleeping, cycles = state.agendas.of(SleepingJobs), state.agendas.of(CycleSchedules)

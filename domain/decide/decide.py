@@ -130,14 +130,14 @@ def decide(
     draft: Draft[Any] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, fabric)
     rule = _RULES[type(stimulus)]
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
-    settle(draft)
+    complete_decision(draft)
     fabric.conclude(draft)
     if state.agendas.are_used():
-        agenda.note(draft, stimulus)
+        agenda.note_decision(draft, stimulus)
     return draft.events
 
 
-def settle(draft: Draft[Any]) -> None:
+def complete_decision(draft: Draft[Any]) -> None:
     """Complete a decision with the steps that each role of the draft's state takes after any decision."""
     state = draft.state
     if isinstance(state, AccessPoint):

@@ -84,7 +84,7 @@ Load = Callable[[str], Configuration]
 """Loads the configuration of a daemon or tool (NEGOTIATOR, SUBMIT)."""
 
 
-def followed(load: Load, warn: Callable[[str], None] = lambda warning: None) -> Ad:
+def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda warning: None) -> Ad:
     """Return all configured settings of a pool, and call ``warn`` with messages about settings without effect.
 
     :raises ConfigError: a value is invalid; the error has its file and line
@@ -96,13 +96,13 @@ def followed(load: Load, warn: Callable[[str], None] = lambda warning: None) -> 
         warn(warning)
     return {
         **negotiators,
-        **submissions(load("SUBMIT")),
+        **configured_submission_settings(load("SUBMIT")),
         **schedd_policy(load("SCHEDD"), warn),
         **defragmentation.followed(load(DEFRAG)),
     }
 
 
-def submissions(configuration: Configuration) -> Ad:
+def configured_submission_settings(configuration: Configuration) -> Ad:
     """Return the configured settings for submissions.
 
     :raises ConfigError: a value is invalid; the error has its file and line

@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from ..classad import Context
 from ..ports.slot_ads import Advertise
-from ..requests.autoclusters import autoclusters_of, declared_attributes, words
+from ..requests.autoclusters import autoclusters_of, declared_attributes, slot_attribute_words
 from ..requests.idle_jobs import idle_queues, remaining_starts
 from ..state.caches import Caches
 from ..state.state import Manager
@@ -45,7 +45,9 @@ class UnservedSubmitters:
 
 def attributes_read(state: Manager, caches: Caches) -> set[str]:
     """Return a superset of the slot attributes that idle jobs and the negotiator may read, in small letters."""
-    attributes = {word for text in declared_attributes(state.settings).expressions for word in words((("", text),))}
+    attributes = {
+        word for text in declared_attributes(state.settings).expressions for word in slot_attribute_words((("", text),))
+    }
     return attributes.union(*idle_queues(state, caches).words)
 
 

@@ -202,11 +202,11 @@ class Autoclusters:
         number = self._numbers.get(id(signature))
         if number is None:
             number = self._numbers[id(signature)] = len(self._numbers)
-            self._words.append(words(signature))
+            self._words.append(slot_attribute_words(signature))
         return number
 
     def words_of(self, cluster: Cluster) -> frozenset[str]:
-        """Return a superset of the slot attributes that a cluster's jobs may read: see ``words``."""
+        """Return a superset of the slot attributes that a cluster's jobs may read: see ``slot_attribute_words``."""
         known = self._of_cluster_words.get(cluster.id)
         edits = cluster.edit_count
         if known is None or known[0] is not cluster or known[1] != edits:
@@ -363,7 +363,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 @lru_cache(maxsize=5000)
-def words(signature: Signature) -> frozenset[str]:
+def slot_attribute_words(signature: Signature) -> frozenset[str]:
     """Return a superset of the slot attributes that jobs with this signature may read: all words of their significant
     attributes, in lower case."""
     return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))

@@ -24,7 +24,7 @@ from ..ports.stimuli import (
     StarterGone,
     StarterReported,
 )
-from ..requests.autoclusters import Signature, words
+from ..requests.autoclusters import Signature, slot_attribute_words
 from ..requests.idle_jobs import remaining_starts, waiting_jobs
 from ..requests.match_evidence import RequirementsNamesCache, job_ad, match_evidence
 from ..state.caches import ad_of, parse_cached
@@ -131,7 +131,11 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
             reads = draft.caches.of(RequirementsNamesCache).find(signature, job())
             draft.emit(
                 match_evidence(
-                    draft.why("negotiated"), draft.context, job(), draft.send(ShowAd(slot, words(signature))), reads
+                    draft.why("negotiated"),
+                    draft.context,
+                    job(),
+                    draft.send(ShowAd(slot, slot_attribute_words(signature))),
+                    reads,
                 )
             )
         if activate(draft, slot, cluster, proc):
@@ -252,7 +256,7 @@ def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], C
     if fit is None:
         if len(results) >= _MAX_CACHED_FITS:
             results.clear()
-        slot_ad = draft.send(ShowAd(slot, words(signature)))
+        slot_ad = draft.send(ShowAd(slot, slot_attribute_words(signature)))
         fit = results[key] = symmetric_match(job(), slot_ad, draft.context)
     return fit
 
@@ -269,6 +273,8 @@ def same_limits(
     if not (limits or claim_limits) or draft.state.settings.get(_CONSIDERS_LIMITS, "true").lower() != "true":
         return True
     job_limits = (
-        job_concurrency_limits(job(), draft.send(ShowAd(slot, words(signature))), draft.context) if limits else ""
+        job_concurrency_limits(job(), draft.send(ShowAd(slot, slot_attribute_words(signature))), draft.context)
+        if limits
+        else ""
     )
     return job_limits.lower() == claim_limits.lower()

@@ -18,7 +18,7 @@ from ..decision.draft import Draft, Refusal, answer, job_id
 from ..events import ClaimsReserved, ReservationEnded
 from ..ports.messages import ShowAd, ShowSlot, SlotSeen, TellLikeness
 from ..ports.stimuli import ReleaseClaim, RequestClaim, RunNow
-from ..requests.autoclusters import words
+from ..requests.autoclusters import slot_attribute_words
 from ..requests.match_evidence import job_ad
 from ..state.cluster import UNIVERSE_VANILLA, Cluster
 from ..state.pool_settings import schedd_seconds
@@ -170,7 +170,7 @@ def _claimed(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int
     """Claim a slot for the job, which is carved from ``parent``; empty: too little is left of it, or its policy does
     not let it."""
     job = job_ad(cluster, proc)
-    read = words(draft.send(TellLikeness()).signature(cluster, proc))
+    read = slot_attribute_words(draft.send(TellLikeness()).signature(cluster, proc))
     if not requirements_met(draft.send(ShowAd(parent, read)), job, draft.context):
         return ""
     withdraw_better_matches(draft, cluster.id, [proc])

@@ -29,7 +29,7 @@ from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KI
 from . import time_limits
 from .backfill_client import client_occupies_slot
 from .draining import machine_accepts_claims
-from .dynamic_slots import carve, merge
+from .dynamic_slots import carve_slot, merge_slot
 from .pslot_preemption import preempt_for_claim, preempt_slots
 from .public_ad import PublishedSlots
 from .slot_policy_evaluation import policy_of, record_evidence
@@ -74,7 +74,7 @@ def slot_rank(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
     ad lacks in the job's ad (Resource::compute_rank), and so uses the job's Rank of the slot.
     """
     policy = policy_of(draft, slot)
-    rank, is_job_rank = policy.parse_cached("Rank"), False
+    rank, is_job_rank = policy.expression("Rank"), False
     if rank is None and draft.state.dialect.takes_job_rank_for_missing_rank:
         rank, is_job_rank = parse_cached(SentAd(job).value("Rank")), True
     if rank is None:
@@ -181,7 +181,7 @@ def notify_match(draft: Draft[ExecutionPoint], stimulus: s.NotifyMatch) -> None:
     if stimulus.dynamic_slot:
         parent = slot
         preempt_slots(draft, parent, stimulus.preempts)
-        slot = carve(draft, parent, stimulus.dynamic_slot, ad_of(stimulus.ad))
+        slot = carve_slot(draft, parent, stimulus.dynamic_slot, ad_of(stimulus.ad))
         leave_backfill_for_dynamic_slot(draft, parent)
         reevaluate_slot(draft, slot)
     fire_trigger(draft, slot, "match", "matched")
@@ -279,7 +279,7 @@ def _carve_requested_slot(draft: Draft[ExecutionPoint], request: s.RequestClaim,
         raise Refusal(f"slot {parent.name} is reserved for its owner (IS_OWNER is true): it cannot be claimed")
     if request.preempts:
         preempt_for_claim(draft, request.preempts)
-    slot = carve(draft, parent, name, ad_of(request.ad))
+    slot = carve_slot(draft, parent, name, ad_of(request.ad))
     leave_backfill_for_dynamic_slot(draft, parent)
     if stays_owner and not (policy := policy_of(draft, slot)).true("IS_OWNER"):
         draft.move_slot(slot, SlotRow.OWNER_LEAVES, "not_owner", evidence=record_evidence(draft, policy))
@@ -315,4 +315,4 @@ def withdraw_claim(draft: Draft[ExecutionPoint], stimulus: s.WithdrawClaim) -> N
     if waiting is not None and (not job or (not waiting.holder and waiting.job == job)):
         draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), stimulus.slot, waiting.id))
         if slot.kind == "dynamic" and slot.claim is None:
-            merge(draft, slot)
+            merge_slot(draft, slot)

@@ -97,7 +97,7 @@ def _parse_devices(text: str) -> tuple[float, list[str]]:
     return float(len(ids)), ids
 
 
-def _online(name: str, configured: str, offline: str) -> CustomResource:
+def _without_offline(name: str, configured: str, offline: str) -> CustomResource:
     """Return a resource without its offline devices."""
     quantity, ids = _parse_devices(configured)
     offline_quantity, offline_ids = _parse_devices(offline) if offline else (0.0, [])
@@ -108,19 +108,19 @@ def _online(name: str, configured: str, offline: str) -> CustomResource:
 
 
 def _from_value(configuration: Configuration, name: str, value: str) -> CustomResource:
-    return _online(name, value, configuration.get(f"OFFLINE_{PREFIX}{name}"))
+    return _without_offline(name, value, configuration.get(f"OFFLINE_{PREFIX}{name}"))
 
 
 def _from_ad(configuration: Configuration, name: str, text: str) -> CustomResource:
     """Return the resource that an ad describes. Detected<name> is the quantity or the ids. Nested ads are properties of
     single devices, or under ``common`` of all."""
     ad = ClassAd.from_old(text)
-    offline = _text(ad, f"Offline{name}") or configuration.get(f"OFFLINE_{PREFIX}{name}")
-    resource = _online(name, _text(ad, f"Detected{name}") or "0", offline)
-    nested = {key: value for key in ad if isinstance(value := _value(ad, key), ClassAd)}
+    offline = _attribute_text(ad, f"Offline{name}") or configuration.get(f"OFFLINE_{PREFIX}{name}")
+    resource = _without_offline(name, _attribute_text(ad, f"Detected{name}") or "0", offline)
+    nested = {key: value for key in ad if isinstance(value := _attribute_value(ad, key), ClassAd)}
     common = next((nested[key] for key in nested if key.lower() == "common"), ClassAd())
     properties = {id: common.copy() for id in resource.ids} if common else {}
-    described = {_text(ad, "id") or key: ad for key, ad in nested.items()}
+    described = {_attribute_text(ad, "id") or key: ad for key, ad in nested.items()}
     for id in resource.ids:
         if id in described:
             device = properties.setdefault(id, ClassAd())
@@ -131,15 +131,15 @@ def _from_ad(configuration: Configuration, name: str, text: str) -> CustomResour
     return CustomResource(name, resource.quantity, resource.ids, resource.offline, properties, facts)
 
 
-def _value(ad: ClassAd, name: str) -> Value | None:
+def _attribute_value(ad: ClassAd, name: str) -> Value | None:
     try:
         return ad.eval(name) if name in ad else None
     except EvaluationError:
         return None
 
 
-def _text(ad: ClassAd, name: str) -> str:
-    value = _value(ad, name)
+def _attribute_text(ad: ClassAd, name: str) -> str:
+    value = _attribute_value(ad, name)
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
@@ -199,8 +199,8 @@ def devices_in_ad(ad: ClassAd, name: str) -> dict[str, ClassAd]:
     prefix = f"{name}_".lower()
     properties = {}
     for key in ad:
-        if key.lower().startswith(prefix) and isinstance(value := _value(ad, key), ClassAd) and "Id" in value:
-            properties[_text(value, "Id")] = value
+        if key.lower().startswith(prefix) and isinstance(value := _attribute_value(ad, key), ClassAd) and "Id" in value:
+            properties[_attribute_text(value, "Id")] = value
     return properties
 
 

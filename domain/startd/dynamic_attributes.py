@@ -18,7 +18,7 @@ from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from ..units import DAY, SECOND
 from .drain_estimates import DrainEstimates
-from .load import load_of
+from .load import slot_load
 from .startd_settings import duration, setting
 
 
@@ -40,33 +40,35 @@ class SlotSnapshot(Struct):
         return self.now // SECOND
 
 
-def input_idle(m: SlotSnapshot, console: bool) -> int:
+def input_idle(snapshot: SlotSnapshot, console: bool) -> int:
     """Return KeyboardIdle, or ConsoleIdle."""
-    return max(0, m.seconds - last_input(m, console))
+    return max(0, snapshot.seconds - last_input(snapshot, console))
 
 
-def last_input(m: SlotSnapshot, console: bool) -> int:
+def last_input(snapshot: SlotSnapshot, console: bool) -> int:
     """Return the second of the last input. A slot that is not connected to the keyboard or console counts as idle since
     DISCONNECTED_KEYBOARD_IDLE_BOOST before the startd's start."""
-    started = m.machine.joined if m.machine else 0
-    connected = setting(m.state, m.machine, f"SLOTS_CONNECTED_TO_{'CONSOLE' if console else 'KEYBOARD'}")
-    slot_id = m.slot.ad.get("SlotID", "1")
+    started = snapshot.machine.joined if snapshot.machine else 0
+    connected = setting(snapshot.state, snapshot.machine, f"SLOTS_CONNECTED_TO_{'CONSOLE' if console else 'KEYBOARD'}")
+    slot_id = snapshot.slot.ad.get("SlotID", "1")
     if connected and not (slot_id.isdigit() and int(slot_id) <= int(float(connected))):
-        boost = duration(m.state, m.machine, "DISCONNECTED_KEYBOARD_IDLE_BOOST")
+        boost = duration(snapshot.state, snapshot.machine, "DISCONNECTED_KEYBOARD_IDLE_BOOST")
         return (started - boost) // SECOND
-    last_reading = m.readings.last_console if console else m.readings.last_input
+    last_reading = snapshot.readings.last_console if console else snapshot.readings.last_input
     return (started if last_reading is None else last_reading) // SECOND
 
 
-def latches_cpu_busy(m: SlotSnapshot) -> bool:
+def latches_cpu_busy(snapshot: SlotSnapshot) -> bool:
     """Return True if CpuBusy is in STARTD_LATCH_EXPRS. Then CpuBusyTime is the time since the epoch at which CpuBusy
     became true, and CpuBusyValue is 1 while it is true. Otherwise, CpuBusyTime is the number of seconds since then."""
-    return "cpubusy" in setting(m.state, m.machine, "STARTD_LATCH_EXPRS").lower().replace(",", " ").split()
+    return (
+        "cpubusy" in setting(snapshot.state, snapshot.machine, "STARTD_LATCH_EXPRS").lower().replace(",", " ").split()
+    )
 
 
-def _busy_time(m: SlotSnapshot) -> int:
-    since = m.slot.busy_since // SECOND
-    return since if latches_cpu_busy(m) or not since else m.seconds - since
+def _busy_time(snapshot: SlotSnapshot) -> int:
+    since = snapshot.slot.busy_since // SECOND
+    return since if latches_cpu_busy(snapshot) or not since else snapshot.seconds - since
 
 
 def reads_cpu_busy_time(names: frozenset[str] | None) -> bool:
@@ -74,81 +76,81 @@ def reads_cpu_busy_time(names: frozenset[str] | None) -> bool:
     return names is None or not names.isdisjoint(("cpubusytime", "cpubusyvalue"))
 
 
-def _local_seconds(m: SlotSnapshot) -> int:
+def _local_seconds(snapshot: SlotSnapshot) -> int:
     """Return the seconds since the epoch in local time."""
-    return m.seconds + m.context.utc_offset(m.seconds)
+    return snapshot.seconds + snapshot.context.utc_offset(snapshot.seconds)
 
 
-def _job_run_time(m: SlotSnapshot) -> Any:
-    activation = m.slot.activation
-    return None if activation is None else activation.run_seconds(m.now)
+def _job_run_time(snapshot: SlotSnapshot) -> Any:
+    activation = snapshot.slot.activation
+    return None if activation is None else activation.run_seconds(snapshot.now)
 
 
-def _job_suspend_time(m: SlotSnapshot) -> Any:
-    activation = m.slot.activation
+def _job_suspend_time(snapshot: SlotSnapshot) -> Any:
+    activation = snapshot.slot.activation
     if activation is None:
         return None
     if not activation.suspended_since:
         return activation.suspended_time // SECOND
-    return m.seconds - (activation.suspended_since - activation.suspended_time) // SECOND
+    return snapshot.seconds - (activation.suspended_since - activation.suspended_time) // SECOND
 
 
-def _job_id(m: SlotSnapshot) -> Any:
-    activation = m.slot.activation
+def _job_id(snapshot: SlotSnapshot) -> Any:
+    activation = snapshot.slot.activation
     if activation is None:
         return None
     return activation.job or f"{activation.cluster}.{activation.proc}"
 
 
-def _job_attribute(m: SlotSnapshot, name: str) -> Any:
+def _job_attribute(snapshot: SlotSnapshot, name: str) -> Any:
     """Return an attribute of the slot's job, if it is a string or a whole number."""
-    starter = m.slot.activation
+    starter = snapshot.slot.activation
     if starter is None or not starter.cluster:
         return None
-    text = m.state.job_ad((starter.cluster, starter.proc), starter.ad).value(name)
+    text = snapshot.state.job_ad((starter.cluster, starter.proc), starter.ad).value(name)
     return unquoted(text) if text.startswith('"') else int(text) if text.isdecimal() else None
 
 
-def _user(m: SlotSnapshot) -> Any:
-    return m.slot.user or None
+def _user(snapshot: SlotSnapshot) -> Any:
+    return snapshot.slot.user or None
 
 
-def _accounting_group(m: SlotSnapshot) -> Any:
+def _accounting_group(snapshot: SlotSnapshot) -> Any:
     """Return the submitter whose usage the slot counts as, if it is not the job's user."""
-    claim = m.slot.claim
-    return None if claim is None or claim.submitter == m.slot.user else claim.submitter
+    claim = snapshot.slot.claim
+    return None if claim is None or claim.submitter == snapshot.slot.user else claim.submitter
 
 
-def _quota_group(m: SlotSnapshot) -> Any:
+def _quota_group(snapshot: SlotSnapshot) -> Any:
     """Return the accounting group whose quota the claim uses, if there are groups."""
-    claim, settings = m.slot.claim, m.state.settings
+    claim, settings = snapshot.slot.claim, snapshot.state.settings
     return assigned_group(claim.submitter, settings) if claim and settings.get("GROUP_NAMES") else None
 
 
-def _negotiated_group(m: SlotSnapshot) -> Any:
+def _negotiated_group(snapshot: SlotSnapshot) -> Any:
     """Return the group for which the claim was negotiated: the root group after autoregroup."""
-    claim = m.slot.claim
-    return None if claim is None else NO_GROUP if claim.regrouped else _quota_group(m) or NO_GROUP
+    claim = snapshot.slot.claim
+    return None if claim is None else NO_GROUP if claim.regrouped else _quota_group(snapshot) or NO_GROUP
 
 
-def _preempting_user(m: SlotSnapshot) -> Any:
-    waiting = m.slot.queued_claim
+def _preempting_user(snapshot: SlotSnapshot) -> Any:
+    waiting = snapshot.slot.queued_claim
     return None if waiting is None else waiting.user or waiting.submitter
 
 
-def _preempting_group(m: SlotSnapshot) -> Any:
-    waiting = m.slot.queued_claim
-    return None if waiting is None or waiting.submitter == _preempting_user(m) else waiting.submitter
+def _preempting_group(snapshot: SlotSnapshot) -> Any:
+    waiting = snapshot.slot.queued_claim
+    return None if waiting is None or waiting.submitter == _preempting_user(snapshot) else waiting.submitter
 
 
-def _drain(m: SlotSnapshot, attribute: Callable[[Any], Any]) -> Any:
-    drain = m.machine.drain if m.machine else None
+def _drain(snapshot: SlotSnapshot, attribute: Callable[[Any], Any]) -> Any:
+    drain = snapshot.machine.drain if snapshot.machine else None
     return None if drain is None else attribute(drain)
 
 
-def _drain_estimate(m: SlotSnapshot, name: str) -> int | None:
+def _drain_estimate(snapshot: SlotSnapshot, name: str) -> int | None:
     """Return one of the estimates of a drain of the slot's machine."""
-    estimates = m.estimates()
+    estimates = snapshot.estimates()
     return None if estimates is None else int(getattr(estimates, name))
 
 
@@ -161,11 +163,11 @@ def unclaimed_in_drains(machine: Machine, now: int) -> int:
     return int(sum(slot.drained_until(now) for slot in machine.slots.values())) // SECOND if machine.drains else 0
 
 
-def total_time(m: SlotSnapshot, state_activity: str) -> int | None:
+def total_time(snapshot: SlotSnapshot, state_activity: str) -> int | None:
     """Return the seconds that the slot has spent in a state/activity, or None if it never was in it."""
-    if m.slot.state_activity == state_activity:
-        return m.seconds - total_since(m.slot)
-    spent = m.slot.time_spent.get(state_activity, 0)
+    if snapshot.slot.state_activity == state_activity:
+        return snapshot.seconds - total_since(snapshot.slot)
+    spent = snapshot.slot.time_spent.get(state_activity, 0)
     return spent // SECOND if spent else None
 
 
@@ -174,8 +176,8 @@ def total_since(slot: Slot) -> int:
     return (slot.entered_activity - slot.time_spent.get(slot.state_activity, 0)) // SECOND
 
 
-def _unclaimed_in_drains(m: SlotSnapshot) -> Any:
-    return None if m.machine is None else unclaimed_in_drains(m.machine, m.now) or None
+def _unclaimed_in_drains(snapshot: SlotSnapshot) -> Any:
+    return None if snapshot.machine is None else unclaimed_in_drains(snapshot.machine, snapshot.now) or None
 
 
 Attribute = tuple[str, Callable[[SlotSnapshot], Any]]
@@ -204,8 +206,8 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("MyCurrentTime", lambda m: m.seconds),
         ("KeyboardIdle", lambda m: input_idle(m, console=False)),
         ("ConsoleIdle", lambda m: input_idle(m, console=True)),
-        ("LoadAvg", lambda m: load_of(m.state, m.slot, m.readings, m.caches).load),
-        ("CondorLoadAvg", lambda m: load_of(m.state, m.slot, m.readings, m.caches).condor),
+        ("LoadAvg", lambda m: slot_load(m.state, m.slot, m.readings, m.caches).load),
+        ("CondorLoadAvg", lambda m: slot_load(m.state, m.slot, m.readings, m.caches).condor),
         ("TotalLoadAvg", lambda m: m.readings.load),
         ("TotalCondorLoadAvg", lambda m: float(m.readings.pool_load)),
         ("ClockMin", lambda m: _local_seconds(m) // 60 % 1440),
@@ -265,24 +267,27 @@ _QUARTER_HOUR = 900
 """Clocks change at a quarter of an hour."""
 
 
-def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
+def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
     """Return the attributes that change steadily with the clock, by their names in lower case."""
     moving = {"mycurrenttime": Moving(0)}
-    slot, now = m.slot, m.seconds
+    slot, now = snapshot.slot, snapshot.seconds
     for name, console in (("keyboardidle", False), ("consoleidle", True)):
-        reading, idle = m.readings.last_console if console else m.readings.last_input, input_idle(m, console)
-        if reading is not None and reading > m.now and not idle:  # the user keeps typing until then
+        reading, idle = (
+            snapshot.readings.last_console if console else snapshot.readings.last_input,
+            input_idle(snapshot, console),
+        )
+        if reading is not None and reading > snapshot.now and not idle:  # the user keeps typing until then
             moving[name] = Moving(now, _EVER, reading // SECOND + 1)
         else:
             moving[name] = Moving(now - idle)
-    local = now + m.context.utc_offset(now)
+    local = now + snapshot.context.utc_offset(now)
     midnight = now - local % DAY
     until = midnight + DAY
-    if m.context.utc_offset(until) != m.context.utc_offset(now):  # the clocks change on that day
+    if snapshot.context.utc_offset(until) != snapshot.context.utc_offset(now):  # the clocks change on that day
         until = now + _QUARTER_HOUR - now % _QUARTER_HOUR
     moving["clockmin"] = Moving(midnight, 60, until)
     moving["clockday"] = Moving(midnight - ((local // DAY + 4) % 7) * DAY, DAY, until)
-    if slot.busy_since and not latches_cpu_busy(m):
+    if slot.busy_since and not latches_cpu_busy(snapshot):
         moving["cpubusytime"] = Moving(slot.busy_since // SECOND)
     activation = slot.activation
     if activation is not None:
@@ -293,7 +298,10 @@ def moving_attributes(m: SlotSnapshot) -> dict[str, Moving]:
     if slot.claim is not None:
         moving["totalclaimruntime"] = Moving(slot.claim.since // SECOND)
     moving[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
-    for attributes in (m.readings.attributes, m.readings.slots.get(slot.name, {})):  # readings override all of these
+    for attributes in (
+        snapshot.readings.attributes,
+        snapshot.readings.slots.get(slot.name, {}),
+    ):  # readings override all of these
         for name in attributes:
             moving.pop(name.lower(), None)
     return moving

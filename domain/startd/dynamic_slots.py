@@ -50,7 +50,7 @@ def _slot_carver(draft: Draft[ExecutionPoint], slot: Slot) -> SlotCarver:
     return cached
 
 
-def carve(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: ClassAd) -> Slot:
+def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: ClassAd) -> Slot:
     """Carve a dynamic slot for a job from `parent`. It begins in Owner.
 
     :raises Refusal: the parent has too little left
@@ -73,7 +73,7 @@ def carve(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: ClassAd) -
     return draft.state.slots[name]
 
 
-def merge(draft: Draft[ExecutionPoint], slot: Slot) -> None:
+def merge_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Delete a dynamic slot whose claim is over, and return its resources to its parent."""
     parent = draft.state.slots.get(slot.parent)
     amounts = {name: int(amount) for name, amount in remaining(slot).items()}

@@ -33,7 +33,7 @@ class EvaluatedExpression(Struct, frozen=True):
     """A policy expression with its value: a truth or a whole number, or None if it has neither."""
 
     name: str
-    parse_cached: Expression
+    expression: Expression
     value: bool | int | None
 
     @property
@@ -174,36 +174,36 @@ class PolicyEvaluation:
         return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
 
     def _truth(self, name: str) -> bool | None:
-        parse_cached = self.parse_cached(name)
-        if parse_cached is None:
+        expression = self.expression(name)
+        if expression is None:
             return None
         value = (
-            literal_truth(parse_cached)
-            if isinstance(parse_cached, Literal)
-            else truth_of(parse_cached, *self.ads_read_by(name), self.context)
+            literal_truth(expression)
+            if isinstance(expression, Literal)
+            else truth_of(expression, *self.ads_read_by(name), self.context)
         )
-        self.last_evaluated = EvaluatedExpression(name, parse_cached, value)
+        self.last_evaluated = EvaluatedExpression(name, expression, value)
         return value
 
     def locally_false(self, name: str) -> bool:
         """Return True if the expression is false for every job. ``TARGET.InteractiveJob =?= true`` is not: it is false
         without a job, but true for some jobs."""
-        parse_cached = self.parse_cached(name)
-        if parse_cached is None:
+        expression = self.expression(name)
+        if expression is None:
             return False
         value = (
-            literal_truth(parse_cached)
-            if isinstance(parse_cached, Literal)
-            else truth_of(parse_cached, self.ad, None, self.context)
+            literal_truth(expression)
+            if isinstance(expression, Literal)
+            else truth_of(expression, self.ad, None, self.context)
         )
-        if value is False and references_or_empty(parse_cached.simplify(self.ad), self.ad).external:
+        if value is False and references_or_empty(expression.simplify(self.ad), self.ad).external:
             value = None
-        self.last_evaluated = EvaluatedExpression(name, parse_cached, value)
+        self.last_evaluated = EvaluatedExpression(name, expression, value)
         return value is False
 
     def start_accepts_job(self) -> bool:
         """Return True if START, evaluated with all dynamic attributes, is true for the slot's job."""
-        start = self.parse_cached("Start")
+        start = self.expression("Start")
         return start is not None and truth_of(start, *self.complete_ads(), self.context) is True
 
     @property
@@ -211,7 +211,7 @@ class PolicyEvaluation:
         """Return the drain's own START while the machine drains, if it has one."""
         return drain_start(self.state, self.slot)
 
-    def parse_cached(self, name: str) -> Expression | None:
+    def expression(self, name: str) -> Expression | None:
         """Return the slot's expression, or else the default, or None."""
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
@@ -225,12 +225,12 @@ class PolicyEvaluation:
 
     def number(self, name: str) -> int | None:
         """Return the value of an attribute as a whole number (HTCondor's EvalInteger), or None."""
-        parse_cached = self.parse_cached(name)
-        if parse_cached is None:
+        expression = self.expression(name)
+        if expression is None:
             return None
-        slot_ad, job = (None, None) if isinstance(parse_cached, Literal) else self.ads_read_by(name)
-        value = integer_of(parse_cached, slot_ad, job, self.context)
-        self.last_evaluated = EvaluatedExpression(name, parse_cached, value)
+        slot_ad, job = (None, None) if isinstance(expression, Literal) else self.ads_read_by(name)
+        value = integer_of(expression, slot_ad, job, self.context)
+        self.last_evaluated = EvaluatedExpression(name, expression, value)
         return value
 
     def job_has(self, name: str) -> bool:
@@ -255,9 +255,9 @@ class PolicyEvaluation:
     def read(self) -> dict[str, str]:
         """Return the values that the last evaluated expression read, by name (``classad.evidence.values_read``)."""
         assert self.last_evaluated is not None
-        if isinstance(self.last_evaluated.parse_cached, Literal):
+        if isinstance(self.last_evaluated.expression, Literal):
             return {}
-        return values_read(self.last_evaluated.parse_cached, *self.ads_read_by(self.last_evaluated.name), self.context)
+        return values_read(self.last_evaluated.expression, *self.ads_read_by(self.last_evaluated.name), self.context)
 
 
 _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})

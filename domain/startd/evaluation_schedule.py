@@ -220,12 +220,12 @@ def _possible_changes(policy: SlotPolicyEvaluation) -> Iterator[int]:
         yield update
 
 
-def _any_slot_is_drained(m: SlotSnapshot) -> bool:
-    return any(slot.state == "Drained" for slot in m.state.machine_slots(m.slot))
+def _any_slot_is_drained(snapshot: SlotSnapshot) -> bool:
+    return any(slot.state == "Drained" for slot in snapshot.state.machine_slots(snapshot.slot))
 
 
-def _any_job_runs(m: SlotSnapshot) -> bool:
-    return any(slot.activation is not None for slot in m.state.machine_slots(m.slot))
+def _any_job_runs(snapshot: SlotSnapshot) -> bool:
+    return any(slot.activation is not None for slot in snapshot.state.machine_slots(snapshot.slot))
 
 
 def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
@@ -237,7 +237,7 @@ def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
 
 def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
     """Yield the first instant at which the passing of time may change each of these expressions."""
-    named = ((name, policy.parse_cached(name)) for name in sorted(names))
+    named = ((name, policy.expression(name)) for name in sorted(names))
     expressions = [(name, tree) for name, tree in named if tree is not None and not isinstance(tree, Literal)]
     moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if expressions else {}
     for name, expression in expressions:
@@ -271,14 +271,23 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
         yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * SECOND)
 
 
-def _moving_of_other_slots(m: SlotSnapshot) -> dict[str, Moving]:
+def _moving_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Moving]:
     """Return the moving attributes that the machine's slots publish to each other (STARTD_SLOT_ATTRS)."""
-    names = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
+    names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
     moving: dict[str, Moving] = {}
-    for other in m.state.machine_slots(m.slot) if names else ():
+    for other in snapshot.state.machine_slots(snapshot.slot) if names else ():
         prefix = SlotName.parse(other.name).slot
         attributes = moving_attributes(
-            SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches, m.estimates)
+            SlotSnapshot(
+                snapshot.state,
+                other,
+                snapshot.machine,
+                snapshot.readings,
+                snapshot.now,
+                snapshot.context,
+                snapshot.caches,
+                snapshot.estimates,
+            )
         )
         moving |= {f"{prefix}_{name}": attributes[name] for name in names if name in attributes}
     return moving

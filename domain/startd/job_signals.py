@@ -80,7 +80,7 @@ def hold_job(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:
 
 
 def _reason(policy: PolicyEvaluation) -> str:
-    expression = policy.parse_cached("WANT_HOLD_REASON")
+    expression = policy.expression("WANT_HOLD_REASON")
     try:
         reason = None if expression is None else expression.evaluate(policy.ad, policy.job, policy.context)
     except EvaluationError:
@@ -89,5 +89,5 @@ def _reason(policy: PolicyEvaluation) -> str:
         return reason
     return (
         "The startd put this job on hold.  (At preemption time, WANT_HOLD evaluated to true: "
-        f"WANT_HOLD = {policy.parse_cached('WANT_HOLD')})"
+        f"WANT_HOLD = {policy.expression('WANT_HOLD')})"
     )

@@ -84,7 +84,7 @@ def _divide_by_cores(
     return loads
 
 
-def load_of(state: ExecutionPoint, slot: Slot, readings: Readings, caches: Caches) -> Load:
+def slot_load(state: ExecutionPoint, slot: Slot, readings: Readings, caches: Caches) -> Load:
     """Return the load of a slot, rounded to hundredths, by its machine's ``readings``."""
     if not readings.load and not readings.condor_load and not readings.backfill_load:
         return _NO_LOAD

@@ -99,8 +99,8 @@ def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
     plans = {plan.name: {**stimulus.ad, **plan.ad} for plan in stimulus.slots}
     slots = [slot for slot in draining.slots_of(draft, machine) if slot.kind != "dynamic"]
     _check_same_slots(machine, slots, stimulus.slots, plans)
-    changed_settings = _difference(machine.settings, stimulus.settings)
-    ads = [(slot, _difference_of_ads(slot, plans[slot.name])) for slot in slots]
+    changed_settings = _changed_settings(machine.settings, stimulus.settings)
+    ads = [(slot, _changed_attributes(slot, plans[slot.name])) for slot in slots]
     for slot in draining.slots_of(draft, machine):
         if slot.kind == "dynamic" and slot.parent in plans:
             ads.append((slot, _inherited_changes(draft.state.slots[slot.parent], slot, plans[slot.parent])))
@@ -130,7 +130,7 @@ def _check_same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPl
                 )
 
 
-def _difference(before: Mapping[str, str], after: Ad) -> Ad:
+def _changed_settings(before: Mapping[str, str], after: Ad) -> Ad:
     changes = {name: text for name, text in after.items() if before.get(name) != text}
     return changes | {name: "" for name in before if name not in after}
 
@@ -139,11 +139,11 @@ _MAINTAINED = frozenset(STANDARD_RESOURCES)
 """The attributes of a slot's ad that the pool maintains."""
 
 
-def _difference_of_ads(slot: Slot, after: Ad) -> Ad:
-    return {name: text for name, text in _difference(slot.ad, after).items() if name not in _MAINTAINED}
+def _changed_attributes(slot: Slot, after: Ad) -> Ad:
+    return {name: text for name, text in _changed_settings(slot.ad, after).items() if name not in _MAINTAINED}
 
 
 def _inherited_changes(parent: Slot, slot: Slot, after: Ad) -> Ad:
     """Return the changes of the parent's ad to attributes that the dynamic slot has inherited."""
-    changes = _difference_of_ads(parent, after)
+    changes = _changed_attributes(parent, after)
     return {name: text for name, text in changes.items() if slot.ad.get(name) == parent.ad.get(name)}

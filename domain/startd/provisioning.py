@@ -141,7 +141,7 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
         slot_ad = {**plan.ad, **disk, "ExecuteVolume": quoted(volume.id)}
         _check_startd_attrs(startd_attrs, {**machine_ad, **slot_ad})
         slots.append(SlotPlan(plan.name, plan.kind, with_attributes({**slot_ad, **policy}, startd_attrs)))
-    return AddMachine(id, machine, machine_ad, tuple(slots), settings(configuration))
+    return AddMachine(id, machine, machine_ad, tuple(slots), configured_settings(configuration))
 
 
 def reconfiguration(
@@ -187,7 +187,7 @@ _BOOLEANS: Final = ("MUST_MODIFY_REQUEST_EXPRS", "ENABLE_BACKFILL", "ADVERTISE_P
 """The settings that are booleans. Those in neither list, except ``_REQUESTS``, are numbers."""
 
 
-def settings(configuration: Configuration) -> Ad:
+def configured_settings(configuration: Configuration) -> Ad:
     """Return a startd's settings that differ from ``SETTINGS``.
 
     :raises ConfigError: a setting is not a number, or backfill is enabled without a setting that it needs

@@ -119,58 +119,61 @@ class PublishedSlots(SlotAds):
             self._last_public = (slot.name, {name.lower(): text for name, text in slot.published_ad.items()})
         return self._last_public[1]
 
-    def attributes_about_others(self, m: SlotSnapshot) -> Mapping[str, tuple[str, Any]]:
+    def attributes_about_others(self, snapshot: SlotSnapshot) -> Mapping[str, tuple[str, Any]]:
         """Return a slot's attributes about its machine's slots (STARTD_SLOT_ATTRS), by their names in lower case."""
-        if m.machine is None:
+        if snapshot.machine is None:
             return {}
-        if self._last_others[0] != m.slot.name:
-            attributes = attributes_of_other_slots(m)
-            self._last_others = (m.slot.name, {name.lower(): (name, value) for name, value in attributes.items()})
+        if self._last_others[0] != snapshot.slot.name:
+            attributes = attributes_of_other_slots(snapshot)
+            self._last_others = (
+                snapshot.slot.name,
+                {name.lower(): (name, value) for name, value in attributes.items()},
+            )
         return self._last_others[1]
 
-    def attribute(self, m: SlotSnapshot, key: str) -> Expression | None:
+    def attribute(self, snapshot: SlotSnapshot, key: str) -> Expression | None:
         """Return a published attribute by its name in lower case, or None."""
-        slot = m.slot
-        if key in ("requirements", "start") and m.machine is not None:
+        slot = snapshot.slot
+        if key in ("requirements", "start") and snapshot.machine is not None:
             if key == "requirements" and self._refuses(slot):
                 return _FALSE
-            start = drain_start(self.state, slot) if key == "start" and not m.machine.shutdown else None
+            start = drain_start(self.state, slot) if key == "start" and not snapshot.machine.shutdown else None
             if start is not None:
                 return start
         if slot.published_ad:
             text = self.published_ad(slot).get(key)
             if text is not None:
                 return parse_cached(text)
-        if key in DYNAMIC_ATTRIBUTES and (m.machine is not None or key in TRANSITION_ATTRIBUTES):
-            value = DYNAMIC_ATTRIBUTES[key][1](m)
+        if key in DYNAMIC_ATTRIBUTES and (snapshot.machine is not None or key in TRANSITION_ATTRIBUTES):
+            value = DYNAMIC_ATTRIBUTES[key][1](snapshot)
             if value is not None:
                 return self._literal(value)
         text = slot.ad.text(key)
         if text is not None:
             return parse_cached(text)
-        other = self.attributes_about_others(m).get(key)
+        other = self.attributes_about_others(snapshot).get(key)
         if other is None:
             return None if slot.kind == "static" else self._rolled_up(slot, key)
         return other[1] if isinstance(other[1], Expression) else self._literal(other[1])
 
-    def value(self, m: SlotSnapshot, key: str) -> Any:
-        return DYNAMIC_ATTRIBUTES[key][1](m)
+    def value(self, snapshot: SlotSnapshot, key: str) -> Any:
+        return DYNAMIC_ATTRIBUTES[key][1](snapshot)
 
-    def moving(self, m: SlotSnapshot) -> dict[str, Moving]:
-        return moving_attributes(m)
+    def moving(self, snapshot: SlotSnapshot) -> dict[str, Moving]:
+        return moving_attributes(snapshot)
 
-    def names(self, m: SlotSnapshot) -> Set[str]:
-        names = m.slot.ad.keys() | m.slot.published_ad.keys()
-        names.update(name for name, _ in self.attributes_about_others(m).values())
-        if m.slot.kind != "static":
-            names.update(rollup_attributes(self.state, m.slot))
+    def names(self, snapshot: SlotSnapshot) -> Set[str]:
+        names = snapshot.slot.ad.keys() | snapshot.slot.published_ad.keys()
+        names.update(name for name, _ in self.attributes_about_others(snapshot).values())
+        if snapshot.slot.kind != "static":
+            names.update(rollup_attributes(self.state, snapshot.slot))
         return names
 
     def is_published(self, name: str) -> bool:
         return is_published(name)
 
-    def changes_over_time(self, m: SlotSnapshot) -> bool:
-        machine = m.machine
+    def changes_over_time(self, snapshot: SlotSnapshot) -> bool:
+        machine = snapshot.machine
         ending = machine is not None and (machine.drain is not None or bool(machine.shutdown))
         return ending or bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
 
@@ -218,24 +221,24 @@ class PublishedSlots(SlotAds):
 
     def ad(self, slot: Slot) -> ClassAd:
         """Return the complete published ad."""
-        m = self.snapshot(slot)
+        snapshot = self.snapshot(slot)
         ad = ClassAd()
-        for name in self._names(m):
-            value = self.attribute(m, name.lower())
+        for name in self._names(snapshot):
+            value = self.attribute(snapshot, name.lower())
             if value is not None:
                 ad[name] = value
         ad.setdefault("Name", slot.name)
-        if m.machine is not None:
+        if snapshot.machine is not None:
             self._hide_start(slot, ad)
         return ad
 
-    def _names(self, m: SlotSnapshot) -> Iterator[str]:
-        is_live = m.machine is not None
-        yield from (name for name in m.slot.ad if is_published(name) or not is_live)
+    def _names(self, snapshot: SlotSnapshot) -> Iterator[str]:
+        is_live = snapshot.machine is not None
+        yield from (name for name in snapshot.slot.ad if is_published(name) or not is_live)
         yield from (name for key, (name, _) in DYNAMIC_ATTRIBUTES.items() if is_live or key in TRANSITION_ATTRIBUTES)
-        yield from m.slot.published_ad
-        yield from (name for name, _ in self.attributes_about_others(m).values())
-        yield from rollup_attributes(self.state, m.slot)
+        yield from snapshot.slot.published_ad
+        yield from (name for name, _ in self.attributes_about_others(snapshot).values())
+        yield from rollup_attributes(self.state, snapshot.slot)
 
     def _refuses(self, slot: Slot) -> bool:
         """Return True if the slot must not be matched. This includes slots of a machine that is being shut down, or

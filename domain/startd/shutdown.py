@@ -48,7 +48,7 @@ def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
             retire_claim(draft, slot, "shutdown", peaceful=command.how == "Peaceful")
         if draft.state.slots.get(slot.name) is slot and slot.state_activity == "Claimed/Retiring":
             apply_policy(draft, slot)
-    leave_if_empty(draft, machine)
+    remove_if_empty(draft, machine)
     answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
 
 
@@ -63,7 +63,7 @@ def _end_idle_startd(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
     return True
 
 
-def leave_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
+def remove_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     """Remove a machine that is being shut down, if its slots are unclaimed and its backfill client is gone."""
     if not _shutdown_is_complete(draft.state, machine):
         return
@@ -90,4 +90,4 @@ def finish_drains_and_shutdowns(draft: Draft[ExecutionPoint]) -> None:
         machine = draft.state.machines.get(name)
         if machine is not None:
             finalize_drain(draft, machine)
-            leave_if_empty(draft, machine)
+            remove_if_empty(draft, machine)

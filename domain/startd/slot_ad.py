@@ -185,19 +185,26 @@ def _dynamic_attributes(names: frozenset[str] | None) -> tuple[Attribute, ...]:
 
 
 def snapshot_ad(
-    m: SlotSnapshot, *, whole: bool = False, also: frozenset[str] = frozenset(), only: frozenset[str] | None = None
+    snapshot: SlotSnapshot,
+    *,
+    whole: bool = False,
+    also: frozenset[str] = frozenset(),
+    only: frozenset[str] | None = None,
 ) -> ClassAd:
     """Return the slot's ad with its dynamic attributes: with ``whole``, all of them, else those in ``only`` (by
     default, those that the slot's own expressions can read) and in ``also`` (both in lower case)."""
-    compiled, start = compiled_ad(m.state, m.slot, m.caches), drain_start(m.state, m.slot)
+    compiled, start = (
+        compiled_ad(snapshot.state, snapshot.slot, snapshot.caches),
+        drain_start(snapshot.state, snapshot.slot),
+    )
     names = None
-    if not whole and compiled.form.names is not None and start is None and not _sensors_publish_expressions(m):
+    if not whole and compiled.form.names is not None and start is None and not _sensors_publish_expressions(snapshot):
         names = compiled.form.names if only is None else only
         names = names | also if also else names
-    ad = ClassAd(_values(m, names), compiled.ad)
+    ad = ClassAd(_values(snapshot, names), compiled.ad)
     if start is not None:
         ad["Start"] = start
-    for name, value in attributes_of_other_slots(m).items():
+    for name, value in attributes_of_other_slots(snapshot).items():
         ad[name] = value
     return ad
 
@@ -209,19 +216,19 @@ def drain_start(state: ExecutionPoint, slot: Slot) -> Expression | None:
     return parse_cached(drain.start) if drain is not None and drain.start else None
 
 
-def extend_ad(ad: ClassAd, m: SlotSnapshot, names: frozenset[str]) -> None:
-    for name, value in _values(m, names).items():
+def extend_ad(ad: ClassAd, snapshot: SlotSnapshot, names: frozenset[str]) -> None:
+    for name, value in _values(snapshot, names).items():
         ad[name] = value
 
 
-def _values(m: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
+def _values(snapshot: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
     """Return these dynamic attributes (None: all). Attributes that the sensors publish override them."""
     values: dict[str, Any] = {}
     for name, compute in _dynamic_attributes(names):
-        value = compute(m)
+        value = compute(snapshot)
         if value is not None:
             values[name] = value
-    for source in (m.readings.attributes, m.readings.slots.get(m.slot.name, {})):
+    for source in (snapshot.readings.attributes, snapshot.readings.slots.get(snapshot.slot.name, {})):
         for name, text in source.items():
             if names is None or name.lower() in names:
                 parsed = parse_cached(text)
@@ -230,24 +237,33 @@ def _values(m: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
     return values
 
 
-def _sensors_publish_expressions(m: SlotSnapshot) -> bool:
+def _sensors_publish_expressions(snapshot: SlotSnapshot) -> bool:
     """Return True if a sensor publishes an expression that is not a plain value, and so may read any attribute."""
-    sources = (m.readings.attributes, m.readings.slots.get(m.slot.name, {}))
+    sources = (snapshot.readings.attributes, snapshot.readings.slots.get(snapshot.slot.name, {}))
     return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
 
 
-def attributes_of_other_slots(m: SlotSnapshot) -> dict[str, Any]:
+def attributes_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Any]:
     """Return the attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
-    names = setting(m.state, m.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
+    names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
     attributes: dict[str, Any] = {}
-    for other in m.state.machine_slots(m.slot) if names else ():
-        snapshot = SlotSnapshot(m.state, other, m.machine, m.readings, m.now, m.context, m.caches, m.estimates)
+    for other in snapshot.state.machine_slots(snapshot.slot) if names else ():
+        other_snapshot = SlotSnapshot(
+            snapshot.state,
+            other,
+            snapshot.machine,
+            snapshot.readings,
+            snapshot.now,
+            snapshot.context,
+            snapshot.caches,
+            snapshot.estimates,
+        )
         prefix = SlotName.parse(other.name).slot
         for name in names:
             dynamic = DYNAMIC_ATTRIBUTES.get(name.lower())
-            value = dynamic[1](snapshot) if dynamic else None
+            value = dynamic[1](other_snapshot) if dynamic else None
             if value is None:
-                text = _published_text(m.readings, other, name)
+                text = _published_text(snapshot.readings, other, name)
                 value = None if text is None else parse_cached(text)
             if value is not None:
                 attributes[f"{prefix}_{name}"] = value

@@ -22,7 +22,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
     transition."""
 
     def set_to_false(self, name: str) -> bool:
-        expression = self.parse_cached(name)
+        expression = self.expression(name)
         return isinstance(expression, Literal) and literal_truth(expression) is False
 
     @property
@@ -150,4 +150,4 @@ def record_evidence(draft: Draft[ExecutionPoint], policy: PolicyEvaluation) -> i
     evaluated = policy.last_evaluated
     if evaluated is None:
         return 0
-    return draft.note(evaluated.name, unparse(evaluated.parse_cached), evaluated.value_text, policy.read())
+    return draft.note(evaluated.name, unparse(evaluated.expression), evaluated.value_text, policy.read())

@@ -16,7 +16,7 @@ from ..state_machines.slot_rows import BACKFILL_BUSY, BACKFILL_KILLING, KILLING,
 from ..state_machines.slot_rules import EVICTED, Rule, applicable_rule
 from ..state_machines.slot_triggers import backfill_destination
 from . import backfill_client, job_signals, time_limits
-from .dynamic_slots import merge, slot_weight
+from .dynamic_slots import merge_slot, slot_weight
 from .slot_policy_evaluation import SlotPolicyEvaluation, policy_of, record_evidence
 
 RETIREMENT_OVER = "retirement_over"
@@ -122,8 +122,8 @@ class _Actions:
     def transition(self, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
         take_transition(self._draft, self._slot, row, cause, target, evidence)
 
-    def reacts_to(self, fire_trigger: str) -> bool:
-        return bool(self._draft.state.dialect.steps(fire_trigger, self._slot.state_activity))
+    def reacts_to(self, trigger_name: str) -> bool:
+        return bool(self._draft.state.dialect.steps(trigger_name, self._slot.state_activity))
 
     def trigger(self, trigger_: str, cause: str, evidence: int = 0) -> None:
         fire_trigger(self._draft, self._slot, trigger_, cause, evidence=evidence)
@@ -177,13 +177,13 @@ def apply_policy(draft: Draft[ExecutionPoint], slot: Slot, *, entered: bool = Fa
     """
     unused = slot.kind == "dynamic" and slot.name not in draft.state.slot_matches and slot.queued_claim is None
     if unused and slot.state_activity == "Unclaimed/Idle":
-        merge(draft, slot)  # a dynamic slot ends with its claim
+        merge_slot(draft, slot)  # a dynamic slot ends with its claim
         return True
     policy = policy_of(draft, slot)
     rule = applicable_rule(draft.state.dialect.rules, policy, entered=entered)
     if rule is None:
         if unused and slot.state_activity == "Owner/Idle":
-            merge(draft, slot)
+            merge_slot(draft, slot)
             return True
         return False
     evidence = record_evidence(draft, policy)

@@ -26,7 +26,7 @@ def next_update(policy: PolicyEvaluation) -> int | None:
     """Return when the slot publishes its changed readings, or None if nothing has changed."""
     if not changed_readings(policy):
         return None
-    joined, interval = _updates(policy)
+    joined, interval = _update_schedule(policy)
     return max(policy.now, joined + _update_number(policy, policy.slot.published) * interval + interval)
 
 
@@ -36,7 +36,7 @@ def due_readings(policy: PolicyEvaluation) -> Ad:
     return changed_readings(policy) if is_due else {}
 
 
-def _updates(policy: PolicyEvaluation) -> tuple[int, int]:
+def _update_schedule(policy: PolicyEvaluation) -> tuple[int, int]:
     """Return the start of the updates of the slot's machine, and their interval."""
     machine = policy.state.machines.get(policy.slot.machine)
     return (machine.joined if machine else 0), max(1, duration(policy.state, machine, "UPDATE_INTERVAL"))
@@ -44,7 +44,7 @@ def _updates(policy: PolicyEvaluation) -> tuple[int, int]:
 
 def _update_number(policy: PolicyEvaluation, instant: int) -> int:
     """Return the number of the UPDATE_INTERVAL that contains an instant; -1 before the first one."""
-    joined, interval = _updates(policy)
+    joined, interval = _update_schedule(policy)
     return (instant - joined) // interval if instant >= joined else -1
 
 

@@ -9,7 +9,7 @@ from ..state.pool_settings import super_users
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
 from ..state_machines import void_row
-from .dynamic_slots import merge
+from .dynamic_slots import merge_slot
 from .transitions import fire_trigger, flag_claim, record_voided_matches
 
 
@@ -43,7 +43,7 @@ def cancel_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: st
         draft.move_match(slot, void_row(cause))
         record_voided_matches(draft, slot, cause, *jobs)
     if not fire_trigger(draft, slot, "match over", cause) and slot.kind == "dynamic" and slot.claim is None:
-        merge(draft, slot)
+        merge_slot(draft, slot)
     return True
 
 

@@ -102,7 +102,7 @@ class SlotRow:
 _NAMES: Final = {number: name.lower() for name, number in vars(SlotRow).items() if name.isupper()}
 
 
-def _named(rows: tuple[TransitionRow, ...]) -> tuple[TransitionRow, ...]:
+def _add_names(rows: tuple[TransitionRow, ...]) -> tuple[TransitionRow, ...]:
     return tuple(r._replace(name=_NAMES[r.number]) for r in rows)
 
 
@@ -113,9 +113,9 @@ def _order(r: TransitionRow) -> tuple[int, str]:
 
 LETTERED: Final = tuple(r._replace(letter=r.number) for r in table("slot, by letter"))
 """The manual's diagram of states."""
-NUMBERED: Final = _named(table("slot"))
+NUMBERED: Final = _add_names(table("slot"))
 """The manual's diagram of states and activities."""
-HTCONDOR_25_ROWS: Final = _named(table("slot, htcondor-25"))
+HTCONDOR_25_ROWS: Final = _add_names(table("slot, htcondor-25"))
 NUMBERED_HTCONDOR_25: Final = tuple(sorted(override_rows(NUMBERED, HTCONDOR_25_ROWS), key=_order))
 """The manual's rows, those that HTCondor 25 changes, and its additional rows."""
 

@@ -25,7 +25,7 @@ from poolbook.adapters.machine.host import CONDOR_VERSION
 from poolbook.domain import events as e
 from poolbook.domain.config import Configuration
 from poolbook.domain.decide import Refusal, Tables, decide
-from poolbook.domain.decide.pool_configuration import submissions
+from poolbook.domain.decide.pool_configuration import configured_submission_settings
 from poolbook.domain.events import Ad, JobsLogged
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.schedd.factories import LIMITS
@@ -79,7 +79,7 @@ def queue(
     files: TraceFiles, domain: str, dialect: str, configuration: Configuration, pool: Sequence[e.Event]
 ) -> tuple[list[RecordedSubmission], list[str]]:
     """Return the submissions in order, and the omitted ones with the reasons."""
-    settings = submission_settings(submissions(configuration))
+    settings = submission_settings(configured_submission_settings(configuration))
     entries = _entries(files, max((event.at for event in pool), default=0))
     commands_by_cluster = {submission.cluster: submission for submission in commands(files)}
     ads = {int(id.partition(".")[0]): ad for id, ad in sorted(files.jobs.items(), reverse=True)}

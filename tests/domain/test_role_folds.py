@@ -173,5 +173,5 @@ def deadline(state: Any) -> int | None:
     state.agendas = Agendas()
     moment = Moment(state, state.at, UTC, no_readings, Caches(), matching=False)
     if isinstance(state, AccessPoint):
-        agenda.begin(moment)
+        agenda.plan_agendas(moment)
     return agenda.next_deadline(moment)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, unparse
-from poolbook.domain.decide.decide import decide, settle
+from poolbook.domain.decide.decide import complete_decision, decide
 from poolbook.domain.decide.delivery import RECEIVERS, receive, receiver_of
 from poolbook.domain.decision.draft import Draft, Tables
 from poolbook.domain.events.base import TOPICS
@@ -142,7 +142,7 @@ class Socket:
         if frame.what == "message":
             answer = receive(draft, decoded(frame.body, KINDS[frame.kind]))
         else:
-            settle(draft)
+            complete_decision(draft)
         self._write("answer", draft, body=answer)
 
     def _emit(self, draft: Draft[Any], frame: Frame) -> None:

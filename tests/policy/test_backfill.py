@@ -19,7 +19,7 @@ from poolbook.domain.events import (
     SlotTransitioned,
 )
 from poolbook.domain.ports.world import ClientLaunch
-from poolbook.domain.startd.provisioning import settings
+from poolbook.domain.startd.provisioning import configured_settings
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import Behaviour
@@ -151,7 +151,7 @@ BOINC_ON = f"{ON}BACKFILL_SYSTEM = BOINC\nBOINC_Executable = /usr/bin/boinc\nBOI
 )
 def test_an_incomplete_backfill_configuration_is_rejected(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        settings(read(text))
+        configured_settings(read(text))
     assert message in str(error.value)
 
 
@@ -165,7 +165,7 @@ def test_an_incomplete_backfill_configuration_is_rejected(text: str, message: st
     ],
 )
 def test_a_complete_backfill_configuration_is_accepted(text: str, system: str) -> None:
-    assert settings(read(text))["BACKFILL_SYSTEM"] == system
+    assert configured_settings(read(text))["BACKFILL_SYSTEM"] == system
 
 
 def test_the_settings_of_a_client_reach_its_process() -> None:

@@ -10,7 +10,7 @@ from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.config import read
-from poolbook.domain.decide.pool_configuration import followed
+from poolbook.domain.decide.pool_configuration import configured_pool_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
@@ -77,7 +77,9 @@ class PolicyPool:
 
     def configure(self, config: str) -> None:
         """Read this configuration, as at the pool's start or by condor_reconfig."""
-        settings = followed(lambda daemon: read(config, subsystem=daemon, files=self.files), self.warnings.append)
+        settings = configured_pool_settings(
+            lambda daemon: read(config, subsystem=daemon, files=self.files), self.warnings.append
+        )
         answer = self.handle(s.ConfigurePool(self.id(), settings))
         assert not answer.refusal, answer.refusal
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports.sensor_readings import Readings
-from poolbook.domain.startd.load import LoadedSlot, divide_owner_load, load_of
+from poolbook.domain.startd.load import LoadedSlot, divide_owner_load, slot_load
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.state import State
 
@@ -95,7 +95,7 @@ def test_cached_loads_equal_newly_computed_ones(dialect: str) -> None:
     for _, event in busy_pool(dialect).events:
         evolve(state, event)
         for slot in state.slots.values():
-            load = load_of(state, slot, readings, caches)
-            assert load == load_of(state, slot, readings, Caches())
+            load = slot_load(state, slot, readings, caches)
+            assert load == slot_load(state, slot, readings, Caches())
             loads.add((load.load, load.condor))
     assert len(loads) > 1

@@ -17,7 +17,7 @@ from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults, names_without_default
 from poolbook.domain.decide import Refusal
-from poolbook.domain.decide.pool_configuration import followed, submissions
+from poolbook.domain.decide.pool_configuration import configured_pool_settings, configured_submission_settings
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state.pool_settings import DOMAINS, SET_TO_EMPTY, SUBMISSION
 from poolbook.domain.state.state import State
@@ -63,7 +63,7 @@ def test_the_table_has_every_job_default_of_htcondor() -> None:
     ],
 )
 def test_a_pool_uses_the_configured_settings(text: str, expected: dict[str, str]) -> None:
-    assert submissions(read(text, subsystem="SUBMIT")) == expected
+    assert configured_submission_settings(read(text, subsystem="SUBMIT")) == expected
 
 
 def test_every_setting_may_be_empty() -> None:
@@ -71,7 +71,7 @@ def test_every_setting_may_be_empty() -> None:
         name for name in names_without_default() if "<" not in name
     ]
     configuration = "".join(f"{name.rpartition('.')[2]} =\n" for name in names)
-    in_force = followed(lambda daemon: read(configuration, subsystem=daemon))
+    in_force = configured_pool_settings(lambda daemon: read(configuration, subsystem=daemon))
     assert not {"UID_DOMAIN", "FILESYSTEM_DOMAIN"} & in_force.keys()
     settings = {name: text.strip() for name, text in in_force.items()}
     ad = parse_submit("executable = /bin/sleep\nqueue", facts(settings=settings), FakeFiles()).ad
@@ -81,7 +81,7 @@ def test_every_setting_may_be_empty() -> None:
 @pytest.mark.parametrize("value", ["a b", "a@b", 'a"b'])
 def test_an_invalid_domain_is_rejected_with_its_line(value: str) -> None:
     with pytest.raises(ConfigError, match=r"<text>:2: UID_DOMAIN = .*: give a domain, such as example.org"):
-        submissions(read(f"# a comment\nUID_DOMAIN = {value}"))
+        configured_submission_settings(read(f"# a comment\nUID_DOMAIN = {value}"))
     with pytest.raises(Refusal, match="give a domain"):
         Pool.open(settings={"UID_DOMAIN": value})
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.config import read
-from poolbook.domain.decide.pool_configuration import submissions
+from poolbook.domain.decide.pool_configuration import configured_submission_settings
 from poolbook.domain.submit import SubmitError, parse_submit
 
 from ..together import together
@@ -121,7 +121,7 @@ SUBMIT_TEMPLATE_again = use template : again
 
 def ad_with_template(line: str) -> dict[str, str]:
     """Return the ad of a job whose description contains this line, in a pool with these templates."""
-    settings = submissions(read(TEMPLATES, subsystem="SUBMIT"))
+    settings = configured_submission_settings(read(TEMPLATES, subsystem="SUBMIT"))
     text = f"executable = /bin/sleep\nown = mine\n{line}\nqueue"
     return parse_submit(text, facts(settings=settings), FakeFiles()).ad
 

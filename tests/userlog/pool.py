@@ -17,7 +17,7 @@ from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.adapters.runtime.views import catch_up, open_tables
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.config import read
-from poolbook.domain.decide.pool_configuration import followed
+from poolbook.domain.decide.pool_configuration import configured_pool_settings
 from poolbook.domain.events import Event
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
@@ -94,7 +94,9 @@ class Pool:
 
     def configure(self, config: str, files: Mapping[str, str]) -> None:
         """Read this configuration, as at the pool's start or by condor_reconfig, on a disk with these files."""
-        settings = followed(lambda daemon: read(config, subsystem=daemon, files=TextFiles(files)), lambda warning: None)
+        settings = configured_pool_settings(
+            lambda daemon: read(config, subsystem=daemon, files=TextFiles(files)), lambda warning: None
+        )
         (answer,) = self.ask(s.ConfigurePool(self.next_id(), settings))
         assert not answer.refusal
 
