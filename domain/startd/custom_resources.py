@@ -146,46 +146,48 @@ def _attribute_text(ad: ClassAd, name: str) -> str:
 # Assigning devices to slots
 
 
-def meets_constraint(custom: CustomResource, number: int, constraint: str) -> bool:
+def meets_constraint(resource: CustomResource, number: int, constraint: str) -> bool:
     """Return True if a device meets a constraint: its number, a list of ids, or an expression over its properties."""
-    id = custom.ids[number]
+    id = resource.ids[number]
     if not constraint or id in _words(constraint):
         return True
     try:
         expression = parse(constraint)
-        value = expression.evaluate(custom.properties.get(id, ClassAd()))
+        value = expression.evaluate(resource.properties.get(id, ClassAd()))
     except (ClassAdSyntaxError, EvaluationError):
         return False
     if isinstance(value, str):
         return value.lower() == id.lower()
     if isinstance(value, int) and not isinstance(value, bool) and unparse(expression).strip("()").isdigit():
         return value == number
-    return id in custom.properties and value not in (False, 0) and isinstance(value, int | float)
+    return id in resource.properties and value not in (False, 0) and isinstance(value, int | float)
 
 
 def assign_devices(
-    customs: Iterable[CustomResource], cuts: Iterable[SlotAllocation]
+    resources: Iterable[CustomResource], allocations: Iterable[SlotAllocation]
 ) -> dict[int, dict[str, tuple[str, ...]]]:
     """Return the ids of each slot's devices, by slot number and resource. Slots choose in order, the first that fit.
 
     :raises SlotTypeError: too few devices meet a slot's constraint
     """
-    resources = [custom for custom in customs if custom.ids]
-    free = {custom.name: list(range(len(custom.ids))) for custom in resources}
+    with_devices = [resource for resource in resources if resource.ids]
+    free = {resource.name: list(range(len(resource.ids))) for resource in with_devices}
     assignments: dict[int, dict[str, tuple[str, ...]]] = {}
-    for cut in cuts:
-        assignments[cut.number] = {}
-        for custom in resources:
-            count, constraint = int(cut.amount(custom.name)), cut.type.constraints.get(custom.name, "")
-            chosen = [number for number in free[custom.name] if meets_constraint(custom, number, constraint)][:count]
-            if len(chosen) < count:
+    for allocation in allocations:
+        assignments[allocation.number] = {}
+        for resource in with_devices:
+            name, slot_type = resource.name, allocation.type
+            count, constraint = int(allocation.amount(name)), slot_type.constraints.get(name, "")
+            suitable = [number for number in free[name] if meets_constraint(resource, number, constraint)]
+            if len(suitable) < count:
                 raise SlotTypeError(
-                    f"SLOT_TYPE_{cut.type.number}: slot {cut.number} needs {count} {custom.name} that satisfy "
-                    f"{constraint}, but only {len(chosen)} are left: ask for fewer, or change the constraint"
+                    f"SLOT_TYPE_{slot_type.number}: slot {allocation.number} needs {count} {name} that satisfy "
+                    f"{constraint}, but only {len(suitable)} are left: ask for fewer, or change the constraint"
                 )
-            free[custom.name] = [number for number in free[custom.name] if number not in chosen]
+            chosen = suitable[:count]
+            free[name] = [number for number in free[name] if number not in chosen]
             if chosen:
-                assignments[cut.number][custom.name] = tuple(custom.ids[number] for number in chosen)
+                assignments[allocation.number][name] = tuple(resource.ids[number] for number in chosen)
     return assignments
 
 

@@ -20,11 +20,6 @@ from .slot_ad import compiled_ad
 from .slot_resources import SlotCarver, choose_devices, dynamic_ad, free_devices, remaining_resources, slot_carver
 
 
-def remaining(slot: Slot) -> dict[str, float]:
-    """Return the remaining amount of each resource of a partitionable slot."""
-    return remaining_resources(slot.ad)
-
-
 def requested_resources(
     draft: Draft[ExecutionPoint], slot: Slot, job: ClassAd, left: Mapping[str, float]
 ) -> dict[str, int] | None:
@@ -55,10 +50,10 @@ def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: Class
 
     :raises Refusal: the parent has too little left
     """
-    amounts = requested_resources(draft, parent, job, remaining(parent))
+    amounts = requested_resources(draft, parent, job, remaining_resources(parent.ad))
     if amounts is None:
         remaining_text = ", ".join(
-            f"{available_amount:g} of {key}" for key, available_amount in remaining(parent).items()
+            f"{available_amount:g} of {key}" for key, available_amount in remaining_resources(parent.ad).items()
         )
         raise Refusal(f"slot {parent.name}: the job requests more than the slot has left ({remaining_text})")
     free_ids = free_devices(parent, draft.state.slots.values())
@@ -76,7 +71,7 @@ def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: Class
 def merge_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Delete a dynamic slot whose claim is over, and return its resources to its parent."""
     parent = draft.state.slots.get(slot.parent)
-    amounts = {name: int(amount) for name, amount in remaining(slot).items()}
+    amounts = {name: int(amount) for name, amount in remaining_resources(slot.ad).items()}
     for step in draft.state.dialect.steps("merge", slot.state_activity):
         draft.fire("slot", slot.state_activity, step.row)
     draft.emit(SlotDestroyed(*draft.why("merged"), slot.name))
@@ -86,7 +81,7 @@ def merge_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
 
 def return_resources(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cause: str) -> None:
     """Return a dynamic slot's resources to its parent before the slot ends, so that the slot has none."""
-    amounts = {name: int(amount) for name, amount in remaining(slot).items() if amount}
+    amounts = {name: int(amount) for name, amount in remaining_resources(slot.ad).items() if amount}
     changes: Ad = dict.fromkeys(amounts, "0")
     for name in amounts:
         if assigned_ids(slot.ad, name):
@@ -96,7 +91,7 @@ def return_resources(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cau
 
 
 def _add_to_parent(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str, int], cause: str) -> None:
-    left = remaining(parent)
+    left = remaining_resources(parent.ad)
     changes: Ad = {name: str(int(left.get(name, 0)) + amount) for name, amount in amounts.items() if amount}
     if any(f"Available{name}" in parent.ad for name in changes):
         free = free_devices(parent, draft.state.slots.values())

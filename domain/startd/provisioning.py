@@ -114,16 +114,16 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
     :raises SlotTypeError: the machine cannot be divided into the configured slots
     :raises ConfigError: a setting is not a valid expression
     """
-    customs = make_custom_resources(configuration, equipment.inventories)
-    whole, volumes = _divisible_resources(configuration, equipment, customs)
-    groups = _configured_slots(configuration, whole)
+    custom_resources = make_custom_resources(configuration, equipment.inventories)
+    total, volumes = _divisible_resources(configuration, equipment, custom_resources)
+    groups = _configured_slots(configuration, total)
     slot_count = sum(group.count for group in groups)
     volume_ids = {number: _volume(configuration, equipment, number).id for number in range(1, slot_count + 1)}
-    cuts = divide_machine(whole, groups, volume_ids)
-    devices = assign_devices(customs, cuts)
-    total_disk = _total_disk(whole, cuts)
-    machine_ad = _machine_ad(machine, configuration, equipment, whole, customs, len(cuts))
-    names = [custom.name for custom in customs]
+    allocations = divide_machine(total, groups, volume_ids)
+    devices = assign_devices(custom_resources, allocations)
+    total_disk = _total_disk(total, allocations)
+    machine_ad = _machine_ad(machine, configuration, equipment, total, custom_resources, len(allocations))
+    names = [custom.name for custom in custom_resources]
     slots_with_settings = _slots_with_settings(configuration)
 
     @cache
@@ -132,11 +132,13 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
         return policy, _startd_attrs(configuration, number, type)
 
     slots = []
-    for cut in cuts:
-        number = cut.number if cut.number in slots_with_settings else 0
-        policy, startd_attrs = configured_attributes(number, cut.type.number)
-        plan = _plan(machine, configuration, cut, _amounts(cut, customs, devices[cut.number]))
-        volume = volumes[cut.volume]
+    for allocation in allocations:
+        number = allocation.number if allocation.number in slots_with_settings else 0
+        policy, startd_attrs = configured_attributes(number, allocation.type.number)
+        plan = _plan(
+            machine, configuration, allocation, _amounts(allocation, custom_resources, devices[allocation.number])
+        )
+        volume = volumes[allocation.volume]
         disk = {"TotalDisk": str(total_disk[volume.id]), "DetectedDisk": str(volume.total), FREE_DISK: str(volume.free)}
         slot_ad = {**plan.ad, **disk, "ExecuteVolume": quoted(volume.id)}
         _check_startd_attrs(startd_attrs, {**machine_ad, **slot_ad})
@@ -235,10 +237,10 @@ def _slots_with_settings(configuration: Configuration) -> set[int]:
     return {int(match[1]) for match in matches if match}
 
 
-def _plan(machine: str, configuration: Configuration, cut: SlotAllocation, amounts: Ad) -> SlotPlan:
-    partitionable = _is_partitionable(configuration, cut.type.number)
-    name = f"{_name_prefix(configuration, cut.type.number)}{cut.number}@{machine}"
-    ad = _identity(name, cut.number, cut.type.number, "Partitionable" if partitionable else "Static")
+def _plan(machine: str, configuration: Configuration, allocation: SlotAllocation, amounts: Ad) -> SlotPlan:
+    partitionable = _is_partitionable(configuration, allocation.type.number)
+    name = f"{_name_prefix(configuration, allocation.type.number)}{allocation.number}@{machine}"
+    ad = _identity(name, allocation.number, allocation.type.number, "Partitionable" if partitionable else "Static")
     return SlotPlan(name, "partitionable" if partitionable else "static", ad | amounts)
 
 
@@ -264,7 +266,7 @@ _SLOT_EXECUTE: Final = re.compile(rf"SLOT([0-9]{{1,6}})_{EXECUTE}", re.ASCII | r
 
 
 def _divisible_resources(
-    configuration: Configuration, equipment: Equipment, customs: Sequence[CustomResource]
+    configuration: Configuration, equipment: Equipment, custom_resources: Sequence[CustomResource]
 ) -> tuple[DivisibleResources, dict[str, ExecuteVolume]]:
     """Return the resources to divide, as detected or configured, without the reserved ones; and the volumes by id."""
     volumes = {volume.id: volume for volume in equipment.volumes.values()}
@@ -276,11 +278,11 @@ def _divisible_resources(
     if memory <= 0:
         raise SlotTypeError("RESERVED_MEMORY leaves no memory for jobs: reserve less")
     cpus = configuration.integer("NUM_CPUS", 0) if configuration.is_defined("NUM_CPUS") else 0
-    custom = {resource.name: resource.quantity for resource in customs}
+    custom = {resource.name: resource.quantity for resource in custom_resources}
     return DivisibleResources(cpus or equipment.cpus, memory, equipment.swap, disks, custom), volumes
 
 
-def _configured_slots(configuration: Configuration, whole: DivisibleResources) -> list[ConfiguredSlots]:
+def _configured_slots(configuration: Configuration, total: DivisibleResources) -> list[ConfiguredSlots]:
     for name in ("SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"):
         if configuration.is_defined(name):
             raise SlotTypeError(f"{name}: type 0 is reserved for evenly divided machines: number types from 1")
@@ -295,7 +297,7 @@ def _configured_slots(configuration: Configuration, whole: DivisibleResources) -
                 raise SlotTypeError(f"SLOT_TYPE_{number}_BACKFILL: backfill slots are not supported: remove it")
     if not groups:
         single = _is_partitionable(configuration, 0)
-        groups = [ConfiguredSlots(0, "auto", _slot_count(configuration, "NUM_SLOTS", 1 if single else int(whole.cpus)))]
+        groups = [ConfiguredSlots(0, "auto", _slot_count(configuration, "NUM_SLOTS", 1 if single else int(total.cpus)))]
     return groups
 
 
@@ -319,13 +321,13 @@ def _name_prefix(configuration: Configuration, type: int) -> str:
     return configuration.get(f"SLOT_TYPE_{type}_NAME_PREFIX") or configuration.get("STARTD_RESOURCE_PREFIX") or "slot"
 
 
-def _total_disk(whole: DivisibleResources, cuts: Sequence[SlotAllocation]) -> dict[str, int]:
+def _total_disk(total: DivisibleResources, allocations: Sequence[SlotAllocation]) -> dict[str, int]:
     """Return TotalDisk of each volume: its whole space if a slot's share is ``auto``, else the sum of the shares."""
     totals = {}
-    for volume, space in whole.disks.items():
-        slots = [cut for cut in cuts if cut.volume == volume]
-        has_auto = any(cut.type.shares[DISK] == "auto" for cut in slots)
-        totals[volume] = int(space if has_auto else sum(cut.amount(DISK) for cut in slots))
+    for volume, space in total.disks.items():
+        slots = [allocation for allocation in allocations if allocation.volume == volume]
+        has_auto = any(allocation.type.shares[DISK] == "auto" for allocation in slots)
+        totals[volume] = int(space if has_auto else sum(allocation.amount(DISK) for allocation in slots))
     return totals
 
 
@@ -336,8 +338,8 @@ def _machine_ad(
     machine: str,
     configuration: Configuration,
     equipment: Equipment,
-    whole: DivisibleResources,
-    customs: Sequence[CustomResource],
+    total: DivisibleResources,
+    custom_resources: Sequence[CustomResource],
     slots: int,
 ) -> Ad:
     ad = {**equipment.system, "MyType": '"Machine"', "TargetType": '"Job"', "Machine": quoted(machine)}
@@ -349,13 +351,13 @@ def _machine_ad(
     ad |= {
         "DetectedCpus": str(equipment.cpus),
         "DetectedMemory": str(equipment.memory),
-        "TotalCpus": f"{float(whole.cpus)}",
-        "TotalMemory": str(whole.memory),
-        "TotalVirtualMemory": str(whole.swap),
+        "TotalCpus": f"{float(total.cpus)}",
+        "TotalMemory": str(total.memory),
+        "TotalVirtualMemory": str(total.swap),
         "TotalSlots": str(slots),
-        "MachineResources": quoted(" ".join((CPUS, MEMORY, DISK, SWAP, *(custom.name for custom in customs)))),
+        "MachineResources": quoted(" ".join((CPUS, MEMORY, DISK, SWAP, *(custom.name for custom in custom_resources)))),
     }
-    for custom in customs:
+    for custom in custom_resources:
         ad[f"Detected{custom.name}"] = ad[f"Total{custom.name}"] = _number_text(custom.quantity)
         ad |= custom.facts
         if custom.offline:
@@ -373,20 +375,22 @@ def _identity(name: str, number: int, type: int, kind: str) -> Ad:
     }
 
 
-def _amounts(cut: SlotAllocation, customs: Sequence[CustomResource], things: Mapping[str, tuple[str, ...]]) -> Ad:
-    cores = cut.amount(CPUS)
-    cpus = _number_text(cores) if cut.type.fractional else str(int(cores + 0.1))
-    memory, disk = str(int(cut.amount(MEMORY))), str(int(cut.amount(DISK)))
+def _amounts(
+    allocation: SlotAllocation, custom_resources: Sequence[CustomResource], device_ids: Mapping[str, tuple[str, ...]]
+) -> Ad:
+    cores = allocation.amount(CPUS)
+    cpus = _number_text(cores) if allocation.type.fractional else str(int(cores + 0.1))
+    memory, disk = str(int(allocation.amount(MEMORY))), str(int(allocation.amount(DISK)))
     ad = {
         "Cpus": cpus, "TotalSlotCpus": cpus,
         "Memory": memory, "TotalSlotMemory": memory,
-        "Disk": disk, "TotalSlotDisk": f"{cut.amount(DISK):.1f}",
-        "VirtualMemory": str(int(cut.amount(SWAP))),
+        "Disk": disk, "TotalSlotDisk": f"{allocation.amount(DISK):.1f}",
+        "VirtualMemory": str(int(allocation.amount(SWAP))),
     }  # fmt: skip
-    for custom in customs:
-        ad[custom.name] = ad[f"TotalSlot{custom.name}"] = str(int(cut.amount(custom.name)))
+    for custom in custom_resources:
+        ad[custom.name] = ad[f"TotalSlot{custom.name}"] = str(int(allocation.amount(custom.name)))
         if custom.ids:
-            ad |= attributes_of_devices(custom.name, things.get(custom.name, ()), custom.properties)
+            ad |= attributes_of_devices(custom.name, device_ids.get(custom.name, ()), custom.properties)
     return ad
 
 
@@ -399,7 +403,9 @@ def _most_specific_name(configuration: Configuration, name: str, *prefixes: str)
     return next((prefix + name for prefix in prefixes if configuration.is_defined(prefix + name)), name)
 
 
-def _policy(configuration: Configuration, number: int, type: int, customs: Sequence[str], partitionable: bool) -> Ad:
+def _policy(
+    configuration: Configuration, number: int, type: int, custom_names: Sequence[str], partitionable: bool
+) -> Ad:
     def setting_name(name: str) -> str:
         return _most_specific_name(configuration, name, f"SLOT_TYPE_{type}_", f"SLOT{number}_")
 
@@ -415,12 +421,12 @@ def _policy(configuration: Configuration, number: int, type: int, customs: Seque
     ad["Requirements"] = "Start && WithinResourceLimits"
     has_consumption_policy = partitionable and configuration.boolean(setting_name("CONSUMPTION_POLICY"), False)
     if has_consumption_policy:
-        for resource in (CPUS, MEMORY, DISK, *customs):
+        for resource in (CPUS, MEMORY, DISK, *custom_names):
             request = f"target.Request{resource}"
             text = _expression(configuration, setting_name(f"CONSUMPTION_{resource}"))
             ad[f"Consumption{resource}"] = text or f"ifthenelse({request} =?= undefined,0,{request})"
     ad |= {name: _expression(configuration, setting_name(name)) for name in _REQUESTS if setting_name(name) != name}
-    limits = _consumption_limits(customs) if has_consumption_policy else within_resource_limits(customs)
+    limits = _consumption_limits(custom_names) if has_consumption_policy else within_resource_limits(custom_names)
     ad["WithinResourceLimits"] = _expression(configuration, setting_name("WithinResourceLimits")) or limits
     return ad
 
@@ -436,16 +442,16 @@ def _expression(configuration: Configuration, name: str) -> str:
     return text if same else unparse(configured)
 
 
-def within_resource_limits(customs: Sequence[str]) -> str:
+def within_resource_limits(custom_names: Sequence[str]) -> str:
     """Return the expression that is true if a job requests no more than a slot has."""
     parts = [f"MY.{name} > 0 && TARGET.Request{name} <= MY.{name}" for name in (CPUS, MEMORY, DISK)]
-    parts += [f"(TARGET.Request{name} =?= undefined || MY.{name} >= TARGET.Request{name})" for name in customs]
+    parts += [f"(TARGET.Request{name} =?= undefined || MY.{name} >= TARGET.Request{name})" for name in custom_names]
     return " && ".join(parts)
 
 
-def _consumption_limits(customs: Sequence[str]) -> str:
+def _consumption_limits(custom_names: Sequence[str]) -> str:
     """Return the value of WithinResourceLimits for a slot with a consumption policy."""
-    names = sorted((CPUS, MEMORY, DISK, *customs), key=str.lower)
+    names = sorted((CPUS, MEMORY, DISK, *custom_names), key=str.lower)
     return " && ".join(
         f"ifThenElse(TARGET._cp_orig_Request{name} isnt undefined,TARGET.Request{name} <= MY.{name},"
         f"MY.Consumption{name} <= MY.{name})"

@@ -57,7 +57,7 @@ class DivisibleResources(Struct, frozen=True):
     """KiB of each execute volume."""
     custom: Mapping[str, float] = field(default_factory=dict)
 
-    def of(self, resource: str, volume: str) -> float:
+    def amount_of(self, resource: str, volume: str) -> float:
         standard: dict[str, float] = {CPUS: self.cpus, MEMORY: self.memory, SWAP: self.swap}
         if resource == DISK:
             return self.disks[volume]
@@ -162,8 +162,8 @@ def _items(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def parse_slot_type(number: int, text: str, whole: DivisibleResources, volume: str) -> SlotType:
-    """Parse a slot type, and compute its shares of ``whole``.
+def parse_slot_type(number: int, text: str, total: DivisibleResources, volume: str) -> SlotType:
+    """Parse a slot type, and compute its shares of ``total``.
 
     :raises SlotTypeError: an item is not a share, or the machine does not have the resource
     """
@@ -180,23 +180,23 @@ def parse_slot_type(number: int, text: str, whole: DivisibleResources, volume: s
         if not share_text:
             raise SlotTypeError(f"SLOT_TYPE_{number}: {item}: a value is missing after the equals sign")
         value = _parse_share(share_text, number)
-        resource = _full_name(name, whole)
+        resource = _full_name(name, total)
         if resource is None:
             if value.kind == "amount" and value.value > 0:
-                names = ", ".join((CPUS, MEMORY, DISK, SWAP, *whole.custom))
+                names = ", ".join((CPUS, MEMORY, DISK, SWAP, *total.custom))
                 raise SlotTypeError(
                     f"SLOT_TYPE_{number}: {name} is not a resource of this machine, which has {names}: define it with "
                     f"MACHINE_RESOURCE_{name}"
                 )
             continue  # so that machines with and without a resource can share a configuration
         minimum = 0.0 if resource == CPUS and fractional else _MINIMA.get(resource, 0.0)
-        shares[resource] = _share_of(resource, value, whole, volume, minimum)
-        if constraint and resource in whole.custom:
+        shares[resource] = _share_of(resource, value, total, volume, minimum)
+        if constraint and resource in total.custom:
             constraints[resource] = constraint
-    for resource in (CPUS, MEMORY, SWAP, DISK, *whole.custom):
+    for resource in (CPUS, MEMORY, SWAP, DISK, *total.custom):
         if resource not in shares:
             minimum = 0.0 if fractional else _COMMON_MINIMA.get(resource, 0.0)
-            shares[resource] = _share_of(resource, common, whole, volume, minimum)
+            shares[resource] = _share_of(resource, common, total, volume, minimum)
     return SlotType(number, shares, constraints, fractional)
 
 
@@ -210,15 +210,15 @@ def _parse_common_share(item: str, number: int) -> _Value:
     return value
 
 
-def _full_name(name: str, whole: DivisibleResources) -> str | None:
+def _full_name(name: str, total: DivisibleResources) -> str | None:
     lower = name.lower()
-    custom = next((resource for resource in whole.custom if resource.lower() == lower), None)
+    custom = next((resource for resource in total.custom if resource.lower() == lower), None)
     return custom or next((resource for long, resource in _NAMES.items() if long.startswith(lower)), None)
 
 
-def _share_of(resource: str, value: _Value, whole: DivisibleResources, volume: str, minimum: float) -> Share:
+def _share_of(resource: str, value: _Value, total: DivisibleResources, volume: str, minimum: float) -> Share:
     unit = _UNITS.get(resource, 0)
-    return _share(value, whole.of(resource, volume), minimum, unit, integer=resource in _UNITS)
+    return _share(value, total.amount_of(resource, volume), minimum, unit, integer=resource in _UNITS)
 
 
 # The division
@@ -232,10 +232,10 @@ class _Remaining(Struct):
     auto_slots: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, whole: DivisibleResources) -> _Remaining:
-        amounts: dict[str, float] = {MEMORY: whole.memory, SWAP: whole.swap, **whole.custom}
-        amounts |= {_disk_key(volume): space for volume, space in whole.disks.items()}
-        return cls(whole.cpus, amounts)
+    def from_total(cls, total: DivisibleResources) -> _Remaining:
+        amounts: dict[str, float] = {MEMORY: total.memory, SWAP: total.swap, **total.custom}
+        amounts |= {_disk_key(volume): space for volume, space in total.disks.items()}
+        return cls(total.cpus, amounts)
 
 
 def _disk_key(volume: str) -> str:
@@ -247,66 +247,69 @@ def _key(resource: str, volume: str) -> str:
 
 
 def divide_machine(
-    whole: DivisibleResources, groups: list[ConfiguredSlots], volumes: Mapping[int, str]
+    total: DivisibleResources, groups: list[ConfiguredSlots], volumes: Mapping[int, str]
 ) -> list[SlotAllocation]:
     """Return the slots of a machine in order, numbered from 1. The jobs of slot N run on the volume ``volumes[N]``.
 
     :raises SlotTypeError: a type is invalid, or the slots need more than the machine has
     """
-    left, cuts = _Remaining.of(whole), list[SlotAllocation]()
+    left, allocations = _Remaining.from_total(total), list[SlotAllocation]()
     for group in groups:
         for _ in range(group.count):
-            number = len(cuts) + 1
-            type = parse_slot_type(group.number, group.text, whole, volumes[number])
-            cut = SlotAllocation(number, type, volumes[number], dict(type.shares))
-            _take_fixed_shares(left, cut)
-            cuts.append(cut)
+            number = len(allocations) + 1
+            type = parse_slot_type(group.number, group.text, total, volumes[number])
+            allocation = SlotAllocation(number, type, volumes[number], dict(type.shares))
+            _take_fixed_shares(left, allocation)
+            allocations.append(allocation)
     custom_left = dict(left.amounts), dict(left.auto_slots)
-    for cut in cuts:
-        _set_auto_shares(left, cut, *custom_left)
-    return cuts
+    for allocation in allocations:
+        _set_auto_shares(left, allocation, *custom_left)
+    return allocations
 
 
-def _take_fixed_shares(left: _Remaining, cut: SlotAllocation) -> None:
-    for resource, amount in cut.amounts.items():
-        key = _key(resource, cut.volume)
+def _take_fixed_shares(left: _Remaining, allocation: SlotAllocation) -> None:
+    for resource, amount in allocation.amounts.items():
+        key = _key(resource, allocation.volume)
         if amount == AUTO:
             left.auto_slots[key] = left.auto_slots.get(key, 0) + 1
         elif resource != CPUS:
             if left.amounts[key] - amount < _TOLERANCE:
-                raise _shortage(cut, resource, amount, left.amounts[key])
+                raise _shortage(allocation, resource, amount, left.amounts[key])
             left.amounts[key] -= amount
-        elif not (cut.type.fractional and amount < 0.5):
+        elif not (allocation.type.fractional and amount < 0.5):
             if int(left.cpus - amount) < _TOLERANCE:
-                raise _shortage(cut, resource, amount, left.cpus)
+                raise _shortage(allocation, resource, amount, left.cpus)
             left.cpus = int(left.cpus - amount)
 
 
 def _set_auto_shares(
-    left: _Remaining, cut: SlotAllocation, remaining: dict[str, float], auto_slots: dict[str, int]
+    left: _Remaining, allocation: SlotAllocation, remaining: dict[str, float], auto_slots: dict[str, int]
 ) -> None:
     """Give a slot an equal part of what is left. Custom resources are not split, so the first slots get one more."""
-    for resource, amount in cut.amounts.items():
+    for resource, amount in allocation.amounts.items():
         if amount != AUTO:
             continue
-        key = _key(resource, cut.volume)
+        key = _key(resource, allocation.volume)
         if resource == CPUS:
             part = left.cpus / left.auto_slots[key]
-            if part <= 0 if cut.type.fractional else part < 1:
-                raise _shortage(cut, resource, 1, left.cpus, left.auto_slots[key])
+            if part <= 0 if allocation.type.fractional else part < 1:
+                raise _shortage(allocation, resource, 1, left.cpus, left.auto_slots[key])
         elif resource in _UNITS:
             part = left.amounts[key] // left.auto_slots[key]
             if part < 1:
-                raise _shortage(cut, resource, 1, left.amounts[key], left.auto_slots[key])
+                raise _shortage(allocation, resource, 1, left.amounts[key], left.auto_slots[key])
         else:
             part = 0 if left.amounts[key] < 1 else math.ceil(remaining[key] / auto_slots[key])
             remaining[key] -= part
             auto_slots[key] -= 1
-        cut.amounts[resource] = float(part)
+        allocation.amounts[resource] = float(part)
 
 
-def _shortage(cut: SlotAllocation, resource: str, needed: float, left: float, slots: int = 0) -> SlotTypeError:
-    name, setting = f"slot {cut.number}", f"SLOT_TYPE_{cut.type.number}" if cut.type.number else "NUM_SLOTS"
+def _shortage(allocation: SlotAllocation, resource: str, needed: float, left: float, slots: int = 0) -> SlotTypeError:
+    name, setting = (
+        f"slot {allocation.number}",
+        f"SLOT_TYPE_{allocation.type.number}" if allocation.type.number else "NUM_SLOTS",
+    )
     if slots:
         problem = f"{slots} slots share {left:g} of {resource}, but each needs at least {needed:g}"
     else:

@@ -145,6 +145,6 @@ def test_slots_never_have_more_than_the_machine(types: list[tuple[str, int]]) ->
     assert [slot.number for slot in slots] == list(range(1, 1 + sum(count for _, count in types)))
     for name in ("Cpus", "Memory", "Swap", "Disk", "cogs", "actuator"):
         total = sum(int(slot.amount(name)) for slot in slots)  # a slot's ad has integers
-        assert total <= COGS.of(name, "d")
+        assert total <= COGS.amount_of(name, "d")
         shares = {slot.amount(name) for slot in slots if slot.type.shares[name] == AUTO}
         assert max(shares, default=0) - min(shares, default=0) <= (1 if name in ("cogs", "actuator") else 0)
