@@ -113,8 +113,8 @@ def _due_for_jobs(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
 
 def timer_stimuli(moment: Moment[LogState]) -> Iterator[s.Stimulus]:
     """Yield the stimulus for the timers that are due now, if any."""
-    first = next_timer(moment.state)
-    if first is not None and first <= moment.now:
+    deadline = next_timer(moment.state)
+    if deadline is not None and deadline <= moment.now:
         yield s.FireTimers("")
 
 

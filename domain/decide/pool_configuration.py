@@ -59,9 +59,9 @@ def _changes(state: State, configured: Ad) -> Ad:
     for name in configured:
         if name == SUPER_USERS or (name in SETTINGS and name not in CONFIGURABLE_TIMES):
             raise Refusal(f"{name} is not a setting of the negotiator: set it when you create the log (-set)")
-    new = {**state.founding_settings, **configured}
-    texts = {name: new.get(name, "") for name in (*new, *state.settings)}
-    if problem := invalid_negotiators(new):
+    new_settings = {**state.founding_settings, **configured}
+    texts = {name: new_settings.get(name, "") for name in (*new_settings, *state.settings)}
+    if problem := invalid_negotiators(new_settings):
         raise Refusal(problem)
     return {name: text for name, text in texts.items() if text != state.settings.get(name, "")}
 

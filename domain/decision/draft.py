@@ -150,16 +150,18 @@ class Draft(Generic[RoleState]):
             self.fire("letter", slot.state, letter, state_of(new_pair))
         if slot.claim is not None:
             has_job = slot.activation is not None
-            before, after = claim_state(slot.state_activity, has_job), claim_state(new_pair, has_job)
+            old_state, new_state = claim_state(slot.state_activity, has_job), claim_state(new_pair, has_job)
             if (
-                before != after and after in ROWS_BY_STATE
+                old_state != new_state and new_state in ROWS_BY_STATE
             ):  # else a better match takes over, and its claim exists already
-                self.fire("claim", before, ROWS_BY_STATE[after], after)
-        before, after = slot.match_state, match_state(new_pair, slot.destination)
-        if before != after:
+                self.fire("claim", old_state, ROWS_BY_STATE[new_state], new_state)
+        old_state, new_state = slot.match_state, match_state(new_pair, slot.destination)
+        if old_state != new_state:
             claimed = new_pair.startswith("Claimed")
             self.fire(
-                "match", before, "notify" if before == INITIAL_MATCH_STATE else "claim" if claimed else void_row(cause)
+                "match",
+                old_state,
+                "notify" if old_state == INITIAL_MATCH_STATE else "claim" if claimed else void_row(cause),
             )
         self.emit(SlotTransitioned(*self.why(cause), slot.name, row, slot.state_activity, new_pair, evidence=evidence))
 

@@ -116,14 +116,18 @@ class Autoclusters:
         """Process the changes of the attributes that slots and the negotiator read."""
         if self._has_old(state):
             self._forget()
-        before = len(self._conditions), self._renewed
-        changed = state.slot_ad_changes.since(self._seen)
+        old_counts = len(self._conditions), self._renewed
+        changed_slots = state.slot_ad_changes.since(self._seen)
         self._seen = state.slot_ad_changes.total
-        if changed is None:
-            changed = dict.fromkeys((*self._of_slot, *state.slots))
-        for name in changed:
+        if changed_slots is None:
+            changed_slots = dict.fromkeys((*self._of_slot, *state.slots))
+        for name in changed_slots:
             self._change(name, state.slots.get(name), state)
-        if before != (len(self._conditions), self._renewed) or self._configured != state.configured or not self.names:
+        if (
+            old_counts != (len(self._conditions), self._renewed)
+            or self._configured != state.configured
+            or not self.names
+        ):
             self._configured = state.configured
             self._renew(declared_attributes(state.settings))
 
@@ -147,18 +151,18 @@ class Autoclusters:
     def _with_own(self, slot: Slot, conditions: tuple[str, ...]) -> tuple[str, ...]:
         """Return a slot's conditions, and its other expressions to which they refer, since the job attributes that
         these read are significant too."""
-        seen = set(conditions)
-        pending = list(seen)
+        all_texts = set(conditions)
+        pending_texts = list(all_texts)
         referenced = []
-        while pending:
-            for key in _names_read(pending.pop()):
+        while pending_texts:
+            for key in _names_read(pending_texts.pop()):
                 spelled = slot.ad.spelling(key)
                 text = "" if spelled is None else slot.ad[spelled]
-                if text not in seen:
-                    seen.add(text)
+                if text not in all_texts:
+                    all_texts.add(text)
                     if not _is_plain_value(text):
                         referenced.append(text)
-                        pending.append(text)
+                        pending_texts.append(text)
         return (*conditions, *sorted(referenced)) if referenced else conditions
 
     def _renew(self, rules: DeclaredAttributes) -> None:
@@ -207,26 +211,26 @@ class Autoclusters:
 
     def words_of(self, cluster: Cluster) -> frozenset[str]:
         """Return a superset of the slot attributes that a cluster's jobs may read: see ``slot_attribute_words``."""
-        known = self._of_cluster_words.get(cluster.id)
+        cached = self._of_cluster_words.get(cluster.id)
         edits = cluster.edit_count
-        if known is None or known[0] is not cluster or known[1] != edits:
-            first = max(0, cluster.next_idle())
-            number = self.number(self.signature(cluster, first))
+        if cached is None or cached[0] is not cluster or cached[1] != edits:
+            idle_proc = max(0, cluster.next_idle())
+            number = self.number(self.signature(cluster, idle_proc))
             names = self._words[number]
             if not self.uniform(cluster):
                 kinds = self.kinds(cluster)
-                each = kinds or (self.number(self.signature(cluster, proc)) for proc in cluster.procs())
-                names = names.union(*(self._words[number] for number in set(each)))
-            known = self._of_cluster_words[cluster.id] = (cluster, edits, names)
-        return known[2]
+                numbers = kinds or (self.number(self.signature(cluster, proc)) for proc in cluster.procs())
+                names = names.union(*(self._words[number] for number in set(numbers)))
+            cached = self._of_cluster_words[cluster.id] = (cluster, edits, names)
+        return cached[2]
 
     def kinds(self, cluster: Cluster) -> array[int] | None:
         """Return the autocluster numbers of all jobs of a cluster by process, or None if each must be computed by
         itself."""
-        known = self._columns.get(cluster.id)
+        cached = self._columns.get(cluster.id)
         edits = cluster.edit_count
-        if known is not None and known[0] is cluster and known[1] == edits:
-            return known[2]
+        if cached is not None and cached[0] is cluster and cached[1] == edits:
+            return cached[2]
         differing = self._differing.get(cluster.id)
         columns = None if differing is None or not differing.is_current(cluster) else differing.columns
         if columns is None:
@@ -234,20 +238,20 @@ class Autoclusters:
         values = unpack(cluster.variants.chunks)
         numbers: dict[tuple[str, ...], int] = {}
         kinds = array("i", bytes(4 * cluster.count))
-        for proc, mine in enumerate(zip(*(values[name] for name in columns), strict=True)):
-            number = numbers.get(mine)
+        for proc, proc_values in enumerate(zip(*(values[name] for name in columns), strict=True)):
+            number = numbers.get(proc_values)
             if number is None:
-                number = numbers[mine] = self.number(self.signature(cluster, proc))
+                number = numbers[proc_values] = self.number(self.signature(cluster, proc))
             kinds[proc] = number
         self._columns[cluster.id] = (cluster, edits, kinds)
         return kinds
 
     def signature(self, cluster: Cluster, proc: int) -> Signature:
         """Return the signature of one job."""
-        known = self._of_cluster.get(cluster.id)
+        cached = self._of_cluster.get(cluster.id)
         edits = cluster.edit_count
-        if known is not None and known[0] is cluster and known[1] == edits:
-            return known[2]
+        if cached is not None and cached[0] is cluster and cached[1] == edits:
+            return cached[2]
         differing = self._differing.get(cluster.id)
         if differing is not None and differing.columns is not None and differing.is_current(cluster):
             own_values = cluster.variants.of(proc)
@@ -256,18 +260,21 @@ class Autoclusters:
             if signature is None:
                 signature = differing.signatures[values] = self._find(cluster, proc)[0]
             return signature
-        signature, seen = self._find(cluster, proc)
-        own = {name.lower(): name for name in cluster.variants.names}
+        signature, relevant_names = self._find(cluster, proc)
+        spelled_columns = {name.lower(): name for name in cluster.variants.names}
         self._of_cluster.pop(cluster.id, None)
-        alone = cluster.count == 1
-        edited = seen & cluster.edited_names
-        lasting = (alone or not edited or _equal_after_edits(cluster, edited, own)) and seen.isdisjoint(
-            RUNTIME_ATTRIBUTES
-        )
-        if lasting and (alone or seen.isdisjoint(own)):
+        is_only_job = cluster.count == 1
+        edited_names = relevant_names & cluster.edited_names
+        is_stable = (
+            is_only_job or not edited_names or _equal_after_edits(cluster, edited_names, spelled_columns)
+        ) and relevant_names.isdisjoint(RUNTIME_ATTRIBUTES)
+        if is_stable and (is_only_job or relevant_names.isdisjoint(spelled_columns)):
             self._of_cluster[cluster.id] = (cluster, edits, signature)
-        elif lasting and all(_is_literal_text(cluster.variants.of(proc)[own[name]]) for name in seen & own.keys()):
-            columns = tuple(own[name] for name in sorted(seen & own.keys()))
+        elif is_stable and all(
+            _is_literal_text(cluster.variants.of(proc)[spelled_columns[name]])
+            for name in relevant_names & spelled_columns.keys()
+        ):
+            columns = tuple(spelled_columns[name] for name in sorted(relevant_names & spelled_columns.keys()))
             self._differing[cluster.id] = _DifferingCluster(
                 cluster, edits, columns if self._all_plain(cluster, columns) else None
             )
@@ -286,22 +293,22 @@ class Autoclusters:
 
     def signature_of(self, texts: Mapping[str, str]) -> tuple[Signature, set[str]]:
         """Return the signature of a job with this ad, and the lower-case names of attributes that may affect it."""
-        lower = {name.lower(): name for name in texts}
-        pending = list(self.names)
-        seen = set(pending)
+        spellings = {name.lower(): name for name in texts}
+        pending_names = list(self.names)
+        all_names = set(pending_names)
         pairs: list[tuple[str, str]] = []
-        for name in pending:  # grows, since the attributes that a significant attribute reads are significant
-            spelled = lower.get(name)
+        for name in pending_names:  # grows, since the attributes that a significant attribute reads are significant
+            spelled = spellings.get(name)
             if spelled is None or not texts[spelled]:
                 continue
             text = texts[spelled]
             pairs.append((name, text))
-            for read in _names_in(text):
-                if read not in seen:
-                    seen.add(read)
-                    pending.append(read)
+            for name_read in _names_in(text):
+                if name_read not in all_names:
+                    all_names.add(name_read)
+                    pending_names.append(name_read)
         signature = tuple(sorted(pairs))
-        return self._known.setdefault(signature, signature), seen
+        return self._known.setdefault(signature, signature), all_names
 
     def uniform(self, cluster: Cluster) -> bool:
         """Return True if all jobs of the cluster have the same signature, because the attributes that affect it are
@@ -313,16 +320,18 @@ FEW_COHORTS = 16
 """The maximum number of different edits in a cluster that are compared."""
 
 
-def _equal_after_edits(cluster: Cluster, names: set[str], own: Mapping[str, str]) -> bool:
+def _equal_after_edits(cluster: Cluster, names: set[str], column_names: Mapping[str, str]) -> bool:
     """Return True if these attributes, which were equal at submission, are still equal in all jobs after edits."""
-    if not names.isdisjoint(own):
+    if not names.isdisjoint(column_names):
         return False
-    edited = set()
+    edited_values = set()
     for changes in cluster.all_changes(FEW_COHORTS):
-        edited.add(tuple(sorted((name.lower(), text) for name, text in changes.items() if name.lower() in names)))
-        if len(edited) > 1:
+        edited_values.add(
+            tuple(sorted((name.lower(), text) for name, text in changes.items() if name.lower() in names))
+        )
+        if len(edited_values) > 1:
             return False
-    return len(edited) == 1
+    return len(edited_values) == 1
 
 
 @lru_cache(maxsize=5000)
@@ -346,8 +355,8 @@ def _names_in(text: str) -> Iterator[str]:
     Names without a scope are included, since they may refer to either ad."""
     if text.isdigit() or text.startswith('"'):
         return
-    read = _references(text)
-    for name in (*read.internal, *read.external):
+    references = _references(text)
+    for name in (*references.internal, *references.external):
         scope, _, short = name.rpartition(".")
         if scope.lower() != "target":
             yield short.lower()

@@ -203,12 +203,12 @@ class IdleQueues:
 
     def follow(self, state: Queue, autoclusters: Autoclusters) -> None:
         """Process the changes of the queue and of the significant attributes."""
-        changed = state.job_changes.since(self._processed_changes)
-        if changed is None or self._generation != autoclusters.generation:
+        changed_jobs = state.job_changes.since(self._processed_changes)
+        if changed_jobs is None or self._generation != autoclusters.generation:
             self._restart(autoclusters.generation)
-            changed = dict.fromkeys((number, _ALL) for number in state.clusters)
+            changed_jobs = dict.fromkeys((number, _ALL) for number in state.clusters)
         self._processed_changes = state.job_changes.total
-        for number, proc in changed:
+        for number, proc in changed_jobs:
             cluster = state.clusters.get(number)
             if cluster is None:
                 self._remove_cluster(number, autoclusters)
@@ -389,5 +389,5 @@ def remaining_starts(state: Queue) -> float:
     if maximum is None:
         return inf
     clusters = state.clusters
-    running = {job for job in state.by_job if job[0] in clusters and not clusters[job[0]].is_local}
-    return maximum - len(running | state.reserved.keys())
+    started_jobs = {job for job in state.by_job if job[0] in clusters and not clusters[job[0]].is_local}
+    return maximum - len(started_jobs | state.reserved.keys())

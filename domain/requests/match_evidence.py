@@ -85,8 +85,8 @@ def match_evidence(
     return EvaluationRecorded(*why, "Requirements", reads.text, "true", values)
 
 
-def _values(ad: ClassAd, names: Iterable[str], other: ClassAd, context: Context) -> Iterator[tuple[str, str]]:
-    value_of = evaluator_of_several(ad, other, context)
+def _values(ad: ClassAd, names: Iterable[str], other_ad: ClassAd, context: Context) -> Iterator[tuple[str, str]]:
+    value_of = evaluator_of_several(ad, other_ad, context)
     for name in names:
         expression = ad.get(name)
         if type(expression) is Literal and type(expression.value) is int:

@@ -68,8 +68,8 @@ def _claim_is_ending(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     if slot.claim is None:
         return False
     policy = policy_of(draft, slot)
-    retires = slot.activity == "Retiring" or slot.queued_claim is not None
-    return retires or time_limits.machine_is_draining(policy) or time_limits.worklife_over(policy)
+    is_retiring = slot.activity == "Retiring" or slot.queued_claim is not None
+    return is_retiring or time_limits.machine_is_draining(policy) or time_limits.worklife_over(policy)
 
 
 def release_claim(draft: Draft[ExecutionPoint], stimulus: s.ReleaseClaim) -> None:
@@ -136,8 +136,10 @@ def move_after_job(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     if slot.state == "Preempting":
         leave_preempting(draft, slot, "claim_over")
         return
-    closing = slot.claim is not None and "closing" in slot.claim.flags
-    if (closing or slot.queued_claim is not None) and fire_trigger(draft, slot, "job gone, claim closing", "job_ended"):
+    claim_is_closing = slot.claim is not None and "closing" in slot.claim.flags
+    if (claim_is_closing or slot.queued_claim is not None) and fire_trigger(
+        draft, slot, "job gone, claim closing", "job_ended"
+    ):
         return
     if slot.claim is not None and slot.activity != "Retiring" and slot.claim.flags & JOB_FLAGS:
         flag_claim(draft, slot, "job_over")

@@ -73,8 +73,8 @@ def end_client(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> No
     """Kill the client and all its descendants; repeat this after KILLING_TIMEOUT."""
     client = machine.backfill
     if client is not None:
-        until = draft.now + duration(draft.state, machine, "KILLING_TIMEOUT")
-        draft.emit(BackfillSignalled(*draft.why(cause), machine.name, client.key, until))
+        deadline = draft.now + duration(draft.state, machine, "KILLING_TIMEOUT")
+        draft.emit(BackfillSignalled(*draft.why(cause), machine.name, client.key, deadline))
 
 
 def backoff_after_end(state: ExecutionPoint, machine: Machine, outcome: str, now: int) -> tuple[int, int]:

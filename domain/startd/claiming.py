@@ -83,9 +83,9 @@ def slot_rank(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
         value = rank.value
     else:
         ads = policy.complete_ads()[0], ad_of(job)
-        mine, target = ads[::-1] if is_job_rank else ads
+        own_ad, target_ad = ads[::-1] if is_job_rank else ads
         try:
-            value = rank.evaluate(mine, target, draft.context)
+            value = rank.evaluate(own_ad, target_ad, draft.context)
         except EvaluationError:
             return 0.0
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
@@ -311,8 +311,8 @@ def withdraw_claim(draft: Draft[ExecutionPoint], stimulus: s.WithdrawClaim) -> N
     if job and stimulus.slot not in draft.state.slots:
         return
     slot = find_slot(draft, stimulus.slot)
-    waiting = slot.queued_claim
-    if waiting is not None and (not job or (not waiting.holder and waiting.job == job)):
-        draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), stimulus.slot, waiting.id))
+    queued_claim = slot.queued_claim
+    if queued_claim is not None and (not job or (not queued_claim.holder and queued_claim.job == job)):
+        draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), stimulus.slot, queued_claim.id))
         if slot.kind == "dynamic" and slot.claim is None:
             merge_slot(draft, slot)

@@ -59,13 +59,13 @@ def make_custom_resources(configuration: Configuration, outputs: Mapping[str, st
     resources = {name.lower(): _from_ad(configuration, name, text) for name, text in outputs.items()}
     for setting_name in configuration.names():
         name = setting_name[len(PREFIX) :]
-        lower = name.lower()
+        lower_name = name.lower()
         value = configuration.get(setting_name) if setting_name.lower().startswith(PREFIX.lower()) else ""
         if not value:
             continue
-        if lower == "names" or lower.startswith(INVENTORY.lower()):
+        if lower_name == "names" or lower_name.startswith(INVENTORY.lower()):
             continue
-        resources[lower] = (
+        resources[lower_name] = (
             _from_ad(configuration, name, value) if "\n" in value else _from_value(configuration, name, value)
         )
     if _GPUS.lower() not in resources and configuration.get("STARTD_DETECT_GPUS").lower() not in ("", "0", "false"):
@@ -118,8 +118,8 @@ def _from_ad(configuration: Configuration, name: str, text: str) -> CustomResour
     offline = _attribute_text(ad, f"Offline{name}") or configuration.get(f"OFFLINE_{PREFIX}{name}")
     resource = _without_offline(name, _attribute_text(ad, f"Detected{name}") or "0", offline)
     nested = {key: value for key in ad if isinstance(value := _attribute_value(ad, key), ClassAd)}
-    common = next((nested[key] for key in nested if key.lower() == "common"), ClassAd())
-    properties = {id: common.copy() for id in resource.ids} if common else {}
+    common_properties = next((nested[key] for key in nested if key.lower() == "common"), ClassAd())
+    properties = {id: common_properties.copy() for id in resource.ids} if common_properties else {}
     described = {_attribute_text(ad, "id") or key: ad for key, ad in nested.items()}
     for id in resource.ids:
         if id in described:
@@ -171,21 +171,21 @@ def assign_devices(
     :raises SlotTypeError: too few devices meet a slot's constraint
     """
     with_devices = [resource for resource in resources if resource.ids]
-    free = {resource.name: list(range(len(resource.ids))) for resource in with_devices}
+    free_numbers = {resource.name: list(range(len(resource.ids))) for resource in with_devices}
     assignments: dict[int, dict[str, tuple[str, ...]]] = {}
     for allocation in allocations:
         assignments[allocation.number] = {}
         for resource in with_devices:
             name, slot_type = resource.name, allocation.type
             count, constraint = int(allocation.amount(name)), slot_type.constraints.get(name, "")
-            suitable = [number for number in free[name] if meets_constraint(resource, number, constraint)]
+            suitable = [number for number in free_numbers[name] if meets_constraint(resource, number, constraint)]
             if len(suitable) < count:
                 raise SlotTypeError(
                     f"SLOT_TYPE_{slot_type.number}: slot {allocation.number} needs {count} {name} that satisfy "
                     f"{constraint}, but only {len(suitable)} are left: ask for fewer, or change the constraint"
                 )
             chosen = suitable[:count]
-            free[name] = [number for number in free[name] if number not in chosen]
+            free_numbers[name] = [number for number in free_numbers[name] if number not in chosen]
             if chosen:
                 assignments[allocation.number][name] = tuple(resource.ids[number] for number in chosen)
     return assignments
@@ -211,8 +211,8 @@ def attributes_of_devices(name: str, ids: Sequence[str], properties_by_id: Mappi
     ad = {f"Assigned{name}": quoted(",".join(ids)), f"Available{name}": available_text(name, ids)}
     properties = [(id, properties_by_id[id]) for id in ids if id in properties_by_id]
     shared: dict[str, Expression] = dict(properties[0][1]) if properties else {}
-    for _, other in properties[1:]:
-        shared = {key: value for key, value in shared.items() if key in other and other[key] == value}
+    for _, other_device in properties[1:]:
+        shared = {key: value for key, value in shared.items() if key in other_device and other_device[key] == value}
     ad |= {f"{name}_{key}": unparse(value) for key, value in shared.items() if key.lower() != "id"}
     for id, device in properties:
         device_ad = device.copy()

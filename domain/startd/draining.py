@@ -140,9 +140,9 @@ def _check_slots(draft: Draft[ExecutionPoint], machine: Machine, text: str) -> N
         return
     _check_syntax("check", text)
     for slot in slots_of(draft, machine):
-        result = truth_of(parse(text), policy_of(draft, slot).complete_ads()[0], None, draft.context)
-        if result is not True:
-            value = "false" if result is False else "neither true nor false"
+        is_true = truth_of(parse(text), policy_of(draft, slot).complete_ads()[0], None, draft.context)
+        if is_true is not True:
+            value = "false" if is_true is False else "neither true nor false"
             raise Refusal(f"Draining check expression is {value} on {slot.name}: {text}")
 
 

@@ -52,8 +52,8 @@ def last_input(snapshot: SlotSnapshot, console: bool) -> int:
     connected = setting(snapshot.state, snapshot.machine, f"SLOTS_CONNECTED_TO_{'CONSOLE' if console else 'KEYBOARD'}")
     slot_id = snapshot.slot.ad.get("SlotID", "1")
     if connected and not (slot_id.isdigit() and int(slot_id) <= int(float(connected))):
-        boost = duration(snapshot.state, snapshot.machine, "DISCONNECTED_KEYBOARD_IDLE_BOOST")
-        return (started - boost) // SECOND
+        idle_boost = duration(snapshot.state, snapshot.machine, "DISCONNECTED_KEYBOARD_IDLE_BOOST")
+        return (started - idle_boost) // SECOND
     last_reading = snapshot.readings.last_console if console else snapshot.readings.last_input
     return (started if last_reading is None else last_reading) // SECOND
 
@@ -134,13 +134,15 @@ def _negotiated_group(snapshot: SlotSnapshot) -> Any:
 
 
 def _preempting_user(snapshot: SlotSnapshot) -> Any:
-    waiting = snapshot.slot.queued_claim
-    return None if waiting is None else waiting.user or waiting.submitter
+    queued_claim = snapshot.slot.queued_claim
+    return None if queued_claim is None else queued_claim.user or queued_claim.submitter
 
 
 def _preempting_group(snapshot: SlotSnapshot) -> Any:
-    waiting = snapshot.slot.queued_claim
-    return None if waiting is None or waiting.submitter == _preempting_user(snapshot) else waiting.submitter
+    queued_claim = snapshot.slot.queued_claim
+    return (
+        None if queued_claim is None or queued_claim.submitter == _preempting_user(snapshot) else queued_claim.submitter
+    )
 
 
 def _drain(snapshot: SlotSnapshot, attribute: Callable[[Any], Any]) -> Any:
@@ -280,13 +282,13 @@ def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
             moving[name] = Moving(now, _EVER, reading // SECOND + 1)
         else:
             moving[name] = Moving(now - idle)
-    local = now + snapshot.context.utc_offset(now)
-    midnight = now - local % DAY
-    until = midnight + DAY
-    if snapshot.context.utc_offset(until) != snapshot.context.utc_offset(now):  # the clocks change on that day
-        until = now + _QUARTER_HOUR - now % _QUARTER_HOUR
-    moving["clockmin"] = Moving(midnight, 60, until)
-    moving["clockday"] = Moving(midnight - ((local // DAY + 4) % 7) * DAY, DAY, until)
+    local_seconds = now + snapshot.context.utc_offset(now)
+    midnight = now - local_seconds % DAY
+    next_change = midnight + DAY
+    if snapshot.context.utc_offset(next_change) != snapshot.context.utc_offset(now):  # the clocks change on that day
+        next_change = now + _QUARTER_HOUR - now % _QUARTER_HOUR
+    moving["clockmin"] = Moving(midnight, 60, next_change)
+    moving["clockday"] = Moving(midnight - ((local_seconds // DAY + 4) % 7) * DAY, DAY, next_change)
     if slot.busy_since and not latches_cpu_busy(snapshot):
         moving["cpubusytime"] = Moving(slot.busy_since // SECOND)
     activation = slot.activation

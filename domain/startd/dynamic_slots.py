@@ -38,11 +38,13 @@ def _slot_carver(draft: Draft[ExecutionPoint], slot: Slot) -> SlotCarver:
     inputs = (slot.version, machine.settings if machine else None, draft.context)
     entry = cache.get(slot.name)
     if entry is None or entry[:3] != inputs:
-        new = slot_carver(draft.state, machine, slot, compiled_ad(draft.state, slot, draft.caches).ad, draft.context)
-        entry = cache[slot.name] = (*inputs, new)
-    cached = entry[3]
-    assert isinstance(cached, SlotCarver)
-    return cached
+        new_carver = slot_carver(
+            draft.state, machine, slot, compiled_ad(draft.state, slot, draft.caches).ad, draft.context
+        )
+        entry = cache[slot.name] = (*inputs, new_carver)
+    carver = entry[3]
+    assert isinstance(carver, SlotCarver)
+    return carver
 
 
 def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: ClassAd) -> Slot:
@@ -91,11 +93,13 @@ def return_resources(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cau
 
 
 def _add_to_parent(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str, int], cause: str) -> None:
-    left = remaining_resources(parent.ad)
-    changes: Ad = {name: str(int(left.get(name, 0)) + amount) for name, amount in amounts.items() if amount}
+    remaining_amounts = remaining_resources(parent.ad)
+    changes: Ad = {
+        name: str(int(remaining_amounts.get(name, 0)) + amount) for name, amount in amounts.items() if amount
+    }
     if any(f"Available{name}" in parent.ad for name in changes):
-        free = free_devices(parent, draft.state.slots.values())
-        changes |= {f"Available{name}": available_text(name, ids) for name, ids in free.items() if name in changes}
+        free_ids = free_devices(parent, draft.state.slots.values())
+        changes |= {f"Available{name}": available_text(name, ids) for name, ids in free_ids.items() if name in changes}
     if changes:
         draft.emit(SlotAdChanged(*draft.why(cause), parent.name, changes))
 

@@ -145,9 +145,13 @@ class PolicyEvaluation:
 
     def matched_with(self, job: Ad) -> PolicyEvaluation:
         """Return the same slot's policy, matched with another job: the one of a waiting claim."""
-        other = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context, self.caches)
-        other._ad, other._job, other._job_was_read = snapshot_ad(self.snapshot(), whole=True), ad_of(job), True
-        return other
+        evaluation = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context, self.caches)
+        evaluation._ad, evaluation._job, evaluation._job_was_read = (
+            snapshot_ad(self.snapshot(), whole=True),
+            ad_of(job),
+            True,
+        )
+        return evaluation
 
     def complete_ads(self) -> tuple[ClassAd, ClassAd | None]:
         """Return the slot's ad with all dynamic attributes, and its job's ad, for the job's own expressions."""

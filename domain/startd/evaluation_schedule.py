@@ -67,7 +67,7 @@ class EvaluationSchedule(Struct):
                 self._note_jobs(state, event)
 
     def _note_jobs(self, state: ExecutionPoint, event: ClusterEvent) -> None:
-        """Take note that jobs have changed, since the policies of their slots may read them."""
+        """Take note that jobs have changed, since the policies of their slots may names_read them."""
         slot = getattr(event, "slot", "")
         if slot:
             self._note_slot(state, slot)
@@ -77,8 +77,8 @@ class EvaluationSchedule(Struct):
             starters = [starter for starter in state.starters.values() if starter.cluster == cluster]
         else:
             procs = (proc for first, last in ranges for proc in range(first, last + 1))
-            running = (state.starters.get((cluster, proc)) for proc in procs)
-            starters = [starter for starter in running if starter is not None]
+            running_starters = (state.starters.get((cluster, proc)) for proc in procs)
+            starters = [starter for starter in running_starters if starter is not None]
         for starter in starters:
             self._note_slot(state, starter.slot)
 
@@ -158,17 +158,17 @@ class EvaluationSchedule(Struct):
         """Return the first instant at which a rule of a slot's policy may hold, or None."""
         state = moment.state
         instants = self._next_changes.setdefault(machine.name, {})
-        changed = self._changed_slots.get(machine.name)
+        changed_names = self._changed_slots.get(machine.name)
         readings = moment.sense(machine.name)
         has_owner_load = readings.load > readings.pool_load  # each slot's part depends on the states of all slots
         interdependent = (
             has_owner_load or machine.drain is not None or bool(setting(state, machine, "STARTD_SLOT_ATTRS"))
         )
-        if changed is None or interdependent:
+        if changed_names is None or interdependent:
             instants.clear()
         context = moment.context()
         for name, slot in machine.slots.items():
-            if name not in instants or (changed is not None and name in changed):
+            if name not in instants or (changed_names is not None and name in changed_names):
                 instants[name] = next_policy_change(
                     SlotPolicyEvaluation(state, slot, moment.sense, moment.now, context, moment.caches)
                 )
@@ -198,15 +198,15 @@ def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
 def _possible_changes(policy: SlotPolicyEvaluation) -> Iterator[int]:
     rules = policy.state.dialect.rules.get(policy.slot.state_activity, ())
     names = {name for rule in rules for name in CONDITIONS[rule.when].expressions}
-    read = policy.compiled.form.names
-    if reads_cpu_busy_time(read):
+    names_read = policy.compiled.form.names
+    if reads_cpu_busy_time(names_read):
         if policy.true("CpuBusy") != bool(policy.slot.busy_since):
             yield policy.now
         names.add("CpuBusy")
     snapshot = policy.snapshot()
-    if (read is None or "totalmachinedrainingunclaimedtime" in read) and _any_slot_is_drained(snapshot):
+    if (names_read is None or "totalmachinedrainingunclaimedtime" in names_read) and _any_slot_is_drained(snapshot):
         yield policy.now
-    if (read is None or not read.isdisjoint(EXPECTED)) and _any_job_runs(snapshot):
+    if (names_read is None or not names_read.isdisjoint(EXPECTED)) and _any_job_runs(snapshot):
         yield policy.now
     if time_limits.machine_is_draining(policy):
         names.add("Start")
@@ -237,8 +237,10 @@ def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
 
 def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
     """Yield the first instant at which the passing of time may change each of these expressions."""
-    named = ((name, policy.expression(name)) for name in sorted(names))
-    expressions = [(name, tree) for name, tree in named if tree is not None and not isinstance(tree, Literal)]
+    named_expressions = ((name, policy.expression(name)) for name in sorted(names))
+    expressions = [
+        (name, tree) for name, tree in named_expressions if tree is not None and not isinstance(tree, Literal)
+    ]
     moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if expressions else {}
     for name, expression in expressions:
         change = next_change(expression, *policy.ads_read_by(name), policy.context, moving)
@@ -252,21 +254,21 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
     machine = policy.state.machines.get(slot.machine)
     if slot.state == "Backfill" and machine is not None and machine.backfill_retry > policy.now:
         yield machine.backfill_retry
-    suspended = (
+    is_suspended = (
         slot.activation is not None
         and bool(slot.activation.suspended_since)
         and not time_limits.machine_is_draining(policy)
     )
-    if claim is not None and not suspended and time_limits.in_retirement(policy):
+    if claim is not None and not is_suspended and time_limits.in_retirement(policy):
         yield max(policy.now, policy.now + time_limits.retirement_remaining(policy) - time_limits.vacate_time(policy))
         if time_limits.machine_is_draining(policy):  # a slot whose own retirement is over may not wait for the others
             yield policy.now + time_limits.retirement_left(policy)
     if claim is None or slot.state_activity != "Claimed/Idle":
         return
     if "the claim is too old" in conditions and claim.activations:
-        life = time_limits.worklife(policy)
-        if life >= 0:
-            yield claim.since + life * SECOND + 1
+        worklife = time_limits.worklife(policy)
+        if worklife >= 0:
+            yield claim.since + worklife * SECOND + 1
     if time_limits.machine_is_draining(policy):
         yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * SECOND)
 

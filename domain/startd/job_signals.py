@@ -48,12 +48,12 @@ def signal_job(
     activation = slot.activation
     if activation is None or (how != "hard" and activation.stop and not again):
         return
-    until = draft.now + _time_to_end(draft, slot, how)
+    deadline = draft.now + _time_to_end(draft, slot, how)
     if activation.cluster:
         job = activation.cluster, activation.proc
-        draft.emit(JobSignalled(*draft.why(cause), *job, how, until, evidence, vacated or {}))
+        draft.emit(JobSignalled(*draft.why(cause), *job, how, deadline, evidence, vacated or {}))
     else:
-        draft.emit(StarterSignalled(*draft.why(cause), activation.slot, how, until))
+        draft.emit(StarterSignalled(*draft.why(cause), activation.slot, how, deadline))
 
 
 def _time_to_end(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> int:

@@ -25,8 +25,8 @@ def record_holder_silence(draft: Draft[ExecutionPoint], stimulus: s.HolderSilent
     slot = find_slot(draft, stimulus.slot)
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed, so it has no lease")
-    until = stimulus.heard + claim_lease(draft, slot) * SECOND
-    draft.emit(ClaimHolderSilent(*draft.why("unheard"), slot.name, slot.claim.id, until))
+    lease_end = stimulus.heard + claim_lease(draft, slot) * SECOND
+    draft.emit(ClaimHolderSilent(*draft.why("unheard"), slot.name, slot.claim.id, lease_end))
 
 
 def claim_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:

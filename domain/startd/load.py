@@ -74,11 +74,11 @@ def _divide_by_cores(
         if not slot.parent:
             loads[slot.name] = min(remaining_load, slot.cpus)
             remaining_load -= loads[slot.name]
-    free = {slot.name: slot.free for slot in slots}
+    free_cores = {slot.name: slot.free for slot in slots}
     for slot in slots:
         if slot.parent:
-            excess = loads.get(slot.parent, 0.0) - free.get(slot.parent, 0.0)
-            loads[slot.name] = min(excess, slot.cpus) if excess > _EXCESS else 0.0
+            excess_load = loads.get(slot.parent, 0.0) - free_cores.get(slot.parent, 0.0)
+            loads[slot.name] = min(excess_load, slot.cpus) if excess_load > _EXCESS else 0.0
             if slot.parent in loads:
                 loads[slot.parent] -= loads[slot.name]
     return loads
@@ -148,9 +148,9 @@ def _cached_slots(slots: Iterable[Slot], cached: Mapping[str, _CachedSlot]) -> d
         name, state = slot.name, slot.state
         entry = cached.get(name)
         if entry is None or entry.version != slot.version or entry.slot.state != state:
-            cpus, free = _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus")
+            cpus, free_cores = _number(slot, "TotalSlotCpus", "Cpus"), _number(slot, "Cpus")
             order = _number(slot, "SlotID"), _number(slot, "DSlotId")
-            entry = _CachedSlot(order, slot.version, LoadedSlot(name, state, cpus, free, slot.parent))
+            entry = _CachedSlot(order, slot.version, LoadedSlot(name, state, cpus, free_cores, slot.parent))
         entries[name] = entry
     return entries
 

@@ -114,9 +114,9 @@ def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
 
 def _check_same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPlan, ...], ads: dict[str, Ad]) -> None:
     hint = "a reconfiguration cannot change slots and their types: restart the execution point"
-    before, after = {slot.name for slot in slots}, set(ads)
-    if before != after:
-        names = ", ".join(sorted(before ^ after))
+    old_names, new_names = {slot.name for slot in slots}, set(ads)
+    if old_names != new_names:
+        names = ", ".join(sorted(old_names ^ new_names))
         raise Refusal(f"machine {machine.name}: {names} would be added or removed; {hint}")
     kinds = {plan.name: plan.kind for plan in plans}
     for slot in slots:
@@ -130,20 +130,20 @@ def _check_same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPl
                 )
 
 
-def _changed_settings(before: Mapping[str, str], after: Ad) -> Ad:
-    changes = {name: text for name, text in after.items() if before.get(name) != text}
-    return changes | {name: "" for name in before if name not in after}
+def _changed_settings(old: Mapping[str, str], new: Ad) -> Ad:
+    changes = {name: text for name, text in new.items() if old.get(name) != text}
+    return changes | {name: "" for name in old if name not in new}
 
 
 _MAINTAINED = frozenset(STANDARD_RESOURCES)
 """The attributes of a slot's ad that the pool maintains."""
 
 
-def _changed_attributes(slot: Slot, after: Ad) -> Ad:
-    return {name: text for name, text in _changed_settings(slot.ad, after).items() if name not in _MAINTAINED}
+def _changed_attributes(slot: Slot, new: Ad) -> Ad:
+    return {name: text for name, text in _changed_settings(slot.ad, new).items() if name not in _MAINTAINED}
 
 
-def _inherited_changes(parent: Slot, slot: Slot, after: Ad) -> Ad:
+def _inherited_changes(parent: Slot, slot: Slot, new: Ad) -> Ad:
     """Return the changes of the parent's ad to attributes that the dynamic slot has inherited."""
-    changes = _changed_attributes(parent, after)
+    changes = _changed_attributes(parent, new)
     return {name: text for name, text in changes.items() if slot.ad.get(name) == parent.ad.get(name)}

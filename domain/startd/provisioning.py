@@ -123,7 +123,7 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
     devices = assign_devices(custom_resources, allocations)
     total_disk = _total_disk(total, allocations)
     machine_ad = _machine_ad(machine, configuration, equipment, total, custom_resources, len(allocations))
-    names = [custom.name for custom in custom_resources]
+    names = [resource.name for resource in custom_resources]
     slots_with_settings = _slots_with_settings(configuration)
 
     @cache
@@ -155,26 +155,28 @@ def reconfiguration(
     :raises ConfigError: a setting is not a valid expression
     """
     slots_by_name = {slot.name: slot for slot in slots}
-    new = machine_offer(
+    offer = machine_offer(
         id, machine.name, configuration, _equipment_when_joined(machine, slots_by_name.values(), equipment)
     )
-    resources = unquoted(new.ad["MachineResources"]).split()
+    resources = unquoted(offer.ad["MachineResources"]).split()
     kept_names = _KEPT_ATTRIBUTES.union(resources, (f"Available{name}" for name in resources))
     plans = []
-    for plan in new.slots:
-        ad = {**new.ad, **plan.ad}
+    for plan in offer.slots:
+        ad = {**offer.ad, **plan.ad}
         if plan.name in slots_by_name:
             ad |= {name: text for name, text in slots_by_name[plan.name].ad.items() if name in kept_names}
         plans.append(SlotPlan(plan.name, plan.kind, ad))
-    return Reconfigure(id, machine.name, new.settings, new.ad, tuple(plans))
+    return Reconfigure(id, machine.name, offer.settings, offer.ad, tuple(plans))
 
 
 def _equipment_when_joined(machine: Machine, slots: Iterable[Slot], equipment: Equipment) -> Equipment:
     """Return the equipment with the free disk space and swap of the time when the machine joined, so that files written
     since then do not change the slots."""
-    free = {unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad}
+    free_by_volume = {
+        unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad
+    }
     volumes = {
-        directory: evolve(volume, free=free.get(volume.id, volume.free))
+        directory: evolve(volume, free=free_by_volume.get(volume.id, volume.free))
         for directory, volume in equipment.volumes.items()
     }
     return evolve(equipment, volumes=volumes, swap=int(machine.ad.get("TotalVirtualMemory", equipment.swap)))
@@ -195,7 +197,7 @@ def configured_settings(configuration: Configuration) -> Ad:
     :raises ConfigError: a setting is not a number, or backfill is enabled without a setting that it needs
     """
     _check_backfill(configuration)
-    changed: Ad = {}
+    changed_settings: Ad = {}
     for name, default in SETTINGS.items():
         value = configuration.get(name)
         if name in _BOOLEANS:
@@ -203,8 +205,8 @@ def configured_settings(configuration: Configuration) -> Ad:
         elif value and name not in (*_REQUESTS, *_TEXTS):
             value = str(configuration.integer(name, 0))  # may be written as 10 * $(MINUTE)
         if configuration.source(name).kind != "default" or (value != default and name not in _REQUESTS):
-            changed[name] = value
-    return changed
+            changed_settings[name] = value
+    return changed_settings
 
 
 _VANILLA: Final = ("vanilla", "5")
@@ -218,10 +220,10 @@ def _check_backfill(configuration: Configuration) -> None:
     """
     if not configuration.boolean("ENABLE_BACKFILL", False):
         return
-    system, known = configuration.get("BACKFILL_SYSTEM").upper(), " or ".join(BACKFILL_SYSTEMS)
+    system, known_systems = configuration.get("BACKFILL_SYSTEM").upper(), " or ".join(BACKFILL_SYSTEMS)
     if system not in BACKFILL_SYSTEMS:
         problem = f"{system} is not a backfill system" if system else "it is not set"
-        message = f"BACKFILL_SYSTEM: {problem}, but ENABLE_BACKFILL is true: set it to {known}"
+        message = f"BACKFILL_SYSTEM: {problem}, but ENABLE_BACKFILL is true: set it to {known_systems}"
         raise configuration.error("BACKFILL_SYSTEM", message)
     for name in (f"{system}_{name}" for name in _CLIENT_PATHS):
         if not configuration.get(name).startswith("/"):
@@ -296,8 +298,12 @@ def _configured_slots(configuration: Configuration, total: DivisibleResources) -
             if configuration.boolean(f"SLOT_TYPE_{number}_BACKFILL", False):
                 raise SlotTypeError(f"SLOT_TYPE_{number}_BACKFILL: backfill slots are not supported: remove it")
     if not groups:
-        single = _is_partitionable(configuration, 0)
-        groups = [ConfiguredSlots(0, "auto", _slot_count(configuration, "NUM_SLOTS", 1 if single else int(total.cpus)))]
+        is_partitionable = _is_partitionable(configuration, 0)
+        groups = [
+            ConfiguredSlots(
+                0, "auto", _slot_count(configuration, "NUM_SLOTS", 1 if is_partitionable else int(total.cpus))
+            )
+        ]
     return groups
 
 
@@ -476,9 +482,9 @@ def _check_startd_attrs(startd_attrs: Ad, built_in: Ad) -> None:
 
     :raises SlotTypeError: it does
     """
-    lower = {name.lower() for name in built_in} if startd_attrs else set()
+    lower_names = {name.lower() for name in built_in} if startd_attrs else set()
     for name in startd_attrs:
-        if name.lower() in lower:
+        if name.lower() in lower_names:
             raise SlotTypeError(f"STARTD_ATTRS: {name} is an attribute that the startd sets: rename yours")
 
 

@@ -54,8 +54,12 @@ _FALSE: Final = Literal(False)
 @lru_cache(10_000)
 def is_published(name: str) -> bool:
     """Return True if an attribute of a slot's private ad is published."""
-    lower = name.lower()
-    return lower not in _UNPUBLISHED and not lower.startswith(_SETTING_PREFIX) and not lower.endswith(_VARIANT_SUFFIX)
+    lower_name = name.lower()
+    return (
+        lower_name not in _UNPUBLISHED
+        and not lower_name.startswith(_SETTING_PREFIX)
+        and not lower_name.endswith(_VARIANT_SUFFIX)
+    )
 
 
 def why_not_drained(machine: Machine) -> str:
@@ -151,10 +155,14 @@ class PublishedSlots(SlotAds):
         text = slot.ad.text(key)
         if text is not None:
             return parse_cached(text)
-        other = self.attributes_about_others(snapshot).get(key)
-        if other is None:
+        attribute_of_other = self.attributes_about_others(snapshot).get(key)
+        if attribute_of_other is None:
             return None if slot.kind == "static" else self._rolled_up(slot, key)
-        return other[1] if isinstance(other[1], Expression) else self._literal(other[1])
+        return (
+            attribute_of_other[1]
+            if isinstance(attribute_of_other[1], Expression)
+            else self._literal(attribute_of_other[1])
+        )
 
     def value(self, snapshot: SlotSnapshot, key: str) -> Any:
         return DYNAMIC_ATTRIBUTES[key][1](snapshot)
@@ -174,8 +182,8 @@ class PublishedSlots(SlotAds):
 
     def changes_over_time(self, snapshot: SlotSnapshot) -> bool:
         machine = snapshot.machine
-        ending = machine is not None and (machine.drain is not None or bool(machine.shutdown))
-        return ending or bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
+        is_ending = machine is not None and (machine.drain is not None or bool(machine.shutdown))
+        return is_ending or bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
 
     def is_free(self, slot: Slot) -> bool:
         """Return True if the slot is free and can be claimed. On a draining machine, it can be only while the drain has
@@ -187,8 +195,8 @@ class PublishedSlots(SlotAds):
         if machine is None or (machine.drain is None and not machine.shutdown):
             return can_be_claimed
         drain = machine.drain
-        accepts = not machine.shutdown and drain is not None and bool(drain.start) and not drain.final
-        if not accepts or slot.state_activity != "Drained/Retiring":
+        accepts_claims = not machine.shutdown and drain is not None and bool(drain.start) and not drain.final
+        if not accepts_claims or slot.state_activity != "Drained/Retiring":
             return False
         if slot.kind != "partitionable" and not can_be_claimed:
             return False  # the manual has no transition from Drained to Claimed

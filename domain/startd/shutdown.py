@@ -55,8 +55,8 @@ def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
 def _end_idle_startd(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
     """End the claims of a startd that runs no job; return False if it runs one."""
     slots = slots_of(draft, machine)
-    runs = any(slot.activation or slot.name in draft.state.slot_matches for slot in slots)
-    if runs or machine.backfill or not draft.state.dialect.ends_idle_startd_immediately:
+    is_busy = any(slot.activation or slot.name in draft.state.slot_matches for slot in slots)
+    if is_busy or machine.backfill or not draft.state.dialect.ends_idle_startd_immediately:
         return False
     for slot in slots:
         end_claim(draft, slot, "shutdown")
@@ -83,8 +83,8 @@ def _shutdown_is_complete(state: ExecutionPoint, machine: Machine) -> bool:
 
 def finish_drains_and_shutdowns(draft: Draft[ExecutionPoint]) -> None:
     """Advance the drains and shutdowns of the machines whose slots or backfill clients this decision ended."""
-    ends = (ClaimEnded, MatchVoided, ClaimDeactivated, JobExited)
-    machines = [SlotName.parse(event.slot).machine for event in draft.events if isinstance(event, ends)]
+    end_events = (ClaimEnded, MatchVoided, ClaimDeactivated, JobExited)
+    machines = [SlotName.parse(event.slot).machine for event in draft.events if isinstance(event, end_events)]
     machines += [event.machine for event in draft.events if isinstance(event, BackfillExited)]
     for name in dict.fromkeys(machines):
         machine = draft.state.machines.get(name)

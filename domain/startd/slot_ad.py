@@ -105,10 +105,10 @@ def _form(slot: Slot) -> AdForm:
 def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
     """Return the ad of a slot with the form's attributes; None if they differ in more than constants."""
     ad = ClassAd(chained=form.ad)
-    for name, before, text in zip(slot.ad, form.values, slot.ad.values(), strict=True):
-        if text != before:
+    for name, old_text, text in zip(slot.ad, form.values, slot.ad.values(), strict=True):
+        if text != old_text:
             value = parse_cached(text)
-            if value is None or not _PLAIN.fullmatch(text) or not _PLAIN.fullmatch(before):
+            if value is None or not _PLAIN.fullmatch(text) or not _PLAIN.fullmatch(old_text):
                 return None
             ad[name] = value
     return ad
@@ -144,13 +144,13 @@ def _words(texts: dict[str, str], names: frozenset[str]) -> tuple[set[str], set[
     words after ``TARGET.``."""
     all_words: set[str] = set()
     targeted: set[str] = set()
-    pending = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
-    while pending:
-        words, after_target = _words_of(texts[pending.pop()])
-        new = words - all_words
-        all_words |= new
+    pending_names = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
+    while pending_names:
+        words, after_target = _words_of(texts[pending_names.pop()])
+        new_words = words - all_words
+        all_words |= new_words
         targeted |= after_target
-        pending += [word for word in new if word in texts]
+        pending_names += [word for word in new_words if word in texts]
     return all_words, targeted
 
 

@@ -94,8 +94,8 @@ class SlotPolicyEvaluation(PolicyEvaluation):
     @property
     def may_backfill(self) -> bool:
         machine = self._machine
-        running = machine is not None and not machine.shutdown
-        return running and self.slot.cores > 0 and not self.is_dynamic and self.has_backfill
+        is_running = machine is not None and not machine.shutdown
+        return is_running and self.slot.cores > 0 and not self.is_dynamic and self.has_backfill
 
     @property
     def has_backfill(self) -> bool:

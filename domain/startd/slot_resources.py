@@ -100,26 +100,28 @@ class SlotCarver(Struct, frozen=True):
         depend on more than the job."""
         key: list[object] = [*names, self.must_edit, *map(id, self.edits.values())]
         reads = [_names_read(edit) for edit in self.edits.values()]
-        pending, missing = [f"request{name.lower()}" for name in names], set()
-        for name in pending:
+        pending_names, missing_names = [f"request{name.lower()}" for name in names], set()
+        for name in pending_names:
             value = job.get(name)
             if value is None:
-                missing.add(name)
+                missing_names.add(name)
                 key.append(None)
             elif type(value) is Literal:
                 key.append((type(value.value), value.value))
             else:
                 key.append(id(value))
                 reads.append(_names_read(value))
-                pending += [each for each in reads[-1] or () if each not in pending]
-        if None in reads or any(name in missing or name not in pending for read in reads if read for name in read):
+                pending_names += [each for each in reads[-1] or () if each not in pending_names]
+        if None in reads or any(
+            name in missing_names or name not in pending_names for read in reads if read for name in read
+        ):
             return None  # a name that the job lacks is looked up in the slot
         return tuple(key)
 
     def _evaluated_requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
         requests = {name: self._request(job, name) for name in names}
-        edited = {**requests, **self._edited_requests(job)}
-        return [edited] if self.must_edit or edited == requests else [edited, requests]
+        edited_requests = {**requests, **self._edited_requests(job)}
+        return [edited_requests] if self.must_edit or edited_requests == requests else [edited_requests, requests]
 
     def _request(self, job: ClassAd, name: str) -> int:
         attribute = f"Request{name}"

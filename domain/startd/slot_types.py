@@ -117,10 +117,10 @@ def _number(text: str) -> tuple[float, str]:
 
 
 def _parse_share(text: str, number: int) -> _Value:
-    lower = text.lower()
-    if lower in ("auto", "automatic"):
+    lower_text = text.lower()
+    if lower_text in ("auto", "automatic"):
         return _Value("auto")
-    if lower in ("min", "minimal"):
+    if lower_text in ("min", "minimal"):
         return _Value("minimal", _MINIMAL_PART)
     amount, suffix = _number(text)
     if "%" in text:
@@ -167,14 +167,14 @@ def parse_slot_type(number: int, text: str, total: DivisibleResources, volume: s
 
     :raises SlotTypeError: an item is not a share, or the machine does not have the resource
     """
-    common, fractional = _Value("auto"), False
+    common_share, fractional = _Value("auto"), False
     shares: dict[str, Share] = {}
     constraints: dict[str, str] = {}
     for item in _items(text):
         name, equals, share_text = (part.strip() for part in item.partition("="))
         if not equals:
-            common = _parse_common_share(item, number)
-            fractional = fractional or common.kind == "minimal"
+            common_share = _parse_common_share(item, number)
+            fractional = fractional or common_share.kind == "minimal"
             continue
         share_text, _, constraint = (part.strip() for part in share_text.partition(":"))
         if not share_text:
@@ -196,7 +196,7 @@ def parse_slot_type(number: int, text: str, total: DivisibleResources, volume: s
     for resource in (CPUS, MEMORY, SWAP, DISK, *total.custom):
         if resource not in shares:
             minimum = 0.0 if fractional else _COMMON_MINIMA.get(resource, 0.0)
-            shares[resource] = _share_of(resource, common, total, volume, minimum)
+            shares[resource] = _share_of(resource, common_share, total, volume, minimum)
     return SlotType(number, shares, constraints, fractional)
 
 
@@ -211,9 +211,9 @@ def _parse_common_share(item: str, number: int) -> _Value:
 
 
 def _full_name(name: str, total: DivisibleResources) -> str | None:
-    lower = name.lower()
-    custom = next((resource for resource in total.custom if resource.lower() == lower), None)
-    return custom or next((resource for long, resource in _NAMES.items() if long.startswith(lower)), None)
+    lower_name = name.lower()
+    custom = next((resource for resource in total.custom if resource.lower() == lower_name), None)
+    return custom or next((resource for long, resource in _NAMES.items() if long.startswith(lower_name)), None)
 
 
 def _share_of(resource: str, value: _Value, total: DivisibleResources, volume: str, minimum: float) -> Share:
@@ -253,33 +253,33 @@ def divide_machine(
 
     :raises SlotTypeError: a type is invalid, or the slots need more than the machine has
     """
-    left, allocations = _Remaining.from_total(total), list[SlotAllocation]()
+    remaining, allocations = _Remaining.from_total(total), list[SlotAllocation]()
     for group in groups:
         for _ in range(group.count):
             number = len(allocations) + 1
             type = parse_slot_type(group.number, group.text, total, volumes[number])
             allocation = SlotAllocation(number, type, volumes[number], dict(type.shares))
-            _take_fixed_shares(left, allocation)
+            _take_fixed_shares(remaining, allocation)
             allocations.append(allocation)
-    custom_left = dict(left.amounts), dict(left.auto_slots)
+    custom_left = dict(remaining.amounts), dict(remaining.auto_slots)
     for allocation in allocations:
-        _set_auto_shares(left, allocation, *custom_left)
+        _set_auto_shares(remaining, allocation, *custom_left)
     return allocations
 
 
-def _take_fixed_shares(left: _Remaining, allocation: SlotAllocation) -> None:
+def _take_fixed_shares(remaining: _Remaining, allocation: SlotAllocation) -> None:
     for resource, amount in allocation.amounts.items():
         key = _key(resource, allocation.volume)
         if amount == AUTO:
-            left.auto_slots[key] = left.auto_slots.get(key, 0) + 1
+            remaining.auto_slots[key] = remaining.auto_slots.get(key, 0) + 1
         elif resource != CPUS:
-            if left.amounts[key] - amount < _TOLERANCE:
-                raise _shortage(allocation, resource, amount, left.amounts[key])
-            left.amounts[key] -= amount
+            if remaining.amounts[key] - amount < _TOLERANCE:
+                raise _shortage(allocation, resource, amount, remaining.amounts[key])
+            remaining.amounts[key] -= amount
         elif not (allocation.type.fractional and amount < 0.5):
-            if int(left.cpus - amount) < _TOLERANCE:
-                raise _shortage(allocation, resource, amount, left.cpus)
-            left.cpus = int(left.cpus - amount)
+            if int(remaining.cpus - amount) < _TOLERANCE:
+                raise _shortage(allocation, resource, amount, remaining.cpus)
+            remaining.cpus = int(remaining.cpus - amount)
 
 
 def _set_auto_shares(
@@ -291,18 +291,18 @@ def _set_auto_shares(
             continue
         key = _key(resource, allocation.volume)
         if resource == CPUS:
-            part = left.cpus / left.auto_slots[key]
-            if part <= 0 if allocation.type.fractional else part < 1:
+            share = left.cpus / left.auto_slots[key]
+            if share <= 0 if allocation.type.fractional else share < 1:
                 raise _shortage(allocation, resource, 1, left.cpus, left.auto_slots[key])
         elif resource in _UNITS:
-            part = left.amounts[key] // left.auto_slots[key]
-            if part < 1:
+            share = left.amounts[key] // left.auto_slots[key]
+            if share < 1:
                 raise _shortage(allocation, resource, 1, left.amounts[key], left.auto_slots[key])
         else:
-            part = 0 if left.amounts[key] < 1 else math.ceil(remaining[key] / auto_slots[key])
-            remaining[key] -= part
+            share = 0 if left.amounts[key] < 1 else math.ceil(remaining[key] / auto_slots[key])
+            remaining[key] -= share
             auto_slots[key] -= 1
-        allocation.amounts[resource] = float(part)
+        allocation.amounts[resource] = float(share)
 
 
 def _shortage(allocation: SlotAllocation, resource: str, needed: float, left: float, slots: int = 0) -> SlotTypeError:

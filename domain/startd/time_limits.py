@@ -44,11 +44,11 @@ class LimitPolicy(Protocol):
 
 def granted_retirement(policy: LimitPolicy) -> int:
     """Return MaxJobRetirementTime of the slot, or of its job if that is less, in seconds."""
-    granted, claim = policy.number("MaxJobRetirementTime") or 0, policy.slot.claim
-    if claim is not None and "peaceful" in claim.flags and granted != -1:
-        granted = FOREVER
+    limit, claim = policy.number("MaxJobRetirementTime") or 0, policy.slot.claim
+    if claim is not None and "peaceful" in claim.flags and limit != -1:
+        limit = FOREVER
     requested = policy.job_number("MaxJobRetirementTime")
-    return granted if requested is None else min(requested, granted)
+    return limit if requested is None else min(requested, limit)
 
 
 def retirement_left(policy: LimitPolicy) -> int:
@@ -56,10 +56,10 @@ def retirement_left(policy: LimitPolicy) -> int:
     activation, drain = policy.slot.activation, machine_drain(policy)
     if activation is None:
         return 0
-    granted = granted_retirement(policy)
+    limit = granted_retirement(policy)
     if drain is not None and drain.final:
-        granted = 0
-    return max(0, granted * SECOND - activation.run_time(policy.now))
+        limit = 0
+    return max(0, limit * SECOND - activation.run_time(policy.now))
 
 
 def machine_vacate_time(policy: LimitPolicy) -> int:
@@ -162,11 +162,11 @@ def worklife_over(policy: LimitPolicy) -> bool:
     claim = policy.slot.claim
     if claim is None or not claim.activations:
         return False
-    life = worklife(policy) * SECOND
-    return 0 <= life < policy.now - claim.since
+    limit = worklife(policy) * SECOND
+    return 0 <= limit < policy.now - claim.since
 
 
 def worklife(policy: LimitPolicy) -> int:
     """Return CLAIM_WORKLIFE in seconds; a negative value means no limit."""
-    life = policy.number("CLAIM_WORKLIFE")
-    return int(float(policy.state.settings.get("CLAIM_WORKLIFE", "1200"))) if life is None else life
+    seconds = policy.number("CLAIM_WORKLIFE")
+    return int(float(policy.state.settings.get("CLAIM_WORKLIFE", "1200"))) if seconds is None else seconds

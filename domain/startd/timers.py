@@ -40,9 +40,9 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
             starter.next_signal or starter.last_signalled + state.setting(limit_name), "stop", starter.key, JobId(*job)
         )
     for name in state.preempting:
-        starter_outside = state.slots[name].activation
-        if starter_outside is not None and not starter_outside.cluster and starter_outside.stop:
-            yield Timer(starter_outside.next_signal, "starter", name)
+        outside_starter = state.slots[name].activation
+        if outside_starter is not None and not outside_starter.cluster and outside_starter.stop:
+            yield Timer(outside_starter.next_signal, "starter", name)
     for name in state.backfill_clients:
         client = state.machines[name].backfill
         if client is not None and client.last_signalled:

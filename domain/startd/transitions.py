@@ -75,9 +75,9 @@ def _redirect_from_backfill(draft: Draft[ExecutionPoint], slot: Slot, name: str,
     if slot.state_activity not in (BACKFILL_BUSY, BACKFILL_KILLING):
         return False
     destination = backfill_destination(name, slot.state_activity, slot.destination)
-    matched = slot.destination == "Matched"
+    was_matched = slot.destination == "Matched"
     overtakes = draft.state.dialect.claim_overtakes_match_in_backfill
-    if not destination or (destination == "Claimed" and matched and not overtakes):
+    if not destination or (destination == "Claimed" and was_matched and not overtakes):
         return False
     if destination == "Matched":
         draft.move_match(slot, "notify")
@@ -237,23 +237,23 @@ def flag_claim(draft: Draft[ExecutionPoint], slot: Slot, *flags: str, reason: st
     claim = slot.claim
     if claim is None:
         return
-    new = tuple(flag for flag in flags if flag not in claim.flags)
-    if new or (reason and reason != claim.reason):
-        draft.emit(ClaimFlagged(*draft.why("evaluated"), slot.name, claim.id, new, reason, code))
+    new_flags = tuple(flag for flag in flags if flag not in claim.flags)
+    if new_flags or (reason and reason != claim.reason):
+        draft.emit(ClaimFlagged(*draft.why("evaluated"), slot.name, claim.id, new_flags, reason, code))
 
 
 # The end of claims
 
 
 def _answer_better_match(draft: Draft[ExecutionPoint], slot: Slot) -> BetterMatch:
-    waiting = slot.queued_claim
-    if waiting is None:
+    queued_claim = slot.queued_claim
+    if queued_claim is None:
         return BetterMatch(taken=False, refused=False)
-    refused, evidence = _start_refuses(draft, slot, waiting)
+    refused, evidence = _start_refuses(draft, slot, queued_claim)
     draft.fire("claim", INITIAL_CLAIM_STATE, "refuse" if refused else "accept")
     if refused:
         return BetterMatch(taken=False, refused=True, evidence=evidence)
-    draft.emit(claim_made_event(draft, slot, waiting, "better_match_taken"))
+    draft.emit(claim_made_event(draft, slot, queued_claim, "better_match_taken"))
     return BetterMatch(taken=True, refused=False)
 
 
@@ -266,21 +266,21 @@ def claim_made_event(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cau
     )  # fmt: skip
 
 
-def _start_refuses(draft: Draft[ExecutionPoint], slot: Slot, waiting: Claim) -> tuple[bool, int]:
+def _start_refuses(draft: Draft[ExecutionPoint], slot: Slot, queued_claim: Claim) -> tuple[bool, int]:
     """Return True if START is false for the job of the waiting claim, with the evidence. It is also False while the
     machine drains without its own START."""
-    policy = policy_of(draft, slot).matched_with(_job_of_claim(draft.state, waiting))
+    policy = policy_of(draft, slot).matched_with(_job_of_claim(draft.state, queued_claim))
     drain = time_limits.machine_drain(policy)
     if drain is not None and (drain.final or not drain.start):
         return True, 0
     return (True, record_evidence(draft, policy)) if policy.truth("Start") is False else (False, 0)
 
 
-def _job_of_claim(state: ExecutionPoint, waiting: Claim) -> Ad:
+def _job_of_claim(state: ExecutionPoint, claim: Claim) -> Ad:
     """Return the ad of the job for which a claim waits: from this pool's own queue, or from the outside holder."""
-    if waiting.holder:
-        return waiting.ad
-    return state.job_ad(JobId.parse(waiting.job), waiting.ad).attributes()
+    if claim.holder:
+        return claim.ad
+    return state.job_ad(JobId.parse(claim.job), claim.ad).attributes()
 
 
 def end_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:

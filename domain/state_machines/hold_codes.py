@@ -32,8 +32,8 @@ VACATE_BASE: Final = "VacateBase"
 def _codes(section: DataSection) -> dict[int, ReasonCode]:
     codes = {}
     for line in section.lines:
-        first, *columns = line.split(" | ")
-        number, _, name = first.partition(" ")
+        number_and_name, *columns = line.split(" | ")
+        number, _, name = number_and_name.partition(" ")
         advice = columns.pop(1) if section.kind == "hold" else ""
         codes[int(number)] = ReasonCode(int(number), name, columns[0], columns[1] if columns[1:] else "", advice)
     return codes

@@ -45,8 +45,8 @@ def _tables() -> dict[str, tuple[TransitionRow, ...]]:
     return {section.kind: tuple(_parse_row(*line.split(" | ")) for line in section.lines) for section in tables}
 
 
-def _parse_row(first: str, *columns: str) -> TransitionRow:
-    number, _, letter = first.partition(" ")
+def _parse_row(number_and_letter: str, *columns: str) -> TransitionRow:
+    number, _, letter = number_and_letter.partition(" ")
     return make_row(number, *columns)._replace(letter=letter)
 
 

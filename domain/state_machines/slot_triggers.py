@@ -166,9 +166,9 @@ def backfill_destination(trigger: str, pair: str, current: str) -> str:
 
     :param current: the current destination (empty: none in Busy, Owner in Killing)
     """
-    new = DESTINATIONS.get(trigger, "")
-    if new == "Matched" and pair != BACKFILL_BUSY:
+    new_destination = DESTINATIONS.get(trigger, "")
+    if new_destination == "Matched" and pair != BACKFILL_BUSY:
         return ""  # the slot has a destination already
     if trigger in ("match over", "claim failed") and current != "Matched":
         return ""  # the slot was not notified of a match
-    return "" if new == (current or "Owner") else new
+    return "" if new_destination == (current or "Owner") else new_destination
