@@ -21,7 +21,7 @@ Requirements = Start && TARGET.RequestCpus <= Cpus
 
 
 def slot_ads(slots: int) -> list[ClassAd]:
-    """Return slot ads like those that ``condor_status -l`` prints."""
+    """Return slot ads as ``condor_status -l`` prints them."""
     ads = []
     for number in range(slots):
         cpus = (1, 4, 8, 16)[number % 4]

@@ -62,10 +62,10 @@ class Accounts:
         }
         self.record(at, e.PrioritiesUpdated, "accounted", priorities)
 
-    def real(self, name: str) -> float:
+    def real_priority(self, name: str) -> float:
         return real(self.state, self.submitter(name), terms(self.state.settings).halflife)
 
-    def effective(self, name: str) -> float:
+    def effective_priority(self, name: str) -> float:
         return effective(self.submitter(name), terms(self.state.settings), self.state.at)
 
     def log_time(self, at: float) -> int:

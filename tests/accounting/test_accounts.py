@@ -94,7 +94,7 @@ def test_the_priority_does_not_depend_on_the_lengths_of_the_intervals(
             accounts.claim(0, "alice", cores)
         for at in updates:
             accounts.update(at)
-        return accounts.real("alice")
+        return accounts.real_priority("alice")
 
     assert priority_after([*sorted(cuts), 3 * DAY]) == pytest.approx(priority_after([3 * DAY]), rel=1e-9)
 
@@ -116,11 +116,11 @@ def test_a_submitter_omitted_from_updates_decays_as_if_it_had_been_included(
         values = []
         for at in sorted(instants):
             accounts.update(at, *left_out)
-            values.append(accounts.real("alice"))
+            values.append(accounts.real_priority("alice"))
         if cores:
             accounts.claim(max(instants) + HOUR, "alice", cores)
         accounts.update(max(instants) + 2 * HOUR)
-        return [*values, accounts.real("alice")]
+        return [*values, accounts.real_priority("alice")]
 
     assert priorities("alice") == pytest.approx(priorities(), rel=1e-9)
 
@@ -130,7 +130,7 @@ def test_a_priority_is_between_one_half_and_the_maximum_usage(claims: list[tuple
     accounts = _run(claims, list(range(0, 2 * DAY, 6 * HOUR)))
     for name in NAMES:
         most = sum(cores for owner, cores, _, _ in claims if owner == name)
-        assert 0.5 <= accounts.real(name) <= max(0.5, most) * (1 + 1e-9)
+        assert 0.5 <= accounts.real_priority(name) <= max(0.5, most) * (1 + 1e-9)
 
 
 def test_a_claim_counts_from_its_start_even_between_two_updates() -> None:
@@ -140,7 +140,7 @@ def test_a_claim_counts_from_its_start_even_between_two_updates() -> None:
         accounts.submit(0, "alice")
         accounts.claim(start, "alice", cores)
         accounts.update(HOUR)
-    assert half_hour.real("alice") == full_hour.real("alice") > 0.5
+    assert half_hour.real_priority("alice") == full_hour.real_priority("alice") > 0.5
 
 
 def test_usage_counts_once_even_while_the_priority_does_not_change() -> None:
@@ -158,7 +158,7 @@ def test_usage_counts_once_even_while_the_priority_does_not_change() -> None:
         aged = cycle_accounts.aged(waiting.aging(idle_queues(accounts.state, caches)))
         assert ("alice@here" in aged) == (minute <= 120)
         accounts.record(minute * 60, e.PrioritiesUpdated, "accounted", aged)
-        assert accounts.real("alice") == 0.5
+        assert accounts.real_priority("alice") == 0.5
         if minute == 119:
             accounts.release(minute * 60 + 30, claim)
 
@@ -171,7 +171,7 @@ def test_a_running_claim_continues_to_count_after_a_reset_of_the_usage() -> None
     accounts.submit(0, "alice")
     claim = accounts.claim(0, "alice", 2)
     accounts.update(HOUR // 2)
-    before = accounts.real("alice")
+    before = accounts.real_priority("alice")
     accounts.record(HOUR, e.SubmittersReset, "granted", ("alice@here",), "root")
     alice = accounts.submitter("alice")
     assert (alice.usage_until(accounts.log_time(HOUR)), alice.first_used, alice.slots) == (
@@ -179,7 +179,7 @@ def test_a_running_claim_continues_to_count_after_a_reset_of_the_usage() -> None
         accounts.log_time(HOUR),
         1,
     )
-    assert accounts.real("alice") == before  # the reset does not change the priority
+    assert accounts.real_priority("alice") == before  # the reset does not change the priority
     accounts.release(2 * HOUR, claim)
     assert (alice.weighted_usage, alice.unweighted_usage) == (2000 * HOUR * 1_000_000, HOUR * 1_000_000)
     assert alice.ended_usage == 2 * 2000 * HOUR * 1_000_000  # includes the time before the reset
@@ -189,7 +189,9 @@ def test_a_running_claim_continues_to_count_after_a_reset_of_the_usage() -> None
     claim = without_reset.claim(0, "alice", 2)
     without_reset.update(HOUR // 2)
     without_reset.update(2 * HOUR)
-    assert accounts.real("alice") == without_reset.real("alice")  # usage before the reset counts for the priority
+    assert accounts.real_priority("alice") == without_reset.real_priority(
+        "alice"
+    )  # usage before the reset counts for the priority
 
 
 def test_a_deleted_submitter_starts_again_with_its_running_claims() -> None:
@@ -208,7 +210,7 @@ def test_a_deleted_submitter_starts_again_with_its_running_claims() -> None:
     accounts.release(2 * HOUR, claim)
     assert (alice.weighted_in_use, alice.slots) == (0, 0)
     accounts.submit(2 * HOUR, "bob")
-    assert accounts.real("bob") == 0.5
+    assert accounts.real_priority("bob") == 0.5
 
 
 def test_setting_the_usage_does_not_change_the_priority() -> None:
@@ -220,7 +222,7 @@ def test_setting_the_usage_does_not_change_the_priority() -> None:
     assert accounts.submitter("alice").usage_until(accounts.log_time(HOUR)) == 12_500_000_000
     for ledger in (accounts, other):
         ledger.update(2 * HOUR)
-    assert accounts.real("alice") == other.real("alice")
+    assert accounts.real_priority("alice") == other.real_priority("alice")
 
 
 def test_a_priority_ages_from_the_time_when_it_is_set() -> None:
@@ -230,4 +232,4 @@ def test_a_priority_ages_from_the_time_when_it_is_set() -> None:
     accounts.update(HOUR)
     accounts.record(2 * HOUR, e.SubmitterSet, "granted", "alice@here", "root", "priority", 40.0)
     accounts.update(3 * HOUR)
-    assert accounts.real("alice") == pytest.approx(40)  # the new value replaces earlier usage
+    assert accounts.real_priority("alice") == pytest.approx(40)  # the new value replaces earlier usage

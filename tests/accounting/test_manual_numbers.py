@@ -34,7 +34,7 @@ def test_a_submitter_without_usage_has_half_its_priority_a_day_later(start: floa
     accounts = Accounts()
     accounts.record(0, e.SubmitterSet, "granted", "alice@here", "root", "priority", float(start))
     accounts.update(days * DAY)
-    assert accounts.real("alice") == expected
+    assert accounts.real_priority("alice") == expected
 
 
 @pytest.mark.parametrize(
@@ -44,15 +44,15 @@ def test_the_half_life_is_a_setting(halflife: str, expected: float) -> None:
     accounts = Accounts(PRIORITY_HALFLIFE=halflife)
     accounts.record(0, e.SubmitterSet, "granted", "alice@here", "root", "priority", 100.0)
     accounts.update(DAY)
-    assert accounts.real("alice") == expected
+    assert accounts.real_priority("alice") == expected
 
 
 def test_every_user_starts_with_a_priority_of_one_half() -> None:
     accounts = Accounts()
     accounts.submit(0, "alice")
-    assert accounts.real("alice") == 0.5
+    assert accounts.real_priority("alice") == 0.5
     accounts.update(5 * DAY)
-    assert accounts.real("alice") == 0.5
+    assert accounts.real_priority("alice") == 0.5
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_hundred_cores_for_a_day_and_then_none(hours: int, expected: float) ->
     accounts.update(min(hours, 24) * HOUR)
     accounts.release(min(hours, 24) * HOUR, claim)
     accounts.update(hours * HOUR)
-    assert accounts.real("alice") == expected
+    assert accounts.real_priority("alice") == expected
 
 
 def test_constant_use_of_ten_cores_leads_to_a_priority_of_ten() -> None:
@@ -82,8 +82,8 @@ def test_constant_use_of_ten_cores_leads_to_a_priority_of_ten() -> None:
     before = 0.5
     for day in range(1, 41):
         accounts.update(day * DAY)
-        assert before <= accounts.real("alice") <= 10
-        before = accounts.real("alice")
+        assert before <= accounts.real_priority("alice") <= 10
+        before = accounts.real_priority("alice")
     assert before == pytest.approx(10, abs=1e-9)
 
 
@@ -106,7 +106,7 @@ def test_a_priority_of_5_gets_twice_the_share_of_10_and_four_times_that_of_20() 
     for name, priority in (("a", 5.0), ("b", 10.0), ("c", 20.0)):
         accounts.record(0, e.SubmitterSet, "granted", f"{name}@here", "root", "priority", priority)
         accounts.record(0, e.SubmitterSet, "granted", f"{name}@here", "root", "factor", 1.0)
-    share = _shares({name: accounts.effective(name) for name in "abc"})
+    share = _shares({name: accounts.effective_priority(name) for name in "abc"})
     assert share["a"] == pytest.approx(2 * share["b"])
     assert share["a"] == pytest.approx(4 * share["c"])
 
@@ -116,7 +116,7 @@ def test_a_factor_of_2000_instead_of_1000_halves_the_number_of_cores() -> None:
     accounts = Accounts()
     accounts.submit(0, "alice", "bob")
     accounts.record(0, e.SubmitterSet, "granted", "bob@here", "root", "factor", 2000.0)
-    share = _shares({name: accounts.effective(name) for name in ("alice", "bob")})
+    share = _shares({name: accounts.effective_priority(name) for name in ("alice", "bob")})
     assert share["bob"] == pytest.approx(share["alice"] / 2)
 
 
@@ -130,12 +130,12 @@ def test_two_users_of_a_hundred_cores_converge_to_half_of_them_each() -> None:
         accounts.update(quarter * HOUR / 4)
     accounts.update(48 * HOUR)
     accounts.release(48 * HOUR, claim)
-    assert accounts.real("a") == pytest.approx(75.125, rel=1e-11)  # "should be about 75.0 at the 48 hour mark"
-    assert accounts.real("b") == 0.5
+    assert accounts.real_priority("a") == pytest.approx(75.125, rel=1e-11)  # "should be about 75.0 at the 48 hour mark"
+    assert accounts.real_priority("b") == 0.5
     share: list[float] = []
     for quarter in range(30 * 24 * 4):
         at = 48 * HOUR + quarter * HOUR / 4
-        share.append(100 * _shares({name: accounts.effective(name) for name in ("a", "b")})["a"])
+        share.append(100 * _shares({name: accounts.effective_priority(name) for name in ("a", "b")})["a"])
         claims = [accounts.claim(at, "a", share[-1]), accounts.claim(at, "b", 100 - share[-1])]
         accounts.update(at + HOUR / 4)
         for claim in claims:

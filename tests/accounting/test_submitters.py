@@ -201,10 +201,10 @@ def test_a_slot_s_ad_has_the_user_and_the_accounting_group_of_the_preempting_job
     pool = _pool_with_running_job()
     pool.submit(user="bob", AccountingGroup='"queequeg"')
     ad = {"User": '"bob@example.org"'} if holder else {}
-    waits = e.ClaimQueued(
+    queued = e.ClaimQueued(
         pool.engine.now(), "better_match", "x", "slot1@h", "c", "queequeg@example.org", 3.0, holder, "2.0", ad
     )
-    state = fold([*pool.log.read(), (pool.state.position + 1, waits)])
+    state = fold([*pool.log.read(), (pool.state.position + 1, queued)])
     expected = {
         "PreemptingOwner": "bob@example.org",
         "PreemptingUser": "bob@example.org",
@@ -216,7 +216,7 @@ def test_a_slot_s_ad_has_the_user_and_the_accounting_group_of_the_preempting_job
         whole=True,
     )
     assert {name: policy_ad.eval(name) for name in expected} == expected
-    (status_ad,) = Views(folded([*pool.log.read(), (state.position, waits)])).slot_ads(state.at // 1_000_000)
+    (status_ad,) = Views(folded([*pool.log.read(), (state.position, queued)])).slot_ads(state.at // 1_000_000)
     assert {name: status_ad.eval(name) for name in expected} == expected
 
 
@@ -230,10 +230,10 @@ def test_the_views_are_the_same_for_any_batch_size() -> None:
     pool.submit(user="carol")
     pool.advance(70)
     events = list(pool.log.read())
-    waits = e.ClaimQueued(
+    queued = e.ClaimQueued(
         pool.engine.now(), "better_match", "x", "slot1@h", "c", "carol@example.org", 1.0, "", "2.0", {}
     )
-    events.append((len(events) + 1, waits))
+    events.append((len(events) + 1, queued))
     assert dump(folded(events)) == dump(folded(events, [1] * len(events)))
 
 

@@ -55,7 +55,7 @@ def _run_and_kill(trial: Trial, pool_dies: bool, supervisor_dies: bool) -> None:
 
 
 def _check_runs(folder: Folder) -> None:
-    """Check that the log has every run, including those that ended unrecorded because the supervisor had died."""
+    """Check that the log has every run, even if it ended unrecorded because the supervisor had died."""
     starts = Counter(event.proc for event in ended(folder) if isinstance(event, JobActivated))
     for proc, marks in runs_of(folder.path / "marks").items():
         steps = [step for step, _ in marks]

@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
 import classad2  # noqa: E402
 import htcondor2  # noqa: E402  (switches classad2 to the daemons' mode)
-from tests.bench.pool import REQUIREMENTS, SLOT_AD, slot_texts  # noqa: E402
+from tests.bench.slot_texts import REQUIREMENTS, SLOT_AD, slot_texts  # noqa: E402
 
 from poolbook.domain.classad import ClassAd, Context, parse  # noqa: E402
 from poolbook.domain.classad import ad as ad_module  # noqa: E402
@@ -74,7 +74,7 @@ def job(cpus: int = 1, memory: int = 1024, disk: int = 100_000) -> ClassAd:
     )
 
 
-def single_ads(report: Report) -> None:
+def measure_single_ads(report: Report) -> None:
     """Measure the evaluation of one ad against another, and parsing."""
     text = SLOT_AD.read_text()
     slot, job_ad = ClassAd.from_old(text), job()
@@ -122,19 +122,19 @@ def single_ads(report: Report) -> None:
 
 def changing_ads(count: int) -> Iterator[str]:
     """Yield updates of a slot's ad."""
-    dice = random.Random(5)
+    rng = random.Random(5)
     changing = {"LastHeardFrom", "MyCurrentTime", "LoadAvg", "CondorLoadAvg", "KeyboardIdle", "ConsoleIdle"}
     changing |= {"UpdateSequenceNumber", "TotalTimeUnclaimedIdle"}
     lines = SLOT_AD.read_text().split("\n")
     for _ in range(count):
         names = (line.split(" = ", 1)[0] for line in lines)
         update = (
-            f"{n} = {dice.randrange(10**9)}" if n in changing else line for n, line in zip(names, lines, strict=True)
+            f"{n} = {rng.randrange(10**9)}" if n in changing else line for n, line in zip(names, lines, strict=True)
         )
         yield "\n".join(update)
 
 
-def columnar(report: Report) -> None:
+def measure_table(report: Report) -> None:
     """Measure the matching of one job with 10,000 slots."""
     texts = list(slot_texts(SLOTS))
     build = seconds(lambda: SlotTable(ClassAd.from_old(text) for text in texts), 1, 3)
@@ -190,7 +190,7 @@ def bandwidth_limit() -> float:
     return read / big.nbytes * 1e9 * (9 * 8 + 2 * 4)
 
 
-def many_autoclusters(report: Report) -> None:
+def measure_many_autoclusters(report: Report) -> None:
     """Measure the matching of 100 autoclusters with 100,000 slots, and the table's memory."""
     before = resident()
     table = SlotTable(ClassAd.from_old(text) for text in slot_texts(MANY_SLOTS))
@@ -219,7 +219,7 @@ def many_autoclusters(report: Report) -> None:
     )
 
 
-def scalar_share(report: Report) -> None:
+def measure_scalar_share(report: Report) -> None:
     """Measure for how many slots the scalar compiler evaluates a recorded pool's Requirements and policies."""
     slots = read_ads("trace-slots.ads.gz")
     jobs = read_ads("trace-jobs.ads.gz")
@@ -261,7 +261,7 @@ def main() -> int:
     report = Report()
     print(f"{describe_machine()}, htcondor {htcondor2.version().split()[1]}")
     print(f"{'':58} {'reference':>14} {'Poolbook':>14}   aim")
-    for part in (single_ads, columnar, many_autoclusters, scalar_share):
+    for part in (measure_single_ads, measure_table, measure_many_autoclusters, measure_scalar_share):
         part(report)
     print("(n) condor_negotiator and (c) condor_collector of HTCondor 25.14, from an earlier run on a similar machine")
     return 1 if report.missed else 0

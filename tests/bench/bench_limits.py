@@ -2,7 +2,7 @@
 
     python -m tests.bench.bench_limits [--times 5]
 
-Slots and jobs are those of bench_negotiation.py. Each number is the CPU time of the fastest of several cycles. Each
+Slots and jobs are as in bench_negotiation.py. Each number is the CPU time of the fastest of several cycles. Each
 cycle has a separate process; cycles with and without limits alternate.
 """
 

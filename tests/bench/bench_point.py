@@ -92,14 +92,14 @@ def time_week(days: float, jobs: bool) -> tuple[float, int]:
     the queue is never empty.
     """
     engine, world = desktop_pool(SLOTS, 1)
-    random_numbers = random.Random(1)
+    rng = random.Random(1)
     start = world.now()
     end = start + round(days * DAY)
     visits = sorted(
         (
-            start + day * DAY + random_numbers.randrange(8 * 3600, 18 * 3600) * SECOND,
+            start + day * DAY + rng.randrange(8 * 3600, 18 * 3600) * SECOND,
             machine,
-            random_numbers.randrange(1, 7),
+            rng.randrange(1, 7),
         )
         for day in range(int(days + 1))
         for machine in range(SLOTS)

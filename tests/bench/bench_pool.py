@@ -33,7 +33,7 @@ ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path"), str(ROOT)]
 
 from tests.bench import bench_log  # noqa: E402
-from tests.bench.lives import LIFE_EVENTS, long_log  # noqa: E402
+from tests.bench.long_log import LIFE_EVENTS, write_long_log  # noqa: E402
 
 from poolbook.adapters.stores.log_paths import log_paths  # noqa: E402
 from poolbook.adapters.stores.opening import open_log  # noqa: E402
@@ -42,7 +42,7 @@ from poolbook.domain.fold.evolve import fold  # noqa: E402
 
 JOBS = 100_000
 SHORT_JOBS = 500
-LIVES = 200_000
+COLD_START_JOBS = 200_000
 COLUMNS = ("-af", "ClusterId", "ProcId", "JobStatus")
 TOTALS = ("q", "-all", "-totals")
 SLOTS = ("-slots", "16", "-cpus", "16", "-memory", "4096")
@@ -89,20 +89,20 @@ MEASUREMENTS = {
     "cold.fold": Measurement("  fold alone", "/s", higher=True),
 }
 
-HELD = """\
+HELD_JOB = """\
 executable = /bin/true
 log = it.log
 request_memory = 128
 request_disk = 1024
 hold = true
 """
-OWN = "arguments = $(args)\noutput = $(out)\nqueue args, out from items.txt\n"
-TRUE = f"executable = /bin/true\nlog = it.log\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {SHORT_JOBS}\n"
+DIFFERENT_JOBS = "arguments = $(args)\noutput = $(out)\nqueue args, out from items.txt\n"
+TRUE_JOBS = f"executable = /bin/true\nlog = it.log\nrequest_memory = 16\nrequest_disk = 1 MB\nqueue {SHORT_JOBS}\n"
 
 COMMAND = "from poolbook.adapters.cli.main import entry; entry()"
 """The code of the installed command."""
 # Runs in a separate process, so that only the fold counts. The first fold pays for caches and imports.
-MEMORY = """
+MEASURE_MEMORY = """
 import gc, sys, tracemalloc
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.fold.evolve import fold
@@ -119,7 +119,7 @@ before = used()
 states.append(fold(open_log(path, create=False, read_only=True).read()))
 print(used() - before)
 """
-COLD = """
+MEASURE_COLD_START = """
 import sys, time
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.log_writer import NullWorld
@@ -162,13 +162,13 @@ class Bench:
         """Run a command and return its output."""
         return self.python(folder, COMMAND, *argv)
 
-    def timed(self, folder: Path, *argv: str) -> tuple[float, str]:
+    def run_timed(self, folder: Path, *argv: str) -> tuple[float, str]:
         """Run a command and return its seconds and its output."""
         began = time.perf_counter()
         output = self.poolbook(folder, *argv)
         return time.perf_counter() - began, output
 
-    def repeated(self, run: Callable[[], float]) -> list[float]:
+    def repeat(self, run: Callable[[], float]) -> list[float]:
         return [run() for _ in range(self.runs)]
 
     @contextmanager
@@ -216,7 +216,7 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def disk(folder: Path) -> int:
+def log_size(folder: Path) -> int:
     """Checkpoint SQLite's write-ahead log and return the size of the log in bytes."""
     connection = sqlite3.connect(folder / "pool.db")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -232,21 +232,21 @@ Values = Iterator[tuple[str, list[float]]]
 def interpreter(bench: Bench) -> Values:
     """Measure the start of Python, which every command includes."""
     folder = bench.folder("floor")
-    yield "floor", bench.repeated(lambda: seconds(lambda: bench.python(folder, "pass")))
+    yield "floor", bench.repeat(lambda: seconds(lambda: bench.python(folder, "pass")))
 
 
-def warm(bench: Bench) -> None:
+def compile_modules(bench: Bench) -> None:
     """Run every command once, so that its modules are compiled."""
     folder = bench.folder("warm")
     create_log(bench, folder)
-    (folder / "true.sub").write_text(TRUE)
+    (folder / "true.sub").write_text(TRUE_JOBS)
     for argv in (("q", *COLUMNS), TOTALS, ("rm", "1.0"), ("run", "true.sub", *SLOTS, "-quiet")):
         bench.poolbook(folder, *argv)
 
 
 def create_log(bench: Bench, folder: Path) -> None:
     """Create a log with one held job, because measurements exclude the creation of a log."""
-    (folder / "one.sub").write_text(HELD + "queue 1\n")
+    (folder / "one.sub").write_text(HELD_JOB + "queue 1\n")
     bench.poolbook(folder, "submit", "one.sub")
 
 
@@ -254,55 +254,57 @@ def submit(bench: Bench) -> Values:
     """Submit one cluster of 100,000 held jobs to a log that is not being served."""
     random_numbers = random.Random(1)
     lines = [f"--seed {random_numbers.randrange(2**31)} --part {part}, out/part.{part}.txt\n" for part in range(JOBS)]
-    for name, queue in (("like", f"queue {JOBS}\n"), ("own", OWN)):
+    for name, queue in (("like", f"queue {JOBS}\n"), ("own", DIFFERENT_JOBS)):
         durations = []
         for _ in range(bench.runs):
             folder = bench.folder(name)
             (folder / "out").mkdir()
             (folder / "items.txt").write_text("".join(lines))
-            (folder / "many.sub").write_text(HELD + queue)
+            (folder / "many.sub").write_text(HELD_JOB + queue)
             create_log(bench, folder)
-            before = disk(folder)
-            durations.append(bench.timed(folder, "submit", "many.sub")[0])
+            before = log_size(folder)
+            durations.append(bench.run_timed(folder, "submit", "many.sub")[0])
         yield name, durations
-        yield f"{name}.disk", [(disk(folder) - before) / JOBS]
+        yield f"{name}.disk", [(log_size(folder) - before) / JOBS]
         once = bench.folder("once")
         create_log(bench, once)
         paths = str(once / "pool.db"), str(folder / "pool.db")
-        memory_sizes = [float(bench.python(once, MEMORY, *paths, measure)) / JOBS for measure in ("traced", "resident")]
+        memory_sizes = [
+            float(bench.python(once, MEASURE_MEMORY, *paths, measure)) / JOBS for measure in ("traced", "resident")
+        ]
         yield f"{name}.memory", [max(memory_sizes)]
 
 
-def queued(bench: Bench) -> Path:
+def create_queue(bench: Bench) -> Path:
     """Create a folder with a log of 100,000 held jobs."""
     folder = bench.folder("queued")
-    (folder / "many.sub").write_text(HELD + f"queue {JOBS}\n")
+    (folder / "many.sub").write_text(HELD_JOB + f"queue {JOBS}\n")
     bench.poolbook(folder, "submit", "many.sub")
     return folder
 
 
 def list_jobs(bench: Bench) -> Values:
-    folder = queued(bench)
+    folder = create_queue(bench)
 
     def query_time(rows: int, *argv: str) -> float:
-        duration, output = bench.timed(folder, "q", *argv)
+        duration, output = bench.run_timed(folder, "q", *argv)
         if (lines := output.count("\n")) != rows:
             raise SystemExit(f"q {' '.join(argv)}: {lines} lines; expected {rows}")
         return duration
 
     yield "list.first", [query_time(JOBS, "-all", *COLUMNS)]
-    yield "list", bench.repeated(lambda: query_time(JOBS, "-all", *COLUMNS))
-    yield "one", bench.repeated(lambda: query_time(1, f"1.{JOBS // 2}", *COLUMNS))
-    yield "totals", bench.repeated(lambda: bench.timed(folder, *TOTALS)[0])
+    yield "list", bench.repeat(lambda: query_time(JOBS, "-all", *COLUMNS))
+    yield "one", bench.repeat(lambda: query_time(1, f"1.{JOBS // 2}", *COLUMNS))
+    yield "totals", bench.repeat(lambda: bench.run_timed(folder, *TOTALS)[0])
 
 
 def remove(bench: Bench) -> Values:
     total_times, rm_times = [], []
     for _ in range(bench.runs):
-        folder = queued(bench)
+        folder = create_queue(bench)
         bench.poolbook(folder, *TOTALS)
-        duration, _ = bench.timed(folder, "rm", "-all")
-        listing_time, output = bench.timed(folder, *TOTALS)
+        duration, _ = bench.run_timed(folder, "rm", "-all")
+        listing_time, output = bench.run_timed(folder, *TOTALS)
         if "Total for all users: 0 jobs" not in output:
             raise SystemExit(f"the queue is not empty after rm -all: {output}")
         rm_times.append(duration)
@@ -312,14 +314,14 @@ def remove(bench: Bench) -> Values:
 
 
 def restart(bench: Bench) -> Values:
-    folder = queued(bench)
+    folder = create_queue(bench)
 
-    def once() -> float:
+    def time_start() -> float:
         with bench.serve(folder) as (duration, _):
             return duration
 
-    yield "restart.first", [once()]
-    yield "restart", bench.repeated(once)
+    yield "restart.first", [time_start()]
+    yield "restart", bench.repeat(time_start)
 
 
 def serve(bench: Bench) -> Values:
@@ -327,7 +329,7 @@ def serve(bench: Bench) -> Values:
     durations, log_times, memory = [], [], []
     for _ in range(bench.runs):
         folder = bench.folder("served")
-        (folder / "many.sub").write_text(HELD + f"queue {JOBS}\n")
+        (folder / "many.sub").write_text(HELD_JOB + f"queue {JOBS}\n")
         with bench.serve(folder) as (_, server):
             before, start = resident(server), time.perf_counter()
             bench.poolbook(folder, "submit", "many.sub")
@@ -361,8 +363,8 @@ def run(bench: Bench) -> Values:
     rates, process_rates = [], []
     for _ in range(bench.runs):
         folder = bench.folder("true")
-        (folder / "true.sub").write_text(TRUE)
-        duration, _ = bench.timed(folder, "run", "true.sub", *SLOTS, "-quiet")
+        (folder / "true.sub").write_text(TRUE_JOBS)
+        duration, _ = bench.run_timed(folder, "run", "true.sub", *SLOTS, "-quiet")
         process_rates.append(SHORT_JOBS / duration)
         log = open_log(str(folder / "pool.db"), create=False, read_only=True)
         events = [event for _, event in log.read()]
@@ -393,13 +395,13 @@ def append(bench: Bench) -> Values:
 def cold_start(bench: Bench) -> Values:
     path = str(bench.folder("cold") / "pool.db")
     log = open_log(path, create=True)
-    long_log(log, LIVES)
+    write_long_log(log, COLD_START_JOBS)
     log.close()
-    yield "cold", bench.repeated(lambda: float(bench.python(bench.home, COLD, path)))
+    yield "cold", bench.repeat(lambda: float(bench.python(bench.home, MEASURE_COLD_START, path)))
     log = open_log(path, create=False, read_only=True)
     events = list(log.read())
     log.close()
-    yield "cold.fold", bench.repeated(lambda: len(events) / seconds(lambda: fold(events)))
+    yield "cold.fold", bench.repeat(lambda: len(events) / seconds(lambda: fold(events)))
 
 
 SUBJECTS = (
@@ -469,14 +471,15 @@ def main() -> int:
     print(f"\n{'':48} {'HTCondor':>13} {'Poolbook, median':>17} {'best':>9}   aim")
     with tempfile.TemporaryDirectory() as home:
         bench = Bench(Path(home), options.runs)
-        warm(bench)
+        compile_modules(bench)
         for subject in SUBJECTS:
             if options.subjects and subject.__name__ not in options.subjects:
                 continue
             for key, values in subject(bench):
                 print(table_line(MEASUREMENTS[key], values, peer), flush=True)
-    print(f"\nThe cold start reads {LIFE_EVENTS * LIVES:,} events of {LIVES:,} jobs on 16 static slots.")
-    print(f"Each measurement has {options.runs} runs.")
+    events = LIFE_EVENTS * COLD_START_JOBS
+    print(f"\nThe cold start reads {events:,} events of {COLD_START_JOBS:,} jobs on 16 static slots.")
+    print(f"Runs of each measurement: {options.runs}")
     return 0
 
 

@@ -34,7 +34,7 @@ MAX_SCHEDD_LOG = 1 Gb
 EVENT_LOG =
 """
 )
-HELD = """\
+HELD_JOBS = """\
 executable = /bin/sleep
 arguments = $(Process)
 output = out.$(Process)
@@ -52,7 +52,7 @@ def run_commands(pool: Pool, jobs: int) -> dict[str, float]:
     """Return the seconds of each command."""
     times = {}
     pool.command("version")
-    for name, submit_file in (("held.sub", HELD.format(jobs)), ("factory.sub", FACTORY.format(10 * jobs))):
+    for name, submit_file in (("held.sub", HELD_JOBS.format(jobs)), ("factory.sub", FACTORY.format(10 * jobs))):
         path = pool.home / name
         path.write_text(submit_file)
         os.chown(path, pool.uid, pool.uid)
@@ -77,13 +77,13 @@ def main() -> None:
     parser.add_argument("--peer", type=Path, metavar="DIR", help="the directory of an HTCondor pool")
     parser.add_argument("--peer-script", metavar="SCRIPT", help="the script that runs the HTCondor pool")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Own(Path(folder)).served(CONF) as own:
-        ours = run_commands(own, options.jobs)
+    with tempfile.TemporaryDirectory() as folder, Own(Path(folder)).served(CONF) as poolbook:
+        ours = run_commands(poolbook, options.jobs)
     theirs: dict[str, float] = {}
     if options.peer:
         with tempfile.TemporaryDirectory() as folder:
-            real = Real(options.peer.resolve(), options.peer_script)
-            with real.served(Path(folder) / "scenario.conf", CONF) as pool:
+            htcondor = Real(options.peer.resolve(), options.peer_script)
+            with htcondor.served(Path(folder) / "scenario.conf", CONF) as pool:
                 theirs = run_commands(pool, options.jobs)
                 log = options.peer / "root/var/log/condor/SchedLog"
                 evaluations = [float(seconds) for seconds in _EVALUATION.findall(log.read_text(errors="replace"))]

@@ -65,7 +65,7 @@ def open_pool() -> Pool:
     return pool
 
 
-def ends(shape: str, jobs: int) -> tuple[float, float, float]:
+def measure_ends(shape: str, jobs: int) -> tuple[float, float, float]:
     """Return the CPU seconds for all ends, for the first thousand and for the last thousand."""
     with open_pool() as pool:
         end_times: list[float] = []
@@ -74,11 +74,11 @@ def ends(shape: str, jobs: int) -> tuple[float, float, float]:
             if isinstance(event, JobExited):
                 end_times.append(time.process_time())
 
-        submission_times_of_jobs = [
+        measure_submissions = [
             Submit(f"{number}", user, 0, {**AD, **attributes}, count, (), "")
             for number, (count, user, attributes) in enumerate(SHAPES[shape](jobs))
         ]
-        pool._engine.handle(submission_times_of_jobs)
+        pool._engine.handle(measure_submissions)
         pool.subscribe(note_end)
         gc.collect()
         gc.freeze()
@@ -88,7 +88,7 @@ def ends(shape: str, jobs: int) -> tuple[float, float, float]:
         return end_times[-1] - began, end_times[THOUSAND - 1] - began, end_times[-1] - end_times[-THOUSAND - 1]
 
 
-def end_time_with_waiting(shape: str, waiting: int) -> float:
+def measure_ends_with_waiting_jobs(shape: str, waiting: int) -> float:
     """Return the CPU seconds of a thousand ends while ``waiting`` more jobs wait."""
     gc.disable()  # submissions are never garbage; searching them would take longer and longer
     with open_pool() as pool:
@@ -111,7 +111,7 @@ def end_time_with_waiting(shape: str, waiting: int) -> float:
         return end_times[THOUSAND * 3 // 2 - 1] - end_times[THOUSAND // 2 - 1]
 
 
-def submission_times_of_jobs(jobs: int) -> tuple[float, float]:
+def measure_submissions(jobs: int) -> tuple[float, float]:
     """Return the CPU seconds of the first and the last thousand single submissions through ``Pool``."""
     submission_times = [time.process_time()]
     with open_pool() as pool:
@@ -130,10 +130,10 @@ def run_separately(*arguments: str) -> list[float]:
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["-measure"]:
         measurement, jobs = arguments[1], int(arguments[2])
-        print(*(submission_times_of_jobs(jobs) if measurement == "submit" else ends(measurement, jobs)))
+        print(*(measure_submissions(jobs) if measurement == "submit" else measure_ends(measurement, jobs)))
         return 0
     if arguments[:1] == ["-deep"]:
-        print(end_time_with_waiting(arguments[1], int(arguments[2])))
+        print(measure_ends_with_waiting_jobs(arguments[1], int(arguments[2])))
         return 0
     if arguments[:1] == ["-flat"]:
         return print_rates_by_waiting(int(arguments[1]) if arguments[1:] else 1_000_000, arguments[2:] or FLAT)

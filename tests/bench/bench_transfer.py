@@ -105,13 +105,13 @@ def main() -> None:
     parser.add_argument("--peer", type=Path, metavar="DIR", help="the directory of an HTCondor pool")
     parser.add_argument("--peer-script", metavar="SCRIPT", help="the script that runs the HTCondor pool")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Own(Path(folder)).served() as own:
-        ours = run(own)
+    with tempfile.TemporaryDirectory() as folder, Own(Path(folder)).served() as poolbook:
+        ours = run(poolbook)
     theirs: dict[str, tuple[float, float]] = {}
     if options.peer:
         with tempfile.TemporaryDirectory() as folder:
-            real = Real(options.peer.resolve(), options.peer_script)
-            with real.served(Path(folder) / "scenario.conf") as pool:
+            htcondor = Real(options.peer.resolve(), options.peer_script)
+            with htcondor.served(Path(folder) / "scenario.conf") as pool:
                 theirs = run(pool)
     print(f"load {os.getloadavg()[0]:.1f}")
     for name, (seconds, cpu_seconds) in ours.items():

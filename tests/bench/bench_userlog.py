@@ -20,7 +20,7 @@ def submission(log: Path, cluster: int, count: int) -> e.ClusterSubmitted:
     return e.ClusterSubmitted(10**6, "submitted", "s", cluster, "alice@x", ad, count, (), "Idle")
 
 
-def lives(log: Path) -> list[tuple[int, Event]]:
+def job_events(log: Path) -> list[tuple[int, Event]]:
     """Return the events of jobs that start, use memory and end, with their positions: three user log events each."""
     slot = {"Cpus": "1", "Memory": "1024", "Disk": "4096"}
     events: list[Event] = [e.SlotCreated(0, "configured", "s", "slot1@h", "h", "static", "", slot)]
@@ -46,7 +46,7 @@ def main() -> None:
         began = time.perf_counter()
         writer.write([(1, submission(folder / "many.log", 1, JOBS))])
         print(f"submission of {JOBS} jobs: {(time.perf_counter() - began) / JOBS * 1e6:.2f} us per job")
-        events = lives(folder / "lives.log")
+        events = job_events(folder / "lives.log")
         for batch in (1000, 100, 10, 1):
             writer = UserLogWriter(folder / f"batch-{batch}")
             began = time.perf_counter()

@@ -40,20 +40,20 @@ GenerateValue = Callable[["Job"], str]
 
 
 class Job:
-    """The attributes of one job: those of its cluster, and its own times, usage and machine."""
+    """The attributes of one job: its cluster's attributes, and its own times, usage and machine."""
 
-    def __init__(self, random_numbers: random.Random, cluster: int, proc: int, shared: dict[str, str], at: int) -> None:
-        self.random_numbers, self.cluster, self.proc, self.shared = random_numbers, cluster, proc, shared
+    def __init__(self, rng: random.Random, cluster: int, proc: int, shared: dict[str, str], at: int) -> None:
+        self.rng, self.cluster, self.proc, self.shared = rng, cluster, proc, shared
         self.qdate = int(shared["QDate"])
-        self.wait = int(random_numbers.expovariate(1 / 900)) + 3
-        self.wall = int(random_numbers.lognormvariate(7, 1.3)) + 1
+        self.wait = int(rng.expovariate(1 / 900)) + 3
+        self.wall = int(rng.lognormvariate(7, 1.3)) + 1
         self.done = at
         self.began = at - self.wall
-        self.cpu = round(self.wall * random_numbers.uniform(0.3, 1.0), 1)
-        self.rss = random_numbers.randrange(2_000, 4_000_000)
-        self.disk = random_numbers.randrange(40, 9_000_000)
-        self.node = random_numbers.randrange(1, 800)
-        self.slot = random_numbers.randrange(1, 65)
+        self.cpu = round(self.wall * rng.uniform(0.3, 1.0), 1)
+        self.rss = rng.randrange(2_000, 4_000_000)
+        self.disk = rng.randrange(40, 9_000_000)
+        self.node = rng.randrange(1, 800)
+        self.slot = rng.randrange(1, 65)
         self.site = SITES[self.node % len(SITES)]
 
 
@@ -65,15 +65,15 @@ GENERATED: dict[str, GenerateValue] = {
     "ClusterId": lambda job: str(job.cluster),
     "ProcId": lambda job: str(job.proc),
     "GlobalJobId": lambda job: f'"ap1.example.org#{job.cluster}.{job.proc}#{job.qdate}"',
-    "Args": lambda job: f'"--seed {job.random_numbers.randrange(10**9)} --index {job.proc} {job.shared["arguments"]}"',
+    "Args": lambda job: f'"--seed {job.rng.randrange(10**9)} --index {job.proc} {job.shared["arguments"]}"',
     "Out": lambda job: f'"out/{job.shared["word"]}.{job.cluster}.{job.proc}.out"',
     "Err": lambda job: f'"out/{job.shared["word"]}.{job.cluster}.{job.proc}.err"',
     "CompletionDate": lambda job: str(job.done),
     "EnteredCurrentStatus": lambda job: str(job.done),
-    "JobFinishedHookDone": lambda job: str(job.done + job.random_numbers.randrange(2)),
+    "JobFinishedHookDone": lambda job: str(job.done + job.rng.randrange(2)),
     "LastJobLeaseRenewal": lambda job: str(job.done),
     "JobCurrentStartDate": lambda job: str(job.began),
-    "JobCurrentStartExecutingDate": lambda job: str(job.began + job.random_numbers.randrange(3)),
+    "JobCurrentStartExecutingDate": lambda job: str(job.began + job.rng.randrange(3)),
     "JobStartDate": lambda job: str(job.began),
     "LastMatchTime": lambda job: str(job.began),
     "FirstJobMatchDate": lambda job: str(job.began),
@@ -84,26 +84,26 @@ GENERATED: dict[str, GenerateValue] = {
     "ImageSize": lambda job: str(job.rss // 250_000 * 250_000 + 500_000),
     "DiskUsage_RAW": lambda job: str(job.disk),
     "DiskUsage": lambda job: str(job.disk // 2_500 * 2_500 + 2_500),
-    "DiskProvisioned": lambda job: str(job.random_numbers.randrange(10**6, 10**8)),
+    "DiskProvisioned": lambda job: str(job.rng.randrange(10**6, 10**8)),
     "CumulativeSlotTime": lambda job: f"{job.wall * int(job.shared['cpus'])}.0",
     "RemoteWallClockTime": lambda job: f"{job.wall}.0",
     "LastRemoteWallClockTime": lambda job: f"{job.wall}.0",
     "CommittedSlotTime": lambda job: f"{job.wall * int(job.shared['cpus'])}.0",
     "CommittedTime": lambda job: str(job.wall),
     "ActivationDuration": lambda job: str(job.wall),
-    "ActivationExecutionDuration": lambda job: str(job.wall - job.random_numbers.randrange(2)),
+    "ActivationExecutionDuration": lambda job: str(job.wall - job.rng.randrange(2)),
     "CpusUsage": lambda job: repr(job.cpu / job.wall),
     "RemoteUserCpu": lambda job: f"{job.cpu}",
     "CumulativeRemoteUserCpu": lambda job: f"{job.cpu}",
-    "RemoteSysCpu": lambda job: f"{job.random_numbers.randrange(200)}.0",
-    "BytesRecvd": lambda job: f"{job.random_numbers.randrange(10**8)}.0",
-    "BytesSent": lambda job: f"{job.random_numbers.randrange(10**7)}.0",
-    "ExitCode": lambda job: str(job.random_numbers.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 139))),
+    "RemoteSysCpu": lambda job: f"{job.rng.randrange(200)}.0",
+    "BytesRecvd": lambda job: f"{job.rng.randrange(10**8)}.0",
+    "BytesSent": lambda job: f"{job.rng.randrange(10**7)}.0",
+    "ExitCode": lambda job: str(job.rng.choice((0, 0, 0, 0, 0, 0, 0, 1, 2, 139))),
     "LastRemoteHost": lambda job: f'"slot1_{job.slot}@node{job.node:03}.{job.site}"',
     "LastPublicClaimId": lambda job: (
         f'"<10.1.{job.node // 256}.{job.node % 256}:9618?addrs=10.1.{job.node // 256}.{job.node % 256}-9618'
         f"&alias=node{job.node:03}.{job.site}&noUDP&sock=startd_{1000 + job.node * 7}_{job.node * 77 % 65536:04x}>"
-        f'#{BEGAN - job.node * 911}#{job.random_numbers.randrange(90_000)}#..."'
+        f'#{BEGAN - job.node * 911}#{job.rng.randrange(90_000)}#..."'
     ),
     "StatsLifetimeStarter": lambda job: str(job.wall),
     "RecentStatsLifetimeStarter": lambda job: str(min(job.wall, 1200)),
@@ -117,23 +117,23 @@ GENERATED: dict[str, GenerateValue] = {
 }  # fmt: skip
 
 
-def _cluster_attributes(random_numbers: random.Random, qdate: int, size: int) -> dict[str, str]:
-    user, program, word = random_numbers.choice(USERS), random_numbers.choice(PROGRAMS), random_numbers.choice(WORDS)
-    home = f"/home/{user}/{word}/{random_numbers.choice(WORDS)}-{random_numbers.randrange(1000)}"
-    variables = " ".join(f"{other.upper()}={home}/{other}" for other in random_numbers.sample(WORDS, 4))
-    cpus = str(random_numbers.choice((1, 1, 1, 2, 4, 8)))
+def _cluster_attributes(rng: random.Random, qdate: int, size: int) -> dict[str, str]:
+    user, program, word = rng.choice(USERS), rng.choice(PROGRAMS), rng.choice(WORDS)
+    home = f"/home/{user}/{word}/{rng.choice(WORDS)}-{rng.randrange(1000)}"
+    variables = " ".join(f"{other.upper()}={home}/{other}" for other in rng.sample(WORDS, 4))
+    cpus = str(rng.choice((1, 1, 1, 2, 4, 8)))
     return {
         "QDate": str(qdate), "Owner": f'"{user}"', "User": f'"{user}@example.org"', "Cmd": f'"{home}/bin/{program}"',
         "Iwd": f'"{home}"', "UserLog": f'"{home}/{word}.log"', "JobSubmitFile": f'"{word}.sub"',
         "Environment": f'"PATH=/usr/local/bin:/usr/bin:/bin HOME=/home/{user} {variables}"', "RequestCpus": cpus,
-        "RequestMemory": str(random_numbers.choice((512, 1024, 2000, 4096, 16000))), "TotalSubmitProcs": str(size),
+        "RequestMemory": str(rng.choice((512, 1024, 2000, 4096, 16000))), "TotalSubmitProcs": str(size),
         "AcctGroup": f'"group_{word}"', "AccountingGroup": f'"group_{word}.{user}"', "AcctGroupUser": f'"{user}"',
-        "JobBatchName": f'"{word}"', "arguments": f"--config {home}/{word}.toml --tag {random_numbers.choice(WORDS)}",
+        "JobBatchName": f'"{word}"', "arguments": f"--config {home}/{word}.toml --tag {rng.choice(WORDS)}",
         "word": word, "cpus": cpus,
     }  # fmt: skip
 
 
-def _templates(random_numbers: random.Random) -> list[list[tuple[str, GenerateValue | None]]]:
+def _templates(rng: random.Random) -> list[list[tuple[str, GenerateValue | None]]]:
     """Return the lines of the recorded ads, without some of the attributes that all jobs share.
 
     An attribute that differs between jobs has a function that generates its value.
@@ -144,7 +144,7 @@ def _templates(random_numbers: random.Random) -> list[list[tuple[str, GenerateVa
             texts += [ad for ad in file.read().decode().split("\n\n") if "\nLastRemoteHost = " in ad]
     ads = [[line for line in text.split("\n") if re.match(r"\w+ = ", line)] for text in texts]
     common = sorted({line.partition(" = ")[0] for lines in ads for line in lines}.difference(GENERATED))
-    omitted = set(random_numbers.sample(common, round(len(common) * OMITTED_SHARE)))
+    omitted = set(rng.sample(common, round(len(common) * OMITTED_SHARE)))
     parts = [[(line.partition(" = ")[0], line) for line in lines] for lines in ads]
     return [
         [
@@ -158,28 +158,28 @@ def _templates(random_numbers: random.Random) -> list[list[tuple[str, GenerateVa
 
 def history_ads(ads: int = ADS, seed: int = 4) -> Iterator[bytes]:
     """Yield the ads of a job history as the schedd writes them."""
-    random_numbers = random.Random(seed)
-    templates = _templates(random_numbers)
+    rng = random.Random(seed)
+    templates = _templates(rng)
     open_clusters: list[list[int]] = []
     cluster_data: dict[int, tuple[dict[str, str], list[tuple[str, GenerateValue | None]]]] = {}
     cluster, at, offset = 12_000, BEGAN, 0
     for _ in range(ads):
-        at += random_numbers.randrange(12)
+        at += rng.randrange(12)
         while len(open_clusters) < 25:
             cluster += 1
-            size = min(3000, int(random_numbers.lognormvariate(3, 1.7)) + 1)
+            size = min(3000, int(rng.lognormvariate(3, 1.7)) + 1)
             cluster_data[cluster] = (
-                _cluster_attributes(random_numbers, at - random_numbers.randrange(40_000), size),
-                random_numbers.choice(templates),
+                _cluster_attributes(rng, at - rng.randrange(40_000), size),
+                rng.choice(templates),
             )
             open_clusters.append([cluster, 0, size])
-        open_cluster = random_numbers.choice(open_clusters)
+        open_cluster = rng.choice(open_clusters)
         number, proc, size = open_cluster
         open_cluster[1] += 1
         if open_cluster[1] == size:
             open_clusters.remove(open_cluster)
         shared, template = cluster_data[number]
-        job = Job(random_numbers, number, proc, shared, at)
+        job = Job(rng, number, proc, shared, at)
         text = "".join([f"{line}{generate(job)}\n" if generate else f"{line}\n" for line, generate in template])
         owner = shared["Owner"]
         text += f"*** Offset = {offset} ClusterId = {number} ProcId = {proc} Owner = {owner} CompletionDate = {at}"

@@ -60,11 +60,11 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
     return tool_caller(log, capsys, monkeypatch)
 
 
-def capture(name: str) -> tuple[str, tuple[str, str, int]]:
-    return captured(DATA / f"{name}.txt")
+def recorded_call(name: str) -> tuple[str, tuple[str, str, int]]:
+    return read_recording(DATA / f"{name}.txt")
 
 
-def captured(path: Path) -> tuple[str, tuple[str, str, int]]:
+def read_recording(path: Path) -> tuple[str, tuple[str, str, int]]:
     """Return a recorded command line, and its output and exit code."""
     command, _, recording = path.read_text(encoding="utf-8").partition("\n")
     output, _, code = recording.rpartition("--- rc=")
@@ -102,18 +102,18 @@ QUERIES = sorted({path.stem for path in DATA.glob("*.txt")} - {*STEPS, "rm_name_
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_has_the_same_output_as_in_htcondor(name: str, call: Call) -> None:
-    command, expected = capture(name)
+    command, expected = recorded_call(name)
     assert call(command) == expected
 
 
 def test_a_change_has_the_same_output_as_in_htcondor(call: Call) -> None:
     for name in STEPS:
-        command, expected = capture(name)
+        command, expected = recorded_call(name)
         assert call(command) == expected, name
 
 
 def test_another_pool_is_rejected_with_the_tool_s_message(call: Call) -> None:
-    command, expected = capture("rm_name_bad")
+    command, expected = recorded_call("rm_name_bad")
     assert call(command) == expected
 
 

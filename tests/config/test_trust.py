@@ -1,4 +1,4 @@
-"""Specification: which configurations may run programs: those of the user and of root, and files that the user names.
+"""Specification: which configurations may run programs: files of the user or root, and files that the user names.
 A scenario runs none unless it is trusted."""
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run as
 @contextmanager
 def folder_of_user() -> Iterator[Path]:
     """Create a folder that belongs to USER and that all users can read."""
-    above = Path(tempfile.mkdtemp())
-    above.chmod(0o755)
-    folder = above / "folder"
+    parent = Path(tempfile.mkdtemp())
+    parent.chmod(0o755)
+    folder = parent / "folder"
     folder.mkdir()
     set_owner(folder, USER, 0o755)
     yield folder
-    shutil.rmtree(above)
+    shutil.rmtree(parent)
 
 
 @pytest.fixture

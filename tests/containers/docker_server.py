@@ -100,19 +100,21 @@ class Server:
         self.containers[container] = {
             "image": str(image), "arguments": arguments, "environment": {"PATH": os.defpath, **variables},
             "binds": [value.split(":")[:2] for value in options.get("--volume", [])],
-            "where": options["--workdir"][0], "user": [int(number) for number in options["--user"][0].split(":")],
+            "directory": options["--workdir"][0], "user": [int(number) for number in options["--user"][0].split(":")],
             "Running": False, "ExitCode": 0, "Error": "", "OOMKilled": False,
         }  # fmt: skip
         return f"{container}\n"
 
     def _start(self, options: dict[str, list[str]], names: list[str], fds: list[int]) -> tuple[int, str, str]:
         container = self._container(names[0])
-        order = {name: container[name] for name in ("image", "arguments", "environment", "binds", "where", "user")}
+        specification = {
+            name: container[name] for name in ("image", "arguments", "environment", "binds", "directory", "user")
+        }
         if os.path.exists(f"{container['image']}/broken"):
             container["Error"] = "OCI runtime create failed: the image is broken"
             return 1, "", f"Error response from daemon: {container['Error']}\n"
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(ENTER), json.dumps(order)],
+            [sys.executable, "-I", "-S", str(ENTER), json.dumps(specification)],
             stdin=fds[0], stdout=fds[1], stderr=fds[2], start_new_session=True,
         )  # fmt: skip
         self.processes[names[0]] = child

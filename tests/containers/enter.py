@@ -35,7 +35,7 @@ def _bind(source: str, target: str) -> None:
     _mount(source, target, None, _BIND | _REC)
 
 
-def enter(image: str, binds: list[list[str]], where: str, user: list[int]) -> None:
+def enter(image: str, binds: list[list[str]], directory: str, user: list[int]) -> None:
     """Enter the image, with ``binds`` ([source, target]), as user and group."""
     uid, gid = os.getuid(), os.getgid()
     _call("unshare", _NEWNS | (0 if uid == 0 else _NEWUSER))
@@ -61,7 +61,7 @@ def enter(image: str, binds: list[list[str]], where: str, user: list[int]) -> No
     for source, target in binds:
         _bind(f"/proc/self/fd/{sources[source]}", f"{root}{target}")
     os.chroot(root)
-    os.chdir(where)
+    os.chdir(directory)
     if uid == 0 and user != [0, 0]:
         os.setgroups([])
         os.setgid(user[1])
@@ -69,18 +69,18 @@ def enter(image: str, binds: list[list[str]], where: str, user: list[int]) -> No
 
 
 def main() -> None:
-    order = json.loads(sys.argv[1])
+    specification = json.loads(sys.argv[1])
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         if number < signal.SIGRTMIN:
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    if megabytes := order.get("memory"):
+    if megabytes := specification.get("memory"):
         resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
-    enter(order["image"], order["binds"], order["where"], order["user"])
+    enter(specification["image"], specification["binds"], specification["directory"], specification["user"])
     try:
-        os.execvpe(order["arguments"][0], order["arguments"], order["environment"])
+        os.execvpe(specification["arguments"][0], specification["arguments"], specification["environment"])
     except OSError as error:
-        sys.stderr.write(f"{order['arguments'][0]}: {error.strerror}\n")
+        sys.stderr.write(f"{specification['arguments'][0]}: {error.strerror}\n")
         os._exit(127)
 
 

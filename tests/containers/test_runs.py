@@ -139,5 +139,5 @@ def test_a_machine_advertises_its_runtimes_and_a_container_job_waits_if_there_is
         assert machine.call("status", "-af", *names).split() == ["undefined"] * len(names)
         machine.wait_for(lambda: "HasDocker" in machine.call("why", "1.0"))
         server.terminate()
-        told = server.stdout.read() if server.stdout is not None else ""
-    assert "DOCKER = /no/docker: program not found: no job runs in its containers" in told
+        output = server.stdout.read() if server.stdout is not None else ""
+    assert "DOCKER = /no/docker: program not found: no job runs in its containers" in output

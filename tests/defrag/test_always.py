@@ -82,7 +82,7 @@ class DefragMachine(RuleBasedStateMachine):
     """A pool with defragmentation that is reconfigured and killed, and whose log sometimes fails."""
 
     @initialize(configured=SETTINGS, machines=st.integers(1, 4), retirement=st.sampled_from([0, 100, 4000]))
-    def begin(self, configured: dict[str, Any], machines: int, retirement: int) -> None:
+    def create_pool(self, configured: dict[str, Any], machines: int, retirement: int) -> None:
         self.log = Flaky(open_log("memory:", create=True))
         self.pool = DefragPool("manual", self.log, **configured)  # type: ignore[arg-type]
         self.pool.machines(*(f"m{number}" for number in range(machines)), retirement=retirement)

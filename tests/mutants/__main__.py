@@ -1,4 +1,4 @@
-"""Plant faults in the package, one at a time, and list those that no test detects: ``make mutants``.
+"""Plant faults in the package, one at a time, and list the faults that no test detects: ``make mutants``.
 
 First the tests run once under coverage, folder by folder, to find the tests that reach each line; build/mutants stores
 these measurements. Then, for each fault, the tests that reach it run until one fails. A fault survives if all of them
@@ -55,7 +55,7 @@ def known_survivors() -> dict[str, str]:
 def select_tests(fault: Fault, coverage: Coverage, max_seconds: float) -> tuple[list[str], float]:
     """Return the likeliest tests that reach the fault and take at most `longest` seconds together, and their time."""
     tests, seconds = [], 0.0
-    for test in coverage.of(fault):
+    for test in coverage.tests_of(fault):
         if seconds + coverage.seconds[test] <= max_seconds:
             seconds += coverage.seconds[test]
             tests.append(test)
@@ -92,10 +92,10 @@ def _worker_tree() -> Path:
 
 
 def run_in_processes(fault: Fault, tests: list[str], seconds: float) -> str:
-    """Run tests in a separate process, in a tree with the fault, and then those that coverage cannot measure."""
-    result = runs.detected(fault, _worker_tree(), tests, seconds) if tests else ""
-    more = list(unmeasured_tests(fault))
-    return result or (runs.detected(fault, _worker_tree(), more, 100) if more else "")
+    """Run tests in a separate process, in a tree with the fault, and then the tests that coverage cannot measure."""
+    result = runs.find_failure(fault, _worker_tree(), tests, seconds) if tests else ""
+    unmeasured = list(unmeasured_tests(fault))
+    return result or (runs.find_failure(fault, _worker_tree(), unmeasured, 100) if unmeasured else "")
 
 
 def judge(pending: Pending, coverage: Coverage, options: argparse.Namespace) -> Iterator[Verdict]:

@@ -55,7 +55,7 @@ class Coverage(NamedTuple):
     seconds: Mapping[str, float]
     lines: Mapping[str, int]
 
-    def of(self, fault: Fault) -> list[str]:
+    def tests_of(self, fault: Fault) -> list[str]:
         """Return the node ids of the tests that reach a fault: fast tests first, then tests that reach few lines."""
         by_line = self.tests.get(fault.path, {})
         if not fault.function or fault.path.endswith(".txt"):
@@ -72,22 +72,23 @@ def measure(folder: str) -> None:
     config = WORK / "coverage.toml"
     config.write_text(_SETTINGS)
     command = [
-        sys.executable, "-m", "coverage", "run", f"--rcfile={config}", f"--data-file={_data(folder)}", "-m", "pytest",
-        "-q", "-p", "no:xdist", "-p", "no:cacheprovider", f"--junitxml={_times(folder)}", f"tests/{folder}",
+        sys.executable, "-m", "coverage", "run", f"--rcfile={config}", f"--data-file={_coverage_path(folder)}",
+        "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", f"--junitxml={_junit_path(folder)}",
+        f"tests/{folder}",
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}/.path"}
     subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
 
 
 def is_measured(folder: str) -> bool:
-    return _times(folder).exists()
+    return _junit_path(folder).exists()
 
 
-def _data(folder: str) -> Path:
+def _coverage_path(folder: str) -> Path:
     return WORK / f"reached.{folder}"
 
 
-def _times(folder: str) -> Path:
+def _junit_path(folder: str) -> Path:
     return WORK / f"times.{folder}.xml"
 
 
@@ -100,7 +101,7 @@ def read_coverage(folders: Iterable[str] = FOLDERS) -> Coverage:
         known = _seconds(folder)
         for name, count in known.items():
             seconds[name] += count
-        with sqlite3.connect(_data(folder)) as database:
+        with sqlite3.connect(_coverage_path(folder)) as database:
             rows = database.execute(
                 "SELECT file.path, context.context, line_bits.numbits FROM line_bits"
                 " JOIN file ON file.id = file_id JOIN context ON context.id = context_id"
@@ -110,21 +111,21 @@ def read_coverage(folders: Iterable[str] = FOLDERS) -> Coverage:
                 if name not in known:  # a helper whose name starts like a test's
                     continue
                 source = path.partition("/.path/poolbook/")[2] or str(Path(path).relative_to(ROOT))
-                for line in _numbers(bits):
+                for line in _line_numbers(bits):
                     tests[source][line].add(name)
                     lines[name] += 1
     frozen = {path: {line: frozenset(names) for line, names in by_line.items()} for path, by_line in tests.items()}
     return Coverage(frozen, seconds, lines)
 
 
-def _numbers(bits: bytes) -> Iterable[int]:
+def _line_numbers(bits: bytes) -> Iterable[int]:
     return (8 * index + bit for index, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1)
 
 
 def _seconds(folder: str) -> dict[str, float]:
     """Return the seconds of each test in a folder, summed over its parameters."""
     seconds: defaultdict[str, float] = defaultdict(float)
-    for case in xml.etree.ElementTree.parse(_times(folder)).iter("testcase"):
+    for case in xml.etree.ElementTree.parse(_junit_path(folder)).iter("testcase"):
         name = f"{case.get('classname')}.{(case.get('name') or '').partition('[')[0]}"
         seconds[_node_id(name)] += float(case.get("time") or 0)
     return seconds

@@ -41,7 +41,7 @@ def tree(name: str, work: Path) -> Path:
     return tree_path
 
 
-def detected(fault: Fault, tree_path: Path, tests: list[str], seconds: float) -> str:
+def find_failure(fault: Fault, tree_path: Path, tests: list[str], seconds: float) -> str:
     """Return the first failure with the fault, or "" if all tests pass. `seconds` is their time without the fault."""
     target = tree_path / fault.path
     original, status = target.read_bytes(), target.stat()
@@ -69,7 +69,7 @@ def _failure(tree_path: Path, tests: list[str], seconds: float) -> str:
             start_new_session=True, preexec_fn=_limit,
         )  # fmt: skip
         try:
-            if not _ends(process, EXTRA_CPU + seconds):
+            if not _wait_for_end(process, EXTRA_CPU + seconds):
                 return "the tests do not end"
         finally:
             process.kill()
@@ -88,7 +88,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
 
 
-def _ends(process: subprocess.Popen[bytes], max_cpu: float) -> bool:
+def _wait_for_end(process: subprocess.Popen[bytes], max_cpu: float) -> bool:
     """Wait for the end of a run; return False if it exceeds a limit."""
     last_cpu, last_progress = 0.0, time.monotonic()
     while process.poll() is None:

@@ -222,7 +222,7 @@ class MixedPool:
     def as_user(self, user: str, command: str) -> str:
         return self.call("as", user, str(self.folder), command, limit=20)
 
-    def up(self, config: Path) -> None:
+    def start(self, config: Path) -> None:
         self.call("up", str(self.folder), str(config), limit=90)
 
     def processes(self, name: str) -> list[int]:
@@ -258,7 +258,7 @@ class MixedPool:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
-    def empty(self) -> None:
+    def reset_files(self) -> None:
         homes = [f"home/{user}" for user in USERS]
         for folder in (LOG, SPOOL, EXECUTE, *homes):
             for entry in (self.root / folder).iterdir() if (self.root / folder).is_dir() else ():
@@ -291,7 +291,7 @@ class MixedPool:
         path.write_text("\n".join(lines) + "\n")
         self.note(f"submit as {user}: {kind!r} -> {self.as_user(user, f'condor_submit {path.name}').split()[-4:]}")
 
-    def act(self, config: Path) -> None:
+    def act_randomly(self, config: Path) -> None:
         rng, roll = self.random, self.random.random()
         if roll < 0.3:
             name = rng.choice(DAEMONS)
@@ -304,14 +304,14 @@ class MixedPool:
             self.kill("master", all_of_them=True)
             self.kill("", all_of_them=True)
             time.sleep(2)
-            self.up(config)
+            self.start(config)
         else:
-            who, command = rng.choice(TOOLS)
+            account, command = rng.choice(TOOLS)
             user, cluster = rng.choice(USERS), rng.randint(max(1, self.jobs - 5), max(1, self.jobs))
             job = f"{cluster}.{rng.randint(0, 2)}" if "now" in command else rng.choice((cluster, f"{cluster}.0"))
             command = command.format(job=job, other=f"{max(1, cluster - 1)}.0", owner=user, user=f"{user}@pool.example")
             self.note(command)
-            self.run(command) if who == "root" else self.as_user(user, command)
+            self.run(command) if account == "root" else self.as_user(user, command)
 
     def note(self, action: str) -> None:
         self.actions.append(f"{time.strftime('%H:%M:%S', time.gmtime())} {action}")
@@ -331,7 +331,7 @@ class MixedPool:
                 shutil.copy2(path, to / name / path.name)
             time.sleep(seconds / len(files))
 
-    def cut(self, to: Path) -> None:
+    def cut_first_records(self, to: Path) -> None:
         """Cut the first records of one or two unrotated files, as an administrator does to free space."""
         parts = [path for path in sorted(to.rglob("*")) if path.is_file()]
         stems = Counter(path.with_name(path.name.partition(".")[0]) for path in parts)
@@ -345,7 +345,7 @@ class MixedPool:
                 path.write_bytes(data[offset:])
                 self.note(f"cut {offset} bytes from the start of {path.relative_to(to)}")
 
-    def dump(self, to: Path) -> None:
+    def dump_queries(self, to: Path) -> None:
         for name, command in (
             ("q.long", "condor_q -all -long"),
             ("slots.long", "condor_status -long"),
@@ -362,8 +362,8 @@ def record(folder: Path, script: str, seed: int, to: Path, freezes: bool) -> Non
     config = to / "mixed.conf"
     config.write_text(CONFIG + "\n".join(rng.sample(SETTINGS, rng.randint(3, 9))) + "\n")
     pool.call("down", str(folder))
-    pool.empty()
-    pool.up(config)
+    pool.reset_files()
+    pool.start(config)
     for user in USERS:
         pool.run(f"chown -R {user}: /home/{user}")
     until, action_share = time.time() + rng.randint(50, 70), rng.choice((0.3, 0.5, 0.7))
@@ -371,20 +371,20 @@ def record(folder: Path, script: str, seed: int, to: Path, freezes: bool) -> Non
         pool.submit()
     while time.time() < until:
         pool.thaw()
-        pool.act(config) if rng.random() < action_share else pool.submit()
+        pool.act_randomly(config) if rng.random() < action_share else pool.submit()
         time.sleep(rng.choice((0, 1, 1, 2, 4)))
     if rng.random() < 0.5:
         pool.run("condor_release -all")
         time.sleep(12)
     pool.thaw(all_of_them=True)
-    pool.dump(to)
+    pool.dump_queries(to)
     if running := rng.random() < 0.3:
         pool.collect(to, rng.choice((0, 0, 8, 20)))
     pool.call("down", str(folder))
     if not running:
         pool.collect(to)
     if rng.random() < 0.25:
-        pool.cut(to)
+        pool.cut_first_records(to)
     (to / "done.txt").write_text("\n".join(pool.actions) + "\n")
 
 

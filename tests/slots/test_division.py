@@ -122,7 +122,7 @@ def test_a_slot_type_may_have_none_or_a_share_of_a_missing_resource(text: str) -
 def test_slots_on_separate_volumes_may_each_have_a_whole_volume() -> None:
     resources = DivisibleResources(2, 100, 100, {"a": 5000, "b": 7000})
     slots = divide_machine(resources, [ConfiguredSlots(1, "cpus=1, disk=100%", 2)], {1: "a", 2: "b"})
-    assert [one.amount("Disk") for one in slots] == [5000, 7000]
+    assert [slot.amount("Disk") for slot in slots] == [5000, 7000]
 
 
 SHARES = st.one_of(

@@ -283,6 +283,6 @@ def test_only_a_graceful_drain_changes_start(
             pool.drain("h", schedule=before)
             pool.cancel_drain("h")
         pool.drain("h", schedule=schedule, start=start)
-        (begun,) = [event for _, event in pool.events() if isinstance(event, DrainBegan)][bool(before) :]
-        assert begun.start == expected
+        (drain_began,) = [event for _, event in pool.events() if isinstance(event, DrainBegan)][bool(before) :]
+        assert drain_began.start == expected
         assert ["Start" in slot for slot in pool.slots() if slot["Name"] == "slot1@h"] == [bool(expected)]

@@ -18,7 +18,7 @@ from typing import Any
 TIMES = {"QDate", "EnteredCurrentStatus"}
 
 
-def ads(printed: str) -> list[dict[str, str]]:
+def parse_ads(printed: str) -> list[dict[str, str]]:
     """Return the attributes of each ad of a dry run."""
     blocks = re.split(r"\n\n+", printed.partition(".\n")[2].partition(".\n")[2].strip("\n"))
     return [dict(line.split(" = ", 1) for line in block.split("\n")) for block in blocks if block]
@@ -60,7 +60,7 @@ def main(folder: Path, command: list[str]) -> None:
         if process.returncode < 0 or process.returncode > 128:
             print(f"omitted because condor_submit crashes: {case['name']}", file=sys.stderr)
             continue
-        job_ads = ads(process.stdout) if process.returncode == 0 else []
+        job_ads = parse_ads(process.stdout) if process.returncode == 0 else []
         first = first or job_ads[0]
         cases.append({
             **{name: case[name] for name in ("name", "project", "submit", "files", "env") if name in case},

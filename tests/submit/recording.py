@@ -9,7 +9,7 @@ from typing import Any
 from poolbook.domain.submit import SubmitError, dry_run, parse_submit
 
 from .fakes import DATA, HOME, FakeFiles, facts, recorded
-from .record import TIMES, ads, unused
+from .record import TIMES, parse_ads, unused
 
 SIZES = {
     **{"/bin/true": 43 * 1024, "/bin/echo": 43 * 1024, "/bin/bash": 1_417_520},
@@ -55,7 +55,7 @@ class Recording:
             return [] if case["rc"] or no_jobs else ["refused"]
         if case["rc"]:
             return ["accepted"]
-        our_ads = ads("..\n..\n" + "".join(dry_run(submission)))
+        our_ads = parse_ads("..\n..\n" + "".join(dry_run(submission)))
         differing = [] if len(our_ads) == len(case["ads"]) else ["count"]
         for ours, difference in zip(our_ads, case["ads"], strict=False):
             expected = {**self.first, **difference}
@@ -66,7 +66,7 @@ class Recording:
         return sorted(set(differing))
 
 
-def known(case: dict[str, Any]) -> list[str]:
+def known_differences(case: dict[str, Any]) -> list[str]:
     """Return the known differences of a case.
 
     For an invalid call of a macro function, condor_submit prints an error and submits the job with an empty value;

@@ -11,7 +11,7 @@ from poolbook.domain.submit import SubmitError, dry_run, parse_submit
 
 from ..together import together
 from .fakes import FakeFiles, facts, recorded
-from .test_recorded import ads
+from .test_recorded import parse_ads
 
 RUNS = recorded("containers.json.gz")
 BY_NAME = {case["name"]: case for case in RUNS["cases"]}
@@ -31,12 +31,12 @@ def job_ads(case: dict[str, Any]) -> list[dict[str, str]]:
     match = re.search(r"QDate = (\d+)", case["stdout"])
     settings = {"JOB_DEFAULT_REQUESTMEMORY": "100"}
     submit_facts = facts(now=int(match[1]) if match else 1, submit_file="x.sub", settings=settings)
-    return ads("".join(dry_run(parse_submit(case["submit"], submit_facts, FakeFiles(RUNS["files"])))))
+    return parse_ads("".join(dry_run(parse_submit(case["submit"], submit_facts, FakeFiles(RUNS["files"])))))
 
 
 @together("case", ACCEPTED)
 def test_a_container_job_has_the_same_ad_as_from_condor_submit(case: dict[str, Any]) -> None:
-    assert job_ads(case) == ads(case["stdout"].partition(".\n")[2].partition(".\n")[2])
+    assert job_ads(case) == parse_ads(case["stdout"].partition(".\n")[2].partition(".\n")[2])
 
 
 @together("case", REJECTED)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..together import together
 from .fakes import DATA
-from .recording import Recording, known
+from .recording import Recording, known_differences
 
 PROJECTS = Recording("projects.json.gz")
 CASES = {case["name"]: case for case in PROJECTS.cases if case["name"] != "first"}
@@ -15,7 +15,7 @@ ROWS = [line.split("\t") for line in (DATA / "projects.tsv").read_text().splitli
 
 @together("case", list(CASES.values()))
 def test_a_project_s_submit_description_has_the_same_jobs_as_in_condor_submit(case: dict[str, Any]) -> None:
-    assert PROJECTS.differences(case) == known(case)
+    assert PROJECTS.differences(case) == known_differences(case)
 
 
 def test_each_project_in_the_table_is_recorded() -> None:

@@ -54,7 +54,7 @@ CHANGED_BY_THE_POOL = {
 }
 
 
-def ads(text: str) -> list[dict[str, str]]:
+def parse_ads(text: str) -> list[dict[str, str]]:
     blocks = re.split(r"\n\n+", text.strip("\n"))
     return [dict(line.split(" = ", 1) for line in block.split("\n")) for block in blocks]
 
@@ -72,8 +72,8 @@ def run(case: dict[str, Any]) -> str:
 
 @together("case", ACCEPTED)
 def test_a_dry_run_has_the_same_output_as_in_condor_submit(case: dict[str, Any]) -> None:
-    expected_ads = ads(case["stdout"].partition(".\n")[2].partition(".\n")[2])
-    our_ads = ads(run(case))
+    expected_ads = parse_ads(case["stdout"].partition(".\n")[2].partition(".\n")[2])
+    our_ads = parse_ads(run(case))
     assert len(our_ads) == len(expected_ads)
     for ours, expected in zip(our_ads, expected_ads, strict=True):
         # An attribute that only some of the jobs have is undefined in the others.

@@ -12,7 +12,7 @@ from poolbook.adapters.condor_tools.job_selection import dag_of
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.domain.classad import ClassAd
 
-from ..clients.test_command_lines import captured, tool_caller
+from ..clients.test_command_lines import read_recording, tool_caller
 from ..together import together
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "dags"
@@ -71,7 +71,7 @@ def call(log: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.txt")))
 def test_nodes_of_dags_are_shown_as_by_condor_q(name: str, call: object) -> None:
-    command, expected = captured(DATA / f"{name}.txt")
+    command, expected = read_recording(DATA / f"{name}.txt")
     assert callable(call)
     assert call(command) == expected
 

@@ -69,7 +69,7 @@ def _recorded_events() -> list[Event]:
     return [event for _, event in log.read()]
 
 
-def long_log(log: EventStore, jobs: int) -> None:
+def write_long_log(log: EventStore, jobs: int) -> None:
     """Append to an empty log the events that a pool would log for ``jobs`` jobs."""
     recorded = _recorded_events()
     first_exit = next(number for number, event in enumerate(recorded) if isinstance(event, JobExited))

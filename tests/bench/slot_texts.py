@@ -19,10 +19,10 @@ REQUIREMENTS = (
 
 def slot_texts(count: int, seed: int = 1) -> Iterator[str]:
     """Yield the ads of ``count`` slots as old ClassAds: 153 attributes each, 28 of which differ between slots."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     lines = [line for line in SLOT_AD.read_text().split("\n") if line]
     for number in range(count):
-        values = _slot_values(dice, number)
+        values = _slot_values(rng, number)
         new_lines = (f"{name} = {values[name]}" if name in values else line for line in lines for name in [_name(line)])
         yield "\n".join(new_lines) + "\n"
 
@@ -31,10 +31,10 @@ def _name(line: str) -> str:
     return line.split(" = ", 1)[0]
 
 
-def _slot_values(dice: random.Random, number: int) -> dict[str, object]:
-    cpus = dice.choice([1, 2, 4, 8, 16, 32, 64])
-    memory = cpus * dice.choice([1024, 2048, 3000, 4096])
-    disk = dice.randrange(10**6, 10**9)
+def _slot_values(rng: random.Random, number: int) -> dict[str, object]:
+    cpus = rng.choice([1, 2, 4, 8, 16, 32, 64])
+    memory = cpus * rng.choice([1024, 2048, 3000, 4096])
+    disk = rng.randrange(10**6, 10**9)
     host = f"e{number:06}.example.org"
     address = (
         f'"<10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}:9618?addrs=10.0.0.1-9618'
@@ -55,22 +55,22 @@ def _slot_values(dice: random.Random, number: int) -> dict[str, object]:
         "TotalSlotMemory": memory,
         "Disk": disk,
         "TotalDisk": disk,
-        "GPUs": dice.choice([0, 0, 0, 1, 4]),
-        "LoadAvg": round(dice.random() * 4, 2),
-        "CondorLoadAvg": round(dice.random(), 2),
-        "KeyboardIdle": dice.randrange(10**5),
-        "ConsoleIdle": dice.randrange(10**5),
-        "LastHeardFrom": now - dice.randrange(300),
-        "MyCurrentTime": now - dice.randrange(300),
-        "DaemonStartTime": now - dice.randrange(10**6),
-        "EnteredCurrentState": now - dice.randrange(10**5),
-        "UpdateSequenceNumber": dice.randrange(1000),
-        "State": dice.choice(['"Unclaimed"', '"Owner"', '"Claimed"']),
-        "Activity": dice.choice(['"Idle"', '"Busy"']),
-        "Arch": dice.choice(['"X86_64"'] * 19 + ['"aarch64"']),
-        "OpSysAndVer": dice.choice(['"Debian12"', '"Rocky9"', '"Rocky8"']),
-        "CondorVersion": dice.choice(
+        "GPUs": rng.choice([0, 0, 0, 1, 4]),
+        "LoadAvg": round(rng.random() * 4, 2),
+        "CondorLoadAvg": round(rng.random(), 2),
+        "KeyboardIdle": rng.randrange(10**5),
+        "ConsoleIdle": rng.randrange(10**5),
+        "LastHeardFrom": now - rng.randrange(300),
+        "MyCurrentTime": now - rng.randrange(300),
+        "DaemonStartTime": now - rng.randrange(10**6),
+        "EnteredCurrentState": now - rng.randrange(10**5),
+        "UpdateSequenceNumber": rng.randrange(1000),
+        "State": rng.choice(['"Unclaimed"', '"Owner"', '"Claimed"']),
+        "Activity": rng.choice(['"Idle"', '"Busy"']),
+        "Arch": rng.choice(['"X86_64"'] * 19 + ['"aarch64"']),
+        "OpSysAndVer": rng.choice(['"Debian12"', '"Rocky9"', '"Rocky8"']),
+        "CondorVersion": rng.choice(
             [f'"$CondorVersion: 25.{n}.1 2026-10-16 PackageID: 25.{n}.1+dfsg-1 $"' for n in (8, 12, 14)]
         ),
-        "FileSystemDomain": f'"d{dice.randrange(20)}"',
+        "FileSystemDomain": f'"d{rng.randrange(20)}"',
     }
