@@ -65,8 +65,8 @@ def select_ranges(
     changes_column = "t.changes" if changes else "'{}'"
     columns = f"{key}, t.cluster, t.first, t.last, t.status, {changes_column}"
     statement, parameters = _statement(selection)
-    more = ", 7 DESC" if order == "newest" else ", 7"
-    cursor = connection.execute(f"{statement.format(columns=columns, table=table)} ORDER BY {by}{more}", parameters)
+    then_by = ", 7 DESC" if order == "newest" else ", 7"
+    cursor = connection.execute(f"{statement.format(columns=columns, table=table)} ORDER BY {by}{then_by}", parameters)
     for _, cluster, first, last, status, changed, proc in cursor:
         if last >= 1 << 31:  # the file is damaged: no cluster has so many jobs, and listing them would take hours
             raise ValueError(f"cluster {cluster} cannot have a job {last}")

@@ -57,7 +57,7 @@ def open_server(
         url,
         lambda: open_pool_log(url, create=create, settings=settings, dialect=dialect),
         lost=arguments.has("lost"),
-        whose=served_users,
+        served_users=served_users,
     )
     try:
         if arguments.has("group"):

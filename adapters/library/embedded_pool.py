@@ -158,16 +158,16 @@ class Pool(Submitters, LogQueries):
             uid_domain=uid_domain,
             now=now,
         )
-        who = user or user_name()
+        default_user = user or user_name()
         patience = seconds_of(wait, "wait")
         if execute:
-            server = _serve(place, open_log, configured, who, patience)
+            server = _serve(place, open_log, configured, default_user, patience)
             calls.wake = server.wake
-            pool = cls(server.engine, who, server.close, configured, calls)
+            pool = cls(server.engine, default_user, server.close, configured, calls)
             pool._step = server.step
             return pool
         engine, close = _open_virtual(place, open_log, configured, behave, patience, calls)
-        return cls(engine, who, close, configured, calls)
+        return cls(engine, default_user, close, configured, calls)
 
     def close(self) -> None:
         """Close the log; later calls fail. Running processes continue under their supervisor, and the next `open`
@@ -208,16 +208,16 @@ class Pool(Submitters, LogQueries):
             raise TypeError("a submission is a submit description's text, or a mapping of its commands")
         if not isinstance(count, int) or (isinstance(description, str) and count != 1):
             raise ValueError(f"count = {count!r}: give a whole number with a mapping; a text has its queue statement")
-        who = user or self._user
+        submitting_user = user or self._user
         number = self._engine.state.next_cluster
         parsed = submission_of(
-            description, count=count, user=who, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
+            description, count=count, user=submitting_user, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
             terms=SubmitTerms.of(self._engine.state, number), now=self._engine.world.now() // SECOND, seed=number,
         )  # fmt: skip
         for warning in parsed.warnings:
             warnings.warn(warning, SubmitWarning, stacklevel=3)
-        request = submit_request(parsed, self._engine.id("submit"), who, number)
-        self._allow_jobs_of(who)
+        request = submit_request(parsed, self._engine.id("submit"), submitting_user, number)
+        self._allow_jobs_of(submitting_user)
         answer = self._ask(request)
         if answer.get("warning"):
             warnings.warn(answer["warning"], SubmitWarning, stacklevel=3)
@@ -233,10 +233,18 @@ class Pool(Submitters, LogQueries):
                 world.owners.add(user)
 
     def _act(
-        self, kind: type[s.JobCommand], jobs: Sequence[JobId], user: str, constraint: str, reason: str = "", **more: Any
+        self,
+        kind: type[s.JobCommand],
+        jobs: Sequence[JobId],
+        user: str,
+        constraint: str,
+        reason: str = "",
+        **options: Any,
     ) -> list[Outcome]:
         selected = selection(jobs, constraint)
-        return _each_range(self._ask(kind(self._engine.id(kind.action), user or self._user, selected, reason, **more)))
+        return _each_range(
+            self._ask(kind(self._engine.id(kind.action), user or self._user, selected, reason, **options))
+        )
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Hold jobs; return the result for each range of them.

@@ -151,12 +151,12 @@ class LogQueries(ABC):
 
         if not stream:
             return self._calls.each(self._log.read(after))
-        what = wanted(stream)
-        if what.proc is not None:
+        stream_filter = wanted(stream)
+        if stream_filter.proc is not None:
             raise ValueError(
                 f"{stream!r} is a single job; its events are in its cluster's stream: use {stream.partition('.')[0]!r}"
             )
-        return self._calls.each(self._log.read_stream(what.stream, after))
+        return self._calls.each(self._log.read_stream(stream_filter.stream, after))
 
     def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:
         """Explain in at most five lines why a job or slot is in its state: the state, its causes, possible actions.

@@ -217,11 +217,11 @@ class Machines:
         if present is None:
             raise Refusal(f"unknown machine {machine}: `add_machine` adds one")
         slots = [slot for slot in self._engine.state.slots.values() if slot.machine == machine]
-        here = equipment_of(present, slots, self._engine.state.settings)
+        equipment = equipment_of(present, slots, self._engine.state.settings)
         configuration = Configured(config, ignore_unenforced, stacklevel=4).read(
-            {"Cpus": here.cpus, "Memory": here.memory}
+            {"Cpus": equipment.cpus, "Memory": equipment.memory}
         )
-        self._ask(reconfiguration(self._engine.id("reconfigure"), present, slots, configuration, here))
+        self._ask(reconfiguration(self._engine.id("reconfigure"), present, slots, configuration, equipment))
         self._configure_sensors(configuration)
 
     def _configure_sensors(self, configuration: Configuration) -> None:
@@ -242,12 +242,14 @@ class Machines:
         world = self._engine.world
         if not isinstance(world, VirtualWorld):
             raise Refusal("readings can only be set in virtual time: in real time, this machine's sensors count")
-        known = self._readings.setdefault(machine, {})
+        machine_readings = self._readings.setdefault(machine, {})
         for name, value in readings.items():
-            known[name] = world.now() - round(float(str(value)) * SECOND) if name in _INSTANTS else value
-        typed, at_console = (known.get(name) for name in _INSTANTS)
-        others = {name: text_of(value) for name, value in known.items() if name not in (*_INSTANTS, "LoadAvg")}
-        load = float(str(known.get("LoadAvg", 0.0)))
+            machine_readings[name] = world.now() - round(float(str(value)) * SECOND) if name in _INSTANTS else value
+        typed, at_console = (machine_readings.get(name) for name in _INSTANTS)
+        others = {
+            name: text_of(value) for name, value in machine_readings.items() if name not in (*_INSTANTS, "LoadAvg")
+        }
+        load = float(str(machine_readings.get("LoadAvg", 0.0)))
         world.set_readings(machine, Readings(_instant(typed), _instant(at_console), load, attributes=others))
 
 
@@ -277,12 +279,14 @@ class Submitters(Machines):
         """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings."""
         state = self._engine.state
         try:
-            whose = negotiator_named(state.settings, negotiator)
+            negotiator_name = negotiator_named(state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
-        settings, now = negotiator_settings(state.settings, whose), self._engine.world.now()
-        accounted = state.accounted.get(whose, 0) if name_in_events(whose) else state.priorities_updated_at
-        books = accounts_of(state.submitters, name_in_events(whose)).values()
+        settings, now = negotiator_settings(state.settings, negotiator_name), self._engine.world.now()
+        accounted = (
+            state.accounted.get(negotiator_name, 0) if name_in_events(negotiator_name) else state.priorities_updated_at
+        )
+        books = accounts_of(state.submitters, name_in_events(negotiator_name)).values()
         return standings(books, terms(settings), group_names(settings), accounted, now, now)
 
     def _set(self, submitter: str, name: str, value: float, duration: int, user: str, negotiator: str) -> None:

@@ -1,1 +1,1 @@
-"""A running pool: the engine, the server, the door for commands, the log's subscribers."""
+"""The runtime of a pool: the engine, the server, clients of both, and the log's subscribers."""

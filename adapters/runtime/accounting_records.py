@@ -1,8 +1,7 @@
 """The accountant's records: attributes with plain values, under HTCondor's names.
 
-They derive from a pool's own log, from its views or as of an instant, or were written by an HTCondor: in its
-Accountantnew.log, or as output of condor_userprio. Submitters have records, and so have the accounting groups,
-including that of those in no group.
+The records come from a pool's own log (from its views, or as of an instant), from an Accountantnew.log, or from output
+of condor_userprio. Submitters have records, and so do accounting groups, including the group of submitters without one.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ class CycleShares(NamedTuple):
 
 
 def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: CycleShares) -> list[Record]:
-    """Return the records of the groups, those in none first, and of the submitters, by name.
+    """Return the records of the groups, the group "none" first, and of the submitters, by name.
 
-    :param updated: when the priorities were updated last, in seconds
+    :param updated: when the priorities were last updated, in seconds
     """
     by_group = {standing.name: standing for standing in groups.standings}
     members: dict[str, list[Standing]] = {name: [] for name in by_group or (NO_GROUP, *groups.names)}
@@ -74,7 +73,7 @@ def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: 
 
 
 def weight(ad: Mapping[str, str]) -> float:
-    """Return a slot's weight, by the texts of its ad: its SlotWeight, or its Cpus if it has none."""
+    """Return a slot's weight from the texts of its ad: SlotWeight, or Cpus if it has no SlotWeight."""
     from ...domain.classad import EvaluationError
     from ...domain.state.caches import ad_of as parsed
 
@@ -106,12 +105,12 @@ def _submitter(standing: Standing, share: float, pie: float) -> dict[str, Any]:
 
 
 def _bare(cores: float) -> float:
-    """Return whole numbers as integers, since HTCondor has no others here."""
+    """Return whole numbers as integers, as HTCondor prints them."""
     return int(cores) if cores == int(cores) else cores
 
 
 def _usage(members: Sequence[Standing]) -> dict[str, Any]:
-    """Return the usage of some members. Without any usage, no time of it is given either."""
+    """Sum up the usage of members. Leave out its times if there is no usage."""
     now: dict[str, Any] = {
         "ResourcesUsed": sum(member.slots for member in members),
         "WeightedResourcesUsed": float(sum(member.cores for member in members)),
@@ -129,11 +128,13 @@ def _usage(members: Sequence[Standing]) -> dict[str, Any]:
 def _group(
     name: str, members: Mapping[str, Sequence[Standing]], groups: Groups, group: GroupStanding | None
 ) -> dict[str, Any]:
-    """Return a group's record. Its priority has no meaning (HTCondor's tools do not show it): it derives from its
-    members', and is that of an only member."""
-    own = members[name]
-    under = [m for inner, those in members.items() if name == NO_GROUP or _within(inner, name) for m in those]
-    priority = max([LEAST_PRIORITY, sum(member.priority for member in own if member.priority > LEAST_PRIORITY)])
+    """Return a group's record. Its priority (HTCondor's tools do not show it) is computed from its members', or is that
+    of its only member."""
+    own_members = members[name]
+    under = [
+        m for inner, inner_members in members.items() if name == NO_GROUP or _within(inner, name) for m in inner_members
+    ]
+    priority = max([LEAST_PRIORITY, sum(member.priority for member in own_members if member.priority > LEAST_PRIORITY)])
     factor = groups.factors.get(name.lower(), groups.default)
     return {
         "Name": name,
@@ -152,7 +153,7 @@ def _group(
         "SurplusPolicy": "byquota" if group is None else group.surplus,
         "Requested": 0.0 if group is None else group.requested,
         "HierWeightedResourcesUsed": float(sum(member.cores for member in under)),
-        **_usage(own),
+        **_usage(own_members),
     }
 
 
@@ -166,7 +167,7 @@ def _parent(name: str, groups: Iterable[str]) -> str:
 
 
 def rolled_up(records: Iterable[Record]) -> list[Record]:
-    """Return the records; each group's record includes its subgroups."""
+    """Return the records. Each group's record includes its subgroups."""
     all_of_them = [dict(record) for record in records]
     groups = {str(record["Name"]): record for record in all_of_them if record.get("IsAccountingGroup")}
     inner_first = sorted(groups, key=lambda name: (name == NO_GROUP, -name.count(".")))
@@ -192,8 +193,8 @@ _FACTOR = 1000.0
 
 
 def of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
-    """Return the records of an Accountantnew.log: of its ads, by their keys. It has real priorities, and no factor that
-    is the default."""
+    """Return the records of an Accountantnew.log from its ads, by key. It has real priorities, and only factors that
+    differ from the default."""
     updated = _plain(ads.get(_ACCOUNTANT, {}).get("LastUpdateTime", "0"))
     customers = {key.removeprefix(_CUSTOMER): ad for key, ad in ads.items() if key.startswith(_CUSTOMER)}
     groups = [name for name in customers if "@" not in name]
@@ -219,7 +220,7 @@ def of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
 
 
 def _plain(text: str) -> Any:
-    """Return the value of a plain attribute's text; of any other, the text."""
+    """Return the value of a text that is a literal; any other text unchanged."""
     if not _NUMBER.fullmatch(text):
         return {"true": True, "false": False}.get(text.lower(), text.strip('"'))
     if len(text) < _DIGITS and text.lstrip("-").isdigit():
@@ -233,8 +234,8 @@ _NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
 
 
 def of_texts(ads: Iterable[Mapping[str, str]]) -> list[Record]:
-    """Return the records that condor_userprio printed: an ad for each, or one ad for all of them, whose attributes'
-    names end in a record's number."""
+    """Return the records that condor_userprio printed: one ad for each record, or one ad for all records, negotiator
+    attribute names end in a record's number."""
     records: list[Record] = []
     for ad in ads:
         record = {name: _plain(text) for name, text in ad.items()}
@@ -255,8 +256,8 @@ def _split_record(record: Record) -> list[Record]:
 
 
 def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
-    """Return the records of an imported log at an instant (microseconds; None: the last), and their instant: from its
-    Accountantnew.log, or from condor_userprio's output. Raise `NotKnown` if no imported file has them."""
+    """Return the records of an imported log at an instant (microseconds; None: the last), and their instant, from an
+    Accountantnew.log or from condor_userprio's output. Raise `NotKnown` if no imported file has them."""
     from ...replay.forensics.daemon_tables import NotKnown, last_sample, tables
 
     early = 0
@@ -303,9 +304,9 @@ def ad_of(record: Record) -> ClassAd:
     return ad
 
 
-def current_records(views: Views, now: int, *, detailed: bool = True, whose: str = "") -> list[Record]:
-    """Return the records as of now, in seconds; with `detailed`, also fields that no table shows. ``whose``: the name
-    of the negotiator, if there are several."""
+def current_records(views: Views, now: int, *, detailed: bool = True, negotiator: str = "") -> list[Record]:
+    """Return the current records, in seconds; with `detailed`, also fields that no table shows. ``negotiator_name``:
+    the negotiator, if there are several."""
     from ...domain.state.negotiators import name_in_events, negotiator_settings
 
     pool, cycle = views.pool(), CycleShares()
@@ -313,19 +314,19 @@ def current_records(views: Views, now: int, *, detailed: bool = True, whose: str
     slots = [(slot.ad, weight(slot.ad)) for slot in views.slots()] if detailed or has_groups else []
     if detailed:
         cycle = CycleShares(views.submitters_with_idle_jobs(), sum(weight for _, weight in slots))
-    books = views.submitters(name_in_events(whose))
+    books = views.submitters(name_in_events(negotiator))
     since = (
-        max((book.updated for book in books), default=0) if name_in_events(whose) else pool.accounted
+        max((book.updated for book in books), default=0) if name_in_events(negotiator) else pool.accounted
     ) or pool.founded
     group_standings: Sequence[GroupStanding] = ()
     if has_groups:
         group_standings = _groups(pool.settings, pool.dialect, slots, views.idle_clusters(), books, now)
     return _records(
-        books, negotiator_settings(pool.settings, whose), since, views.at, cycle, now * SECOND, group_standings
+        books, negotiator_settings(pool.settings, negotiator), since, views.at, cycle, now * SECOND, group_standings
     )
 
 
-def past_records(log: EventStore, at: int, *, detailed: bool = True, whose: str = "") -> list[Record] | None:
+def past_records(log: EventStore, at: int, *, detailed: bool = True, negotiator: str = "") -> list[Record] | None:
     """Return the records as of an instant, in microseconds; None if the log begins later."""
     from ...domain.fold.evolve import state_at
     from ...domain.negotiator.accounting import accounts_of
@@ -336,7 +337,7 @@ def past_records(log: EventStore, at: int, *, detailed: bool = True, whose: str 
     if not state.position:
         return None
     cycle, has_groups = CycleShares(), bool(group_names(state.settings))
-    books = list(accounts_of(state.submitters, name_in_events(whose)).values())
+    books = list(accounts_of(state.submitters, name_in_events(negotiator)).values())
     waiting = [cluster for cluster in state.clusters.values() if cluster.status_counts[IDLE]]
     slots = [(slot.ad, weight(slot.ad)) for slot in state.slots.values()] if detailed or has_groups else []
     if detailed:
@@ -349,8 +350,10 @@ def past_records(log: EventStore, at: int, *, detailed: bool = True, whose: str 
             if not cluster.is_local
         ]
         group_standings = _groups(state.settings, state.dialect.name, slots, jobs, books, at // SECOND)
-    accounted = state.accounted.get(whose, 0) if name_in_events(whose) else state.priorities_updated_at
-    return _records(books, negotiator_settings(state.settings, whose), accounted or at, at, cycle, at, group_standings)
+    accounted = state.accounted.get(negotiator, 0) if name_in_events(negotiator) else state.priorities_updated_at
+    return _records(
+        books, negotiator_settings(state.settings, negotiator), accounted or at, at, cycle, at, group_standings
+    )
 
 
 def _groups(
@@ -384,8 +387,8 @@ def past_claims(log: EventStore, submitter: str, at: int) -> list[tuple[str, int
 
     state = state_at(log, at)
     claims = [(slot.name, slot.claim) for slot in state.slots.values()]
-    held = [(name, claim.since) for name, claim in claims if claim and claim.submitter == submitter]
-    return held if state.position else None
+    claimed = [(name, claim.since) for name, claim in claims if claim and claim.submitter == submitter]
+    return claimed if state.position else None
 
 
 def _records(
@@ -397,8 +400,7 @@ def _records(
     now: int,
     group_standings: Sequence[GroupStanding] = (),
 ) -> list[Record]:
-    """Return the records at `now`, where the priorities were updated last at `accounted`, and the last event was at
-    `at`."""
+    """Return the records at `now`. `accounted`: the last update of priorities; `at`: the last event."""
     rules = terms(settings)
     groups = Groups(group_names(settings), rules.default, group_standings, rules.groups)
     submitter_standings = standings(submitters, rules, groups.names, accounted, at, now, now)

@@ -1,4 +1,4 @@
-"""What the supervisor needs to start a job or a backfill client, from the ads and the machine's configuration."""
+"""Build the supervisor's requests to start a job or a backfill client, from ads and the machine's configuration."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ PLAIN = Starter()  #: without a configuration jobs run beside the log, with the 
 
 
 class ReadAd:
-    """An ad whose values are read. Plain numbers and strings are read as text; the ad is parsed when an attribute is an
-    expression."""
+    """The values of an ad. Plain numbers and strings are read from the text; the ad is parsed only for expressions."""
 
     def __init__(self, texts: Ad) -> None:
         self._texts = texts
@@ -62,14 +61,14 @@ _PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
 
 
 def arguments(job: ReadAd) -> tuple[str, ...]:
-    """Return a job's arguments: ``Arguments`` in the new syntax, or ``Args`` in the old one, which knows no quotes."""
+    """Return a job's arguments: ``Arguments`` in the new syntax, or ``Args`` in the old syntax without quotes."""
     return tuple(_listed(job, "Arguments") if "Arguments" in job else job.text("Args").split())
 
 
 def environment(job: ReadAd) -> dict[str, str]:
     """Return a job's environment: ``Environment`` in the new syntax, or ``Env`` in the old one."""
-    own = "Environment" in job
-    entries = _listed(job, "Environment") if own else job.text("Env").split(job.text("EnvDelim") or ";")
+    has_new_syntax = "Environment" in job
+    entries = _listed(job, "Environment") if has_new_syntax else job.text("Env").split(job.text("EnvDelim") or ";")
     return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
 
 
@@ -80,8 +79,8 @@ def _listed(job: ReadAd, name: str) -> list[str]:
 
 
 def kill_signals(job: ReadAd) -> dict[str, int]:
-    """Return the signals that end a job softly: ``HoldKillSig`` for a hold, ``RemoveKillSig`` for a removal, else or in
-    their absence ``KillSig``; SIGTERM unless given."""
+    """Return the signals that end a job softly: ``HoldKillSig`` for a hold, ``RemoveKillSig`` for a removal, otherwise
+    ``KillSig``, with SIGTERM as the default."""
     soft = _signal(job, "KillSig") or SOFT_KILL
     return {"soft": soft, "hold": _signal(job, "HoldKillSig") or soft, "remove": _signal(job, "RemoveKillSig") or soft}
 
@@ -108,9 +107,9 @@ def activation(
     place: str = "",
     spool: str = "",
 ) -> execution.LaunchRequest:
-    """Return what the supervisor needs to start a job, from its ads and the machine's configuration. ``account``: the
-    user it runs as, ``files``: the owner of its files, if not the pool's own user; ``place``: the parent of its scratch
-    directory, if not the configured one; ``spool``: the job's directory in the spool."""
+    """Return the supervisor's request to start a job. ``account``: the user it runs as; ``files``: the owner of its
+    files, if not the pool's user; ``place``: the parent of its scratch directory, if not the configured one; ``spool``:
+    the job's spool directory."""
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
@@ -155,8 +154,8 @@ def activation(
 
 
 def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
-    """Return what the job may do with condor_chirp; None if it requests nothing or may do nothing. ``ours``: the job is
-    in this pool's queue, which keeps what it writes."""
+    """Return the condor_chirp operations that the job may use; None if it requests or may use none. ``ours``: the job
+    is in this pool's queue, which stores its writes."""
     chirp = starter.chirp
     if chirp is None or job.value("WantIOProxy") is not True or _at_the_access_point(job):
         return None
@@ -170,8 +169,8 @@ def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
 def client_activation(
     launch: ClientLaunch, starter: Starter = PLAIN, account: execution.UnixAccount | None = None
 ) -> execution.LaunchRequest:
-    """Return what the supervisor needs to start a backfill client. The supervisor kills it when no pool
-    attends to it, as nothing else would. ``account``: the user it runs as, if not the pool's own user."""
+    """Return the supervisor's request to start a backfill client. The supervisor kills the client if no pool is
+    running. ``account``: the user it runs as, if not the pool's user."""
     client, slot = launch.client, ReadAd(launch.slot_ad)
     variables = (entry.partition("=") for entry in client.get("Environment", "").split(";"))
     return execution.LaunchRequest(
@@ -206,11 +205,11 @@ def file_transfer(
     job: ReadAd,
     slot: ReadAd,
     starter: Starter = PLAIN,
-    most: Mapping[str, str] = NO_LIMITS,
+    limits: Mapping[str, str] = NO_LIMITS,
     spool: str = "",
 ) -> execution.FileTransfer | None:
-    """Return how a job's files are transferred; None: it finds them where they are. One that runs at the
-    access point always does, and one that has them transferred IF_NEEDED where its slot is of its FileSystemDomain."""
+    """Return how a job's files are transferred; None if the job uses them in place: it runs at the access point, or has
+    should_transfer_files = IF_NEEDED and a slot in its FileSystemDomain."""
     should = job.text("ShouldTransferFiles").upper()
     shared = job.text("FileSystemDomain").lower() == slot.text("FileSystemDomain").lower()
     if should not in ("YES", "IF_NEEDED") or (should == "IF_NEEDED" and shared):
@@ -223,9 +222,9 @@ def file_transfer(
         if job.text(path) not in ("", os.devnull) and job.value(transfer) is not False
     ]
     streamed = tuple(name for name, stream in copied if stream and job.value(stream) is True)
-    own = job_plugins(job.text("TransferPlugins")) if starter.urls else {}
+    job_urls = job_plugins(job.text("TransferPlugins")) if starter.urls else {}
     inputs = _names(job.text("TransferInput"))
-    brought = tuple(dict.fromkeys(path for path in own.values() if path not in inputs))
+    brought = tuple(dict.fromkeys(path for path in job_urls.values() if path not in inputs))
     when = job.text("WhenToTransferOutput").upper()
     checkpoint = _checkpoint(job)
     keeps_spool = when == "ON_EXIT_OR_EVICT" or checkpoint is not None
@@ -237,9 +236,9 @@ def file_transfer(
         preserve=job.value("PreserveRelativePaths") is True,
         brought=tuple(name for name, _ in copied if name not in streamed),
         streamed=streamed,
-        max_input_mb=_most(job, "MaxTransferInputMB", most.get("MAX_TRANSFER_INPUT_MB")),
-        max_output_mb=_most(job, "MaxTransferOutputMB", most.get("MAX_TRANSFER_OUTPUT_MB")),
-        plugins={**starter.plugins, **{method: (os.path.basename(path),) for method, path in own.items()}},
+        max_input_mb=_max_transfer(job, "MaxTransferInputMB", limits.get("MAX_TRANSFER_INPUT_MB")),
+        max_output_mb=_max_transfer(job, "MaxTransferOutputMB", limits.get("MAX_TRANSFER_OUTPUT_MB")),
+        plugins={**starter.plugins, **{method: (os.path.basename(path),) for method, path in job_urls.items()}},
         plugin_seconds=starter.plugin_seconds,
         destination=job.text("OutputDestination"),
         success=job.number("JobSuccessExitCode") if when == "ON_SUCCESS" else None,
@@ -251,10 +250,10 @@ def file_transfer(
     )
 
 
-def _most(job: ReadAd, name: str, setting: str | None) -> int | None:
-    """Return how many MiB a job may move, as its ad or else a setting says."""
-    own = job.number(name)
-    value = job.value(setting) if own is None and setting else own
+def _max_transfer(job: ReadAd, name: str, setting: str | None) -> int | None:
+    """Return the most MiB that a job may transfer, from its ad or else from a setting."""
+    ad_limit = job.number(name)
+    value = job.value(setting) if ad_limit is None and setting else ad_limit
     return int(value) if isinstance(value, int | float) else None
 
 
@@ -263,7 +262,7 @@ def _at_the_access_point(job: ReadAd) -> bool:
 
 
 def _checkpoint(job: ReadAd) -> dict[str, int] | None:
-    """Return by what exit code, or signal, a job says that it took a checkpoint; None: it takes none."""
+    """Return the exit code or signal with which a job reports a checkpoint; None if it makes none."""
     if job.value("WantFTOnCheckpoint") is not True:
         return None
     if job.value("SuccessCheckpointExitBySignal") is True:
@@ -285,8 +284,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def job_plugins(text: str) -> dict[str, str]:
-    """Return TransferPlugins, ``METHOD,METHOD = PLUGIN; METHOD = PLUGIN``: by method, in lower case, the input that
-    moves its files."""
+    """Parse TransferPlugins, ``METHOD,METHOD = PLUGIN; METHOD = PLUGIN``. Return method, in lower case -> plugin."""
     entries = (entry.partition("=") for entry in text.split(";"))
     return {
         method.strip().lower(): path.strip()
@@ -297,8 +295,8 @@ def job_plugins(text: str) -> dict[str, str]:
 
 
 def remaps(text: str) -> dict[str, str]:
-    """Return TransferOutputRemaps, ``name = other; name = other``; the first entry for a name counts. A backslash
-    escapes a = in a name and a ; in another name, and is an ordinary character elsewhere. Text before a ; without
+    """Parse TransferOutputRemaps, ``name = other; name = other``; the first entry for a name counts. A backslash
+    escapes a = in the first name and a ; in the second, and is an ordinary character elsewhere. Text before a ; without
     a = belongs to no entry, so no name contains a ;. (filename_remap_find)"""
     targets: dict[str, str] = {}
     text, place = text.replace("\t", "").replace("\n", ""), 0

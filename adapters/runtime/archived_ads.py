@@ -1,7 +1,7 @@
-"""Fetch the ads that an import kept in the log, by the places in ``projections/imported_ads``.
+"""Read imported ads from the log, at the places in ``projections/imported_ads``.
 
-A log in a file is read with SQLite directly, as opening the log takes longer than finding an ad in it. The log is
-opened for ads that SQLite alone cannot read, and in other stores.
+A log in a file is read with SQLite directly, because opening the log takes longer than finding an ad. The log is opened
+for other stores, and for ads in an older form.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Sieve:
-    """Leaves out ads for which constraints cannot be true, without parsing whole ads. The attributes that the
-    constraints name are enough where all of them are plain values. An ad that might match is never left out."""
+    """Skips ads for which constraints cannot be true, without parsing complete ads, by the attributes in the
+    constraints. An ad that may match is never skipped."""
 
     def __init__(self, texts: Sequence[str], constraints: Sequence[Expression], context: Context) -> None:
         self._constraints, self._context = constraints, context
@@ -53,14 +53,14 @@ _PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefin
 
 
 def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> Iterator[ClassAd]:
-    """Yield the ads at these places of the log at `url`, in order, each read on demand, except the ads that
-    `sieve` leaves out. Raise `LogError` if the log cannot be read."""
+    """Yield the ads at these places of the log at `url`, in order and lazily, except those that `sieve` skips. Raise
+    `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 
-    for position, here in groupby(places, attrgetter("position")):
+    for position, same_event in groupby(places, attrgetter("position")):
         unpacked = Unpacked(_packed(url, position))
         chosen = None if sieve is None else unpacked.chosen(sieve.names)
-        for place in here:
+        for place in same_event:
             if sieve is None or chosen is None or sieve.lets_pass(unpacked.some(place.number, chosen)):
                 yield ClassAd.from_old(unpacked.text(place.number))
 
@@ -68,16 +68,14 @@ def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> I
 def history_ads(
     url: str, views: Views, selection: JobSelection = ALL, sieve: Sieve | None = None, forwards: bool = False
 ) -> Iterator[ClassAd]:
-    """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first. An imported
-    log yields its history, each ad once even if several files have it, except the ads that `sieve` leaves out; a
-    pool's own log yields its own jobs."""
+    """Yield the ads of the jobs that have left the queue, the latest first, or with `forwards` the earliest, except
+    imported ads that `sieve` skips. An imported ad is yielded once even if several files have it."""
     yield from ads_at(url, views.kept_ad_places(selection, forwards, once=True), sieve)
     yield from views.history_ads(selection, forwards=forwards)
 
 
 def slot_ads(url: str, views: Views, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
-    """Yield the slots' ads. Of an import: as condor_status printed them last, updated by the StartLogs if there are
-    any."""
+    """Yield the slots' ads; for an import, as condor_status last printed them, updated by StartLogs."""
     sampled: dict[object, ClassAd] = {ad.eval("Name"): ad for ad in sample_ads(url, views.last_sample("machine_ads"))}
     machines = {row.machine for row in views.slots()} if sampled else set()
     for slot in views.slot_ads(now, timezone):
@@ -92,7 +90,7 @@ def slot_ads(url: str, views: Views, now: int, timezone: tzinfo = UTC) -> Iterat
 
 
 def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
-    """Yield all ads of a sample: of the events at these positions. Raise `LogError` if the log cannot be read."""
+    """Yield the ads of a sample, whose events are at these positions. Raise `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 
     for position in positions:
@@ -108,7 +106,7 @@ def _packed(url: str, position: int) -> bytes:
 
 
 def _of_file(path: str, position: int) -> bytes | None:
-    """Read a log in a file; return None if the event is not there in the form that this release writes."""
+    """Read an event from a log in a file; return None if it is not there in the current form."""
     import json
     from base64 import b64decode
 

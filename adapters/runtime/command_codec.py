@@ -1,4 +1,4 @@
-"""Requests as JSON, and back."""
+"""Decode requests from JSON."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Reschedule:
 
 @frozen
 class ReadConfiguration:
-    """Read the configuration of the server's machine and of its pool again."""
+    """Read the configuration of the server's machine and pool again."""
 
 
 @frozen
 class ComeBack:
-    """Bring the server's machine back into the pool."""
+    """Return the server's machine to the pool."""
 
 
 @frozen
@@ -49,14 +49,14 @@ SERVED: dict[str, type[Served]] = {
 
 
 def command_of(request: Mapping[str, Any]) -> s.Command:
-    """Return the command in a request. Raise `Refusal` if it is none."""
+    """Return the command in a request. Raise `Refusal` if there is none."""
     command = _converted(request, COMMANDS)
     assert isinstance(command, s.Command)
     return command
 
 
 def request_of(request: Mapping[str, Any]) -> s.Command | Served:
-    """Return what a request asks a server for. Raise `Refusal` if it is malformed."""
+    """Decode a request to a server. Raise `Refusal` if it is malformed."""
     command: s.Command | Served = _converted(request, {**COMMANDS, **SERVED})
     return command
 
@@ -73,8 +73,8 @@ def _converted(request: Mapping[str, Any], kinds: Mapping[str, type[Any]]) -> An
         try:
             msgspec.json.encode(body)
         except UnicodeEncodeError as error:
-            what = error.object[error.start : error.end]
-            raise Refusal(f"the request contains invalid text: {what!a}; use job ids or a constraint") from None
+            invalid_text = error.object[error.start : error.end]
+            raise Refusal(f"the request contains invalid text: {invalid_text!a}; use job ids or a constraint") from None
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:

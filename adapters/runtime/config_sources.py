@@ -13,8 +13,8 @@ from pathlib import Path
 
 
 def why_not_own(path: Path) -> str:
-    """Return why a file, or a folder on the way to it, is not the user's or root's alone; empty if it is. Raise
-    `OSError` if it cannot be looked at."""
+    """Return why others than the user and root could write a file or a folder on its path; empty if they cannot. Raise
+    `OSError` if it cannot be examined."""
     real = Path(os.path.realpath(path))
     places = {real, real.parent, Path(os.path.realpath(path.parent))}  # a link may lead elsewhere
     for place in sorted(places, reverse=True):
@@ -59,9 +59,9 @@ FILE = "poolbook.conf"
 def config_files(
     files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[Path]:
-    """Return the files that hold the configuration; none if only defaults apply. `folder`: the current one unless
-    given. Raise `ConfigError` if the folder's own file is not the user's: it may run programs, so no one else may have
-    written it. A file that the caller names is trusted."""
+    """Return the configuration files; none if only defaults apply. `folder`: the current one by default. Raise
+    `ConfigError` if another user could have written the folder's own file, which may run programs. A file that the
+    caller names is trusted."""
     if files:
         return [Path(file) for file in files]
     named = (os.environ if environment is None else environment).get(VARIABLE)
@@ -88,10 +88,10 @@ def _check_own(path: Path) -> None:
 
 
 def environment_settings(environment: Mapping[str, str] | None = None) -> list[str]:
-    """Return the variables that set an HTCondor setting (``_CONDOR_START``), which have effect even without a file.
-    Other variables with that prefix belong to a job's environment (``_CONDOR_SCRATCH_DIR``)."""
-    given = os.environ if environment is None else environment
-    named = sorted(name for name in given if name[:8].lower() == "_condor_")
+    """Return the environment variables that set an HTCondor setting (``_CONDOR_START``), which have effect even without
+    a file. Other variables with this prefix belong to a job's environment (``_CONDOR_SCRATCH_DIR``)."""
+    variables = os.environ if environment is None else environment
+    named = sorted(name for name in variables if name[:8].lower() == "_condor_")
     if not named:
         return []
     from ...domain.config import is_known  # it takes long to load

@@ -1,8 +1,8 @@
-"""Load a pool's configuration: its files, what is detected of the machine, and the commands that files include.
+"""Load a pool's configuration: files, detected properties of the machine, and commands that files include.
 
-``-config FILE`` names the files, each overriding those before it; else ``POOLBOOK_CONFIG`` names one; else it is
-``poolbook.conf`` in the current folder, if there is one; else the defaults alone apply. As in HTCondor,
-``_CONDOR_NAME`` in the environment overrides all files.
+``-config FILE`` names the files, each overriding those before it; otherwise ``POOLBOOK_CONFIG`` names one; otherwise it
+is ``poolbook.conf`` in the current folder; otherwise only defaults apply. As in HTCondor, ``_CONDOR_NAME`` in the
+environment overrides all files.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ def load(
     text: str | None = None,
     disk: Disk | None = None,
 ) -> Configuration:
-    """Read the configuration of the `files` that ``-config`` named, or `text` in place of any file. `environment` is
-    this process's unless given, `detected` overrides what was detected of this machine, `disk` is the disk as seen from
-    another folder than the current one. Raise `ConfigError` if a file cannot be read, or has a fault."""
-    given = os.environ if environment is None else environment
+    """Read the configuration from the `files` that ``-config`` named, or from `text`. `environment`: this process's by
+    default; `detected`: overrides detected properties of this machine; `disk`: the disk as seen from another folder.
+    Raise `ConfigError` if a file cannot be read or is invalid."""
+    variables = os.environ if environment is None else environment
     disk = disk or Disk()
     sources: list[tuple[str, str]] = []
     if text is not None:
         sources.append(("the configuration", text))
-    for path in config_files(files, given, disk.folder) if text is None else ():
+    for path in config_files(files, variables, disk.folder) if text is None else ():
         try:
             sources.append((str(path), disk.read(str(path))))
         except OSError as problem:
             why = f"{problem.strerror or problem}; use -config or {VARIABLE} to name another"
             raise ConfigError(f"the configuration cannot be read: {why}", str(path)) from None
     root = {"CONFIG_ROOT": str((disk.folder / sources[0][0]).absolute().parent)} if sources and text is None else {}
-    macros = {**this_machine(given), **root, **_with_cores(detected or {})}
-    return read(sources, files=disk, environment=given, detected=macros, subsystem=subsystem, local_name=local_name)
+    macros = {**this_machine(variables), **root, **_with_cores(detected or {})}
+    return read(sources, files=disk, environment=variables, detected=macros, subsystem=subsystem, local_name=local_name)
 
 
 def _with_cores(detected: Mapping[str, str]) -> dict[str, str]:
-    """Use the given number of cores without limits by this machine or its environment."""
+    """Use the given number of cores, without the limits of this machine or its environment."""
     cores = detected.get("DETECTED_CPUS")
     return {"DETECTED_PHYSICAL_CPUS": cores, "DETECTED_CPUS_LIMIT": cores, **detected} if cores else dict(detected)
 
 
 def this_machine(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what HTCondor detects before it reads a file, under its names."""
+    """Return the properties that HTCondor detects before it reads a file, under HTCondor's names."""
     import psutil
 
     system = platform.uname()

@@ -1,7 +1,7 @@
-"""The clients of a server: the requests that they send, a line of JSON each, and the answers.
+"""A server's clients, their requests (a line of JSON each) and the answers.
 
-No client can starve the others. A request has the maximum length of its kind; the bytes of unfinished requests and the
-time to finish one are bounded; waiting requests are served round-robin, one per client.
+No client can starve others: the length of a request, the bytes of incomplete requests and the time to complete one are
+limited, and waiting requests are served round-robin.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _PIECE = 1 << 20
 
 @cache
 def name_of(uid: int) -> str:
-    """Return a user's name, cached: it must be known even when no descriptor is left to look it up with."""
+    """Return a user's name. It is cached, because a look-up fails when no file descriptor is left."""
     name = user_name(uid)
     return "root" if name == "0" else name
 
 
 class JsonConnection(Lines):
-    """A connection: each line of JSON is answered by one line of JSON. A client whose answer was lost repeats the
+    """A connection on which each line of JSON is answered by a line of JSON. A client that gets no answer repeats the
     request with the same id."""
 
     def __init__(self, connection: socket.socket, now: float) -> None:
@@ -55,18 +55,18 @@ class JsonConnection(Lines):
         self.send(json.dumps(value).encode() + b"\n")
 
     def answer_text(self, text: str) -> None:
-        """Answer with what is JSON already."""
+        """Send an answer that is JSON already."""
         self.send(b'{"answer": %b}\n' % text.encode())
 
     def longest(self) -> int:
-        """Return the maximum length of the unfinished request: only users who may submit can send jobs."""
+        """Return the maximum length of the incomplete request: only users who may submit can send jobs."""
         kind = _KIND.match(self.unfinished)
         brings = kind is not None and kind[1] in _BRING_JOBS and os.geteuid() in (0, self.uid)
         return LONGEST_SUBMIT if brings else LONGEST_REQUEST
 
 
 class Connections:
-    """All clients of a server. `closed` is called with a client that must not be read any more."""
+    """All clients of a server. `closed` is called with a client from which nothing more is read."""
 
     def __init__(self, closed: Callable[[JsonConnection], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._closed = closed
@@ -81,12 +81,12 @@ class Connections:
 
     @property
     def unfinished(self) -> int:
-        """Return how many bytes of unfinished requests are kept."""
+        """Return the number of bytes of incomplete requests."""
         return self._unfinished
 
     @property
     def waits(self) -> bool:
-        """Check whether a request waits for its turn."""
+        """Return True if a request is waiting."""
         return bool(self._turns)
 
     def add(self, connection: socket.socket) -> JsonConnection:
@@ -96,7 +96,7 @@ class Connections:
         return client
 
     def drop(self, client: JsonConnection) -> None:
-        """Close the connection, and forget its waiting requests."""
+        """Close the connection, and discard its waiting requests."""
         if self._clients.pop(client.connection.fileno(), None) is None:
             return
         self._forget(client)
@@ -106,12 +106,12 @@ class Connections:
         client.connection.close()
 
     def drop_idlest(self) -> None:
-        """Drop the client that has been silent for longest; prefer clients that wait for no answer."""
+        """Drop the client that has been silent longest, preferably one that is not waiting for an answer."""
         if self._clients:
             self.drop(min(self._clients.values(), key=lambda c: (bool(c.waiting or c.unsent), c.heard)))
 
     def receive(self, client: JsonConnection) -> None:
-        """Take what has arrived from a client."""
+        """Receive data from a client."""
         try:
             piece = client.connection.recv(_PIECE)
         except BlockingIOError:
@@ -127,12 +127,12 @@ class Connections:
             if not client.waiting:  # what it asked has its turn first
                 self.drop(client)
             return
-        *lines, rest = piece.split(b"\n")
+        *lines, incomplete = piece.split(b"\n")
         for line in lines:
             self._finish(client, line)
         if not client.unfinished:
             client.begun = now
-        self._keep(client, rest)
+        self._keep(client, incomplete)
 
     def _finish(self, client: JsonConnection, line: bytes) -> None:
         """Queue a completed request."""
@@ -149,7 +149,7 @@ class Connections:
             self._turns.append(client)
 
     def _keep(self, client: JsonConnection, part: bytes) -> None:
-        """Keep a part of a request that is not finished, unless that would be too much."""
+        """Store part of an incomplete request, unless it is too long."""
         if client.refused or not part:
             return
         client.unfinished += part
@@ -161,7 +161,7 @@ class Connections:
             self._refuse(oldest, "there are too many unfinished requests, and this is the oldest; try again")
 
     def _refuse(self, client: JsonConnection, reason: str) -> None:
-        """Discard the unfinished request and the rest of it, so that its sender can read the reason."""
+        """Reject the incomplete request and discard its remainder, so that its sender can read the reason."""
         self._forget(client)
         client.refused = True
         client.answer({"refusal": reason})
@@ -171,7 +171,7 @@ class Connections:
         client.unfinished = bytearray()
 
     def turn(self) -> Iterator[tuple[JsonConnection, bytes]]:
-        """Yield the requests of one round: of each client that has any the first ones, at most `TURN`."""
+        """Yield the requests of one round: at most `TURN` of each client."""
         for _ in range(len(self._turns)):
             client = self._turns.popleft()
             for _ in range(min(TURN, len(client.waiting))):
@@ -181,8 +181,8 @@ class Connections:
                 self._turns.append(client)
 
     def tidy(self) -> float | None:
-        """Drop clients that have ended and got their answers, and clients whose request takes too long. Return the
-        seconds until the next request does; None if no request is unfinished."""
+        """Drop clients that have disconnected and got their answers, and clients whose request takes too long. Return
+        the seconds until the next request does; None if no request is incomplete."""
         now = self._clock()
         remaining = []
         for client in self:

@@ -1,4 +1,4 @@
-"""Distinguish damage of a log or of its views from a fault of Poolbook, once a question has failed."""
+"""After a query has failed, distinguish a damaged log or view from a bug in Poolbook."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ ALTERED = (
 
 
 def refuse_damaged(url: str, error: BaseException | None) -> None:
-    """Raise `LogDamaged` if the seal of the log at `url` does not hold, which explains `error`; `LogUnavailable` if its
-    views differ from the log. Do nothing otherwise: then both are sound, and the error is a bug in Poolbook."""
+    """Raise `LogDamaged` if the seal of the log at `url` is broken, which explains `error`, or `LogUnavailable` if the
+    log's views are wrong. Otherwise return: the error is a bug in Poolbook."""
     if isinstance(error, PoolbookError) or not isinstance(error, ALTERED):
         return
     problems = verify_seal(url)
@@ -47,15 +47,15 @@ def refuse_damaged(url: str, error: BaseException | None) -> None:
 
 
 def _views_hold(url: str, path: str) -> bool:
-    """Return True if the views in the file are the ones that their log makes."""
-    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(None)) as made:
-        catch_up(log, made)
+    """Return True if the views in the file equal views rebuilt from their log."""
+    with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(None)) as rebuilt:
+        catch_up(log, rebuilt)
         try:
             with closing(open_tables(path)) as stored:
                 if (
                     read_checkpoint(stored).position != log.head.position
                 ):  # else it might be rebuilt before it is looked at
                     catch_up(log, stored)
-                return all(old == new for old, new in zip_longest(stored.iterdump(), made.iterdump()))
+                return all(old == new for old, new in zip_longest(stored.iterdump(), rebuilt.iterdump()))
         except ALTERED:
             return False

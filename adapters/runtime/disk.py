@@ -1,4 +1,4 @@
-"""The real disk, and real commands, as a configuration (``domain.config.Files``) and a submit file see them."""
+"""The disk and commands of this machine, for configuration files (``domain.config.Files``) and submit files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Disk:
         return output_of(arguments, self.folder, _LONGEST_RUN)
 
     def standard_input(self) -> str:
-        """Return the text of standard input. It is read once, because a submission may be tried again."""
+        """Return the text of standard input, which is read once, because a submission may be repeated."""
         return _standard_input()
 
 
@@ -72,7 +72,7 @@ _standard_input = cache(read_input)
 
 
 class ReadOnlyDisk(Disk):
-    """The disk for a file that may be another user's: files are read, but no program runs and nothing is written."""
+    """The disk for a file that may belong to another user: it can read files, but not run programs or write."""
 
     def __init__(self, folder: Path = Path(), way_out: str = "check it, then use -trust") -> None:
         super().__init__(folder)
@@ -87,7 +87,7 @@ class ReadOnlyDisk(Disk):
     def standard_input(self) -> NoReturn:
         self._refuse("read standard input")
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, action: str) -> NoReturn:
         from ...domain.macros.macro_errors import MacroError
 
-        raise MacroError(f"it would {what}, which an untrusted configuration may not do: {self._way_out}")
+        raise MacroError(f"it would {action}, which an untrusted configuration may not do: {self._way_out}")

@@ -1,4 +1,4 @@
-"""Run a pool: write its log (``log_writer``), and do timed work when it is due (``domain/decide/agenda``)."""
+"""Run a pool: write its log (``log_writer``), and carry out timed actions when due (``domain/decide/agenda``)."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Engine(LogWriter):
     matching: bool = True  #: whether the pool negotiates and claims for its own queue
 
     def load(self) -> None:
-        """Fold the log, and plan the timed work."""
+        """Fold the log, and compute the timed actions."""
         super().load()
         agenda.plan_agendas(self._moment())
 
     # Deciding
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
-        """Decide about each, and then about the timed work that is due at the same instant."""
+        """Decide each stimulus, and then the timed actions that are due at the same instant."""
         answers = super()._decide_all(stimuli, now, events)
         for stimulus in agenda.following_stimuli(self._moment(now), stimuli):
             self._decide(self._named(stimulus), now, events)
@@ -91,18 +91,18 @@ class Engine(LogWriter):
         self.state.agendas.of(CycleSchedules).reschedule(self.state, name_in_events(name))
 
     def nothing_fits(self) -> bool:
-        """Check whether nothing runs, and a cycle since the last change found no slot for any idle job."""
+        """Return True if no job is running, and a cycle since the last change found no slot for any idle job."""
         return not (self.busy() or agenda.waits_for_cycle(self._moment()))
 
     def busy(self) -> bool:
-        """Return whether jobs run, or may soon: see `agenda.is_busy`."""
+        """Return True if jobs run, or may start soon: see `agenda.is_busy`."""
         return agenda.is_busy(self._moment())
 
     # The world
 
     def recover(self) -> None:
-        """Find out what happened to the activations and clients that were alive when the log was last written, and
-        continue."""
+        """Find out what happened since the log was last written to the running activations and backfill clients, and
+        continue them."""
         living = [each for each in self.state.activations.values() if not each.deferred]
         clients = [machine.backfill for machine in self.state.machines.values() if machine.backfill is not None]
         came = self.world.recover([*map(self._launch, living), *map(self._client, clients)])
@@ -126,12 +126,12 @@ class Engine(LogWriter):
             self.handle([self._named(stimulus)])
 
     def next_wake(self) -> int | None:
-        """Return the instant at which timed work is due."""
+        """Return the instant of the next timed action."""
         return agenda.next_deadline(self._moment())
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
-        """Wait until something happens in the world or timed work is due, at most `until` (by the world's clock), and
-        return the stimuli; they are not handled yet."""
+        """Wait until something happens in the world or a timed action is due, at most `until` (by the world's clock).
+        Return the stimuli, which the caller must handle."""
         wake = self._retry_at()
         if wake is None:
             wake = self.next_wake() if self.executing else None
@@ -146,7 +146,7 @@ class Engine(LogWriter):
         return [*came, *map(self._named, due)]
 
     def _retry_at(self) -> int | None:
-        """Until when the pool rests, by the world's clock, since its log could not be written; None if it need not."""
+        """Return when to retry, by the world's clock, after the log could not be written; None if there is no need."""
         refused = self._refused_at
         if refused is None or not refused <= self.world.now() < refused + RETRY:  # or the clock was set back
             return None

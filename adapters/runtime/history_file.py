@@ -1,7 +1,7 @@
-"""The history file, for clients that read HTCondor's: the ads of the jobs that have left the queue, in its text form.
+"""The history file in HTCondor's text form, for programs that read HTCondor's.
 
-It is made from the views, so lost parts are written again. A pool has one only if a client asked for its path:
-condor_config_val creates it, and from then on the pool keeps it up to date.
+It is written from the views, so missing parts are added again. A pool has one only if a client has asked for its path:
+condor_config_val creates the file, and from then on the pool updates it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BANNER: Final = re.compile(rb"\*\*\* Offset = \d+ ClusterId = (\d+) ProcId = (\
 
 
 class HistoryFile(NamedTuple):
-    """A history file: its path, its most bytes (0: no limit), and how many older ones are kept."""
+    """A history file: its path, its maximum size (0: no limit), and the number of older files."""
 
     path: str
     most: int
@@ -72,25 +72,26 @@ class HistoryFile(NamedTuple):
 
 
 def begin(folder: Path, configuration: Configuration, views: Views) -> None:
-    """Write the history file of the pool in `folder` where HISTORY says, and have the pool keep it. Raise `OSError`."""
+    """Write the history file of the pool in `folder` at the path in HISTORY, and make the pool update it. Raise
+    `OSError`."""
     path = configuration.get("HISTORY")
     if path:
-        most = configuration.integer("MAX_HISTORY_LOG", 20 << 20)
+        max_size = configuration.integer("MAX_HISTORY_LOG", 20 << 20)
         rotated = configuration.boolean("ENABLE_HISTORY_ROTATION", True)
-        file = HistoryFile(path, most if rotated else 0, max(1, configuration.integer("MAX_HISTORY_ROTATIONS", 2)))
+        file = HistoryFile(path, max_size if rotated else 0, max(1, configuration.integer("MAX_HISTORY_ROTATIONS", 2)))
         (folder / _SETTINGS).write_text(json.dumps(file), encoding="utf-8")
         keep(folder, views)
 
 
 def keep(folder: Path, views: Views) -> None:
-    """Bring the history file of the pool in `folder` up to date, if it has one. Raise `OSError`."""
+    """Update the history file of the pool in `folder`, if it has one. Raise `OSError`."""
     with suppress(FileNotFoundError), open(folder / _SETTINGS, encoding="utf-8") as settings:
         fcntl.flock(settings, fcntl.LOCK_EX)
         HistoryFile(*json.load(settings)).update(views)
 
 
 def _banner(ad: ClassAd, offset: int) -> bytes:
-    """Return the line after an ad, by which HTCondor's readers find it. A record is as old as its job's end."""
+    """Return the line after an ad, with which HTCondor's readers find the ad. Its time is the end of the job."""
     cluster, proc = id_of(ad)
     at, completed = (int(number(ad, name) or 0) for name in ("EnteredCurrentStatus", "CompletionDate"))
     ids = f'ClusterId = {cluster} ProcId = {proc} Owner = "{text(ad, "Owner") or "?"}"'
@@ -98,7 +99,7 @@ def _banner(ad: ClassAd, offset: int) -> bytes:
 
 
 def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
-    """Return the last job of a history file, and where its record ends: None and 0 without any."""
+    """Return the last job in a history file, and the end of its record: None and 0 if there is none."""
     with (
         suppress(FileNotFoundError, ValueError),  # ValueError: an empty file cannot be mapped
         open(path, "rb") as file,
@@ -112,7 +113,7 @@ def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
 
 
 def _later(views: Views, last: tuple[int, int] | None) -> Iterable[ClassAd] | None:
-    """Return the ads of the jobs that left the queue after this one, None if it did not leave it."""
+    """Return the ads of the jobs that left the queue after this one; None if this one did not leave it."""
     if last is None:
         return views.history_ads(forwards=True)
     ads: list[ClassAd] = []

@@ -1,4 +1,4 @@
-"""Say why a job of this machine is held, in HTCondor's words where it has this hold."""
+"""The hold reasons of this machine's jobs, in HTCondor's words if HTCondor has this hold."""
 
 from __future__ import annotations
 
@@ -19,35 +19,37 @@ _SAID_BY_STARTER = frozenset({"image", "container", "singularity", "stdout_strea
 _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 
 
-def held_for_limit(limit: str, given: execution.LaunchRequest | None) -> str:
-    """Return why a job that exceeded a limit is held, in HTCondor's words where it has this limit."""
-    return _LIMITS.get(limit, "").format(memory=given.memory_mb if given else "?", disk=given.disk_kb if given else "?")
+def held_for_limit(limit: str, request: execution.LaunchRequest | None) -> str:
+    """Return the hold reason of a job that exceeded a limit, in HTCondor's words if HTCondor has this limit."""
+    return _LIMITS.get(limit, "").format(
+        memory=request.memory_mb if request else "?", disk=request.disk_kb if request else "?"
+    )
 
 
-def held_for_failure(failed: execution.Failed, given: execution.LaunchRequest | None) -> str:
-    """Return why a job that could not be started is held, in the words of HTCondor's starter; in the shadow's words if
-    its initial directory is the problem."""
+def held_for_failure(failed: execution.Failed, request: execution.LaunchRequest | None) -> str:
+    """Return the hold reason of a job that could not be started, in the words of HTCondor's starter, or of its shadow
+    if the initial directory is the problem."""
     if failed.failure is not None:
-        return held_for_transfer("input", failed.failure, given)
-    if given is not None and failed.part in _SAID_BY_STARTER:
-        return f"Error from {given.slot}: {failed.reason}"
-    if given is None or not failed.errno:
+        return held_for_transfer("input", failed.failure, request)
+    if request is not None and failed.part in _SAID_BY_STARTER:
+        return f"Error from {request.slot}: {failed.reason}"
+    if request is None or not failed.errno:
         return failed.reason
     error = os.strerror(failed.errno)
     if failed.part == "iwd":
-        return f"Cannot access initial working directory {given.iwd}: {error}"
+        return f"Cannot access initial working directory {request.iwd}: {error}"
     advice = failed.reason.partition(error)[2]
     if failed.part in _STREAMS:
-        path = os.path.join(given.iwd, getattr(given, failed.part))
+        path = os.path.join(request.iwd, getattr(request, failed.part))
         problem = f"Failed to open '{path}' as {_STREAMS[failed.part]}: {error} (errno {failed.errno})"
     elif failed.part == "executable":
-        path = os.path.join(given.iwd, given.executable)
-        with acting(rights_in(given.account)):
+        path = os.path.join(request.iwd, request.executable)
+        with acting(rights_in(request.account)):
             interpreter = _interpreter(path)
         problem = f"Failed to execute '{path}': {interpreter}(errno={failed.errno}: '{error}')"
     else:
         problem, advice = failed.reason, ""
-    return f"Error from {given.slot}: {problem}{advice}"
+    return f"Error from {request.slot}: {problem}{advice}"
 
 
 def rights_in(account: execution.UnixAccount | None) -> UserIds | None:
@@ -56,7 +58,7 @@ def rights_in(account: execution.UnixAccount | None) -> UserIds | None:
 
 
 def not_ours(owner: str) -> str:
-    """Return why a job is held that is another user's."""
+    """Return the hold reason of another user's job."""
     return (
         f"this pool runs its jobs as {user_name()}, and this is a job of {owner}: it can run if {owner} serves the "
         f"log, or in a separate pool"
@@ -65,7 +67,7 @@ def not_ours(owner: str) -> str:
 
 def _interpreter(path: str) -> str:
     """Return the message about a script whose interpreter does not exist; empty for any other program. Only regular
-    files are read: reading a FIFO could block forever."""
+    files are read, because reading a FIFO could block forever."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -81,13 +83,15 @@ def _interpreter(path: str) -> str:
     return f"invalid interpreter ({named[0]}) specified on first line of script "
 
 
-def held_for_transfer(direction: str, failure: execution.TransferFailure, given: execution.LaunchRequest | None) -> str:
-    """Return why a job whose files could not be transferred is held, in the words of HTCondor's shadow; for a
-    checkpoint, in its starter's words, which do not name the missing file."""
+def held_for_transfer(
+    direction: str, failure: execution.TransferFailure, request: execution.LaunchRequest | None
+) -> str:
+    """Return the hold reason of a job whose files could not be transferred, in the words of HTCondor's shadow; for a
+    checkpoint in the words of its starter, which do not name the missing file."""
     if failure.code == FAILED_CHECKPOINT:
-        at = given.slot if given else "unknown"
+        at = request.slot if request else "unknown"
         return f"Error from {at}: Starter failed to upload checkpoint. Details: {failure.words}"
-    local, remote = f"access point {host_name()}", f"execution point {given.slot if given else 'unknown'}"
+    local, remote = f"access point {host_name()}", f"execution point {request.slot if request else 'unknown'}"
     source, target = (local, remote) if direction == "input" else (remote, local)
     sends = failure.end == "sending"
     at, other = (source, target) if sends else (target, source)

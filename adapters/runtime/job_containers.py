@@ -1,7 +1,7 @@
-"""In which container a job runs, by its ad, its slot's and the machine's configuration.
+"""Choose the container of a job from its ad, the slot's ad and the machine's configuration.
 
 Source: HTCondor 25.14's starter: ``SpawnJob`` (``starter.cpp``) chooses, ``DockerAPI::createContainer`` and
-``Singularity::setup`` say how the runtime is called.
+``Singularity::setup`` call the runtime.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_RUNTIME = "this machine has no runtime that could run the job's container"
 
 
 class _Ads:
-    """A slot's ad and a job's, in which settings are evaluated: MY is the slot."""
+    """The ads with which settings are evaluated: MY is the slot, TARGET the job."""
 
     def __init__(self, job: Ad, slot: Ad) -> None:
         self._job, self._slot = ad_of(job), ad_of(slot)
@@ -49,7 +49,7 @@ class _Ads:
 
 
 def _value(text: str, ad: ClassAd, target: ClassAd | None = None) -> object:
-    """Return the value of an expression; None if it has none, or is none."""
+    """Evaluate an expression. Return None if it is invalid or has no value."""
     try:
         return parse(text).evaluate(ad, target)
     except (ClassAdSyntaxError, EvaluationError):
@@ -59,8 +59,8 @@ def _value(text: str, ad: ClassAd, target: ClassAd | None = None) -> object:
 def container_of(
     launch: Launch, settings: Containers, transfers: bool, account: execution.UnixAccount | None
 ) -> DockerSettings | Apptainer | None:
-    """Return the container of a job; None: it runs in none. ``transfers``: whether its files are brought. Raise
-    `ValueError` if it wants one and this machine has none."""
+    """Return the container of a job; None if it runs in none. ``transfers``: whether its files are transferred. Raise
+    `ValueError` if it requests a container and this machine supports none."""
     wants = ("WantDocker", "WantContainer", "WantSIF", "WantSandboxImage", "WantDockerImage")
     if not any(name in launch.job_ad for name in wants) and not (settings.docker or settings.singularity):
         return None
@@ -90,8 +90,8 @@ def container_of(
 
 
 def with_image(transfer: execution.FileTransfer | None, job: Ad) -> execution.FileTransfer | None:
-    """Return how a job's files are transferred, its image with its name: HTCondor's own reading of ``image/``, the
-    directory's contents, leaves a job without one."""
+    """Return the file transfer of a job with the name of its image. Like HTCondor, treat ``image/``, the contents of a
+    directory, as no name."""
     path = unquoted(job.get("ContainerImageFullPath", ""))
     if transfer is None or not path.endswith("/"):
         return transfer
@@ -99,15 +99,15 @@ def with_image(transfer: execution.FileTransfer | None, job: Ad) -> execution.Fi
 
 
 def _under_scratch(settings: Containers, ads: _Ads) -> list[str]:
-    """Return the directories that are mounted under the scratch directory, from the configuration and the job."""
+    """Return the directories to mount under the scratch directory, from the configuration and the job."""
     text = settings.texts.get("MOUNT_UNDER_SCRATCH", "")
     value = ads.of_job(text)
-    of_all, own = value if isinstance(value, str) else text, ads.text("MountUnderScratch")
-    return [name for name in re.split(r"[,\s]+", f"{of_all} {own}") if name]
+    configured, job_value = value if isinstance(value, str) else text, ads.text("MountUnderScratch")
+    return [name for name in re.split(r"[,\s]+", f"{configured} {job_value}") if name]
 
 
 def _words(text: str) -> list[str]:
-    """Return arguments: parsed by the new syntax if in double quotes, else split into words."""
+    """Split arguments: by the new syntax if they are in double quotes, otherwise at spaces."""
     if text.strip().startswith('"'):
         try:
             return split(text.strip()[1:-1].replace('""', '"'))
@@ -146,7 +146,7 @@ def _docker(
 
 
 def _with_tag(image: str) -> str:
-    """Return an image's name with the tag that docker takes when there is none."""
+    """Return an image's name, with docker's default tag if it has none."""
     return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
@@ -163,7 +163,7 @@ def _limits(settings: Containers, ads: _Ads) -> list[str]:
 
 
 def _surroundings(launch: Launch, settings: Containers, ads: _Ads) -> list[str]:
-    """Return the words on network, ports, image and what else the machine's owner gives."""
+    """Return the arguments for network, ports, image and the machine owner's options."""
     network = ads.text("DockerNetworkType")
     options = list(_PLAIN_NETWORKS.get(network, [f"--network={network}"]))
     if network != "host":

@@ -1,4 +1,4 @@
-"""Choose the users that jobs run as in a pool that root serves, and with whose rights their files are accessed.
+"""Choose the users as whom jobs run in a pool that root serves, and whose rights apply to their files.
 
 Work for another user's job is done with that user's rights: the supervisor's processes become the user
 (``supervisor/rights``), and this process uses ``rights_of``, which changes the rights of the calling thread only.
@@ -29,7 +29,7 @@ Whom = tuple[execution.UnixAccount | None, execution.UnixAccount | None]
 
 
 class NotRun(Exception):
-    """A job is not to run: the HoldReasonCode or VacateReasonCode, and the reason."""
+    """A job must not run: the HoldReasonCode or VacateReasonCode, and the reason."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -37,14 +37,14 @@ class NotRun(Exception):
 
 
 class JobUsers:
-    """The users of a pool that keeps its processes in ``folder``, and is served by root."""
+    """The users of a pool that is served by root and has its processes in ``folder``."""
 
     def __init__(self, folder: Path, refuses_root: bool) -> None:
         self._folder = folder
         self._refuses_root = refuses_root
 
     def of(self, launch: Launch, accounts: JobAccountSettings) -> Whom:
-        """Return the user a job runs as, and the owner of its files. Raise `NotRun`."""
+        """Return the user as whom a job runs, and the owner of its files. Raise `NotRun`."""
         try:
             if launch.owner == user_name():
                 return self._roots(launch, accounts), None
@@ -67,7 +67,7 @@ class JobUsers:
         return account, files
 
     def _roots(self, launch: Launch, accounts: JobAccountSettings) -> execution.UnixAccount | None:
-        """Return the user that a job of root runs as; None for root."""
+        """Return the user as whom a job of root runs; None for root."""
         if self._refuses_root:
             raise NotRun(NO_ACCOUNT, NOT_ROOTS)
         if accounts.runs_as_owner(launch.job_ad, launch.owner):
@@ -75,8 +75,8 @@ class JobUsers:
         return accounts.account_of(launch.job_ad, launch.slot, launch.owner)
 
     def place(self, configured: str) -> str:
-        """Return the directory in which users have their scratch directories: the one that is configured, or one beside
-        the pool's own folder, which is closed to them. Raise `NotRun` if they cannot go through it."""
+        """Return the parent of users' scratch directories: the configured one, or one next to the pool's folder, which
+        users cannot enter. Raise `NotRun` if they cannot enter it."""
         place = configured or str(self._folder.with_name(self._folder.name.removesuffix(".d") + ".execute"))
         try:
             make_private_directory(place, passable=True)
@@ -86,7 +86,7 @@ class JobUsers:
 
 
 def client_account(launch: ClientLaunch) -> execution.UnixAccount | None:
-    """Return the user a backfill client runs as, if not the pool's own user. Raise `NotRun` if the user is unknown."""
+    """Return the user as whom a backfill client runs, if not the pool's user. Raise `NotRun` if the user is unknown."""
     owner = launch.client.get("Owner", "")
     if os.geteuid() != 0 or owner in ("", user_name()):
         return None
@@ -98,7 +98,7 @@ def client_account(launch: ClientLaunch) -> execution.UnixAccount | None:
 
 def rights_of(owner: str) -> AbstractContextManager[None]:
     """Run the block with the file rights of the job's user, in this thread only, if this process runs as root and the
-    user is another. Raise `OSError` if the user is unknown."""
+    user is another one. Raise `OSError` if the user is unknown."""
     if os.geteuid() != 0 or owner in ("", user_name()):
         return acting(None)
     try:

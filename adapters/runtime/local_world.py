@@ -1,4 +1,4 @@
-"""The real world: jobs are processes of this machine under a supervisor that outlives the pool."""
+"""The real world: jobs are processes of this machine, under a supervisor that continues without the pool."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ WARM_UP = 2_000_000  #: microseconds that a pool waits at its start, at most, fo
 
 
 def _ticker() -> int:
-    """Return microseconds of a monotonic clock."""
+    """Return the microseconds of a monotonic clock."""
     return time.monotonic_ns() // 1000
 
 
 def _check_owner(configuration: Configuration) -> None:
-    """Refuse a backfill without a user that its client could run as."""
+    """Reject a backfill configuration without a user for its client."""
     system = configuration.get("BACKFILL_SYSTEM").upper()
     if os.geteuid() != 0 or not configuration.boolean("ENABLE_BACKFILL", False):
         return
@@ -85,13 +85,14 @@ def _transferred(key: str, move: execution.Move) -> Transferred:
 
 
 class LocalWorld(World):
-    """Jobs as processes of this machine. The supervisor keeps claims, records and scratch directories in ``folder``,
+    """Jobs as processes of this machine. The supervisor stores claims, records and scratch directories in ``folder``,
     separately for each log id ``log``; ``tell`` is called with messages for the machine's administrator. Sensors start
     when a configuration names them.
 
-    All processes have the rights of this process's user. So only jobs of that user and of ``owners``, for whom the
-    calling program vouches, are started, whatever log they are in. Where root serves (``serve_users``) each job runs
-    as its owner instead, or as the configuration says."""
+    All processes have the rights of this process's user, so only jobs of this user and of ``owners``, for whom the
+    calling program vouches, are started, whatever log they are in. If root serves the pool (``serve_users``), each job
+    runs as its owner instead, or as configured.
+    """
 
     def __init__(self, folder: Path, tell: Callable[[str], None] = print, log: str = "") -> None:
         self._folder = folder.absolute()
@@ -119,16 +120,16 @@ class LocalWorld(World):
         return time.time_ns() // 1000
 
     def serve_users(self, refuses_root: bool = False) -> None:
-        """Run each user's jobs with that user's rights, if this process is root's. ``refuses_root``: and none of
-        root's own."""
+        """Run each user's jobs with that user's rights, if this process is root's. ``refuses_root``: do not run root's
+        jobs."""
         if os.geteuid() == 0:
             self._users = JobUsers(self._folder, refuses_root)
 
     # The machine
 
     def configure(self, configuration: Configuration) -> None:
-        """Use the sensors of a configuration, its STARTD_CRON jobs included, and start jobs as it says. Raise
-        `ConfigError` as ``check``; then nothing has changed."""
+        """Apply a configuration: its sensors, including STARTD_CRON jobs, and how jobs are started. Raise the
+        `ConfigError` of ``check`` and change nothing."""
         _check_owner(configuration)
         jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
         self._starter = Starter.configured(configuration, self._folder)
@@ -140,14 +141,14 @@ class LocalWorld(World):
         self._cron.configure(jobs, self.now())
 
     def check(self, configuration: Configuration) -> None:
-        """Check whether ``configure`` could take a configuration. Raise `ConfigError` if a sensor cannot be run as it
-        says, or jobs or a backfill client cannot be started as it says."""
+        """Check that ``configure`` can apply a configuration. Raise `ConfigError` if a sensor cannot be run as
+        configured, or jobs or a backfill client cannot be started."""
         _check_owner(configuration)
         cron_jobs(configuration)
         Starter.configured(configuration, self._folder)
 
     def warm_up(self) -> None:
-        """Wait until each of the startd's sensors has given a reading, for at most `WARM_UP`."""
+        """Wait until each of the startd's sensors has a reading, for at most `WARM_UP`."""
         until = self.now() + WARM_UP
         self._cron.turn(self.now())
         while self._cron.expected() and self.now() < until:
@@ -191,8 +192,8 @@ class LocalWorld(World):
     # Jobs
 
     def claimed(self) -> frozenset[str]:
-        """Return the log's activations in this folder: running ones under its supervisor, and ended ones that it
-        keeps."""
+        """Return the log's activations in this folder: those running under its supervisor, and those whose ends it has
+        recorded."""
         return self._supervisor.claimed()
 
     def prepare(self) -> None:
@@ -201,14 +202,15 @@ class LocalWorld(World):
         self._listen()
 
     def watch(self, fileno: int, called: Callable[[], None]) -> None:
-        """End a wait when something can be read there, and call `called`."""
+        """When `fileno` becomes readable, end the current wait and call `called`."""
         self._selector.register(fileno, selectors.EVENT_READ, called)
 
     def unwatch(self, fileno: int) -> None:
         self._selector.unregister(fileno)
 
     def _launch_request(self, launch: Launch | ClientLaunch) -> execution.LaunchRequest:
-        """Return what the supervisor needs. Raise `NotRun` if the job is not to run, `ValueError` if it cannot."""
+        """Return the supervisor's request for a launch. Raise `NotRun` if the job must not run, `ValueError` if it
+        cannot."""
         users = self._users
         if isinstance(launch, ClientLaunch):
             self._clients.add(launch.key)
@@ -254,13 +256,13 @@ class LocalWorld(World):
         )
 
     def _listen(self) -> None:
-        """Wait on the supervisor, too, once it runs: it begins with the first job."""
+        """Wait for the supervisor, too, once it runs: it starts with the first job."""
         if not self._watching:
             self.watch(self._supervisor.fileno(), self._has_news)
             self._watching = True
 
     def _has_news(self) -> None:
-        """Note that the supervisor has sent something, so that it is not necessary to wait for the next try."""
+        """Record that the supervisor has sent something, so that the next retry need not wait."""
         self._again_at = 0
 
     def signal(self, key: str, how: How) -> None:
@@ -284,7 +286,7 @@ class LocalWorld(World):
             self._owed = []
 
     def _complain(self, error: execution.SupervisorError) -> None:
-        """Report once that the supervisor cannot be reached, and try again after a while."""
+        """Report once that the supervisor cannot be reached, and retry later."""
         if isinstance(error, execution.ReplacedError):
             raise error
         self._again_at = _ticker() + AGAIN
@@ -349,7 +351,7 @@ class LocalWorld(World):
                 yield self._stimulus(report)
 
     def _of_client(self, report: execution.Report | execution.Running) -> Stimulus | None:
-        """Return the stimulus of a report on a backfill client; None for its usage, which only sets its load."""
+        """Return the stimulus for a report about a backfill client; None for its usage, which only sets its load."""
         key = report.key
         if isinstance(report, execution.Started | execution.Running):
             self._load.began(key, _CLIENT, report.at)
@@ -369,10 +371,10 @@ class LocalWorld(World):
         )  # fmt: skip
 
     def _began(self, key: str, pid: int, at: int) -> ActivationStarted:
-        given = self._slots.get(key)
-        if given is not None:
-            self._load.began(key, given.slot, at)
-        place = (given.execute if given else "") or f"{self._folder}/execute"
+        slot = self._slots.get(key)
+        if slot is not None:
+            self._load.began(key, slot.slot, at)
+        place = (slot.execute if slot else "") or f"{self._folder}/execute"
         return ActivationStarted(f"start-{key}", key, pid, f"{place}/dir_{self._supervisor.name(key)}/scratch", at)
 
     def _stimulus(self, report: execution.Usage | execution.Failed | execution.Lost | execution.Exited) -> Stimulus:
@@ -395,12 +397,12 @@ class LocalWorld(World):
 
     def _activation_ended(self, report: execution.Exited) -> ActivationEnded:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
-        given = self._slots.get(report.key)
-        reason, protocol = held_for_limit(report.violated, given), ""
+        slot = self._slots.get(report.key)
+        reason, protocol = held_for_limit(report.violated, slot), ""
         if report.failure is not None and not code:
             code, subcode = report.failure.code, report.failure.errno
             subcode = -1 if code == FAILED_CHECKPOINT else subcode
-            reason, protocol = held_for_transfer("output", report.failure, given), report.failure.protocol
+            reason, protocol = held_for_transfer("output", report.failure, slot), report.failure.protocol
         return ActivationEnded(
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
@@ -417,13 +419,13 @@ class LocalWorld(World):
             item for item in self._news if not (isinstance(item, ActivationEnded | BackfillEnded) and item.key in keys)
         ]
         self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
-        known = self._supervisor.recover([launch.key for launch in launches])
+        recovered = self._supervisor.recover([launch.key for launch in launches])
         self._listen()
         for launch in launches:
             with suppress(NotRun, ValueError):  # of one that is to be started after all, ``start`` tells why not
                 self._slots[launch.key] = self._launch_request(launch)
-        self.start([launch for launch in launches if known[launch.key] == "unknown"])
-        return list(self._stimuli_of(report for report in known.values() if not isinstance(report, str)))
+        self.start([launch for launch in launches if recovered[launch.key] == "unknown"])
+        return list(self._stimuli_of(report for report in recovered.values() if not isinstance(report, str)))
 
     def close(self) -> None:
         self._cron.close()

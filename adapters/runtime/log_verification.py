@@ -1,4 +1,4 @@
-"""The work of `poolbook verify` and `poolbook audit`: compute the seal again and judge every event."""
+"""The work of `poolbook verify` and `poolbook audit`: recompute the seal, and check every event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .damage import ALTERED
 
 
 def _unchecked(url: str) -> EventStore:
-    """Open a log whose seal was computed already, so that events after a fault are judged, too."""
+    """Open a log without checking its seal again, so that events after a damaged one are checked, too."""
     return open_log(url, create=False, read_only=True, checked=False)
 
 
@@ -54,9 +54,9 @@ class Verification:
 
 
 def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
-    """Compute the seal of the log at `url` again, and judge its events if they are a pool's own; with `decisions`,
-    decide every negotiation cycle again, too. `tell` is called after each with its position, how many there were, and
-    the log's end. Raise `LogError` if the log does not exist, or cannot be read though its seal holds."""
+    """Recompute the seal of the log at `url`, and check its events if they are a pool's own; with `decisions`, also
+    repeat every negotiation cycle. `tell` is called after each cycle with its position, the number of cycles, and the
+    log's end. Raise `LogError` if the log does not exist, or cannot be read although its seal is intact."""
     verification = Verification(seal=verify_seal(url))
     try:
         with closing(_unchecked(url)) as log:
@@ -79,8 +79,8 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
 
 
 def audited(url: str) -> Audit:
-    """Audit the log at `url`, imported or a pool's own: judge its events, compare its sources, and check its seal.
-    Raise `LogError` if the log does not exist, or cannot be read though its seal holds."""
+    """Audit the log at `url`, imported or a pool's own: check its events, compare its sources, and check its seal.
+    Raise `LogError` if the log does not exist, or cannot be read although its seal is intact."""
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
         with closing(_unchecked(url)) as log:

@@ -1,10 +1,10 @@
-"""Write a log: take stimuli, append decisions, perform effects.
+"""Write a log: decide stimuli, append the events, perform effects.
 
-Stimuli that arrive together are decided one by one and appended as one batch (group commit); only then are commands
-answered and effects performed. The state is the folded log: when an append fails, the state that the decision was
-folded onto is discarded, and the log is folded again before the next decision.
+Stimuli that arrive together are decided one by one and appended as one batch (group commit); after the append, commands
+are answered and effects performed. The state is the folded log: if an append fails, the state is discarded, and the log
+is folded again before the next decision.
 
-A short command needs only this and the `NullWorld`. ``engine`` adds timed work.
+Short commands need only this module and the `NullWorld`. ``engine`` adds timed actions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REPORTED_ONCE = (
 
 @define
 class StimulusResult:
-    """The result of a stimulus: its answer, why it was refused, or what its decision needs first."""
+    """The result of a stimulus: its answer, the reason for its rejection, or the jobs to evaluate first."""
 
     text: str = "null"  #: the answer, as JSON: that of a command over many scattered jobs has megabytes
     refusal: str = ""
@@ -99,8 +99,8 @@ class LogWriter:
         return self._state
 
     def now(self) -> int:
-        """Return the log's time: the world's, unless that has been set back. Then it continues from the log's last
-        instant, at the speed of the world's clock."""
+        """The log's time: the world's, unless the world's clock was set back. Then it continues from the log's last
+        instant."""
         self._clock_lead = max(self._clock_lead, self.state.at - self.world.now())
         return self.world.now() + self._clock_lead
 
@@ -121,7 +121,7 @@ class LogWriter:
         self._caches = Caches()
 
     def close(self) -> None:
-        """Keep the state for the next start, and close the log."""
+        """Store the state for the next start, and close the log."""
         if self.snapshot is not None and not self._stale:
             self.snapshot.write(self.log, self._state)
         self.log.close()
@@ -139,16 +139,16 @@ class LogWriter:
         self._subscribers.append(subscriber)
 
     def id(self, kind: str) -> str:
-        """Return an id for a stimulus of the pool itself: unique in the log, as the position grows with each append."""
+        """Return an id, unique in the log, for a stimulus of the pool itself."""
         self._serial += 1
         return f"{kind}-{self.state.position + 1}-{self._serial}"
 
     # Deciding
 
     def handle(self, stimuli: Sequence[s.Stimulus], patience: EvaluationBudget | None = None) -> list[StimulusResult]:
-        """Decide about each of `stimuli` and its immediate consequences, append the events, and perform the effects.
+        """Decide `stimuli` and their immediate consequences, append the events, and perform the effects.
 
-        Returns one answer for each stimulus, after the append. A refused stimulus changes nothing. `patience` limits
+        Return one answer for each stimulus, after the append. A rejected stimulus changes nothing. `patience` limits
         how many jobs are checked one by one against a command's constraint; None for no limit.
 
         :raises LogError: nothing was changed
@@ -173,20 +173,20 @@ class LogWriter:
         return answers
 
     def ask(self, stimulus: s.Stimulus) -> Any:
-        """Decide about a stimulus and return its answer. Raise `Refusal` if it is refused, and as ``handle``."""
+        """Decide a stimulus and return its answer. Raise `Refusal` if it is rejected, and the errors of ``handle``."""
         (answer,) = self.handle([stimulus])
         if answer.refusal:
             raise Refusal(answer.refusal)
         return answer.value
 
     def _append(self, events: Sequence[Event], before: int, began: int) -> None:
-        """Append the events that were decided at the instant `began`, after the position `before`."""
+        """Append the events that were decided at the instant `began` for a log that ends at position `before`."""
         if events:
             self.log.append(events, before)
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
-        """Decide about each. Jobs that have ended leave the queue before any other kind of stimulus is decided, so that
-        one event can record many ends."""
+        """Decide each stimulus. Jobs that have ended leave the queue before any other kind of stimulus is decided, so
+        that one event can record many ends."""
         answers: list[StimulusResult] = []
         looked = 0
         for stimulus in stimuli:
@@ -197,16 +197,16 @@ class LogWriter:
         return answers
 
     def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
-        """Check whether jobs that ended, or changed after their end, in the events from ``looked`` on leave the queue.
-        Return the new number of events."""
+        """Let jobs leave the queue that ended, or changed after their end, in the events from ``looked`` on. Return the
+        new number of events."""
         jobs = to_be_asked(self.state, islice(events, looked, None))
         if jobs:
             self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
         return len(events)
 
     def _publish(self) -> None:
-        """Pass the events to the subscribers, in the order of the log. The events that a subscriber causes follow after
-        all subscribers have had the event that caused them."""
+        """Pass the events to the subscribers, in the order of the log. Events that a subscriber causes follow after all
+        subscribers have had the event that caused them."""
         if self._publishing:
             return
         self._publishing = True
@@ -230,17 +230,17 @@ class LogWriter:
         except NeedsPreEvaluation as first:
             return StimulusResult(first=first)
         events += decided
-        known = StimulusResult(self.state.answers.get(stimulus.id, "null"))
-        if known.text.startswith("{") and "refusal" in known.value:
-            reason = known.value["refusal"]  # the schedd's policy says so: no other refusal is written down
+        earlier = StimulusResult(self.state.answers.get(stimulus.id, "null"))
+        if earlier.text.startswith("{") and "refusal" in earlier.value:
+            reason = earlier.value["refusal"]  # the schedd's policy says so: no other refusal is written down
             return StimulusResult(refusal=reason, code=POLICY, tool=reason.rstrip())
-        return known
+        return earlier
 
     def _sense(self, machine: str) -> Readings:
-        known = self._readings.get(machine)
-        if known is None:
-            known = self._readings[machine] = self.world.sense(machine)
-        return known
+        readings = self._readings.get(machine)
+        if readings is None:
+            readings = self._readings[machine] = self.world.sense(machine)
+        return readings
 
     # The world
 
@@ -298,8 +298,8 @@ class LogWriter:
         slot = self.state.slots.get(activation.slot)
         owner = self.state.owner(cluster)
         job, machine = expanded_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.plain()
-        most = {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}
-        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, most)
+        limits = {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}
+        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, limits)
 
     def _client(self, client: BackfillClient) -> ClientLaunch:
         slot = self.state.slots.get(client.slot)
@@ -307,7 +307,7 @@ class LogWriter:
 
 
 class NullWorld(World):
-    """A world that only has the real time."""
+    """A world that only has a clock."""
 
     def now(self) -> int:
         return time.time_ns() // 1000

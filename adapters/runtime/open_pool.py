@@ -1,4 +1,4 @@
-"""Open a log for a pool, as its one writer; a new log gets its first event."""
+"""Open a log for a pool, as its only writer. A new log gets its first event."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ..stores.opening import open_log
 def take_in_turn(
     lock: WriterLock | MemoryLock, url: str, wait: float, hopeless: Callable[[], bool] = lambda: False
 ) -> None:
-    """Take the lock of the writer of the log at `url`. Raise `AlreadyServed` if that takes longer than `wait` seconds,
-    or `hopeless` returns True, `LogError` if the lock's file cannot be made."""
+    """Lock the log at `url` for writing. Raise `AlreadyServed` if that takes longer than `wait` seconds, or `hopeless`
+    returns True, `LogError` if the lock's file cannot be created."""
     until = time.monotonic() + wait
     try:
         while not lock.take_in_turn():
@@ -70,9 +70,9 @@ def open_pool_log(
     uid_domain: str = "",
     now: int | None = None,
 ) -> EventStore:
-    """Open the log at `url`, and begin it if it is new. Its first event fixes the pool's `dialect`, `settings` and
+    """Open the log at `url`, and write its first event if it is new. That fixes the pool's `dialect`, `settings` and
     names; for an existing log these arguments are ignored. Raise `LogError` if the log is missing and `create` is not
-    set, it cannot be opened, or it was imported; `Refusal` for an unknown dialect or setting."""
+    set, cannot be opened, or was imported; `Refusal` for an unknown dialect or setting."""
     log = open_log(url, create=create)
     if log.head.position:
         return _of_a_pool(log, url)
@@ -97,7 +97,7 @@ def _in_force(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_a_pool(log: EventStore, url: str) -> EventStore:
-    """Return the log unless it was imported: its events are another pool's."""
+    """Return the log unless it was imported."""
     imported = True
     try:
         imported = is_imported(log)

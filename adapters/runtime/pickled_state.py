@@ -1,4 +1,4 @@
-"""A pool's state as bytes, for its snapshot. What is read back can only have instances of the state's own classes."""
+"""Convert a pool's state to bytes and back, for its snapshot. Only instances of the state's own classes can be read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS: Final = {
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles a state without its agendas and changes, which are planned and noted again after a start."""
+    """Pickles a state without its agendas and change logs, which are computed again after a start."""
 
     dispatch_table = {  # noqa: RUF012 - the library's name
         Agendas: lambda agendas: (Agendas, ()),
@@ -33,7 +33,7 @@ class _Pickler(pickle.Pickler):
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class of the state, and nothing that a module of the state has imported."""
+        """Return a class of the state, but nothing else that a module of the state has imported."""
         if (module, name) in _OTHERS:
             return super().find_class(module, name)
         if ".".join(module.split(".")[:3]) in _CLASSES:
@@ -51,5 +51,5 @@ def pickled(state: State) -> bytes:
 
 
 def unpickled(content: bytes) -> object:
-    """Return what `pickled` wrote. Raise `pickle.UnpicklingError`, or another error, if it did not write this."""
+    """Return the state that `pickled` wrote. Raise `pickle.UnpicklingError`, or another error, for other bytes."""
     return _Unpickler(io.BytesIO(content)).load()

@@ -1,8 +1,8 @@
-"""Make the ads of a pool's own daemons, users and slots, which condor_status shows, from its views and its log.
+"""Build the ads of a pool's daemons, users and slots for condor_status, from its views and its log.
 
-A pool is one process, which does the work of all HTCondor daemons. Their ads contain what the log and its views record,
-under HTCondor's names, and no attribute without a value. The negotiator's ad has the statistics of the last cycles in
-the log: a cycle that decided nothing leaves no event there, and no cycle takes any time.
+A pool is one process that does the work of all HTCondor daemons. Their ads have the recorded values under HTCondor's
+names, and no attribute without a value. The negotiator's ad has the statistics of the last cycles in the log: a cycle
+without decisions has no event, and cycles take no time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SEPARATE_UNIVERSES = {"local": "Local", "scheduler": "Scheduler"}
 
 
 class PoolInstant(NamedTuple):
-    """A pool at an instant: its name, the time, and since when it is served (None: it is not); in seconds."""
+    """A pool at an instant: its name, the time, and since when it is served (None: it is not), in seconds."""
 
     name: str
     now: int
@@ -47,7 +47,7 @@ class PoolInstant(NamedTuple):
 
 
 class Count(NamedTuple):
-    """A submitter's number of jobs in a JobStatus. ``universe``: local or scheduler, which are counted separately;
+    """The number of a submitter's jobs in a JobStatus. ``universe``: local or scheduler, which are counted separately;
     empty for all others."""
 
     submitter: str
@@ -80,7 +80,7 @@ def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], universe: str = ""
 
 
 def _by_state(counts: list[Count]) -> dict[str, int]:
-    """Return the numbers of running, idle and held jobs. Held jobs are counted for all universes together."""
+    """Return the numbers of running, idle and held jobs. Held jobs of all universes are counted together."""
     totals = {name: _jobs(counts, statuses) for name, statuses in _STATES.items()}
     totals["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _SEPARATE_UNIVERSES)
     return totals
@@ -113,10 +113,10 @@ def submitter_ads(pool: PoolInstant, counts: list[Count]) -> list[ClassAd]:
     """Return an ad for each submitter that has jobs in the queue, by name."""
     ads = []
     for name in sorted({count.submitter for count in counts}):
-        own = [count for count in counts if count.submitter == name]
+        submitter_counts = [count for count in counts if count.submitter == name]
         ad = daemon_ad("Submitter", name, pool.name, pool)
         ad["ScheddName"] = pool.name
-        ad.update({**_by_state(own), **_count_separately(own), "FlockedJobs": 0})
+        ad.update({**_by_state(submitter_counts), **_count_separately(submitter_counts), "FlockedJobs": 0})
         ads.append(ad)
     return ads
 
@@ -137,26 +137,26 @@ _OF_A_STARTD = ("Arch", "OpSys", "OpSysAndVer", "CondorVersion", "CondorPlatform
 _IN_USE = ("Cpus", "Memory", "GPUs")
 
 
-def master_ad(pool: PoolInstant, machine: str, own: Mapping[str, str]) -> ClassAd:
+def master_ad(pool: PoolInstant, machine: str, machine_ad: Mapping[str, str]) -> ClassAd:
     """Return a machine's master ad. ``own``: the texts of the machine's ad."""
-    return _with(daemon_ad("DaemonMaster", machine, machine, pool), own, _DETECTED)
+    return _with(daemon_ad("DaemonMaster", machine, machine, pool), machine_ad, _DETECTED)
 
 
-def startd_ad(pool: PoolInstant, machine: str, own: Mapping[str, str], slots: Iterable[ClassAd]) -> ClassAd:
+def startd_ad(pool: PoolInstant, machine: str, machine_ad: Mapping[str, str], slots: Iterable[ClassAd]) -> ClassAd:
     """Return a machine's startd ad: its resources, and those in use. ``own``: the texts of the machine's ad."""
-    ad = _with(daemon_ad("StartD", machine, machine, pool), own, _OF_A_STARTD)
-    here = [slot for slot in slots if text(slot, "Machine") == machine]
-    ad["TotalSlots"] = len(here)
-    used = [slot for slot in here if "PublicClaimId" in slot]
+    ad = _with(daemon_ad("StartD", machine, machine, pool), machine_ad, _OF_A_STARTD)
+    machine_slots = [slot for slot in slots if text(slot, "Machine") == machine]
+    ad["TotalSlots"] = len(machine_slots)
+    used = [slot for slot in machine_slots if "PublicClaimId" in slot]
     for name in _IN_USE:
         ad[f"TotalInUse{name}"] = sum(number(slot, name) or 0 for slot in used)
     return ad
 
 
-def _with(ad: ClassAd, own: Mapping[str, str], names: Iterable[str]) -> ClassAd:
+def _with(ad: ClassAd, machine_ad: Mapping[str, str], names: Iterable[str]) -> ClassAd:
     from ...domain.state.caches import ad_of
 
-    added = ad_of({name: own[name] for name in names if name in own})
+    added = ad_of({name: machine_ad[name] for name in names if name in machine_ad})
     for name in added:
         ad[name] = added[name]
     return ad
@@ -180,7 +180,7 @@ _NO_LIMITS: Mapping[str, float] = {}
 
 
 class CycleStatistics(Protocol):
-    """The fields of ``projections.views.CycleRow`` that are needed here."""
+    """The fields of ``projections.views.CycleRow`` that this module needs."""
 
     @property
     def statistics(self) -> dict[str, float]: ...
@@ -199,8 +199,8 @@ def negotiator_ad(
     ends = [int(cycle.statistics.get("End", 0)) for cycle in cycles]
     for back, cycle in enumerate(cycles[:SHOWN]):
         period = ends[back] - ends[back + 1] if back + 1 < len(ends) else 0
-        for what, value in _of_cycle(cycle.statistics, period).items():
-            ad[f"{_PREFIX}{what}{back}"] = value
+        for attribute, value in _of_cycle(cycle.statistics, period).items():
+            ad[f"{_PREFIX}{attribute}{back}"] = value
     for name, units in limits.items():
         ad[f"ConcurrencyLimit_{name.replace('.', '_')}"] = units
     return ad
@@ -288,7 +288,7 @@ class ViewsAndLog(Protocol):
 
 
 def pool_ads(queries: ViewsAndLog, kind: str, now: int, timezone: tzinfo) -> Iterator[ClassAd]:
-    """Yield the ads of a kind (MyType), or all if it is empty, in the order in which a collector shows them."""
+    """Yield the ads of a kind (MyType; empty: all), in the order in which a collector shows them."""
     gathered = _Gathered(queries, now, timezone)
     for each, ads in _KINDS.items():
         if kind in (each, ""):
@@ -296,7 +296,7 @@ def pool_ads(queries: ViewsAndLog, kind: str, now: int, timezone: tzinfo) -> Ite
 
 
 class _Gathered:
-    """The sources of ads, each loaded when the first ad needs it. (No attrs class: importing attrs takes long.)"""
+    """The sources of ads, each loaded on first use. (Not an attrs class, because importing attrs takes long.)"""
 
     def __init__(self, queries: ViewsAndLog, now: int, timezone: tzinfo) -> None:
         self.queries, self.views, self.now, self.timezone = queries, queries.views, now, timezone
@@ -336,7 +336,7 @@ class _Gathered:
         from .accounting_records import ad_of, current_records
 
         named = names(self.views.pool().settings)
-        ads = [ad_of(record) for name in named for record in current_records(self.views, self.now, whose=name)]
+        ads = [ad_of(record) for name in named for record in current_records(self.views, self.now, negotiator=name)]
         for ad in ads:
             ad["MyType"] = "Accounting"
         return ads
@@ -363,7 +363,7 @@ def _since(log: EventStore) -> int | None:
 
 
 def recent(log: EventStore, since: int) -> Recent:
-    """Return the job starts and completions of the log from an instant on (microseconds)."""
+    """Count the job starts and completions in the log from an instant on (microseconds)."""
     from ...domain.events import JobActivated, JobExited
 
     behind, last = 0, log.head.position

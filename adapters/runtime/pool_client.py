@@ -1,7 +1,7 @@
-"""The door for every request: become the log's writer for one request, or send it to the log's server.
+"""Send requests to a pool: to the log's server, or by becoming the log's writer for one request.
 
-A request is a command as JSON: ``{"kind": "Hold", "id": ..., ...}``; ``command_codec`` has the kinds. `ask` gives it
-an id, and sends it again when it gets no answer: a repeated id gets the first answer.
+A request is a command as JSON: ``{"kind": "Hold", "id": ..., ...}``; ``command_codec`` has the kinds. `ask` gives it an
+id, and repeats it if it gets no answer: a repeated id gets the first answer.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ PATIENCE = 30.0  #: seconds that a command waits for the server, or for another 
 
 
 class PoolClient(Protocol):
-    """A pool that takes requests: this process as the log's writer, or the log's server."""
+    """A client of a pool: this process as the log's writer, or a connection to the log's server."""
 
     def ask(self, request: Request) -> Any:
-        """Return the answer. Raise `RequestRefused` if the pool refuses the request, `LogError` if the log cannot be
-        read or written, `ConnectionError` if the server is gone; ask again, with the same id."""
+        """Return the answer. Raise `RequestRefused` if the pool rejects the request, `LogError` if the log cannot be
+        read or written, `ConnectionError` if the server is gone: ask again, with the same id."""
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
-        """Submit the jobs of a submit file. With `keep`, return what was parsed, too. Raise as `ask`."""
+        """Submit the jobs of a submit file. With `keep`, return the parsed file, too. Raise the errors of `ask`."""
 
     def close(self) -> None: ...
 
 
 def ask(url: str, request: Request, *, create: Mapping[str, str] | None = None) -> Any:
-    """Execute `request` and return the answer. With `create`, begin a missing log with these settings. Raise
-    `RequestRefused` if the pool refuses the request, `LogError` if the log cannot be read or written, or its writer
+    """Execute `request` and return the answer. With `create`, create a missing log with these settings. Raise
+    `RequestRefused` if the pool rejects the request, `LogError` if the log cannot be read or written, or its writer
     does not answer."""
-    known = {"id": new_id(), **request}
-    return _ask_client(url, create, lambda door: door.ask(known))
+    identified = {"id": new_id(), **request}
+    return _ask_client(url, create, lambda client: client.ask(identified))
 
 
 def change_jobs(url: str, request: Request) -> list[ActionResult]:
@@ -64,22 +64,22 @@ def change_jobs(url: str, request: Request) -> list[ActionResult]:
 
 
 def submit(url: str, description: SubmitDescription, *, keep: bool = False) -> Submitted:
-    """Submit the jobs of a submit file; begin a missing log. With `keep`, read the submit file in this process and
-    return what was parsed, too. Raise `SubmitError` if the submit file is wrong, `ConfigError` if the user's own
-    configuration cannot be read, and as `ask`."""
-    return _ask_client(url, None, lambda door: door.submit(description, keep=keep))
+    """Submit the jobs of a submit file; create a missing log. With `keep`, parse the submit file in this process and
+    return the result, too. Raise `SubmitError` if the submit file is invalid, `ConfigError` if the user's own
+    configuration cannot be read, and the errors of `ask`."""
+    return _ask_client(url, None, lambda client: client.submit(description, keep=keep))
 
 
 def _ask_client(url: str, create: Mapping[str, str] | None, question: Callable[[PoolClient], T]) -> T:
-    for door in _doors(url, create):
-        with closing(door), suppress(ConnectionError):
-            return question(door)
-    raise AssertionError("unreachable: the doors end with an error")
+    for client in _clients(url, create):
+        with closing(client), suppress(ConnectionError):
+            return question(client)
+    raise AssertionError("unreachable: the clients end with an error")
 
 
-def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
-    """Yield a door of the pool, and another each time that the last one broke. Raise `LogError` if the log has a writer
-    that takes no requests."""
+def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
+    """Yield a client of the pool, and another one whenever the last one failed. Raise `LogError` if the log has a
+    writer that accepts no requests."""
     place = log_paths(url)
     until = time.monotonic() + PATIENCE
     lock = WriterLock(url)
@@ -87,13 +87,13 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
     try:
         while True:
             try:
-                taken = lock.take_in_turn()
+                is_locked = lock.take_in_turn()
             except OSError as error:
                 if not (isinstance(error, PermissionError) and is_served(url)):  # such users may still send requests
                     rule = "the log's folder must be writable"
                     raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
-                taken = False
-            if taken:
+                is_locked = False
+            if is_locked:
                 yield _Writer(url, lock, create)
             else:
                 try:
@@ -105,7 +105,7 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
                     raise LogError(f"the log's server cannot be reached: {error.strerror or error}; {rule}") from None
                 else:
                     yield connection
-            # Nobody listens: other short commands hold the lock, or the server is about to begin or to end.
+            # No one listens: other short commands hold the lock, or the server is starting or stopping.
             holders[lock.holder()] = None
             if time.monotonic() > until:
                 raise LogError(_still_waiting(list(holders)))
@@ -115,7 +115,7 @@ def _doors(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
 
 
 def _still_waiting(holders: list[str]) -> str:
-    """Return why a command could not write; ``holders``: the processes that held the lock meanwhile."""
+    """Return why a command could not write; ``holders``: the processes that had the lock meanwhile."""
     if len(holders) == 1:
         return (
             f"process {holders[0]} has been writing this log for {PATIENCE:.0f} s without accepting requests; "
@@ -129,7 +129,7 @@ def _still_waiting(holders: list[str]) -> str:
 
 
 def is_served(url: str) -> bool:
-    """Check whether a server takes requests for the log now."""
+    """Return True if a server accepts requests for the log."""
     place = log_paths(url)
     try:
         connect(place.socket, place.trusted(), timeout=0).close()
@@ -141,8 +141,8 @@ def is_served(url: str) -> bool:
 
 
 def is_written(url: str) -> bool:
-    """Check whether a process holds the log now: a server, even one that is just starting, or a short command. Return
-    True for users who may not look; `ask` then says what is not allowed."""
+    """Return True if a process has locked the log: a server, even one that is just starting, or a short command. Also
+    return True for users without access; `ask` then explains the reason."""
     lock = WriterLock(url)
     try:
         free = lock.take()
@@ -161,7 +161,7 @@ def _submitted(answer: Mapping[str, Any], warnings: Sequence[str], parsed: Any =
 
 class _Connection:
     """A connection to the log's server. Raises `ConnectionError` or `FileNotFoundError` if no server listens,
-    `PermissionError` if this user must not ask it, or should not trust it."""
+    `PermissionError` if this user has no access, or should not trust the server."""
 
     def __init__(self, place: LogPaths) -> None:
         self._place = place
@@ -203,15 +203,15 @@ class _Connection:
         return _submitted(answer, answer["warnings"])
 
     def _reads(self, description: SubmitDescription) -> bool:
-        """Check whether the server may read the submit file: it must be short, and the server must run as our user."""
+        """Return True if the server may read the submit file: the file is short, and the server runs as this user."""
         return len(description.text) <= LONGEST_DESCRIPTION and peer_of(self._socket) == os.geteuid()
 
     def _read_here(self, description: SubmitDescription, terms: SubmitTerms) -> Submitted:
         from .submit_request import Reading, as_json
 
         reading = Reading(description)
-        own, _ = reading.configured()  # the server has sent its warnings
-        read = reading.request(terms, own)
+        settings, _ = reading.configured()  # the server has sent its warnings
+        read = reading.request(terms, settings)
         try:
             answer = self.ask(as_json(read.request))
         except RequestRefused as refused:
@@ -220,7 +220,7 @@ class _Connection:
 
 
 class _Writer:
-    """This process as the log's writer. The log is opened with the first request."""
+    """This process as the log's writer. The first request opens the log."""
 
     def __init__(self, url: str, lock: WriterLock, create: Mapping[str, str] | None) -> None:
         self._url, self._lock, self._create = url, lock, create
@@ -265,16 +265,16 @@ class _Writer:
         from .submit_request import Reading
 
         reading = Reading(description)
-        own, notes = reading.configured()
+        settings, notes = reading.configured()
         lines = [f"poolbook submit: warning: {warning}" for warning in notes]
         # A new log gets the user's own domains, so that a server finds its users in them.
         try:
-            writer = self._log_writer({name: own[name] for name in DOMAINS if name in own})
+            writer = self._log_writer({name: settings[name] for name in DOMAINS if name in settings})
             # A log that no server has configured yet gets the policy of the submitting user.
             policy = reading.policy() if writer.state.settings == writer.state.founding_settings else {}
             if policy:
                 writer.handle([ConfigurePool(writer.id("configure"), policy)])
-            read = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), own)
+            read = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), settings)
             (answer,) = writer.handle([read.request])
         except RequestRefused as refused:
             raise RequestRefused(str(refused), [*lines, *refused.warnings], refused.code, refused.tool) from None

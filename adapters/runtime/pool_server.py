@@ -1,8 +1,8 @@
-"""Serve a pool: hold a log's lock, run its jobs, and take requests on a socket.
+"""Serve a pool: lock its log, run its jobs, and accept requests on a socket.
 
-Everything that arrived during the last append is decided and appended together; requests are answered after the append.
-When an append fails, the requests are answered with the failure. The world's reports are kept and tried again, so that
-no job's end is lost to a full disk.
+Requests that arrived during the last append are decided and appended together, and answered after the append. If an
+append fails, the answer is the error. Reports from the world are stored and retried, so that no end of a job is lost
+when the disk is full.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .log_writer import StimulusResult
 from .open_pool import take_in_turn
 from .pool_client import is_served
 from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, SubmitTerms, view_of_disk
-from .slow_requests import MOST, DescriptionReader, RequestsAhead, WaitingRequest, left_to_client
+from .slow_requests import MAX_JOBS, DescriptionReader, EvaluationQueue, WaitingRequest, left_to_client
 from .snapshot import Snapshot
 from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
@@ -52,7 +52,7 @@ AT_ONCE = 64  #: connections that are accepted before the pool continues
 
 @define
 class _PendingRequest:
-    """A request, and the client that waits for its answer."""
+    """A request, and the client that waits for the answer."""
 
     client: JsonConnection
     stimulus: s.Stimulus
@@ -60,11 +60,11 @@ class _PendingRequest:
 
     def reply(self, answer: StimulusResult) -> None:
         """Send the client the result."""
-        more = {} if self.warnings is None else {"warnings": self.warnings}
+        extra = {} if self.warnings is None else {"warnings": self.warnings}
         if answer.refusal:
-            self.client.answer(RequestRefused(answer.refusal, (), answer.code, answer.tool).as_answer() | more)
-        elif more:
-            self.client.answer({"answer": {**answer.value, **more}})
+            self.client.answer(RequestRefused(answer.refusal, (), answer.code, answer.tool).as_answer() | extra)
+        elif extra:
+            self.client.answer({"answer": {**answer.value, **extra}})
         else:
             self.client.answer_text(answer.text)
 
@@ -78,14 +78,14 @@ class ServedUsers(Enum):
 
 
 class PoolServer:
-    """Serves one log until it is stopped. Made by `serve`; `engine` is the pool."""
+    """Serves one log until it is stopped. Created by `serve`; `engine` is the pool."""
 
     def __init__(
         self,
         url: str,
         open_log: Callable[[], EventStore],
         lost: bool = False,
-        whose: ServedUsers = ServedUsers.OWN,
+        served_users: ServedUsers = ServedUsers.OWN,
         wait: float | None = None,
     ) -> None:
         """Take the lock, open the log, become its writer. With `lost`, give up jobs that another machine or folder
@@ -93,7 +93,7 @@ class PoolServer:
         waits for the lock; None: only for a short command. Raise `AlreadyServed` if another process has the
         lock, `LogError` if the log cannot be opened."""
         self.paths = log_paths(url)
-        self._whose = whose if os.geteuid() == 0 else ServedUsers.OWN
+        self._whose = served_users if os.geteuid() == 0 else ServedUsers.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)
         self._in_program = wait is not None  # it gets the errors that `serve` prints
@@ -117,9 +117,9 @@ class PoolServer:
             self.found = tuple(self.engine.state.clusters)
             """The clusters in the queue when the log was opened; their jobs may be over by now."""
             self.opened = self.engine.state.position
-            here = f"{os.uname().nodename}:{self.paths.folder}"
-            self._lost = self._strangers(here, lost)
-            self.log.raise_epoch(here, self.engine.now(), "serve")
+            place = f"{os.uname().nodename}:{self.paths.folder}"
+            self._lost = self._strangers(place, lost)
+            self.log.raise_epoch(place, self.engine.now(), "serve")
             self.engine.read_on()
         except BaseException:
             self._lock.give_up()
@@ -132,7 +132,7 @@ class PoolServer:
         self._machine_requests: list[tuple[JsonConnection | None, ReadConfiguration | ComeBack]] = []
         """Requests to this machine and their clients (None: by SIGHUP)."""
         self._pending: list[_PendingRequest] = []
-        self._ahead = RequestsAhead[_PendingRequest]()
+        self._evaluations = EvaluationQueue[_PendingRequest]()
         self._reader = DescriptionReader(self.wake)
         self._reserved = 0
         self._warned = False
@@ -179,8 +179,7 @@ class PoolServer:
             self.world.watch(connection.fileno(), partial(self._connections.receive, client))
 
     def _send_rest(self) -> bool:
-        """Send what clients were too slow to take; return True if something is left. A client that does not read is
-        dropped."""
+        """Send the data for which clients were too slow; return True if some is left. Drop clients that do not read."""
         for client in self._connections:
             if client.unsent and not client.send():
                 self._connections.drop(client)
@@ -217,16 +216,16 @@ class PoolServer:
 
     def _read_description(self, client: JsonConnection, description: SubmitDescription) -> None:
         self._check_submitter(client)
-        known = self.engine.state.answers.get(description.id)
-        if known is not None:
-            answer = json.loads(known)
+        earlier_answer = self.engine.state.answers.get(description.id)
+        if earlier_answer is not None:
+            answer = json.loads(earlier_answer)
             client.answer(answer if "refusal" in answer else {"answer": {**answer, "warnings": []}})
             return
         terms = self._terms()
         # Files that a submit file names are read with the submitter's rights: for other users, by their own process.
-        own = client.uid == os.geteuid()
+        is_own_user = client.uid == os.geteuid()
         ours = (
-            own
+            is_own_user
             and len(description.text) <= LONGEST_DESCRIPTION
             and description.view == view_of_disk(description.folder)
         )
@@ -252,11 +251,11 @@ class PoolServer:
     # Serving
 
     def begin(self) -> None:
-        """Bring the log's subscribers up to date, recover running jobs, start idle ones, and then listen to clients, so
-        that each is answered at once. The pool's configuration is in the log before the first client reads it."""
+        """Update the log's subscribers, recover running jobs, start idle ones, and then listen to clients, so that each
+        is answered immediately. The pool's configuration is in the log before the first client reads it."""
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
-        self.engine.subscribe(lambda first, events: self._ahead.follow(events))
+        self.engine.subscribe(lambda first, events: self._evaluations.discard_changed(events))
         self.engine.subscribe(self.world.spool.follow)
         self.world.spool.sweep(lambda cluster, proc: proc in self.engine.state.clusters.get(cluster, ()))
         if self._lost:
@@ -265,12 +264,12 @@ class PoolServer:
         self.engine.recover()
         self._listen()
 
-    def _strangers(self, here: str, lost: bool) -> list[str]:
-        """Return the activations that another machine or folder started and this one does not know. Raise `LogError` if
-        there are some, and `lost` is not set."""
+    def _strangers(self, place: str, lost: bool) -> list[str]:
+        """Return the activations that another machine or folder started and that are unknown here. Raise `LogError` if
+        there are some and `lost` is not set."""
         before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
         living = self.engine.state.activations
-        if not living or not before or before[-1] == here:
+        if not living or not before or before[-1] == place:
             return []
         strangers = sorted(set(living) - self.world.claimed(), key=int)
         if strangers and not lost:
@@ -282,7 +281,7 @@ class PoolServer:
 
     def catch_signals(self) -> None:
         """Make SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and
-        SIGHUP re-read the machine's configuration, until it is closed."""
+        SIGHUP reread the machine's configuration, until the server is closed."""
         signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
         handlers = {signal.SIGHUP: self._on_hangup, signal.SIGINT: self._on_signal, signal.SIGTERM: self._on_signal}
         self._handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
@@ -327,7 +326,7 @@ class PoolServer:
         return {"answer": {"machine": self.point.name, "warnings": warnings}}
 
     def step(self, until: int | None = None) -> None:
-        """Wait for the next event and deal with it; return at `until` (microseconds) at the latest."""
+        """Wait for the next event and handle it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
         soon = [now + VIEWS_EVERY] if self._subscribers.views.behind else []
         if self._send_rest():
@@ -335,16 +334,18 @@ class PoolServer:
         slowest = self._connections.tidy()
         if slowest is not None:
             soon.append(now + round(slowest * 1_000_000))
-        if self._connections.waits or self._ahead:
+        if self._connections.waits or self._evaluations:
             soon.append(now)
         until = min([*soon, *([] if until is None else [until])], default=None)
-        came = self.engine.wait(until)
+        stimuli = self.engine.wait(until)
         for client, line in self._connections.turn():
             self._request(client, line)
         requests, self._pending = self._pending, []
-        self._subscribers.views.keep(self.world.now(), busy=bool(came or requests))
+        self._subscribers.views.keep(self.world.now(), busy=bool(stimuli or requests))
         try:
-            answers = self.engine.handle([*came, *(request.stimulus for request in requests)], EvaluationBudget(MOST))
+            answers = self.engine.handle(
+                [*stimuli, *(request.stimulus for request in requests)], EvaluationBudget(MAX_JOBS)
+            )
         except Fenced:
             raise
         except LogError as error:
@@ -354,20 +355,20 @@ class PoolServer:
         except Exception:
             if not requests:
                 raise
-            self._decide_one_by_one(came, requests)
+            self._decide_one_by_one(stimuli, requests)
         else:
             self._warned = False
-            for request, answer in zip(requests, answers[len(came) :], strict=True):
+            for request, answer in zip(requests, answers[len(stimuli) :], strict=True):
                 self._answer(request, answer)
-        self._decide_asked_ahead()
+        self._continue_evaluation()
         self._handle_machine_requests()
 
-    def _decide_asked_ahead(self) -> None:
+    def _continue_evaluation(self) -> None:
         """Continue evaluating jobs for a while, and decide a request when all its jobs are evaluated."""
-        self._ahead.go_on()
-        ready = self._ahead.ready()
+        self._evaluations.evaluate_next()
+        ready = self._evaluations.ready()
         if ready is not None:
-            self._decide_alone(ready.request, ready.patience, ready)
+            self._decide_alone(ready.request, ready.budget, ready)
 
     def _refuse(self, requests: Sequence[_PendingRequest], error: LogError) -> None:
         """Answer requests that could not be appended with the error."""
@@ -377,16 +378,17 @@ class PoolServer:
             self._warned = True
             self.warn(str(error))
 
-    def _decide_one_by_one(self, came: Sequence[s.Stimulus], requests: Sequence[_PendingRequest]) -> None:
-        """Decide requests one by one after a defect in deciding them together: only the one that causes it fails."""
-        self.engine.handle([stimulus for stimulus in came if stimulus not in self.engine.unlogged])
+    def _decide_one_by_one(self, stimuli: Sequence[s.Stimulus], requests: Sequence[_PendingRequest]) -> None:
+        """Decide requests one by one after deciding them together raised an exception: only the request that causes it
+        fails."""
+        self.engine.handle([stimulus for stimulus in stimuli if stimulus not in self.engine.unlogged])
         for request in requests:
-            self._decide_alone(request, EvaluationBudget(MOST))
+            self._decide_alone(request, EvaluationBudget(MAX_JOBS))
 
     def _decide_alone(
         self, request: _PendingRequest, budget: EvaluationBudget, before: WaitingRequest[_PendingRequest] | None = None
     ) -> None:
-        """Decide one request; `before`: as it has waited until its jobs were asked."""
+        """Decide one request. `before`: the state of its evaluation ahead, if there was one."""
         try:
             (answer,) = self.engine.handle([request.stimulus], budget)
         except Fenced:
@@ -402,11 +404,11 @@ class PoolServer:
     def _answer(
         self, request: _PendingRequest, answer: StimulusResult, before: WaitingRequest[_PendingRequest] | None = None
     ) -> None:
-        """Send a request's answer, or let it wait until its jobs have been asked."""
+        """Send a request's answer, or let it wait until its jobs have been evaluated."""
         if answer.first is None:
             request.reply(answer)
         else:
-            self._ahead.put(request, answer.first, before)
+            self._evaluations.put(request, answer.first, before)
 
     def warn(self, text: str) -> None:
         """Print a warning for the user who runs the server."""
@@ -414,8 +416,7 @@ class PoolServer:
             print(f"poolbook: {text}", flush=True)
 
     def shut_down(self, patience: float = 10.0) -> None:
-        """Vacate all jobs without regard to their retirement times, wait `patience` seconds until they end, then kill
-        the rest."""
+        """Vacate all jobs without their retirement times, wait at most `patience` seconds, then kill the others."""
         self.engine.executing = False
         self._vacate(fast=False)
         if not self._all_end(patience):
@@ -423,7 +424,7 @@ class PoolServer:
             self._all_end(5.0)
 
     def _all_end(self, patience: float) -> bool:
-        """Wait until all jobs have ended, `patience` seconds at most; return whether they have."""
+        """Wait until all jobs have ended, at most `patience` seconds; return True if they have."""
         until = self.world.now() + round(patience * 1_000_000)
         while self.engine.state.activations and self.world.now() < until:
             self.step(until)
@@ -437,7 +438,7 @@ class PoolServer:
             self.engine.handle([s.Vacate(self.engine.id("stop"), "root", everything)])
 
     def close(self) -> None:
-        """Stop serving; running processes are left to the supervisor."""
+        """Stop serving. Running processes continue under the supervisor."""
         if self._handlers:
             signal.set_wakeup_fd(-1)
         for client in self._connections:

@@ -1,8 +1,7 @@
-"""Query a log, a pool's own or an imported one, by `Queries`.
+"""Query a log, a pool's own or an imported one.
 
-Commands, `Log` and servers parse the query and print the answer; this module decides where the answer is: in the views,
-in the log, or in the import. Modules are imported when a query needs them, since many commands make one query and
-exit.
+Commands, `Log` and servers parse the query and print the answer; `Queries` finds it in the views, in the log, or in the
+import. Modules are imported when a query needs them, because most commands make one query and exit.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ _IMPORTED = "Imported"  #: the setting of an imported log (``imported_log.IMPORT
 
 
 class NotRecorded(Exception):
-    """The log does not have the answer; the text says why."""
+    """The log does not contain the answer; the text says why."""
 
 
 class NoNegotiator(Exception):
-    """The given negotiator does not exist, or there are several and none was named; the text lists them."""
+    """The negotiator is unknown, or there are several and none was named; the text lists them."""
 
 
 class LogBeginsLater(NotRecorded):
@@ -76,8 +75,8 @@ class AccountantRecords(NamedTuple):
 
 
 class Queries:
-    """Queries of the log at a URL, as a context manager: within it the views are read as of one moment, and all results
-    must be consumed within. Every method raises `LogError` if the log does not exist or cannot be read."""
+    """Queries of the log at a URL, as a context manager: the views do not change within it, and results must be
+    consumed within it. Every method raises `LogError` if the log does not exist or cannot be read."""
 
     def __init__(self, url: str, log: EventStore | None = None) -> None:
         """Ask about the log at `url`; `log` is that log if it is open already."""
@@ -112,7 +111,7 @@ class Queries:
 
     @cached_property
     def imported(self) -> bool:
-        """Check whether the log was imported from an HTCondor pool's records."""
+        """Return True if the log was imported from an HTCondor pool's records."""
         if self._given is not None or "log" in self.__dict__:
             from ...replay.forensics.imported_log import is_imported
 
@@ -123,8 +122,8 @@ class Queries:
     # Jobs
 
     def queue(self, selection: JobSelection = ALL, at: int | None = None, rejections: bool = False) -> QueueAds:
-        """Return the jobs in the queue; of an import, all jobs of the queue at an instant or of the last recorded
-        queue; with `rejections`, ads of idle jobs say why they were rejected. Raise `NotRecorded` for another
+        """Return the jobs in the queue; for an import, in the queue at an instant or in the last recorded queue. With
+        `rejections`, the ads of idle jobs include the reason of their rejection. Raise `NotRecorded` for another
         instant of a pool's own log, `NotKnown` if no imported file has the queue."""
         if not self.imported:
             if at is not None:
@@ -138,8 +137,8 @@ class Queries:
         return QueueAds(map(ad_of, past.jobs), past.at if at is None else at)
 
     def _with_rejections(self, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
-        """Lay over the jobs' ads what the schedd writes of a rejection. The log says so when it is news: the time is
-        that of the first cycle which rejected the job for this reason."""
+        """Add the attributes that the schedd sets for a rejection. Their time is that of the first cycle that rejected
+        the job for this reason."""
         rejections, pool = self.views.last_rejections(), self.views.pool().name
         if not rejections:
             return ads
@@ -149,43 +148,43 @@ class Queries:
             if rejection is None:
                 return ad
             at, reason = rejection
-            own = ad.copy()
-            own["LastRejMatchTime"] = at // 1_000_000
-            own["LastRejMatchReason"] = reason
-            own["LastRejMatchNegotiator"] = pool
-            return own
+            copied = ad.copy()
+            copied["LastRejMatchTime"] = at // 1_000_000
+            copied["LastRejMatchReason"] = reason
+            copied["LastRejMatchNegotiator"] = pool
+            return copied
 
         return map(laid_over, ads)
 
     def job_columns(
         self, names: Sequence[str], selection: JobSelection, context: Context, statuses: Collection[int] | None = None
     ) -> Iterator[tuple[str, ...]]:
-        """Yield attributes of the jobs in a pool's own queue, as texts, without making ads; with `statuses`, of jobs in
-        one of these."""
+        """Yield attributes of the jobs in a pool's own queue, as texts, without building ads; with `statuses`, only of
+        jobs with one of these."""
         return self.views.columns(names, selection, context, statuses)
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
-        """Return the ad of a job in the queue; None if it is not there."""
+        """Return the ad of a job; None if it is not in the queue."""
         from ...projections.job_query import SelectedJobs
 
         return next(iter(self.queue(SelectedJobs(((cluster, proc),))).ads), None)
 
     def matchable(self) -> Callable[[ClassAd], bool]:
-        """Return a function that checks whether an undivided slot of the pool could ever match a job's ad."""
+        """Return a function that returns True if a slot of the pool, unused, could match a job's ad."""
         from ...domain.classad.unparse import unparse_old
         from ...domain.state.user_maps import user_maps
         from ...replay.narration.unmatchable_jobs import misfit
 
         slots = [(slot.name, dict(slot.ad)) for slot in self.views.slots() if slot.kind != "dynamic"]
         significance, maps = self.views.autoclusters(), user_maps(self.views.pool().settings)
-        known: dict[object, bool] = {}
+        cached: dict[object, bool] = {}
 
         def fits(ad: ClassAd) -> bool:
             texts = {name: unparse_old(ad[name]) for name in ad}
             signature = significance.signature_of(texts)[0]
-            if signature not in known:
-                known[signature] = misfit(texts, slots, self.views.at // 1_000_000, maps) is None
-            return known[signature]
+            if signature not in cached:
+                cached[signature] = misfit(texts, slots, self.views.at // 1_000_000, maps) is None
+            return cached[signature]
 
         return fits
 
@@ -206,15 +205,15 @@ class Queries:
     def history(
         self, selection: JobSelection = ALL, sieve: Sieve | None = None, forwards: bool = False
     ) -> Iterator[ClassAd]:
-        """Yield the ads of the jobs that have left the queue, the last first, or with `forwards` the first; `sieve`
-        leaves out imported ads that cannot match."""
+        """Yield the ads of the jobs that have left the queue, the latest first, or with `forwards` the earliest;
+        `sieve` skips imported ads that cannot match."""
         from .archived_ads import history_ads
 
         return history_ads(self.url, self.views, selection, sieve, forwards)
 
     def epochs(self, clusters: Collection[int] = (), forwards: bool = False) -> Iterator[ClassAd]:
-        """Yield the ads of the runs that have ended, the last first, or with `forwards` the first: of all jobs, or of
-        some clusters' alone. The log is read for them. Raise `NotRecorded` for an import."""
+        """Yield the ads of the runs that have ended, the latest first, or with `forwards` the earliest: of all jobs, or
+        of some clusters. Raise `NotRecorded` for an import."""
         if self.imported:
             raise NotRecorded(f"{safe_url(self.url)} was imported, so it lists jobs, but not their runs")
         from ...domain.state.caches import ad_of
@@ -261,7 +260,7 @@ class Queries:
     def accounting(
         self, now: int, at: int | None = None, *, detailed: bool = True, negotiator: str = ""
     ) -> AccountantRecords:
-        """Return the accountant's records as of `now`, in seconds, or of an instant in microseconds; of an import, the
+        """Return the accountant's records at `now`, in seconds, or at an instant in microseconds; for an import, the
         last ones. With `detailed`, also fields that no table shows. Raise `LogBeginsLater` if the log begins after the
         instant, `NotKnown` if no imported file has priorities."""
         from .accounting_records import current_records, past_records
@@ -272,9 +271,9 @@ class Queries:
             records, last = recorded(self.log, at)
             return AccountantRecords(records, last if at is None else at)
         if at is None:
-            records = current_records(self.views, now, detailed=detailed, whose=negotiator)
+            records = current_records(self.views, now, detailed=detailed, negotiator=negotiator)
             return AccountantRecords(records, None)
-        return AccountantRecords(self._begun(past_records(self.log, at, detailed=detailed, whose=negotiator)), at)
+        return AccountantRecords(self._begun(past_records(self.log, at, detailed=detailed, negotiator=negotiator)), at)
 
     def claims_of(self, submitter: str, at: int | None = None) -> list[tuple[str, int]]:
         """Return the slots that a submitter has, now or at an instant, and since when, in microseconds. Raise
@@ -293,8 +292,8 @@ class Queries:
         return value
 
     def standings(self) -> list[Standing]:
-        """Return the submitters' standings as of the log's last event; of an import, as recorded. Raise `NotKnown` if
-        no imported file has priorities."""
+        """Return the submitters' standings at the log's last event; for an import, as recorded. Raise `NotKnown` if no
+        imported file has priorities."""
         from ...domain.negotiator.accounting import standings, terms
         from ...domain.state.accounting_groups import group_names
 
@@ -308,8 +307,8 @@ class Queries:
         return standings(self.views.submitters(), terms(pool.settings), group_names(pool.settings), since, at, at)
 
     def usage(self, by: str = "user") -> list[Spent]:
-        """Return what the jobs that have left the queue used, by user, group or cluster. Raise `ValueError` if `by` is
-        none of these."""
+        """Return the usage of the jobs that have left the queue, by user, group or cluster. Raise `ValueError` if `by`
+        is invalid."""
         from ...projections.imported_ads import USAGE_STATEMENTS
 
         if by not in USAGE_STATEMENTS:
@@ -325,37 +324,37 @@ class Queries:
         return runs_of(self.log, since, until, evicted=evicted, zone=zone)
 
     def preemptions(self) -> list[Preemption]:
-        """Return for whom runs were evicted, whether that user used the freed slot, and what was lost."""
+        """Return for each eviction who caused it, whether that user used the slot, and what was lost."""
         from ...replay.usage.preemptions import preemptions
 
         return preemptions(self.log)
 
-    def entries(self, what: StreamFilter | None, since: int, until: int) -> Iterator[Member]:
-        """Yield the steps between two instants, of one stream if it is given, as `poolbook log` lists them."""
+    def entries(self, stream: StreamFilter | None, since: int, until: int) -> Iterator[Member]:
+        """Yield the events between two instants, optionally of one stream, as `poolbook log` lists them."""
         from ...replay.listing import entries
 
-        members = entries(self.log, what, since, until)
-        if self.imported and what is not None:  # an imported log is in the order of reading
+        members = entries(self.log, stream, since, until)
+        if self.imported and stream is not None:  # an imported log is in the order of reading
             return iter(sorted(members, key=lambda member: member.at))
         return members
 
     def places(self) -> Callable[[str], str]:
-        """Return a function from an event's stimulus to the place of its record; empty for events of no import."""
+        """Return a function from an event's stimulus to the place of its record; empty for events that were not
+        imported."""
         from ...replay.forensics.imported_log import PlaceNames, is_imported
 
         return PlaceNames(self.log).name if is_imported(self.log) else lambda stimulus: ""
 
     def why(self, name: str, at: int | None, zone: tzinfo) -> Answer:
-        """Return why a job, cluster or slot is in its state, in at most five lines, and its life with the evidence.
-        Raise `UnknownThingError` if the log knows no such thing, `ValueError` if the name is none of a job, cluster or
-        slot."""
+        """Return why a job, cluster or slot is in its state, in at most five lines, and its history with the evidence.
+        Raise `UnknownThingError` if it is not in the log, `ValueError` if the name is invalid."""
         from ...replay.why.answer import why
 
         return why(self.log, name, at, zone)
 
     def job_rejections(self) -> Callable[[int, int], Judged]:
-        """Return a function from a job (cluster, proc) to its last rejection, its last match, and what now
-        prevents it from running. It keeps the events of one cluster at a time."""
+        """Return a function from a job (cluster, proc) to its last rejection, its last match, and what now prevents it
+        from running. It reads the events of one cluster at a time."""
         from functools import lru_cache
 
         from ...replay.why import NextCycle, job_events, judged
@@ -367,13 +366,13 @@ class Queries:
     # The log as a whole
 
     def verify(self, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
-        """Check the seal and judge every event; see ``log_verification.verified``."""
+        """Check the seal and every event: see ``log_verification.verified``."""
         from .log_verification import verified
 
         return verified(self.url, decisions, tell)
 
     def audit(self) -> Audit:
-        """Judge the log and compare its sources; see ``log_verification.audited``."""
+        """Check the log and compare its sources: see ``log_verification.audited``."""
         from .log_verification import audited
 
         return audited(self.url)

@@ -1,6 +1,6 @@
-"""What passes the door of requests: requests, what a submission has to know, a refusal.
+"""Requests to a pool: submit files, the data that a submission needs, rejections.
 
-Imports little: every command that asks the pool for something loads it.
+This module imports little, because every command with a request loads it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ LONGEST_DESCRIPTION = 256 << 10  #: characters of a submit file, or bytes of a f
 
 
 class SubmitTerms(NamedTuple):
-    """The pool's data that a submission needs: the number of its cluster, and the settings in force that affect it
-    (``settings.for_submissions``)."""
+    """The pool's data that a submission needs: the number of its cluster, and the settings that affect it
+    (``pool_settings.submission_settings``)."""
 
     cluster: int
     settings: Mapping[str, str]
@@ -33,7 +33,7 @@ class SubmitTerms(NamedTuple):
 
 
 class SubmitDescription(NamedTuple):
-    """A submit file, and all of its user's surroundings that reading it needs."""
+    """A submit file, and the user's environment that is needed to read it."""
 
     id: str
     text: str
@@ -50,12 +50,12 @@ class SubmitDescription(NamedTuple):
     view: Sequence[str] = ()  #: `view_of_disk` of the folder
 
     def as_request(self) -> dict[str, Any]:
-        """Return the request that hands the submit file over."""
+        """Return the request with this submit file."""
         return {"kind": "SubmitDescription", **self._asdict(), "view": view_of_disk(self.folder)}
 
 
 class Submitted(NamedTuple):
-    """A submission that the pool took."""
+    """An accepted submission."""
 
     cluster: int
     jobs: int
@@ -71,30 +71,30 @@ in condor_submit's words; queue statements that make no job."""
 
 
 class RequestRefused(Exception):
-    """The pool refused the request. The text says why and what would be accepted; ``warnings`` are the submit file's,
-    for a submission; ``code`` is the kind of refusal, ``tool`` the message of HTCondor's tool where that differs."""
+    """The pool rejected the request. The text says why and what would be accepted; ``warnings`` are the submit file's,
+    ``code`` is the kind of rejection, ``tool`` the message of HTCondor's tool if it differs."""
 
     def __init__(self, text: str, warnings: Sequence[str] = (), code: str = "", tool: str = "") -> None:
         super().__init__(text)
         self.warnings, self.code, self.tool = warnings, code, tool
 
     def as_answer(self) -> dict[str, Any]:
-        """Return what a server answers."""
-        more = {"warnings": self.warnings, "code": self.code, "tool": self.tool}
-        return {"refusal": str(self), **{name: value for name, value in more.items() if value}}
+        """Return the server's answer."""
+        details = {"warnings": self.warnings, "code": self.code, "tool": self.tool}
+        return {"refusal": str(self), **{name: value for name, value in details.items() if value}}
 
 
 def view_of_disk(folder: str) -> list[str]:
-    """Return what makes two processes of one user read and write the same files: the umask, the groups, and the
-    identity of the root directory and `folder`. Anything unreadable differs from everything."""
+    """Return the properties that make two processes of one user read and write the same files: the umask, the groups,
+    and the identity of the root directory and of `folder`. An unreadable property equals nothing."""
     try:
         with open("/proc/self/status") as status:
-            own = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]
-        return own + [f"{place.st_dev}:{place.st_ino}" for place in map(os.stat, ("/", folder))]
+            rights = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]
+        return rights + [f"{place.st_dev}:{place.st_ino}" for place in map(os.stat, ("/", folder))]
     except OSError:
         return [new_id()]
 
 
 def new_id() -> str:
-    """Return an id for a request, unlike any other."""
+    """Return a unique id for a request."""
     return f"{time.time_ns():x}-{os.urandom(4).hex()}"

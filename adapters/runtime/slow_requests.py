@@ -1,13 +1,12 @@
-"""Handle slow requests of a server, so that no client can make the others wait.
+"""Handle slow requests of a server without delaying other clients.
 
-Submit files are read in threads. The client itself reads slow sources and sources that the server must not read: files
+Submit files are read in threads. The client itself reads slow sources, and sources that the server must not read: files
 that are long or not regular (a pipe, the client's standard input), and the output of programs that a configuration or a
 submit file runs.
 
-A constraint is evaluated job by job, between other requests. The columnar engine selects among a million jobs at once;
-expressions that it cannot evaluate (``eval``, ``unresolved``) take long enough that other clients would notice. Such a
-request is decided when all its jobs are evaluated, at one instant like any other. Jobs that changed meanwhile are then
-evaluated again.
+A constraint is evaluated job by job, between other requests, if the columnar engine cannot evaluate it (``eval``,
+``unresolved``) for all jobs together. The request is decided when all its jobs are evaluated, at one instant like any
+other. Jobs that changed meanwhile are evaluated again.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ MOST_AT_ONCE = 4  #: submit files that are read at once; further clients read th
 
 
 class LeftToClientError(Exception):
-    """The client has to read its submit file itself."""
+    """The client must read its submit file itself."""
 
 
 class FinishedReading(NamedTuple):
-    """A submit file that was read: the request, or the reply to its client."""
+    """A submit file that was read: the resulting request, or the reply to its client."""
 
     client: Any
     found: ReadDescription | None
@@ -48,7 +47,7 @@ class FinishedReading(NamedTuple):
 
 
 class DescriptionReader:
-    """Reads submit files, and calls `wake` in another thread when one is finished."""
+    """Reads submit files. Calls `wake`, in another thread, when one is finished."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -64,7 +63,7 @@ class DescriptionReader:
         return True
 
     def finished(self) -> list[FinishedReading]:
-        """Return what was finished since the last call."""
+        """Return the submit files that were finished since the last call."""
         readings = [self._finished.popleft() for _ in range(len(self._finished))]
         self._reading -= len(readings)
         return readings
@@ -77,8 +76,8 @@ class DescriptionReader:
 def _read(client: Any, description: SubmitDescription, terms: SubmitTerms) -> FinishedReading:
     reading = Reading(description, _ShortDisk(Path(description.folder)))
     try:
-        own, _ = reading.configured()  # the server has printed its warnings
-        return FinishedReading(client, reading.request(terms, own), {})
+        settings, _ = reading.configured()  # the server has printed its warnings
+        return FinishedReading(client, reading.request(terms, settings), {})
     except RequestRefused as error:
         return FinishedReading(client, None, error.as_answer())
     except SubmitError as error:
@@ -95,7 +94,7 @@ def left_to_client(terms: SubmitTerms) -> dict[str, Any]:
 
 
 class _ShortDisk(Disk):
-    """The disk as far as a server reads it for a client."""
+    """The part of the disk that a server reads for a client."""
 
     def read(self, path: str) -> str:
         _check_short(self.folder / path)
@@ -112,74 +111,76 @@ class _ShortDisk(Disk):
 
 
 def _check_short(path: Path) -> None:
-    """Leave files to the client that are long, not regular, or named relative to the process (/proc/self/fd/3). Raise
-    `OSError` if the file does not exist."""
+    """Raise `LeftToClientError` for a file that is long, not regular, or relative to the process (/proc/self/fd/3), and
+    `OSError` if it does not exist."""
     status = os.stat(path)
-    elsewhere = os.path.realpath(path).startswith(("/proc/", "/dev/")) or str(path).startswith(("/proc/", "/dev/"))
-    if elsewhere or not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_DESCRIPTION:
+    is_special = os.path.realpath(path).startswith(("/proc/", "/dev/")) or str(path).startswith(("/proc/", "/dev/"))
+    if is_special or not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST_DESCRIPTION:
         raise LeftToClientError(str(path))
 
 
-MOST = 1000
-"""Jobs that a decision asks one by one: some 30 ms."""
+MAX_JOBS = 1000
+"""The most jobs that a decision evaluates one by one, in about 30 ms."""
 TURN = 0.03
-"""Seconds until other requests have a turn."""
-ROUNDS = 5
-"""How often jobs that have changed are asked ahead of the decision again: a pool that changes faster waits."""
+"""The length of a turn in seconds."""
+MAX_ROUNDS = 5
+"""How often changed jobs are evaluated again before the decision, which then blocks other requests if necessary."""
 Request = TypeVar("Request")
 
 
 @define
 class WaitingRequest(Generic[Request]):
-    """A request that waits until its jobs have been asked."""
+    """A request that waits until its jobs have been evaluated."""
 
     request: Request
-    ahead: SlowConstraint
-    asking: Iterator[None]
-    rounds: int = 1  #: how often jobs were asked ahead of its decision
+    constraint: SlowConstraint
+    evaluation: Iterator[None]
+    rounds: int = 1  #: how often its jobs were evaluated before its decision
 
     @property
-    def patience(self) -> EvaluationBudget:
-        """Return the results that its decision needs."""
-        return EvaluationBudget(MOST if self.rounds < ROUNDS else None, self.ahead)
+    def budget(self) -> EvaluationBudget:
+        """The budget of its decision, with the results of the evaluation."""
+        return EvaluationBudget(MAX_JOBS if self.rounds < MAX_ROUNDS else None, self.constraint)
 
 
 @define
-class RequestsAhead(Generic[Request]):
-    """The requests that wait until their jobs have been asked. They have turns, one after the other."""
+class EvaluationQueue(Generic[Request]):
+    """The requests that wait until their jobs have been evaluated, and take turns."""
 
     _waiting: deque[WaitingRequest[Request]] = field(factory=deque)
-    _asked: deque[WaitingRequest[Request]] = field(factory=deque)
+    _evaluated: deque[WaitingRequest[Request]] = field(factory=deque)
 
     def __bool__(self) -> bool:
-        return bool(self._waiting or self._asked)
+        return bool(self._waiting or self._evaluated)
 
     def put(self, request: Request, first: NeedsPreEvaluation, before: WaitingRequest[Request] | None = None) -> None:
-        """Queue this request, because its jobs must be evaluated first. With ``before``, it has waited already, and so
-        many jobs have changed meanwhile that they are evaluated ahead, too."""
-        ahead, rounds = (SlowConstraint(first.context), 0) if before is None else (before.ahead, before.rounds)
-        self._waiting.append(WaitingRequest(request, ahead, ahead.evaluate(first), rounds + 1))
+        """Queue a request whose jobs must be evaluated first. With ``before``, it has already waited, but so many jobs
+        have changed meanwhile that these must be evaluated, too."""
+        constraint, rounds = (
+            (SlowConstraint(first.context), 0) if before is None else (before.constraint, before.rounds)
+        )
+        self._waiting.append(WaitingRequest(request, constraint, constraint.evaluate(first), rounds + 1))
 
-    def go_on(self) -> None:
-        """Ask jobs for a turn of the next request."""
+    def evaluate_next(self) -> None:
+        """Evaluate jobs of the next request for the length of a turn."""
         if not self._waiting:
             return
         waiting = self._waiting.popleft()
         until = time.monotonic() + TURN
-        for _ in waiting.asking:
+        for _ in waiting.evaluation:
             if time.monotonic() > until:
                 self._waiting.append(waiting)
                 return
-        self._asked.append(waiting)
+        self._evaluated.append(waiting)
 
-    def follow(self, events: Sequence[Event]) -> None:
-        """These events have happened: what their jobs have said does not count any more."""
+    def discard_changed(self, events: Sequence[Event]) -> None:
+        """Discard the results of jobs that these events have changed."""
         for event in events if self else ():
             changed = job_procs(event)
             if changed is not None:
-                for waiting in (*self._waiting, *self._asked):
-                    waiting.ahead.discard(*changed)
+                for waiting in (*self._waiting, *self._evaluated):
+                    waiting.constraint.discard(*changed)
 
     def ready(self) -> WaitingRequest[Request] | None:
         """Return the next request that can be decided."""
-        return self._asked.popleft() if self._asked else None
+        return self._evaluated.popleft() if self._evaluated else None

@@ -40,7 +40,7 @@ class _Header(msgspec.Struct):
 
 @cache
 def code_version() -> str:
-    """Return a text that differs if the code of the state, or Python, has another version."""
+    """Return a text that changes with the code of the state and with Python's version."""
     digest = blake2b(sys.version.encode(), digest_size=16)
     for package in _PACKAGES:
         for entry in sorted(os.scandir(_DOMAIN / package), key=lambda entry: entry.name):
@@ -60,7 +60,7 @@ class Snapshot:
         self._position = 0  #: the position of the snapshot in the file
 
     def read(self, log: EventStore) -> State:
-        """Return the state in the snapshot; an empty state if there is none that can be used."""
+        """Return the state in the snapshot; an empty state if the snapshot is missing or not usable."""
         if not self._log or not is_trusted(self._path, self._log):
             return State()
         with suppress(Exception):  # the file can contain anything, and the log is still there
@@ -82,8 +82,8 @@ class Snapshot:
         return State()
 
     def write(self, log: EventStore, state: State) -> None:
-        """Replace the snapshot if a start without a new one would fold many events. A disk that is full, or a folder
-        that cannot be written, changes nothing."""
+        """Replace the snapshot if a start without a new one would fold many events. If the disk is full or the folder
+        cannot be written, the old one remains."""
         if not self._log or state.position != log.head.position or state.position - self._position < EVENTS:
             return
         from .pickled_state import pickled

@@ -32,12 +32,12 @@ _PATHS: Final = {"stdout": "Out", "stderr": "Err"}
 
 
 class SpoolError(Exception):
-    """Files could not be brought into the spool, or fetched from it."""
+    """Files could not be copied into the spool, or fetched from it."""
 
 
 def bring(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
-    """Copy a job's files into its spool directory, and return what its ad says from then on. ``folder``: the pool's.
-    Raise `SpoolError`."""
+    """Copy a job's files into its spool directory. Return the changes to its ad. ``folder``: the pool's. Raise
+    `SpoolError`."""
     began, read = int(time.time()), ReadAd(ad)
     place = Spool(folder).path(*job)
     staging = f"{place}.tmp"
@@ -79,10 +79,10 @@ def _order(read: ReadAd, inputs: list[str]) -> dict[str, Any]:
 
 
 def _changes(read: ReadAd, place: str) -> dict[str, str]:
-    """Return what a job's ad says when its files are in its spool directory."""
-    own = {os.path.basename(read.text("Cmd")), os.path.basename(read.text("In"))}
+    """Return the changes to a job's ad after its files are in its spool directory."""
+    copied_names = {os.path.basename(read.text("Cmd")), os.path.basename(read.text("In"))}
     urls = [name for name in _names(read.text("TransferInput")) if scheme(name)]
-    names = sorted(name for name in os.listdir(place) if name not in own and not name.startswith(".poolbook-"))
+    names = sorted(name for name in os.listdir(place) if name not in copied_names and not name.startswith(".poolbook-"))
     new, before = {"Iwd": place}, {"Iwd": read.text("Iwd")}
     if names or urls:
         new["TransferInput"], before["TransferInput"] = ",".join([*names, *urls]), read.text("TransferInput")
@@ -103,8 +103,8 @@ def _changes(read: ReadAd, place: str) -> dict[str, str]:
 
 
 def fetch(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
-    """Copy what a job has made from its spool directory to where its submitter wants it, and return what its ad says
-    from then on. Raise `SpoolError`."""
+    """Copy a job's outputs from its spool directory to their destinations. Return the changes to its ad. Raise
+    `SpoolError`."""
     began, read = int(time.time()), ReadAd(ad)
     place = Spool(folder).path(*job)
     if not os.path.isdir(place):
@@ -130,7 +130,7 @@ def fetch(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, s
 
 
 def _outputs(read: ReadAd, place: str) -> Iterator[str]:
-    """Yield the names of the outputs of a job that names them, and of its streams."""
+    """Yield the names of the outputs of a job that lists them, and of its standard output and error."""
     yield from (os.path.basename(name.rstrip("/")) for name in _names(read.text("TransferOutput")) if not scheme(name))
     yield from (name for name in map(read.text, _PATHS.values()) if name and os.path.isfile(f"{place}/{name}"))
 

@@ -1,8 +1,8 @@
-"""This machine as the pool's execution point: the slots that it offers under its configuration.
+"""This machine as the pool's execution point, with the slots that its configuration defines.
 
-It joins the pool when that is served, applies a reconfig, and restarts or exits after a drain (``condor_drain
--restart-on-completion``). ``domain/startd/provisioning.py`` decides what slots a configuration asks for,
-``domain/startd/machines.py`` whether they may be changed.
+It joins the pool when the pool is served, applies reconfigurations, and restarts or exits after a drain (``condor_drain
+-restart-on-completion``). ``domain/startd/provisioning.py`` computes the slots of a configuration,
+``domain/startd/machines.py`` decides whether they may change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .local_world import LocalWorld
 
 @define
 class ExecutionPoint:
-    """A machine in the pool."""
+    """A machine of the pool."""
 
     engine: Engine
     world: LocalWorld
@@ -57,8 +57,8 @@ class ExecutionPoint:
         return [slot for slot in self.engine.state.slots.values() if slot.machine == self.name]
 
     def _configuration(self) -> Configuration:
-        """Return the configuration as it reads now. Raise `ConfigError` if it cannot be read, or has a policy that
-        Poolbook does not enforce."""
+        """Read the configuration. Raise `ConfigError` if it cannot be read, or has a policy that Poolbook does not
+        enforce."""
         if self.load is None:
             return plain(self.static, benchmarks=self.benchmarks)
         configuration = self.load("STARTD")
@@ -75,9 +75,9 @@ class ExecutionPoint:
     # Joining, and taking another configuration
 
     def join(self) -> None:
-        """Join the pool with the slots of the configuration. A member keeps its slots while jobs run in them, even if
-        they are to change; a message then says so. Raise `ConfigError` if the configuration cannot be taken,
-        `SlotTypeError` if the slots that it asks for cannot be made of this machine."""
+        """Join the pool with the slots of the configuration. A machine that is already in the pool keeps its slots
+        while jobs run in them; a message then reports that. Raise `ConfigError` if the configuration is invalid,
+        `SlotTypeError` if this machine cannot have its slots."""
         configuration = self._configuration()
         machine = self._machine()
         if machine is not None:  # before jobs are started as it says, and its policy is asked: what is suspended stays
@@ -91,16 +91,15 @@ class ExecutionPoint:
             return
         jobs = any(slot.claim or slot.name in self.engine.state.slot_matches for slot in self._slots())
         if jobs or machine.backfill is not None:
-            what = "Jobs run" if jobs else "A backfill client runs"
-            self.tell(f"{refused}. {what} in these slots: they stay as they are until it restarts without any")
+            reason = "Jobs run" if jobs else "A backfill client runs"
+            self.tell(f"{refused}. {reason} in these slots: they stay as they are until it restarts without any")
             return
         self.engine.handle([s.RemoveMachine(self.engine.id("machine"), self.name)])
         self.come_back()
 
     def come_back(self) -> list[str]:
-        """Join a pool that the machine has left; return warnings for the client. Raise `Refusal` if it is a member,
-        `ConfigError` if the configuration cannot be taken, `SlotTypeError` if the slots that it asks for cannot be made
-        of this machine."""
+        """Join a pool that the machine has left; return warnings for the client. Raise `Refusal` if it is in the pool,
+        `ConfigError` if the configuration is invalid, `SlotTypeError` if this machine cannot have its slots."""
         machine = self._machine()
         if machine is not None:
             going = " and will leave it when its jobs have ended" if machine.shutdown else " already"
@@ -112,9 +111,9 @@ class ExecutionPoint:
         return _warnings(configuration)
 
     def reconfigure(self) -> list[str]:
-        """Take the configuration as it reads now, and return warnings for the client. One that cannot be taken leaves
-        the present one in force. Raise `Refusal` if the machine is not in the pool, or its slots would change,
-        `ConfigError` if the configuration cannot be taken."""
+        """Read and apply the configuration; return warnings for the client. If it is invalid, the current one stays in
+        force. Raise `Refusal` if the machine is not in the pool, or its slots would change, `ConfigError` if the
+        configuration is invalid."""
         not_followed: list[str] = []
         settings = self._followed(not_followed.append)
         warnings = self._reconfigure_machine()
@@ -138,7 +137,7 @@ class ExecutionPoint:
         return _warnings(configuration)
 
     def _reconfigured(self, configuration: Configuration) -> str:
-        """Take this configuration; return why not if it cannot be taken."""
+        """Apply this configuration; return an error message if it is invalid."""
         machine = self._machine()
         if machine is None:
             return f"machine {self.name} is not in the pool: `poolbook on` returns it"
@@ -151,7 +150,7 @@ class ExecutionPoint:
         return answer.refusal
 
     def _sense_by(self, configuration: Configuration, wait: bool = True) -> None:
-        """Use the configuration's sensors; with ``wait``, let each give its first reading if it does so soon."""
+        """Use the configuration's sensors; with ``wait``, wait a short time for the first reading of each."""
         for warning in _warnings(configuration):
             self.tell(f"warning: {warning}")
         self.world.configure(configuration)

@@ -27,12 +27,12 @@ from .userlog.files import unwritable
 UNWRITABLE_LOG = 22  #: HoldReasonCode of a job whose user log cannot be written
 
 
-def not_followed(own: Mapping[str, str], terms: SubmitTerms) -> list[str]:
+def not_followed(settings: Mapping[str, str], terms: SubmitTerms) -> list[str]:
     """Return sentences on the submitter's own settings that are ignored because the pool's differ."""
     return [
         f"{name} = {text} has no effect: the pool last read {terms.settings[name] or 'an empty value'}; `poolbook "
         f"reconfig` makes it read its configuration again"
-        for name, text in own.items()
+        for name, text in settings.items()
         if terms.settings.get(name, text) != text
     ]
 
@@ -49,7 +49,7 @@ def submission_of(
     macros: Mapping[str, str] | None = None,
     append: Sequence[str] = (),
     queue: str | None = None,
-    own: Mapping[str, str] | None = None,
+    user_settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] = os.environ,
     seed: int = 0,
     toggle_unused: bool = False,
@@ -71,7 +71,7 @@ def submission_of(
         submit_file=file,
         cluster=terms.cluster,
         seed=seed,
-        settings={**(own or {}), **terms.settings},
+        settings={**(user_settings or {}), **terms.settings},
     )
     if isinstance(description, str):
         return parse_submit(
@@ -88,9 +88,9 @@ def check_files(parsed: Submission, folder: Path, crlf_scripts: bool = False) ->
     for initial in map(unquoted, dict.fromkeys(_each(parsed, "Iwd", '""'))):
         if not os.access(initial, os.F_OK | os.X_OK):
             raise SubmitError(f"No such directory: {initial}", tool=f"No such directory: {initial}")
-    own = "false" not in map(str.lower, _each(parsed, "TransferExecutable", "true"))
+    transfers_executable = "false" not in map(str.lower, _each(parsed, "TransferExecutable", "true"))
     for command in map(unquoted, dict.fromkeys(_each(parsed, "Cmd", '""'))):
-        if own and command.startswith("/") and "$$" not in command:
+        if transfers_executable and command.startswith("/") and "$$" not in command:
             name = command.removeprefix(f"{folder}/")
             wrong = _check_executable(command, name)
             if wrong and not crlf_scripts:
@@ -111,13 +111,13 @@ def _held_for_log(parsed: Submission) -> Submission:
     reason = unwritable(path) if path else ""
     if not reason or parsed.ad.get("JobStatus") != "1":
         return parsed
-    held = {
+    reasons = {
         "JobStatus": "5",
         "HoldReasonCode": str(UNWRITABLE_LOG),
         "HoldReasonSubCode": "0",
         "HoldReason": quoted(f"Failed to initialize user log to {path}: {reason}"),
     }
-    return evolve(parsed, ad={**parsed.ad, **held})
+    return evolve(parsed, ad={**parsed.ad, **reasons})
 
 
 def _check_executable(path: str, name: str) -> str:
@@ -172,28 +172,28 @@ class Reading:
         )
         return settings if any(schedd_kind(name) for name in settings) else {}
 
-    def parsed(self, terms: SubmitTerms, own: Mapping[str, str]) -> tuple[Submission, list[str]]:
+    def parsed(self, terms: SubmitTerms, settings: Mapping[str, str]) -> tuple[Submission, list[str]]:
         """Parse the submit file, and return its warnings, too. Files that it names need not exist. Raise `SubmitError`
         if the submit file is wrong."""
         source = self.description
         parsed = submission_of(
             source.text, user=user_name(), disk=self.disk, terms=terms, now=int(time.time()), file=source.file,
-            macros=source.macros, append=source.append, queue=source.queue, own=own, environment=source.environment,
-            seed=int.from_bytes(os.urandom(8)), toggle_unused=source.toggle_unused,
+            macros=source.macros, append=source.append, queue=source.queue, user_settings=settings,
+            environment=source.environment, seed=int.from_bytes(os.urandom(8)), toggle_unused=source.toggle_unused,
         )  # fmt: skip
         if 0 < source.most_jobs < parsed.count:
             raise SubmitError(f"Number of submitted jobs would exceed -maxjobs ({source.most_jobs})")
-        return parsed, [f"WARNING: {warning}" for warning in (*parsed.warnings, *not_followed(own, terms))]
+        return parsed, [f"WARNING: {warning}" for warning in (*parsed.warnings, *not_followed(settings, terms))]
 
-    def request(self, terms: SubmitTerms, own: Mapping[str, str]) -> ReadDescription:
+    def request(self, terms: SubmitTerms, settings: Mapping[str, str]) -> ReadDescription:
         """Make the request that submits the jobs. Raise `SubmitError` if the submit file is wrong, `RequestRefused` if
         the executable cannot be read."""
-        parsed, warnings = self.parsed(terms, own)
+        parsed, warnings = self.parsed(terms, settings)
         try:
-            known = len(parsed.warnings)
+            warning_count = len(parsed.warnings)
             parsed = _held_for_log(check_files(parsed, self.disk.folder, self.description.crlf_scripts))
             parsed = hold_for_spooling(parsed) if self.description.spool else parsed
-            warnings += [f"WARNING: {warning}" for warning in parsed.warnings[known:]]
+            warnings += [f"WARNING: {warning}" for warning in parsed.warnings[warning_count:]]
         except SubmitError as error:
             raise RequestRefused(str(error), warnings, error.code, error.tool) from None
         source = self.description

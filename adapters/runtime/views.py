@@ -296,8 +296,8 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 def _check_owner(connection: sqlite3.Connection, path: str) -> None:
     # In this order: another process that makes the tables meanwhile sets the file's owner in the same transaction.
-    made = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-    if made and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+    has_tables = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    if has_tables and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         refuse_views(path, "are another program's SQLite database; move it, because Poolbook needs this file name")
 
 

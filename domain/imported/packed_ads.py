@@ -110,21 +110,21 @@ def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tupl
     groups = grouped(ads) if groups is None else groups
     columns: list[tuple[str, int, int, PackedColumn]] = []
     indexed: dict[str, list[str]] = {}
-    of = [0] * len(ads)
-    for number, (prefixes, own, members, group_columns) in enumerate(groups):
+    group_of = [0] * len(ads)
+    for number, (prefixes, own_lines, members, group_columns) in enumerate(groups):
         for member in members:
-            of[member] = number
+            group_of[member] = number
         for place, (prefix, column) in enumerate(zip(prefixes, group_columns, strict=True)):
             columns.append((prefix, number, place, column))
             name = _indexed(prefix)
-            if name and (place < own or name[0] == HEAD):
+            if name and (place < own_lines or name[0] == HEAD):
                 column_values = indexed.setdefault(name, [""] * len(ads))
                 for member, value in zip(members, column.values(len(members)), strict=True):
                     column_values[member] = value
     columns.sort()  # no two columns agree in all fields before the column itself
     names = {name: number for number, name in enumerate(dict.fromkeys(column[0] for column in columns))}
     head = {
-        "of": of,
+        "of": group_of,
         "names": list(names),
         "groups": [[group.own, *[names[prefix] for prefix in group.prefixes]] for group in groups],
     }
@@ -155,20 +155,26 @@ def grouped(ads: Sequence[KeptAd]) -> list[AdGroup]:
     alike: dict[tuple[int, int, str, str, str], tuple[list[int], list[list[str]]]] = {}
     for number, ad in enumerate(ads):
         lines = ad.text.split("\n")
-        own = len(lines)
+        own_lines = len(lines)
         lines += map(_HEAD_LINE, ad.head.items())
-        look = (own, len(lines), lines[own // 4][:8], lines[own // 2][:8], lines[own * 3 // 4][:8])
+        look = (
+            own_lines,
+            len(lines),
+            lines[own_lines // 4][:8],
+            lines[own_lines // 2][:8],
+            lines[own_lines * 3 // 4][:8],
+        )
         members, rows = alike.setdefault(look, ([], []))
         members.append(number)
         rows.append(lines)
     groups = []
-    for (own, *_), (members, rows) in alike.items():
+    for (own_lines, *_), (members, rows) in alike.items():
         prefixes = tuple(map(_prefix, rows[0]))
         columns = _columns(prefixes, rows)
         if columns is not None:
-            groups.append(AdGroup(prefixes, own, members, columns))
+            groups.append(AdGroup(prefixes, own_lines, members, columns))
         else:
-            groups += _told_apart(own, members, rows)
+            groups += _told_apart(own_lines, members, rows)
     return groups
 
 
@@ -187,23 +193,23 @@ def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = Fa
             columns.append(PackedColumn(first[len(prefix) :], True))
             continue
         text = "\n" + "\n".join(lines)
-        rest = text.replace("\n" + prefix, "\n") if prefix else text
-        if not like and (not prefix or len(text) - len(rest) != count * len(prefix)):
+        values = text.replace("\n" + prefix, "\n") if prefix else text
+        if not like and (not prefix or len(text) - len(values) != count * len(prefix)):
             return None
-        columns.append(PackedColumn(rest[1:], False))
+        columns.append(PackedColumn(values[1:], False))
     return columns
 
 
-def _told_apart(own: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
+def _told_apart(own_lines: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
     """Yield the groups of ads that only look alike."""
     groups: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for member, lines in zip(members, rows, strict=True):
         prefixes = next((p for p in groups if "" not in p and all(map(str.startswith, lines, p))), None)
-        known = groups.setdefault(prefixes or tuple(map(_prefix, lines)), ([], []))
-        known[0].append(member)
-        known[1].append(lines)
-    for prefixes, (some, lines_of) in groups.items():
-        yield AdGroup(prefixes, own, some, _columns(prefixes, lines_of, like=True) or [])
+        group = groups.setdefault(prefixes or tuple(map(_prefix, lines)), ([], []))
+        group[0].append(member)
+        group[1].append(lines)
+    for prefixes, (member_numbers, lines_of) in groups.items():
+        yield AdGroup(prefixes, own_lines, member_numbers, _columns(prefixes, lines_of, like=True) or [])
 
 
 def _joined(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:

@@ -56,5 +56,5 @@ def test_only_the_jobs_of_a_cluster_with_too_much_input_are_held() -> None:
 )
 def test_a_transfer_has_the_limits_of_the_job_or_else_of_the_pool(job: Ad, settings: Ad, limits: object) -> None:
     ad = {"ShouldTransferFiles": '"YES"', "RequestCpus": "3", **job}
-    transfer = file_transfer(ReadAd(ad), ReadAd({}), most=settings)
+    transfer = file_transfer(ReadAd(ad), ReadAd({}), limits=settings)
     assert transfer is not None and (transfer.max_input_mb, transfer.max_output_mb) == limits

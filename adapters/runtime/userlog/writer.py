@@ -226,8 +226,8 @@ class UserLogWriter:
             loss = files.Loss(files.count(text), files.problem(error))
         if loss is None:
             return
-        known = self._progress.failures.get(path)
-        first, lost_before = (known.position, known.lost) if known else (self._progress.position + 1, 0)
+        failure = self._progress.failures.get(path)
+        first, lost_before = (failure.position, failure.lost) if failure else (self._progress.position + 1, 0)
         self._progress.failures[path] = Failure(path, loss.reason, first, lost_before + loss.events)
 
     def _recover(self, events: list[tuple[int, Event]]) -> None:
