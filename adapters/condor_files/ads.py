@@ -308,7 +308,7 @@ def _head(mark: str) -> dict[str, str]:
 
 def _latest(groups: list[AdGroup], names: tuple[str, ...]) -> int:
     """Return the latest instant (microseconds) that the attributes state, or 0."""
-    values = [value for group in groups for name in names for value in set(group.said(name))]
+    values = [value for group in groups for name in names for value in set(group.values_of(name))]
     return max((int(value) for value in values if value.isdecimal() and len(value) < 12), default=0) * 1_000_000
 
 

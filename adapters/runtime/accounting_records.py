@@ -305,8 +305,8 @@ def ad_of(record: Record) -> ClassAd:
 
 
 def current_records(views: Views, now: int, *, detailed: bool = True, negotiator: str = "") -> list[Record]:
-    """Return the current records, in seconds; with `detailed`, also fields that no table shows. ``negotiator_name``:
-    the negotiator, if there are several."""
+    """Return the current records, in seconds; with `detailed`, also fields that no table shows. ``negotiator``: the
+    negotiator, if there are several."""
     from ...domain.state.negotiators import name_in_events, negotiator_settings
 
     pool, cycle = views.pool(), CycleShares()

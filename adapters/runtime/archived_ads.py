@@ -59,9 +59,9 @@ def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> I
 
     for position, same_event in groupby(places, attrgetter("position")):
         unpacked = Unpacked(_packed(url, position))
-        chosen = None if sieve is None else unpacked.chosen(sieve.names)
+        sieve_places = None if sieve is None else unpacked.places_of(sieve.names)
         for place in same_event:
-            if sieve is None or chosen is None or sieve.lets_pass(unpacked.some(place.number, chosen)):
+            if sieve is None or sieve_places is None or sieve.lets_pass(unpacked.selected(place.number, sieve_places)):
                 yield ClassAd.from_old(unpacked.text(place.number))
 
 
@@ -95,7 +95,7 @@ def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
 
     for position in positions:
         unpacked = Unpacked(_packed(url, position))
-        for number in range(len(unpacked.of)):
+        for number in range(len(unpacked.group_of)):
             yield ClassAd.from_old(unpacked.text(number))
 
 

@@ -1,4 +1,4 @@
-"""Make a request of a user's submit description; look up on the disk and the machine what the description needs."""
+"""Convert a user's submit description to a request, with what it needs from the disk and the machine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNWRITABLE_LOG = 22  #: HoldReasonCode of a job whose user log cannot be written
 
 
 def not_followed(settings: Mapping[str, str], terms: SubmitTerms) -> list[str]:
-    """Return sentences on the submitter's own settings that are ignored because the pool's differ."""
+    """Return a message for each of the submitter's own settings that is ignored because the pool's setting differs."""
     return [
         f"{name} = {text} has no effect: the pool last read {terms.settings[name] or 'an empty value'}; `poolbook "
         f"reconfig` makes it read its configuration again"
@@ -54,9 +54,9 @@ def submission_of(
     seed: int = 0,
     toggle_unused: bool = False,
 ) -> Submission:
-    """Parse a description, a text or a mapping of commands. Relative paths in it are relative to the disk's folder.
-    `own` are the submitter's settings: they have effect where the pool's ``terms`` do not decide. `seed` seeds
-    ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE``. Raise `SubmitError` if the description is wrong."""
+    """Parse a description: a text, or a mapping of commands. Its relative paths are relative to the disk's folder.
+    `user_settings`: the submitter's settings, for what the pool's ``terms`` do not set. `seed`: for ``$RANDOM_INTEGER``
+    and ``$RANDOM_CHOICE``. Raise `SubmitError` if the description is invalid."""
     facts = SubmitFacts(
         now=now,
         owner=user,
@@ -81,10 +81,10 @@ def submission_of(
 
 
 def check_files(parsed: Submission, folder: Path, crlf_scripts: bool = False) -> Submission:
-    """Check on the disk what a submission is refused for, and return it with the warnings. Raise `SubmitError` if an
-    initial directory is not there, or may not be entered, or if an executable cannot be read, is empty, or is a script
-    with the line ends of DOS, which no kernel runs (with `crlf_scripts` that is a warning). An executable that is not
-    the submitter's is looked for where the job runs."""
+    """Check a submission's files on the disk. Return the submission and warnings. Raise `SubmitError` if an initial
+    directory does not exist or cannot be entered, or an executable cannot be read, is empty, or is a script with DOS
+    line ends, which no kernel runs (with `crlf_scripts` that is a warning). If the executable is not transferred, it is
+    looked up where the job runs."""
     for initial in map(unquoted, dict.fromkeys(_each(parsed, "Iwd", '""'))):
         if not os.access(initial, os.F_OK | os.X_OK):
             raise SubmitError(f"No such directory: {initial}", tool=f"No such directory: {initial}")
@@ -101,7 +101,7 @@ def check_files(parsed: Submission, folder: Path, crlf_scripts: bool = False) ->
 
 
 def _each(parsed: Submission, attribute: str, default: str) -> list[str]:
-    """Return an attribute's value in each job, or the one that all of them have."""
+    """Return an attribute's value in each job, or the value that all jobs share."""
     return parsed.columns.get(attribute) or [parsed.ad.get(attribute, default)]
 
 
@@ -121,8 +121,8 @@ def _held_for_log(parsed: Submission) -> Submission:
 
 
 def _check_executable(path: str, name: str) -> str:
-    """Return the problem with the line ends of a script; empty if there is none. Raise `SubmitError` if it cannot be
-    read, or is empty."""
+    """Return a message if a script has DOS line ends; otherwise empty. Raise `SubmitError` if the file cannot be read,
+    or is empty."""
     try:
         with open(path, "rb") as file:
             first = file.readline(_LONGEST_FIRST_LINE)
@@ -139,14 +139,14 @@ _LONGEST_FIRST_LINE = 127
 
 
 class Reading:
-    """What a submit file needs of its user's environment, looked up in this process."""
+    """Reads a submit file in this process, with the user's environment."""
 
     def __init__(self, description: SubmitDescription, disk: Disk | None = None) -> None:
         self.description = description
         self.disk = disk or Disk(Path(description.folder))
 
     def configured(self) -> tuple[dict[str, str], list[str]]:
-        """Return the submission settings of the user's own configuration, and its warnings. Raise `ConfigError` if it
+        """Return the submission settings in the user's own configuration, and its warnings. Raise `ConfigError` if it
         cannot be read."""
         environment = self.description.environment
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
@@ -158,7 +158,7 @@ class Reading:
         return submission_settings(configured_submission_settings(configuration)), configuration.warnings
 
     def policy(self) -> dict[str, str]:
-        """Return the settings of the user's own configuration that a pool uses, if one is a schedd policy; else
+        """Return the pool's settings in the user's own configuration, if one of them is a schedd policy; otherwise
         none. Raise `ConfigError` if it cannot be read."""
         environment = self.description.environment
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
@@ -173,8 +173,8 @@ class Reading:
         return settings if any(schedd_kind(name) for name in settings) else {}
 
     def parsed(self, terms: SubmitTerms, settings: Mapping[str, str]) -> tuple[Submission, list[str]]:
-        """Parse the submit file, and return its warnings, too. Files that it names need not exist. Raise `SubmitError`
-        if the submit file is wrong."""
+        """Parse the submit file. Return the submission and its warnings. Files that it names need not exist. Raise
+        `SubmitError` if the submit file is invalid."""
         source = self.description
         parsed = submission_of(
             source.text, user=user_name(), disk=self.disk, terms=terms, now=int(time.time()), file=source.file,
@@ -186,8 +186,8 @@ class Reading:
         return parsed, [f"WARNING: {warning}" for warning in (*parsed.warnings, *not_followed(settings, terms))]
 
     def request(self, terms: SubmitTerms, settings: Mapping[str, str]) -> ReadDescription:
-        """Make the request that submits the jobs. Raise `SubmitError` if the submit file is wrong, `RequestRefused` if
-        the executable cannot be read."""
+        """Return the request that submits the jobs. Raise `SubmitError` if the submit file is invalid, `RequestRefused`
+        if the executable cannot be read."""
         parsed, warnings = self.parsed(terms, settings)
         try:
             warning_count = len(parsed.warnings)
@@ -202,7 +202,7 @@ class Reading:
 
 
 class ReadDescription(NamedTuple):
-    """A submit file that was read: the request that submits its jobs, and its warnings."""
+    """A submit file that was read: the request with its jobs, and its warnings."""
 
     request: Submit
     parsed: Submission

@@ -1,7 +1,7 @@
-"""The log's subscribers while a pool runs: its users' job logs and its views.
+"""The subscribers of a running pool's log: users' job logs, and the views.
 
-Both can be made again from the log, so neither may stop the pool: a failure is reported once, and retried later from
-the subscriber's checkpoint.
+Both can be rebuilt from the log, so neither may stop the pool: a failure is reported once, and retried later from the
+subscriber's checkpoint.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TURN = 0.001
 
 
 class ViewKeeper:
-    """Keeps the views of the log at `url`. `failed` is called with what hinders it, by the thread."""
+    """Updates the views of the log at `url`, in a thread. The thread calls `failed` with each error."""
 
     def __init__(self, url: str, failed: Callable[[str], None]) -> None:
         self._url, self._tell = url, failed
@@ -50,19 +50,19 @@ class ViewKeeper:
 
     @property
     def behind(self) -> bool:
-        """Check whether the views are behind the log, or may be."""
+        """Return True if the views may be behind the log."""
         return self._stale or self._failed or self._at_work
 
     def follow(self) -> None:
-        """Something was appended to the log."""
+        """Mark the views as outdated after an append."""
         self._stale = True
 
     def put_off(self, until: int) -> None:
-        """Update nothing before this instant."""
+        """Start no update before this instant."""
         self._again = until
 
     def keep(self, now: int, busy: bool) -> None:
-        """Have the views updated if that is due: soon while little happens, later while the pool is busy."""
+        """Start an update of the views if it is due: early while the pool is idle, later while it is busy."""
         if self._at_work:
             return
         if self._failed:
@@ -72,7 +72,7 @@ class ViewKeeper:
             self._begin()
 
     def close(self) -> None:
-        """Bring the views up to the log's head, and end."""
+        """Update the views to the log's head, and stop."""
         self._ending = True
         if self.behind or self._thread is not None:
             self._begin()
@@ -122,8 +122,8 @@ class ViewKeeper:
 
 
 class Subscribers:
-    """Subscribers of `log`, kept at `url`. `folder` keeps the user logs' checkpoint; `tell` is called with messages for
-    the user who runs the pool. ``rights_of``: the rights to write user logs with, see `UserLogWriter`."""
+    """The subscribers of `log` at `url`. `folder` has the user logs' checkpoint; `tell` is called with messages for the
+    user who runs the pool. ``rights_of``: the rights to write user logs with, see `UserLogWriter`."""
 
     def __init__(
         self, url: str, log: EventStore, folder: Path, tell: Callable[[str], None], rights_of: RightsOf | None = None
@@ -136,7 +136,7 @@ class Subscribers:
         self.views = ViewKeeper(url, self._say_once)
 
     def follow(self, first: int, events: Sequence[Event], now: int) -> None:
-        """Take the events that were appended from position `first` on."""
+        """Process the events that were appended from position `first` on."""
         self.views.follow()
         writer = self._writer(now)
         if writer is None:
@@ -163,7 +163,7 @@ class Subscribers:
             self._say_once(f"the job log {failure.path} cannot be written: {failure.reason}")
 
     def begin(self, now: int) -> None:
-        """Catch up with everything appended since the last time."""
+        """Process everything that was appended since the last time."""
         self.views.put_off(now + VIEWS_EVERY)
         writer = self._writer(now)
         if writer is not None:

@@ -1,9 +1,9 @@
-"""The views beside a log: find, open and update them (docs/log.md).
+"""The views next to a log: find, open and update them (docs/log.md).
 
-The views of ``pool.db`` are in ``pool.db.views``, unless the log is another user's (`views_path`); the views of a log
-on a server are beside its mark; the views of a log in memory are in memory. Views are not trusted if a user who cannot
-write the log could have written them. Readers update them in batches, each in one transaction with its checkpoint,
-so that several processes may do so at once and none repeats another's work.
+The views of ``pool.db`` are in ``pool.db.views``, unless the log belongs to another user (`views_path`); the views of a
+log on a server are next to its mark; the views of a log in memory are in memory. Views that a user without write access
+to the log could have written are not trusted. Readers update the views in batches, each in one transaction with its
+checkpoint, so that several processes can do it at the same time without repeating work.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LOCK_TIMEOUT = 60  #: seconds to wait for another process that is updating the v
 
 
 def views_path(url: str) -> str | None:
-    """Return the file in which this user keeps the views of the log at `url`; None if they are in memory. They are
-    beside the user's own log, and in the user's cache (``$XDG_CACHE_HOME/poolbook`` or ``~/.cache/poolbook``) if the
-    log is another's, its folder cannot be written, or another user has put something in their place. Raise `LogError`
-    if the URL is not a log's."""
+    """Return the file with this user's views of the log at `url`; None if they are in memory. It is next to the user's
+    own log, or in the user's cache (``$XDG_CACHE_HOME/poolbook`` or ``~/.cache/poolbook``) if the log belongs to
+    another user, its folder cannot be written, or another user's file is in the place of the views. Raise `LogError` if
+    the URL is invalid."""
     beside = _path_beside(url)
     location = locate(url)
     if beside is None or location.kind != "sqlite":
@@ -57,7 +57,7 @@ def _path_beside(url: str) -> str | None:
 
 
 def _in_cache(log: str) -> str | None:
-    """Return the file of a log's views in the user's cache; None if there can be none."""
+    """Return the file of a log's views in the user's cache; None if there cannot be one."""
     from hashlib import blake2b
 
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -79,8 +79,8 @@ def _owner(path: str) -> int | None:
 
 
 def views_current(url: str) -> Views:
-    """Return the views of the log at `url`, up to date, as of one moment. Close them after use. Raise `LogError` if
-    the log does not exist, `LogUnavailable` if the log or its views cannot be read."""
+    """Return the current views of the log at `url`, as a snapshot. Close them after use. Raise `LogError` if the log
+    does not exist, `LogUnavailable` if the log or its views cannot be read."""
     path = views_path(url)
     head = head_of(url)
     if head is not None:
@@ -95,7 +95,7 @@ def views_current(url: str) -> Views:
 
 
 def rebuild(url: str) -> int:
-    """Rebuild the views of the log at `url`, even if their file is damaged; return the position that they reached."""
+    """Rebuild the views of the log at `url`, even if their file is damaged; return their new position."""
     path = views_path(url)
     if path is not None and os.path.exists(path):
         try:
@@ -112,8 +112,8 @@ def rebuild(url: str) -> int:
 
 
 def open_tables(path: str | None) -> sqlite3.Connection:
-    """Return a connection for writing to the views in a file, created if missing, or to new ones in memory. Raise
-    `LogUnavailable` if the file holds something else, `sqlite3.Error` if SQLite cannot open it."""
+    """Return a connection to the views in a file, for writing; create the file if necessary. Without a path, create
+    views in memory. Raise `LogUnavailable` if the file is something else, `sqlite3.Error` if SQLite cannot open it."""
     if path is not None:
         try:
             make_private(path, path.removesuffix(".views"))
@@ -134,9 +134,8 @@ def open_tables(path: str | None) -> sqlite3.Connection:
 
 
 def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = False, batch: int = BATCH) -> int:
-    """Bring views up to the head of `log`, `batch` events in a transaction; return the position that they reached. With
-    `shared`, others append to the log and update the views, too: the head is read again while the views are locked. (A
-    single writer knows the head of its log.)"""
+    """Update views to the head of `log`, `batch` events per transaction; return their new position. With `shared`,
+    others may append to the log and update the views, so the head is read again while the views are locked."""
     checked = False
     while True:
         connection.execute("BEGIN IMMEDIATE")
@@ -163,7 +162,7 @@ def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = Fal
 
 
 def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, checked: bool) -> Checkpoint:
-    """Return the views' checkpoint in this log: 0, with empty tables, if they were of another log or format."""
+    """Return the views' checkpoint in this log. Replace views of another log or format with empty ones."""
     if is_current(connection):
         now = read_checkpoint(connection)
         if checked or not now.position or _same(now, log, head):
@@ -173,7 +172,7 @@ def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, check
 
 
 def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
-    """Check whether the views were folded from this log, and their last event is at the same position there."""
+    """Return True if the views were folded from this log, and their last event is still at its position."""
     if now.log != log.id:
         return False
     if now.position == head.position and now.digest not in ("", head.digest):
@@ -182,7 +181,7 @@ def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
 
 
 def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
-    """Return a connection for reading, on one snapshot, if the views in the file are at this head; else None."""
+    """Return a read-only connection to the views in the file, as a snapshot, if they are at this head; else None."""
     _, position, digest = head
     if not os.path.exists(path):
         return None
@@ -244,8 +243,8 @@ _DAMAGES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def refuse_unreadable(url: str, error: BaseException) -> None:
-    """Raise `LogUnavailable` for an error that shows that the views of the log at `url` have content that no fold
-    wrote: the file was damaged. Do nothing for any other error."""
+    """Raise `LogUnavailable` if the error shows that the file of the views of the log at `url` is damaged. Ignore other
+    errors."""
     from json import JSONDecodeError
 
     from msgspec import DecodeError
@@ -279,8 +278,8 @@ def _code(error: Exception) -> int:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Use a write-ahead log, so that readers and a writer do not wait for each other. After a power cut the views may
-    have fallen back, which their checkpoint tells, but are never torn."""
+    """Use a write-ahead log, so that readers and a writer do not wait for each other. After a power failure the views
+    may be older, with an older checkpoint, but they are consistent."""
     connection.execute("PRAGMA synchronous=NORMAL")
     give_up = time.monotonic() + LOCK_TIMEOUT
     while True:
@@ -302,7 +301,7 @@ def _check_owner(connection: sqlite3.Connection, path: str) -> None:
 
 
 def refuse_views(path: str, why: str) -> NoReturn:
-    """Raise `LogUnavailable` about the views in the file."""
+    """Raise `LogUnavailable` with a message about the file of the views."""
     from ...domain.ports.log import LogUnavailable
 
     raise LogUnavailable(f"the views {path} {why}")

@@ -1,1 +1,1 @@
-"""Describe the records of a real HTCondor pool: kinds of sources, entries of job event logs, packed ads."""
+"""The records of an HTCondor pool: kinds of sources, entries of job event logs, packed ads."""

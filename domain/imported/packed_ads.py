@@ -35,7 +35,7 @@ BETWEEN: Final = " = "
 HEAD: Final = "*"
 """Precedes the names of a head's attributes: no attribute of an ad begins so."""
 
-_AS_IT_IS = "\0"  #: before a GlobalJobId that is not shortened but looks so
+_VERBATIM = "\0"  #: before a GlobalJobId that is not shortened but looks so
 
 FIELDS: Final[dict[str, tuple[str] | tuple[str, str]]] = {
     "cluster": ("ClusterId",),
@@ -62,11 +62,10 @@ _LEVEL: Final = 2
 
 
 class KeptAd(NamedTuple):
-    """An ad as it stood in its source.
+    """An unaltered ad from its source.
 
-    ``line`` is the number of its first line there, ``text`` has no line feed at the end. ``head`` holds the attributes
-    of the line that ends an ad in a history file, one a line, strings unquoted; the kind of an epoch's ad is its
-    ``EpochAdType``.
+    ``line``: the number of its first line. ``text``: without a line feed at the end. ``head``: the attributes in the
+    line that ends an ad in a history file, strings unquoted; an epoch's ad has its kind in ``EpochAdType``.
     """
 
     line: int
@@ -75,21 +74,22 @@ class KeptAd(NamedTuple):
 
 
 class PackedColumn(NamedTuple):
-    """One attribute's values in the ads of a group: ``text`` has a line each, or one for all if they agree."""
+    """The values of one attribute in the ads of a group: a line for each ad, or a single line if all are equal."""
 
-    text: str
+    lines: str
     single: bool
 
     def values(self, count: int) -> list[str]:
         """Return the value of each of `count` ads."""
-        return [self.text] * count if self.single else self.text.split("\n")
+        return [self.lines] * count if self.single else self.lines.split("\n")
 
 
 class AdGroup(NamedTuple):
     """Ads with the same attributes in the same order.
 
-    ``prefixes`` begin the lines, name and " = " (empty where a line is no attribute), behind them the heads'; ``own``
-    is the number of the ads' own lines; ``members`` the numbers of the ads; ``columns`` hold what follows the prefixes.
+    ``prefixes``: the start of each line, name and " = " (empty if a line is not an attribute), those of the heads last.
+    ``own``: the number of the ads' own lines. ``members``: the numbers of the ads. ``columns``: the text after the
+    prefixes.
     """
 
     prefixes: tuple[str, ...]
@@ -97,8 +97,8 @@ class AdGroup(NamedTuple):
     members: list[int]
     columns: list[PackedColumn]
 
-    def said(self, name: str) -> list[str]:
-        """Return the ads' values of an attribute; nothing, if they do not have it."""
+    def values_of(self, name: str) -> list[str]:
+        """Return the ads' values of an attribute; an empty list if they do not have it."""
         prefix = name + BETWEEN
         if prefix not in self.prefixes:
             return []
@@ -106,7 +106,7 @@ class AdGroup(NamedTuple):
 
 
 def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tuple[bytes, bytes]:
-    """Return the packed ads and their index, as ``AdsKept`` keeps them; `groups` are those of these ads, if known."""
+    """Return the packed ads and their index for ``AdsKept``. `groups`: the groups of these ads, if known."""
     groups = grouped(ads) if groups is None else groups
     columns: list[tuple[str, int, int, PackedColumn]] = []
     indexed: dict[str, list[str]] = {}
@@ -128,7 +128,7 @@ def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tupl
         "names": list(names),
         "groups": [[group.own, *[names[prefix] for prefix in group.prefixes]] for group in groups],
     }
-    return _joined(head, [column[3] for column in columns]), _packed_index(ads, indexed)
+    return _compressed(head, [column[3] for column in columns]), _packed_index(ads, indexed)
 
 
 _INDEXED: Final = frozenset(name.lower() for names in FIELDS.values() for name in names)
@@ -174,7 +174,7 @@ def grouped(ads: Sequence[KeptAd]) -> list[AdGroup]:
         if columns is not None:
             groups.append(AdGroup(prefixes, own_lines, members, columns))
         else:
-            groups += _told_apart(own_lines, members, rows)
+            groups += _split_groups(own_lines, members, rows)
     return groups
 
 
@@ -183,8 +183,11 @@ def _prefix(line: str) -> str:
     return name + between if between else ""
 
 
-def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = False) -> list[PackedColumn] | None:
-    """Return the columns of lines; None if a line does not begin like its column's others. `like`: all are known to."""
+def _columns(
+    prefixes: Sequence[str], rows: Sequence[list[str]], same_prefixes: bool = False
+) -> list[PackedColumn] | None:
+    """Return the columns of lines; None if a line does not begin with its column's prefix. `same_prefixes`: all lines
+    are known to."""
     count = len(rows)
     columns = []
     for prefix, lines in zip(prefixes, zip(*rows, strict=True), strict=True):
@@ -194,14 +197,14 @@ def _columns(prefixes: Sequence[str], rows: Sequence[list[str]], like: bool = Fa
             continue
         text = "\n" + "\n".join(lines)
         values = text.replace("\n" + prefix, "\n") if prefix else text
-        if not like and (not prefix or len(text) - len(values) != count * len(prefix)):
+        if not same_prefixes and (not prefix or len(text) - len(values) != count * len(prefix)):
             return None
         columns.append(PackedColumn(values[1:], False))
     return columns
 
 
-def _told_apart(own_lines: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
-    """Yield the groups of ads that only look alike."""
+def _split_groups(own_lines: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
+    """Yield the groups of ads that only looked alike."""
     groups: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for member, lines in zip(members, rows, strict=True):
         prefixes = next((p for p in groups if "" not in p and all(map(str.startswith, lines, p))), None)
@@ -209,17 +212,17 @@ def _told_apart(own_lines: int, members: Sequence[int], rows: Sequence[list[str]
         group[0].append(member)
         group[1].append(lines)
     for prefixes, (member_numbers, lines_of) in groups.items():
-        yield AdGroup(prefixes, own_lines, member_numbers, _columns(prefixes, lines_of, like=True) or [])
+        yield AdGroup(prefixes, own_lines, member_numbers, _columns(prefixes, lines_of, same_prefixes=True) or [])
 
 
-def _joined(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:
-    """Compress a head and columns. The head tells which columns have one value for all."""
+def _compressed(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:
+    """Compress a head and columns. The head records which columns have a single value."""
     head["single"] = "".join("1" if column.single else "0" for column in columns)
-    parts = [json.dumps(head, separators=(",", ":")), *(column.text for column in columns)]
+    parts = [json.dumps(head, separators=(",", ":")), *(column.lines for column in columns)]
     return zlib.compress("\n".join(parts).encode("utf-8", "replace"), _LEVEL)
 
 
-def _parted(data: bytes) -> tuple[dict[str, Any], list[str]]:
+def _decompressed(data: bytes) -> tuple[dict[str, Any], list[str]]:
     head, *values = zlib.decompress(data).decode().split("\n")
     return json.loads(head), values
 
@@ -228,7 +231,7 @@ def _parted(data: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 class _Values(NamedTuple):
-    """The start of a column's values among all, and whether it has one for all."""
+    """The start of a column among all values, and whether it has a single value."""
 
     begin: int
     single: bool
@@ -237,23 +240,23 @@ class _Values(NamedTuple):
         return self.begin if self.single else self.begin + row
 
 
-Chosen = list[list[tuple[str, _Values]]]
+AttributePlaces = list[list[tuple[str, _Values]]]
 """For each group, attributes' names and their places."""
 
 
 class Unpacked:
-    """The ads that an event keeps, unpacked as far as any of them needs."""
+    """The ads in an event, unpacked as far as needed."""
 
     def __init__(self, data: bytes) -> None:
         """Unpack `data`, the bytes of ``AdsKept.ads``."""
-        head, self.values = _parted(data)
-        self.of: list[int] = head["of"]
+        head, self.values = _decompressed(data)
+        self.group_of: list[int] = head["of"]
         names: list[str] = head["names"]
-        self.own: list[int] = [own for own, *_ in head["groups"]]
+        self.own_lines: list[int] = [own for own, *_ in head["groups"]]
         self.prefixes = [[names[number] for number in numbers] for _, *numbers in head["groups"]]
-        sizes = [0] * len(self.own)
+        sizes = [0] * len(self.own_lines)
         self.rows: list[int] = []
-        for group in self.of:
+        for group in self.group_of:
             self.rows.append(sizes[group])
             sizes[group] += 1
         self.columns = [[_Values(0, True)] * len(prefixes) for prefixes in self.prefixes]
@@ -270,9 +273,9 @@ class Unpacked:
 
     def _lines(self, number: int) -> tuple[list[str], int]:
         """Return the lines of an ad, those of its head last, and how many are its own."""
-        group, row, values = self.of[number], self.rows[number], self.values
+        group, row, values = self.group_of[number], self.rows[number], self.values
         columns = zip(self.prefixes[group], self.columns[group], strict=True)
-        return [prefix + values[column.at(row)] for prefix, column in columns], self.own[group]
+        return [prefix + values[column.at(row)] for prefix, column in columns], self.own_lines[group]
 
     def text(self, number: int) -> str:
         """Return the text of an ad, counted from 0."""
@@ -285,7 +288,7 @@ class Unpacked:
         head = {name: value for name, _, value in (entry[len(HEAD) :].partition(BETWEEN) for entry in lines[own:])}
         return KeptAd(line, "\n".join(lines[:own]), head)
 
-    def chosen(self, names: Collection[str]) -> Chosen:
+    def places_of(self, names: Collection[str]) -> AttributePlaces:
         """Return for each group the places of some attributes, found in any case, under their names as asked for."""
         requested = {name.lower(): name for name in names}
         return [
@@ -294,12 +297,12 @@ class Unpacked:
                 for prefix, column in zip(prefixes[:own], columns, strict=False)
                 if prefix[: -len(BETWEEN)].lower() in requested
             ]
-            for prefixes, own, columns in zip(self.prefixes, self.own, self.columns, strict=True)
+            for prefixes, own, columns in zip(self.prefixes, self.own_lines, self.columns, strict=True)
         ]
 
-    def some(self, number: int, chosen: Chosen) -> dict[str, str]:
+    def selected(self, number: int, places: AttributePlaces) -> dict[str, str]:
         row, values = self.rows[number], self.values
-        return {name: values[column.at(row)] for name, column in chosen[self.of[number]]}
+        return {name: values[column.at(row)] for name, column in places[self.group_of[number]]}
 
 
 def unpack(event: AdsKept) -> list[KeptAd]:
@@ -315,8 +318,8 @@ def unpack_one(event: AdsKept, number: int) -> KeptAd:
 def select(event: AdsKept, names: Collection[str]) -> list[dict[str, str]]:
     """Return some attributes of each ad that an event keeps, as `attributes` does, in a fraction of its time."""
     unpacked = Unpacked(event.ads)
-    chosen = unpacked.chosen(names)
-    return [unpacked.some(number, chosen) for number in range(event.count)]
+    places = unpacked.places_of(names)
+    return [unpacked.selected(number, places) for number in range(event.count)]
 
 
 def attributes(text: str, names: Collection[str]) -> dict[str, str]:
@@ -352,7 +355,7 @@ class Index(NamedTuple):
             return column
         parts = (self.expressions(name) for name in ("cluster", "proc", "qdate"))
         return [
-            f'"{job[1:]}#{cluster}.{proc}#{qdate}"' if job[:1] == "#" else job.removeprefix(_AS_IT_IS)
+            f'"{job[1:]}#{cluster}.{proc}#{qdate}"' if job[:1] == "#" else job.removeprefix(_VERBATIM)
             for job, cluster, proc, qdate in zip(column, *parts, strict=True)
         ]
 
@@ -378,24 +381,24 @@ class Index(NamedTuple):
             numbers = list(map(int, column)) if times == 1 else [round(float(text) * times) for text in column]
         except (ValueError, OverflowError):
             numbers = [_number(text, times) for text in column]
-        if min(numbers) > -_MOST and max(numbers) < _MOST:
+        if min(numbers) > -_MAX_INTEGER and max(numbers) < _MAX_INTEGER:
             return numbers
-        return [number if -_MOST < number < _MOST else 0 for number in numbers]
+        return [number if -_MAX_INTEGER < number < _MAX_INTEGER else 0 for number in numbers]
 
 
 def plain(text: str) -> str:
-    """Return the value of a quoted string; any other text is returned as it is."""
+    """Return the value of a quoted string; any other text unchanged."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     return text[1:-1].replace('\\"', '"').replace("\\\\", "\\") if "\\" in text else text[1:-1]
 
 
-_MOST: Final = 1 << 63
+_MAX_INTEGER: Final = 1 << 63
 """The largest number that a table can hold."""
 
 
 def _number(text: str, times: int) -> int:
-    """Return a number times `times`, rounded; 0 for what is no number."""
+    """Return a number times `times`, rounded; 0 if the text is not a number."""
     try:
         return int(text) * times if text.isdecimal() else round(float(text) * times)
     except (ValueError, OverflowError):
@@ -404,7 +407,7 @@ def _number(text: str, times: int) -> int:
 
 def index(event: AdsKept) -> Index:
     """Read the index of the ads that an event keeps; no ad is unpacked."""
-    head, values = _parted(event.index)
+    head, values = _decompressed(event.index)
     count: int = head["count"]
     columns: dict[str, list[str]] = {}
     begin = 0
@@ -421,10 +424,10 @@ def index(event: AdsKept) -> Index:
 
 
 def _packed_index(ads: Sequence[KeptAd], indexed: Mapping[str, list[str]]) -> bytes:
-    """Pack the index of the attributes in `told` (lower-case).
+    """Pack the index of the `indexed` attributes (lower-case).
 
-    A GlobalJobId is kept as "#" and its first part where the rest repeats other fields. Rubbish that begins with "#"
-    itself has a mark before it.
+    A GlobalJobId is stored as "#" and its first part if the remainder repeats other fields. Other values that begin
+    with "#" get a prefix.
     """
     columns: dict[str, list[str]] = {}
     line, steps = 0, []
@@ -444,7 +447,7 @@ def _packed_index(ads: Sequence[KeptAd], indexed: Mapping[str, list[str]]) -> by
         parts = zip(columns["job"], *(columns.get(name, none) for name in ("cluster", "proc", "qdate")), strict=True)
         columns["job"] = [_shortened(job, f'#{cluster}.{proc}#{qdate}"') for job, cluster, proc, qdate in parts]
     head = {"count": len(ads), "fields": list(columns)}
-    return _joined(head, [_column(column) for column in columns.values()])
+    return _compressed(head, [_column(column) for column in columns.values()])
 
 
 def _column(values: list[str]) -> PackedColumn:
@@ -456,4 +459,4 @@ def _column(values: list[str]) -> PackedColumn:
 def _shortened(job: str, end: str) -> str:
     if job[:1] == '"' and job.endswith(end):
         return f"#{job[1 : -len(end)]}"
-    return _AS_IT_IS + job if job.startswith(("#", _AS_IT_IS)) else job
+    return _VERBATIM + job if job.startswith(("#", _VERBATIM)) else job

@@ -1,7 +1,7 @@
-"""List the kinds of sources of a real HTCondor pool.
+"""The kinds of sources in an HTCondor pool.
 
-An import turns records into events of the facts in ``reports.txt``; the audit and ``poolbook why`` read nothing else. A
-fact's value is text: a job is "12.3", a claim is its public id (everything before the secret part), an instant is in
+An import converts records to events with the facts in ``reports.txt``; the audit and ``poolbook why`` read only these.
+A fact's value is text: a job is "12.3", a claim is its public id (everything before the secret part), an instant is in
 microseconds.
 """
 
@@ -14,7 +14,7 @@ from ..package_data import lines
 
 
 class SourceKind(NamedTuple):
-    """A kind of source: the letter by which tables name it, its name, and who writes it."""
+    """A kind of source: the letter for it in tables, its name, and the program that writes it."""
 
     letter: str
     name: str
@@ -41,7 +41,7 @@ class RecordPlace(NamedTuple):
 
     @property
     def stimulus(self) -> str:
-        """Return the place as an event names it."""
+        """The place in the form of an event's stimulus."""
         return f"{self.source}:{self.line}"
 
 

@@ -1,7 +1,6 @@
-"""Write the users' job event logs, in HTCondor's format.
+"""Write users' job event logs in HTCondor's format.
 
-``UserLogs`` folds the pool's events into texts, each with its file (``fold``; ``logged_clusters`` is its state,
-``event_text`` has the text of each event). ``UserLogWriter`` appends them to the files, each exactly once (``writer``,
-``files``). Nothing here decides about a job, and the pool never reads these files. docs/userlog.md says what is written
-when.
+``UserLogs`` folds the pool's events into texts for files (``fold``; ``logged_clusters`` has its state, ``event_text``
+the text of each event). ``UserLogWriter`` appends each text to its file exactly once (``writer``, ``files``). Nothing
+here makes decisions, and the pool never reads these files. docs/userlog.md describes the events.
 """

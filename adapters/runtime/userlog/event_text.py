@@ -1,10 +1,10 @@
-"""The text of each event of a user log, to the last blank.
+"""The exact text of each event in a user log.
 
-An event is a header, a sentence, indented lines, and a line of three dots. Since every line but the first is indented,
-no text from outside can end an event early, as long as it stays on one line (``one_line``).
+An event is a header, a sentence, indented lines, and a line of three dots. All lines except the first are indented, so
+text from outside cannot end an event if it stays on one line (``one_line``).
 
-Source: the manual's "Job Event Log Codes" for the events' meaning; for blanks and widths HTCondor's condor_event.cpp
-and the logs of an HTCondor pool.
+Source: the manual's "Job Event Log Codes" for the meaning of events; HTCondor's condor_event.cpp and logs of an
+HTCondor pool for spaces and widths.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOTHING_MOVED: Numbers = (0, 0)
 
 
 def stamps(zone: tzinfo | None = None) -> Stamp:
-    """Return a formatter of ISO dates to the second in `zone`; None: this process's local time, as in HTCondor."""
+    """Return a formatter of ISO dates with seconds in `zone`; None: in this process's local time, as HTCondor does."""
     last_stamp: tuple[int, str] = (-1, "")
 
     def stamp(at: int) -> str:
@@ -40,12 +40,12 @@ def stamps(zone: tzinfo | None = None) -> Stamp:
 
 
 def one_line(text: str) -> str:
-    """Return `text` without its line breaks, which would end a line of an event."""
+    """Return `text` without line breaks, which would end a line of an event."""
     return re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
 
 
 def header(number: int, cluster: int, stamp: str) -> tuple[str, str]:
-    """Return an event's header before and after the process number; numbers have three digits at least."""
+    """Return an event's header before and after the process number. Numbers have at least three digits."""
     return f"{number:03d} ({cluster:03d}.", f".000) {stamp} "
 
 
@@ -53,7 +53,7 @@ def header(number: int, cluster: int, stamp: str) -> tuple[str, str]:
 
 
 def submitted(host: str, notes: Iterable[str], warning: str = "") -> str:
-    """000; a warning begins with its heading, and may have several lines, none of which may end the event."""
+    """000. A warning begins with its heading, and may have several lines that cannot end the event."""
     lines = "".join(f"    {one_line(note)[:NOTE_LENGTH]}\n" for note in notes)
     if warning:
         lines += "    WARNING: " + warning[:WARNING_LENGTH].replace("\n...", "\n ...") + "\n"
@@ -83,7 +83,7 @@ def factory_resumed(reason: str) -> str:
 
 
 def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
-    """001; `properties`: attribute -> expression text. An empty `slot`: at the access point."""
+    """001. `properties`: attribute -> expression text. An empty `slot`: the job runs at the access point."""
     if not slot:
         return f"Job executing on host: {host}\n"
     lines = "".join(f"\t{name} = {properties[name]}\n" for name in sorted(properties, key=str.lower))
@@ -115,13 +115,13 @@ def terminated(
     moved_bytes: Numbers = NOTHING_MOVED,
     total_moved: Numbers = NOTHING_MOVED,
 ) -> str:
-    """005; `usage` of this run, `total` of all of the job's runs; so `moved_bytes` and `total_moved`, of its files."""
+    """005. `usage` and `moved_bytes` are those of this run, `total` and `total_moved` of all runs of the job."""
     times = _usage(("Run", usage), ("Total", total))
     return f"Job terminated.\n{ending_text}{times}{_bytes('Run', moved_bytes)}{_bytes('Total', total_moved)}{table}"
 
 
 def ending(code: int | None, signal: int | None, core: str = "") -> str:
-    """Return the sentence on how a job's own process ended, and where its core file is."""
+    """Return the sentence about the end of a job's process and its core file."""
     if signal is not None:
         core_line = f"(1) Corefile in: {one_line(core)}" if core else "(0) No core file"
         return f"\t(0) Abnormal termination (signal {signal})\n\t{core_line}\n"
@@ -135,7 +135,7 @@ def transfer_began(direction: str, host: str) -> str:
 
 
 def transfer_ended(direction: str) -> str:
-    """040: they have moved, or could not."""
+    """040: a file transfer has ended or failed."""
     return f"Finished transferring {_WAYS[direction]} files\n"
 
 
@@ -175,7 +175,7 @@ def released(reason: str) -> str:
 
 
 def remote_error(slot: str, message: str, code: int, subcode: int) -> str:
-    """021: an error on the slot; the one event whose message may have several lines."""
+    """021: an error on the slot. Only the message of this event may have several lines."""
     lines = "".join(f"\t{line.strip()}\n" for line in message.splitlines() if line.strip())
     return f"Error from starter on {slot}:\n{lines}\tCode {code} Subcode {subcode}\n"
 
@@ -206,8 +206,7 @@ def _line(label: str, text: str) -> str:
 
 
 def _usage(*usages: tuple[str, Numbers]) -> str:
-    """Return the lines of CPU times. The local (access point's) times are always 0: it runs no process for a single
-    job."""
+    """Return the lines of CPU times. Local usage is always 0, because the access point runs no process for each job."""
     lines = []
     for span, (user, system) in usages:
         for place, times in (("Remote", (user, system)), ("Local", (0, 0))):
@@ -231,12 +230,12 @@ def _bytes(span: str, moved_bytes: Numbers) -> str:
 
 
 def megabytes(kibibytes: int) -> int:
-    """Round KiB up to MiB, as the attribute MemoryUsage."""
+    """Round KiB up to MiB, as in the attribute MemoryUsage."""
     return (kibibytes + 1023) // 1024
 
 
 class Resource(NamedTuple):
-    """A row of the table of resources; an empty text: unknown."""
+    """A row of the table of resources. An empty text: unknown."""
 
     name: str
     usage: str = ""
@@ -251,7 +250,7 @@ _NARROWEST = (8, 8, 9)  #: least widths of usage, request and allocation
 
 
 def number(value: float) -> str:
-    """Format a quantity: with two decimals unless it is a whole number."""
+    """Format a quantity: with two decimals, unless it is a whole number."""
     return str(int(value)) if value == int(value) else f"{value:.2f}"
 
 

@@ -1,7 +1,7 @@
-"""Append to files that others may append to as well.
+"""Append to files to which others may append, too.
 
-A file is opened once per batch, with O_APPEND: the system puts each text at the end, whatever else writes. No lock is
-taken, as HTCondor takes none unless ENABLE_USERLOG_LOCKING is set.
+A file is opened once per batch with O_APPEND, so that the system appends each text at the current end. Like HTCondor
+without ENABLE_USERLOG_LOCKING, it is not locked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def encoded(text: str) -> bytes:
 
 
 def size(path: str) -> int:
-    """Return a file's size in bytes; 0 if there is none or it cannot be read."""
+    """Return a file's size in bytes; 0 if it does not exist or cannot be read."""
     try:
         return os.stat(path).st_size
     except (OSError, ValueError):
@@ -45,15 +45,15 @@ def _open(path: str) -> int:
 
 
 class Loss(NamedTuple):
-    """The number of events that a file could not take, and why."""
+    """The number of events that could not be written to a file, and why."""
 
     events: int
     reason: str
 
 
 def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
-    """Append `text`, which consists of whole events; with `durable`, sync it to disk. If not all of it fits, keep the
-    events that do, and return the loss."""
+    """Append `text`, which consists of complete events; with `durable`, sync it to disk. If not everything fits, keep
+    the events that do, and return the loss."""
     unwritten = memoryview(text)
     try:
         fd = _open(path)
@@ -73,8 +73,8 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
 
 
 def _cut_torn(fd: int, written_text: bytes) -> int:
-    """Remove a torn event from the end of the file, unless another process has written after it; return the number of
-    whole events written."""
+    """Remove an incomplete event from the end of the file, unless another process has written after it; return the
+    number of complete events written."""
     torn_size = len(written_text) - (written_text.rfind(_DOTS) + len(_DOTS) if _DOTS in written_text else 0)
     end = os.lseek(fd, 0, os.SEEK_CUR)
     if torn_size and os.fstat(fd).st_size == end:
@@ -90,7 +90,7 @@ _DOTS = b"\n" + END.encode()
 
 
 def events(text: bytes) -> Iterator[bytes]:
-    """Yield the events of `text`, each with its closing line; the last one may be torn."""
+    """Yield the events of `text`, each with its closing line; the last one may be incomplete."""
     start = 0
     while start < len(text):
         dots_at = text.find(_DOTS, start)
@@ -100,10 +100,10 @@ def events(text: bytes) -> Iterator[bytes]:
 
 
 def missing(path: str, since: int, text: bytes) -> bytes:
-    """Return the part of `text` that is not in the file after the size `since`, where others may have written, too; a
-    file shorter than that, which was emptied or replaced, is searched from its start. An event torn at the end of the
-    file is completed. A FIFO or a device cannot be searched, and only a limited part of what others have written is.
-    Raise `OSError` if the file cannot be read."""
+    """Return the part of `text` that is not in the file after the size `since`, where others may have written, too. If
+    the file is shorter, because it was emptied or replaced, search it from its start. An incomplete event at the end is
+    completed. Return all of `text` for a FIFO or a device; search only a limited number of bytes. Raise `OSError` if
+    the file cannot be read."""
     try:
         with open(path, "rb", opener=_never_waiting) as file:
             status = os.fstat(file.fileno())
@@ -127,7 +127,7 @@ def missing(path: str, since: int, text: bytes) -> bytes:
 
 
 def _torn_length(tail: bytes, event: bytes) -> int:
-    """Return how many bytes of `event` are at the end of `tail`, beginning on a new line."""
+    """Return how many bytes of `event` are at the end of `tail`, starting on a new line."""
     for length in range(min(len(event) - 1, len(tail)), 0, -1):
         tail_start = len(tail) - length
         if (tail_start == 0 or tail[tail_start - 1 : tail_start] == b"\n") and tail.endswith(event[:length]):
@@ -136,8 +136,8 @@ def _torn_length(tail: bytes, event: bytes) -> int:
 
 
 def unwritable(path: str) -> str:
-    """Return why no log can be kept at `path`; empty if one can. Creates the file, as its first event would. A
-    submission then puts the job on hold (code 22) rather than let it run without its log."""
+    """Return why there cannot be a log at `path`; empty if there can. Create the file, as its first event would. A
+    submission then holds the job (code 22), so that it does not run without its log."""
     try:
         os.close(_open(path))
     except OSError as error:

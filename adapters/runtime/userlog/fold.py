@@ -1,9 +1,8 @@
-"""Fold the pool's events into events of user logs, in the order in which these are written.
+"""Fold the pool's events into events of user logs, in the order in which they are written.
 
-docs/userlog.md says what is written when. Every event of a log has one rule here (``_RULES``); an event without one
-means nothing for a user log.
+docs/userlog.md describes when each event is written. Events of the pool without a handler here do not affect user logs.
 
-Source: the manual's "Job Event Log Codes"; the order, and unspecified details, as in the logs of an HTCondor pool.
+Source: the manual's "Job Event Log Codes"; for the order and unspecified details, logs of an HTCondor pool.
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ _OfARun = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasur
 
 
 class UserLogs:
-    """The projector from the pool's events to the texts of user logs. ``stamp`` formats instants, in local time unless
-    given."""
+    """Folds the pool's events into the texts of user logs. ``stamp`` formats instants, by default in local time."""
 
     def __init__(self, stamp: event_text.Stamp | None = None) -> None:
         self.position = 0  #: the position of the last event that was folded
@@ -80,12 +78,12 @@ class UserLogs:
         self._runs: dict[tuple[int, int], LoggedRun] = {}
 
     def fold(self, position: int, event: e.Event) -> list[tuple[LogFile, str]]:
-        """Fold the event at `position`; return the texts that it adds, with their files, in order."""
+        """Fold the event at `position`; return the resulting texts with their files, in order."""
         entries = self._entries(position, event)
         return _merged(self._texts(entry, self._stamp(event.at)) for entry in entries) if entries else []
 
     def skip(self, position: int, event: e.Event) -> None:
-        """Fold an event whose texts were written before: as `fold`, without texts."""
+        """Fold an event whose texts were already written."""
         self._entries(position, event)
 
     def _entries(self, position: int, event: e.Event) -> list[Entry]:
@@ -136,7 +134,7 @@ class UserLogs:
         self._leaving.pop(event.slot, None)
 
     def on_slot_moved(self, event: e.SlotTransitioned) -> None:
-        """Remember why a claim begins to end, until it has ended or its job may stay after all."""
+        """Store the reason why a claim begins to end, until it has ended or its job may stay."""
         if event.target.startswith(_ENDING):
             eviction_code = EVICTION_REASONS.get(event.cause)
             if eviction_code is not None:
@@ -255,7 +253,7 @@ class UserLogs:
         cluster.edit(event.procs, event.changes)
 
     def _chirped(self, cluster: LoggedCluster, event: e.JobsEdited) -> Iterator[Entry]:
-        """Yield the attributes that a job set itself. Like HTCondor, log immediate updates but not delayed ones."""
+        """Yield the events for the attributes that a job set. Like HTCondor, log immediate but not delayed updates."""
         for name, text in event.changes.items():
             if name not in event.delayed:
                 body = event_text.attribute_changed(name, event.before.get(name, ""), text)
@@ -390,9 +388,9 @@ def _ended(
 def _interrupted(
     run: LoggedRun, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers
 ) -> Iterator[tuple[int, Body]]:
-    """Yield the events of a job that was evicted, or that its own policy holds when it exits: the error, the eviction,
-    and the hold. As in HTCondor's logs, a hold by the access point, or by the job's own policy on exit, has no error
-    and no eviction; nor does a policy that holds or removes a running job."""
+    """Yield the events for a job that was evicted, or that its own policy holds when it exits: the error, the eviction,
+    and the hold. As in HTCondor's logs, there is no error and no eviction for a hold by the access point or by the
+    job's own policy on exit, or if a policy holds or removes a running job."""
     hold = _hold_of(event.changes)
     if event.outcome == "exited" or (hold is not None and hold.code in ACCESS_POINT_CODES):
         if hold is not None:
@@ -427,7 +425,7 @@ def _interrupted(
 
 
 def _vacate_before_hold(event: e.JobExited) -> StopReason | None:
-    """Return why a job would have been held that waits again, since its own transform has changed it."""
+    """Return the reason of a hold that a transform of the job has prevented, so that the job is idle again."""
     vacate = _vacate_of(event.changes) if event.row == "evict" else None
     return vacate if vacate is not None and goes_on_hold(vacate.code, vacate.subcode) else None
 
@@ -452,7 +450,7 @@ def _held(hold: StopReason) -> str:
 
 
 def _requested_by_user(event: e.JobsTransitioned) -> StopReason | None:
-    """Return why a running job is stopped: its hold or removal."""
+    """Return why a running job is being stopped: its hold or removal."""
     if event.row == "remove":
         return StopReason(REMOVED_CODE, 0, unquoted(event.changes.get("RemoveReason", "")))
     return _hold_of(event.changes) if event.row == "hold" else None
@@ -474,7 +472,7 @@ _RULES = handlers_of(UserLogs)
 
 
 def _merged(entries: Iterator[Iterator[tuple[LogFile, str]]]) -> list[tuple[LogFile, str]]:
-    """Join the texts of each file; the files are in the order of their first text."""
+    """Join the texts of each file. The files are in the order of their first text."""
     files: dict[LogFile, list[str]] = {}
     for entry in entries:
         for file, text in entry:

@@ -1,7 +1,7 @@
-"""The fold's state of each cluster whose jobs have a log.
+"""The fold's state: the clusters whose jobs have a log.
 
-No memory is used per job. A cluster keeps its submission's ad and columns (the event's own objects), the edits with
-their ranges of processes, and the CPU times and sizes of jobs that have run.
+It uses no memory per job. A cluster keeps the ad and columns of its submission (the event's own objects), the edits
+with their ranges of processes, and the CPU times and sizes of jobs that have run.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ NOTES = (*NOTED, "SubmitEventNotes", "SubmitEventUserNotes")  #: attributes that
 
 
 class LogFile(NamedTuple):
-    """A user's log: its path, and the user whose jobs it is about. Others may have named the same path."""
+    """A user's log: its path, and the user of its jobs. Other users may have named the same path."""
 
     path: str
     owner: str
 
 
 class LoggedCluster:
-    """The jobs of one submission, some of which have a log."""
+    """The jobs of one cluster, some of which have a log."""
 
     def __init__(self, event: ClusterSubmitted) -> None:
         self.id, self.count = event.cluster, event.count
@@ -60,7 +60,7 @@ class LoggedCluster:
 
     @property
     def ends(self) -> bool:
-        """Check whether the cluster has no jobs, and will get none."""
+        """Return True if the cluster has no jobs, and will get none."""
         return not self.live and (self.made == self.count or self.mode == "Removed")
 
     def path_of(self, proc: int) -> str:
@@ -75,7 +75,7 @@ class LoggedCluster:
     # Attributes
 
     def value(self, proc: int, name: str) -> str:
-        """Return the text of an attribute as last edited; empty if there is none."""
+        """Return the current text of an attribute; empty if it is not set."""
         for procs, changes in reversed(self._edits):
             if name in changes and holds(procs, proc):
                 return changes[name]
@@ -85,23 +85,23 @@ class LoggedCluster:
         return self.ad.get(spelling, "")
 
     def string(self, proc: int, name: str) -> str:
-        """Return the attribute's string; empty if it is none."""
+        """Return the value of a string attribute; empty if it is not a string."""
         text = self.value(proc, name)
         return unquoted(text) if text.startswith('"') else ""
 
     def alike(self, *names: str) -> bool:
-        """Check whether these attributes are the same for all jobs."""
+        """Return True if these attributes are the same for all jobs."""
         differing_names = {name.lower() for name in self.variants.names}
         edited_names = {name for _, changes in self._edits for name in changes}
         return not any(name.lower() in differing_names or name in edited_names for name in names)
 
     def edit(self, procs: Procs, changes: Ad) -> None:
-        """Add an edit, and forget earlier ones of the same range that it overrides."""
+        """Add an edit, and drop earlier ones of the same range that it overrides."""
         self._edits = [e for e in self._edits if e[0] != procs or not e[1].keys() <= changes.keys()]
         self._edits.append((procs, changes))
 
     def requested(self, proc: int, resource: str) -> str:
-        """Return the job's request for a resource: its Request* evaluated in its own ad; empty if not a number."""
+        """Return the job's request for a resource: Request* evaluated in its own ad; empty if it is not a number."""
         name = f"Request{resource}"
         text = self.value(proc, name)
         if not text or text.isdigit():
@@ -113,11 +113,11 @@ class LoggedCluster:
         return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
     def noted_alike(self) -> bool:
-        """Check whether event 000 is the same for all jobs."""
+        """Return True if event 000 is the same for all jobs."""
         return self.alike(*NOTES, ASKED) and not self.value(0, ASKED)
 
     def notes(self, proc: int) -> list[str]:
-        """Return the lines under event 000: what the attributes are that it shows, or SubmitEventNotes; then
+        """Return the lines below event 000: the attributes in SubmitEventNotesAttrs, or SubmitEventNotes; then
         SubmitEventUserNotes."""
         names = words(self.string(proc, ASKED))
         values = self.values(proc, (*names, *NOTED)) if names else {}
@@ -128,7 +128,7 @@ class LoggedCluster:
         return [note for note in (first_note, self.string(proc, "SubmitEventUserNotes")) if note]
 
     def values(self, proc: int, names: Sequence[str]) -> Ad:
-        """Return the values of a job's attributes, as texts, without undefined values and errors."""
+        """Return the values of a job's attributes as texts, without undefined values and errors."""
         ad, values = ad_of(self._job_ad(proc)), Ad()
         for name in names:
             try:
@@ -149,7 +149,7 @@ class LoggedCluster:
     # What jobs use
 
     def grown(self, proc: int, image: int, resident: int) -> Numbers | None:
-        """Note the sizes of a job's processes, in KiB, an image of 0 being unknown; return them if they are news."""
+        """Store the sizes of a job's processes, in KiB (an image of 0 is unknown). Return them if they have changed."""
         sizes_before = self.sizes.get(proc)
         known_image = sizes_before[0] if sizes_before else parse_int(self.value(proc, "ImageSize"))
         now = (image or known_image, resident)
@@ -159,11 +159,11 @@ class LoggedCluster:
         return now
 
     def spend(self, proc: int, usage: Numbers) -> Numbers:
-        """Add a run's CPU times to the job's earlier runs; return the sum."""
+        """Add a run's CPU times to those of the job's earlier runs; return the sum."""
         return _add(self.spent, proc, usage)
 
     def move(self, proc: int, moved_bytes: Numbers) -> Numbers:
-        """Do the same with the bytes of its files."""
+        """Add a run's transferred bytes to those of the job's earlier runs; return the sum."""
         return _add(self.moved, proc, moved_bytes)
 
 
@@ -176,7 +176,7 @@ def _add(sums: dict[int, Numbers], proc: int, numbers: Numbers) -> Numbers:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a list."""
+    """Return the names in a list."""
     return text.replace(",", " ").split()
 
 
@@ -185,7 +185,7 @@ def holds(procs: Procs, proc: int) -> bool:
 
 
 def without(procs: Procs, excluded: Sequence[int]) -> Procs:
-    """Return `procs` without `excluded`, which is ascending and within these ranges."""
+    """Return the ranges `procs` without `excluded`, which are ascending and within them."""
     remaining_ranges: list[tuple[int, int]] = []
     excluded_procs = iter((*excluded, -1))
     next_excluded = next(excluded_procs)
@@ -206,13 +206,13 @@ COMMON = {"Cpus": "", "Disk": "", "GPUs": "0", "Memory": ""}
 
 
 def address(name: str) -> str:
-    """Return a contact address in HTCondor's form. Port 0: no process listens there."""
+    """Return a contact address in HTCondor's form. Port 0: no process listens."""
     return f"<127.0.0.1:0?alias={name}>"
 
 
 @frozen
 class Place:
-    """A slot: its machine and its resources as texts."""
+    """A slot: its machine, and its resources as texts."""
 
     slot: str
     machine: str
@@ -237,19 +237,19 @@ def changed(old_place: Place, changes: Ad) -> Place:
 
 
 def said_of(where: Place, machine: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    """Return the attributes of a slot, or of its machine, without missing ones."""
+    """Return attributes of a slot or its machine, without missing ones."""
     known_values = {name.lower(): (name, text) for name, text in {**machine, **where.ad}.items() if text}
     return dict(known_values[name.lower()] for name in names if name.lower() in known_values)
 
 
 def local(slot: str) -> Place:
-    """Return where a job of the local universe runs: at the access point, without a slot."""
+    """Return the place of a job of the local universe: the access point, without a slot."""
     return Place(slot, "", {}, {})
 
 
 @define
 class LoggedRun:
-    """One run of a job on a slot, from the activation until its last process is gone."""
+    """A run of a job on a slot, from the activation until its last process is gone."""
 
     place: Place
     host: str
@@ -268,8 +268,8 @@ class LoggedRun:
 
 
 def table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited) -> str:
-    """Return the table of resources at a run's end. What was not measured stays empty; a run of less than a second has
-    no CPU usage. A job of the local universe has none."""
+    """Return the table of resources at a run's end. Values that were not measured are empty; a run of less than a
+    second has no CPU usage. Jobs of the local universe have no table."""
     if not run.place.machine:
         return ""
     ended = exit_event.at // SECOND

@@ -1,7 +1,7 @@
-"""Write user logs so that each event is in its file once, whenever this process may be killed (docs/userlog.md).
+"""Write user logs with each event exactly once, even if this process is killed at any time (docs/userlog.md).
 
-Events come in batches, each announced in the checkpoint before it touches any file. After a crash
-the texts of the interrupted batch are made again from the log.
+Events come in batches, each announced in the checkpoint before it changes any file. After a crash the texts of the
+interrupted batch are computed again from the log.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ GROWN = 1_000_000  #: the size in bytes at which the file is rewritten
 
 
 class UserLogError(Exception):
-    """The user logs cannot be kept; the text names the file, the rule and the remedy."""
+    """The user logs cannot be written. The message names the file, the rule and the fix."""
 
 
 @frozen
 class Failure:
-    """A log that could not be written: why, the first such position of the pool's log, and how many events it lacks."""
+    """A log that could not be written: why, the position of the first missing event, and their number."""
 
     path: str
     reason: str
@@ -46,8 +46,9 @@ class Failure:
 
 @define
 class UserLogPosition:
-    """All up to `position` is written. `until`: the end of the batch that was begun, with the `sizes` of its files
-    before it; equal to `position` if none was. `log`: the id that was chosen for the pool's log, empty if none was."""
+    """The writer's checkpoint: everything up to `position` is written. `until`: the end of the batch in progress, with
+    the earlier `sizes` of its files; equal to `position` if there is none. `log`: the id of the pool's log; empty if it
+    is not known yet."""
 
     position: int = 0
     until: int = 0
@@ -57,7 +58,7 @@ class UserLogPosition:
 
 
 class ProgressFile:
-    """The file of that name in `folder`, created if missing; `durable`: each line is on disk before `save` returns."""
+    """The checkpoint file in `folder`, created if missing. `durable`: `save` syncs each line to disk."""
 
     def __init__(self, folder: Path, durable: bool) -> None:
         self.path = folder / PROGRESS
@@ -65,7 +66,7 @@ class ProgressFile:
         self._size = 0
 
     def read(self) -> UserLogPosition:
-        """Return the checkpoint; an empty one if the file does not exist. Remove a line that a crash cut off. Raise
+        """Return the checkpoint; an empty one if the file does not exist. Remove an incomplete last line. Raise
         `UserLogError` if the folder or file cannot be used, or is not a checkpoint."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +88,7 @@ class ProgressFile:
             ) from None
 
     def save(self, progress: UserLogPosition) -> None:
-        """Add a line completely or not at all. Raise `UserLogError` if it could not be written."""
+        """Add a complete line, or nothing. Raise `UserLogError` if it could not be written."""
         line = msgspec.json.encode(progress) + b"\n"
         try:
             if self._size > GROWN:
@@ -136,10 +137,10 @@ CHUNK = 10_000  #: events in a batch while a log is read from its beginning
 
 
 class UserLogWriter:
-    """Appends the pool's events to users' logs. ``folder`` keeps the checkpoint: of one log, for one writer. With
-    ``durable``, each batch is synced to disk before it counts as written. ``rights_of`` gives the file rights of a
-    log's owner for as long as something is done to it; None: it is done with this process's own. Raises `UserLogError`
-    if the folder cannot be used, or its checkpoint cannot be read."""
+    """Appends the pool's events to users' logs. ``folder`` has the checkpoint of one log for one writer. With
+    ``durable``, each batch is synced to disk before it counts as written. ``rights_of`` is a context manager with the
+    file rights of a log's owner; None: this process's own rights. Raises `UserLogError` if the folder cannot be used,
+    or its checkpoint cannot be read."""
 
     def __init__(
         self, folder: Path, logs: UserLogs | None = None, durable: bool = False, rights_of: RightsOf | None = None
@@ -152,17 +153,18 @@ class UserLogWriter:
 
     @property
     def position(self) -> int:
-        """Return the position in the pool's log up to which all is folded and, but for failures, written."""
+        """The position in the pool's log up to which all events are folded and, except for failures, written."""
         return self._logs.position
 
     @property
     def failures(self) -> list[Failure]:
-        """Return the logs that could not be written, by path."""
+        """The logs that could not be written, by path."""
         return [self._progress.failures[path] for path in sorted(self._progress.failures)]
 
     def start(self, log: Iterable[tuple[int, Event]]) -> None:
-        """Read the pool's log from its first event: fold what is written already, write what is missing. A checkpoint
-        of another log is dropped. Raise `UserLogError` if the log ends before the checkpoint: it has been cut."""
+        """Read the pool's log from its first event: fold the events that are already written, and write the others.
+        Drop a checkpoint of another log. Raise `UserLogError` if the log ends before the checkpoint, because it was
+        truncated."""
         events = iter(log)
         first_events = list(islice(events, 1))
         log_id = next((event.log for _, event in first_events if isinstance(event, PoolFounded)), "")
@@ -185,9 +187,9 @@ class UserLogWriter:
             self.write(chunk)
 
     def write(self, events: Iterable[tuple[int, Event]]) -> None:
-        """Write `events`, the next ones of the log, as one batch. Skip events that were written before. Raise
-        `UserLogError` if events between the last batch and this one are missing, or the checkpoint cannot be saved;
-        then no part of this batch is written, and a new writer may try it again."""
+        """Write the next `events` of the log as one batch. Skip events that were already written. Raise `UserLogError`
+        if events since the last batch are missing, or the checkpoint cannot be saved; then no part of this batch is
+        written, and a new writer can retry it."""
         progress = self._progress
         if self.position < progress.position:
             raise UserLogError(f"events up to {progress.position} have already been written; call `start` first")
