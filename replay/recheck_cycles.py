@@ -85,7 +85,7 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
             fold(remaining, state)
         except Exception as error:  # an edited log can say anything
             stop_reason = f"{type(error).__name__}: {error}"
-            result.stopped = f"no state can be made of the events from position {group[0][0]} on ({stop_reason})"
+            result.stopped = f"the events from position {group[0][0]} on cannot be folded ({stop_reason})"
             break
     return result
 

@@ -45,7 +45,7 @@ def of_json(text: str) -> Iterator[CutAd]:
             next_ad = _AGAIN.search(text, begin + 1)
             if next_ad is None:
                 return
-            end, problem = next_ad.end(), f"this is no JSON: {error}"
+            end, problem = next_ad.end(), f"this is not JSON: {error}"
         ad = ""
         if not problem:
             try:

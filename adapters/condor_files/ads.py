@@ -93,7 +93,7 @@ _ATTRIBUTE = re.compile(rf"(?:[A-Za-z_][\w.]*|'[^'\n]+'){BETWEEN}")
 _SECRET = re.compile(rb"#\d{6,}#\d+#(?!\.\.\.)")
 _OBJECTS = re.compile(r"\s*(?:(\[?\s*\{|\[\s*\])|<\?xml|<classads>|<c>)")
 _UNSURE = re.compile(r"\s*\[?\s*")
-_CONTINUES = "the ad above ended the file at an earlier import, and this line continues it; import into a new log"
+_CONTINUES = "this line continues an ad that ended the file at an earlier import; import into a new log"
 _NO_ATTRIBUTE = "not a line of an ad (Name = expression)"
 
 
@@ -144,7 +144,7 @@ class AdsReader:
         used_length = _without_lines(data, end, remainder)
         if not used_length and len(data) > LONGEST:
             used_length = end or len(data)
-            self._refuse(self.line + 1, "no ad ends in this much text", text)
+            self._refuse(self.line + 1, "an ad does not end within this much text", text)
             self._torn = True
             self.line += text.count("\n")
         if self._form == "lines" and self._source.kind in WITH_OFFSETS:
@@ -212,7 +212,7 @@ class AdsReader:
             self._people = True
         elif mark.startswith("*** "):
             if not self._torn:
-                self._refuse(self.line, "no ad stands before this line, which ends one", mark)
+                self._refuse(self.line, "this line ends an ad, but no ad precedes it", mark)
             self._torn = False
         elif mark and not self._people and not self._torn:
             self._refuse(self.line, _NO_ATTRIBUTE, mark)
@@ -265,7 +265,7 @@ class AdsReader:
             if wrong is None:
                 lower = [name.lower() for name in names]
                 wrong = next((place for place in range(group.own) if lower[place] in lower[:place]), None)
-                reason = "the attribute stands a second time: another ad has begun before this one ended"
+                reason = "the attribute is repeated: another ad started before this one ended"
             for member in group.members:
                 ad = sound_ads.pop(member)
                 lines = ad.text.split("\n")

@@ -425,10 +425,10 @@ OWN_FUNCTIONS: dict[str, Function] = {
 """Functions of the tools' built-in tables, which print formats cannot use."""
 
 UNSUPPORTED: dict[str, str] = {
-    **dict.fromkeys(("GRID_JOB_ID", "GRID_RESOURCE", "GRID_STATUS"), "there are no grid jobs"),
+    **dict.fromkeys(("GRID_JOB_ID", "GRID_RESOURCE", "GRID_STATUS"), "Poolbook has no grid jobs"),
     "ACTIVITY_OR_OCU": "use ACTIVITY_CODE or the attribute Activity instead",
     "BATCH_NAME": "use the attribute JobBatchName instead",
     "BUFFER_IO_MISC": "-io shows transfers",
-    "UNHEALTH": "health checks are not reported yet",
+    "UNHEALTH": "Poolbook does not report health checks",
 }
 """HTCondor functions that are rejected: why, or what to do instead."""

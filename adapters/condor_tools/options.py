@@ -248,8 +248,8 @@ def find(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
         match = next((o for o in options if len(name) >= o.least and o.name.startswith(name)), None)
         if match is not None and not match.refused and name in ELSEWHERE:
             raise UsageError(
-                f"poolbook {command.name}: unknown option {word}, an option of {ELSEWHERE[name]}; write -{match.name} "
-                "in full to use that"
+                f"poolbook {command.name}: unknown option {word}, an option of {ELSEWHERE[name]}; write "
+                f"-{match.name} in full to use that one"
             )
     if match is not None:
         return match, qualifier if colon else None

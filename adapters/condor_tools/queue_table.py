@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from .print_format import Format
 
 OF_THE_PAST = (
-    "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` show an earlier instant, `poolbook log` all that "
-    "happened"
+    "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` show a past state, `poolbook log` all events"
 )
 """Alternatives if the queue at an instant is unknown."""
 
@@ -118,9 +117,9 @@ def read(argv: Sequence[str]) -> QueueQuery:
     arguments = parse(COMMAND, argv)
     states = _states(arguments)
     if len(states) > 1:
-        raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} exclude each other: a job has one state")
+        raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} cannot be combined: a job has one state")
     if arguments.has("currentrun") and arguments.has("cumulative-time"):
-        raise UsageError("poolbook q: -currentrun and -cumulative-time exclude each other")
+        raise UsageError("poolbook q: -currentrun and -cumulative-time cannot be combined")
     users = [name.removeprefix("nice-user.") for name in arguments.values("submitter")]
     if users and arguments.has("name", "addr"):
         raise UsageError("Cannot query both schedd's and submitters: leave out -submitter, or -name and -addr")

@@ -127,7 +127,7 @@ def account_named(name: str) -> UnixAccount:
     try:
         user = pwd.getpwnam(name)
     except (KeyError, ValueError):
-        raise NoAccount(f"there is no user {name} on this machine") from None
+        raise NoAccount(f"this machine has no user {name}") from None
     if user.pw_uid == 0 or user.pw_gid == 0:
         raise NoAccount(f"{name} has root's rights; jobs of other users never run with these")
     return UnixAccount(name, user.pw_uid, user.pw_gid, tuple(os.getgrouplist(name, user.pw_gid)), user.pw_dir)

@@ -50,9 +50,9 @@ class NotKnown(PoolbookError, LookupError):
         self.why = reason
 
 
-BEGUN = "its table begins then"
-COMPACTED = "job_queue.log was compacted: what had been in it is no longer there, nor when that was"
-FOUND = "job_queue.log was found then, compacted: what had been in it is no longer there, nor when that was"
+BEGUN = "the table starts then"
+COMPACTED = "job_queue.log was compacted, which removed the earlier records"
+FOUND = "job_queue.log was first read then, already compacted"
 SAMPLED = "the first sample was taken then"
 NOTHING = "no record of the log shows it"
 """The reasons for which a table is not known before an instant."""

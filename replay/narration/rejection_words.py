@@ -155,10 +155,10 @@ def no_slot_in_short(misfit: Misfit) -> str:
     """Tell the reason without the conditions' own text."""
     if misfit.refused is not None and not misfit.refused.lacks:
         others_text = f" and {counted(misfit.refused.slots - 1, 'other')}" if misfit.refused.slots > 1 else ""
-        return f"{misfit.nearest}{others_text} would fit it, but START keeps this job out"
+        return f"{misfit.nearest}{others_text} would fit it, but START rejects this job"
     if not misfit.slots or misfit.short or lacks_attribute(misfit):
         return no_slot(misfit)
-    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all that it asks for{_nearest(misfit)}"
+    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all its requests{_nearest(misfit)}"
 
 
 def lacks_attribute(misfit: Misfit) -> bool:
@@ -175,7 +175,7 @@ def no_slot(misfit: Misfit) -> str:
     if not misfit.slots:
         return "no slot can run it: the pool has no slots"
     if misfit.short:
-        return f"no slot can run it: it asks for {'; and for '.join(map(_short, misfit.short))}"
+        return f"no slot can run it: it requests {'; and '.join(map(_short, misfit.short))}"
     if misfit.unmet:
         lacking_texts = [_lacking(unmet) for unmet in misfit.unmet]
         if all(lacking_texts):
@@ -186,7 +186,7 @@ def no_slot(misfit: Misfit) -> str:
         conditions_text = " and ".join(shortened(bare(unmet.condition), 120) for unmet in misfit.unmet)
         subject = "the slot does not meet" if misfit.slots == 1 else f"none of {misfit.slots:,} slots meets"
         return f"no slot can run it: {subject} {conditions_text}{_nearest(misfit)}"
-    requirement_text = "all conditions of its Requirements" if misfit.nearest else "all that it asks for"
+    requirement_text = "all conditions of its Requirements" if misfit.nearest else "everything that it requests"
     return f"no slot can run it: none of {counted(misfit.slots, 'slot')} has {requirement_text}{_nearest(misfit)}"
 
 
@@ -199,7 +199,7 @@ def _refused(slot: str, refusing: RefusingSlots) -> str:
         return f"{slot} would fit it, but its START is {refusing.value} for this job: {condition}"
     others_text = counted(refusing.slots - 1, "other")
     value = refusing.value
-    return f"{slot} and {others_text} would fit it, but START keeps this job out; on {slot} it is {value}: {condition}"
+    return f"{slot} and {others_text} would fit it, but START rejects this job; on {slot} it is {value}: {condition}"
 
 
 def _lacking(unmet: Unmet) -> str:

@@ -27,13 +27,13 @@ BEGIN = ("2026-11-02", "08:00")  #: default start of a scenario: a Monday mornin
 REST = 3600 * SECOND  #: time (microseconds) that a scenario without `until` continues after its last line
 DEFAULT = "ws1"  #: the machine of a scenario that names none
 HEADS = {
-    "start": "start DATE TIME [ZONE]: when it begins, as in `start 2026-11-02 08:00 Europe/Berlin`",
+    "start": "start DATE TIME [ZONE]: when it starts, for example `start 2026-11-02 08:00 Europe/Berlin`",
     "until": "until TIME: when it ends",
     "dialect": f"dialect NAME: {' or '.join(DIALECTS)}",
-    "config": "config [for MACHINE] FILE, or without FILE: the lines up to `end`",
+    "config": "config [for MACHINE] FILE, or without FILE the lines up to `end`",
     "machine": "machine NAME [cores=4 memory=8192 disk=1000000 count=10]",
     "at": "at TIME [to TIME] [every TIME [until TIME]] WHAT",
-    "expect": "expect SLOT PAIR [ROW], or expect JOB STATUS: at the instant of the `at` line before it",
+    "expect": "expect SLOT PAIR [ROW], or expect JOB STATUS: at the time of the previous `at` line",
 }
 _JOB_VERBS = {name for name, verb in VERBS.items() if verb.attributes}
 _EQUIPMENT = ("cores", "memory", "disk", "count")
@@ -56,7 +56,7 @@ class _ScenarioLines:
             self.number += 1
             if self.lines[self.number - 1].strip() == "end":
                 return "\n".join(self.lines[first_line : self.number - 1]) + "\n"
-        raise PlayError("this configuration goes on to the end of the scenario: close it with a line `end`", opened)
+        raise PlayError("this configuration has no end: close it with a line `end`", opened)
 
 
 @define
@@ -73,7 +73,7 @@ class _ScenarioReader:
 
     def once(self, head: str) -> None:
         if head in self.heads:
-            raise ValueError(f"there is a line with `{head}` already: one is enough")
+            raise ValueError(f"there is already a line with `{head}`: use only one")
         self.heads.add(head)
 
     def read_start(self, words: list[str]) -> None:
@@ -109,17 +109,17 @@ class _ScenarioReader:
             assignment = ASSIGNED.fullmatch(word)
             if assignment is None or assignment[1] not in _EQUIPMENT:
                 hint = did_you_mean(word, [f"{each}=" for each in _EQUIPMENT], most=1)
-                raise ValueError(f"{word!r} is nothing that a machine has: {HEADS['machine']}{hint and f'; {hint}'}")
+                raise ValueError(f"{word!r} is not a property of a machine: {HEADS['machine']}{hint and f'; {hint}'}")
             equipment[assignment[1]] = amount(assignment[2])
         count = equipment.pop("count", 0)
         if not _MACHINE.fullmatch(name):
-            raise ValueError(f"{name!r} is not a name of a machine: letters, digits, dots and dashes")
+            raise ValueError(f"{name!r} is not a valid machine name: use letters, digits, dots and dashes")
         names = [f"{name}{number}" for number in range(1, count + 1)] if 0 < count <= MOST else [name]
         if count > MOST or len(self.machines) + len(names) > MOST:
-            raise ValueError(f"more than {MOST:,} machines are too many")
+            raise ValueError(f"more than {MOST:,} machines are not supported")
         for each in names:
             if each in self.machines:
-                raise ValueError(f"there is a machine {each} already")
+                raise ValueError(f"machine {each} already exists")
             self.machines[each] = ScenarioMachine(each, line=self.text.number, **equipment)
 
     def read_at(self, words: list[str]) -> None:
@@ -133,7 +133,7 @@ class _ScenarioReader:
 
     def read_expect(self, words: list[str]) -> None:
         if not self.happens:
-            raise ValueError("`expect` means the instant of the `at` line before it: write at TIME expect ...")
+            raise ValueError("`expect` needs an `at` line before it: write at TIME expect ...")
         previous_words = self.happens[-1][1]
         count = 2 if len(previous_words) > 1 and takes_two(previous_words[0]) and is_clock(previous_words[1]) else 1
         self.happens.append((self.text.number, [*previous_words[:count], "expect", *words], ()))
@@ -150,7 +150,9 @@ def read(text: str) -> Scenario:
         with _at(line):
             first_words = split(source.lines[line - 1])
             if first_words and first_words[0] not in heads:
-                raise ValueError(f"{first_words[0]!r} begins no line of a scenario{_suggested(first_words[0], heads)}")
+                raise ValueError(
+                    f"{first_words[0]!r} cannot start a line of a scenario{_suggested(first_words[0], heads)}"
+                )
             if first_words:
                 heads[first_words[0]](first_words[1:])
     return _scenario(reader)
@@ -171,7 +173,7 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
     for source in reader.sources:
         if source.machine and source.machine not in reader.machines:
             raise PlayError(
-                f"there is no machine {source.machine}{_suggested(source.machine, reader.machines)}", source.line
+                f"unknown machine {source.machine}{_suggested(source.machine, reader.machines)}", source.line
             )
     calendar = ScenarioCalendar(*(reader.start or (begin(*BEGIN, UTC), UTC)))
     line, until_words = reader.until
@@ -183,12 +185,12 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
         with _at(line):
             steps += steps_of(line, until_words, sources, context)
             if len(steps) > MOST:
-                raise ValueError(f"these are more than {MOST:,} steps in all: let things happen less often")
+                raise ValueError(f"this is more than {MOST:,} steps in total: let things happen less often")
     steps.sort(key=lambda step: (step.at, _ORDER.get(step.verb, 2)))
     end = end or (steps[-1].at if steps else 0) + REST
     late_step = next((step for step in steps if step.at > end and step.verb != "unread"), None)
     if late_step is not None:
-        raise PlayError("this lies behind the scenario's end: make `until` later", late_step.line)
+        raise PlayError("this is after the scenario's end: make `until` later", late_step.line)
     return Scenario(
         calendar,
         reader.start is not None,
@@ -210,16 +212,16 @@ def _configured(reader: _ScenarioReader) -> frozenset[str]:
 def _suggested(word: str, known_words: Mapping[str, object]) -> str:
     """Return the words that are spelled alike, or all, as the rest of a sentence."""
     hint = did_you_mean(word, known_words)
-    return f"; {hint}" if hint else f": there are {', '.join(list(known_words)[:30])}"
+    return f"; {hint}" if hint else f": use one of {', '.join(list(known_words)[:30])}"
 
 
 def usage(head: str) -> NoReturn:
-    raise ValueError(f"wanted is: {HEADS[head]}")
+    raise ValueError(f"expected: {HEADS[head]}")
 
 
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        hint = did_you_mean(name, available_timezones(), "write one such as Europe/Berlin, or UTC", most=1)
+        hint = did_you_mean(name, available_timezones(), "use for example Europe/Berlin, or UTC", most=1)
         raise ValueError(f"{name!r} is not a time zone; {hint}") from None

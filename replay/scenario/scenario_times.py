@@ -34,7 +34,7 @@ def length(word: str) -> int:
         parts = (0, int(first_number), int(second)) if third is None else (int(first_number), int(second), int(third))
         microseconds = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * SECOND
     else:
-        raise ValueError(f"{word!r} is not a length of time: write 0:10 (ten seconds), 1:02:03, 90s, 15min, 2h or 3d")
+        raise ValueError(f"{word!r} is not a duration: write 0:10 (ten seconds), 1:02:03, 90s, 15min, 2h or 3d")
     if microseconds > LONGEST:
         raise ValueError(f"{word!r} is longer than a century")
     return microseconds
@@ -58,7 +58,7 @@ def is_clock(word: str) -> bool:
 def _of_day(word: str) -> timedelta:
     match = _CLOCK.fullmatch(word)
     if match is None or int(match[1]) > 23:
-        raise ValueError(f"{word!r} is not a time of a day: write hours and minutes, 08:30")
+        raise ValueError(f"{word!r} is not a time of day: write hours and minutes, 08:30")
     return timedelta(hours=int(match[1]), minutes=int(match[2]), seconds=int(match[3] or 0))
 
 
@@ -93,7 +93,7 @@ class ScenarioCalendar:
         else:
             return length(first_word)
         if since < 0:
-            raise ValueError(f"{' '.join(words)} lies before the scenario's start, {format_time(self.at(0))}")
+            raise ValueError(f"{' '.join(words)} is before the scenario's start, {format_time(self.at(0))}")
         return since
 
     def days_later(self, instant: int, days: int) -> int:
@@ -113,7 +113,7 @@ def begin(date: str, clock: str, zone: tzinfo) -> int:
     such date or time."""
     time = datetime.fromisoformat(date) + _of_day(clock)
     if not 1971 <= time.year <= 9000:
-        raise ValueError(f"{date}: the years from 1971 to 9000 can be played")
+        raise ValueError(f"{date}: the year must be from 1971 to 9000")
     return round(time.replace(tzinfo=zone).timestamp() * SECOND)
 
 

@@ -50,7 +50,7 @@ def split(line: str) -> list[str]:
         word += char
         previous_char = char if not (char == "\\" and previous_char == "\\") else ""
     if quoted or closing:
-        raise ValueError(f"{line.strip()!r} ends where {closing[0] if not quoted else 'a quote'} is still to come")
+        raise ValueError(f"{line.strip()!r} lacks the closing {closing[0] if not quoted else 'quote'}")
     if word:
         words.append(word)
     return _joined(words)
@@ -112,8 +112,8 @@ GONE = "gone"  #: the expected state of a slot or job that does not exist any mo
 NEVER = "never"  #: the reading of an unused keyboard
 READ = "[SLOT|MACHINE] NAME=VALUE ..."
 OTHERS = {
-    "reconfigure": "reconfigure [MACHINE] FILE, or without FILE: the lines up to `end`; it takes the place of what was",
-    "set": "set [MACHINE] NAME = VALUE: one more line at the end of the configuration",
+    "reconfigure": "reconfigure [MACHINE] FILE, or without FILE the lines up to `end`: replace the configuration",
+    "set": "set [MACHINE] NAME = VALUE: add a line to the configuration",
     "expect": "expect SLOT PAIR [ROW], expect JOB STATUS, or expect SLOT|JOB gone",
 }
 _EVERY = ", ".join([*VERBS, *OTHERS])
@@ -149,7 +149,7 @@ class _LineWords:
 
     def instant(self) -> int:
         if not self.words:
-            raise ValueError("a time is wanted here: 0:10, 1:02:03, 2d 3:00, or Mon 08:30")
+            raise ValueError("expected a time: 0:10, 1:02:03, 2d 3:00, or Mon 08:30")
         two = takes_two(self.words[0]) and len(self.words) > 1 and is_clock(self.words[1])
         taken_words, self.words = self.words[: 1 + two], self.words[1 + two :]
         return self.calendar.instant(taken_words)
@@ -195,18 +195,18 @@ def _when(words: list[str], context: StatementContext) -> tuple[_StatementTimes,
     if remaining.after("to"):
         lasts = remaining.instant() - at
         if lasts <= 0:
-            raise ValueError("what holds from one time to another must end later than it begins")
+            raise ValueError("the second time must be later than the first")
     if remaining.after("every"):
         if not remaining.words:
-            raise ValueError("every needs a length of time: every 1d")
+            raise ValueError("every needs a duration: every 1d")
         every = length(remaining.next())
         if not every:
-            raise ValueError("every 0 would never come to an end")
+            raise ValueError("every 0 would never end")
         until = remaining.instant() if remaining.after("until") else context.end
         if not until:
-            raise ValueError("what happens again and again needs an end: `every 1d until 7d`, or a line `until 7d`")
+            raise ValueError("a repeated step needs an end: `every 1d until 7d`, or a line `until 7d`")
         if (until - at) // every > MOST:
-            raise ValueError(f"that would be more than {MOST:,} times")
+            raise ValueError(f"that is more than {MOST:,} times")
     has_date = takes_two(words[0]) and not words[0].endswith("d")
     return _StatementTimes(at, lasts, every, until, has_date), remaining.words
 
@@ -229,14 +229,14 @@ def steps_of(
     """Return the steps of a line. Raise ValueError if the line cannot be understood."""
     times, remaining = _when(words, context)
     if not remaining:
-        raise ValueError(f"nothing happens here: write `at TIME WHAT`, where WHAT is {READ} or one of {_EVERY}")
+        raise ValueError(f"the step is missing: write `at TIME WHAT`, where WHAT is {READ} or one of {_EVERY}")
     step = _step(ScenarioStep(line, times.at, remaining[0], " ".join(remaining)), remaining, sources, context)
     if not times.lasts:
         return [evolve(step, at=at) for at in _repeated(times, context.calendar)]
     if step.verb != "read":
-        raise ValueError("only readings hold from one time `to` another")
+        raise ValueError("only readings can have `at TIME to TIME`")
     if any(step.attributes.get(name, "0") != "0" for name in _IDLE.values()):
-        raise ValueError("from one time `to` another only KeyboardIdle=0 is allowed: the user types all the time")
+        raise ValueError("with `at TIME to TIME`, only KeyboardIdle=0 is allowed: the user types all the time")
     steps: list[ScenarioStep] = []
     for at in _repeated(times, context.calendar):
         until = at + times.lasts
@@ -265,7 +265,7 @@ def _step(
         return _read(_of(step, first_word, context), other_words)
     known_words = [*VERBS, *OTHERS, *context.machines, "every"]
     hint = did_you_mean(first_word, known_words, f"write {READ}, or one of {_EVERY}")
-    raise ValueError(f"{first_word!r} is nothing that can happen; {hint}")
+    raise ValueError(f"{first_word!r} is not a valid step; {hint}")
 
 
 def _of(step: ScenarioStep, subject: str, context: StatementContext) -> ScenarioStep:
@@ -325,9 +325,9 @@ def _verb(step: ScenarioStep, words: list[str], context: StatementContext) -> Sc
         else:
             known_words = (*verb.flags, *(f"{option}=" for option in verb.options), *context.machines)
             hint = did_you_mean(name or word, known_words, most=1)
-            raise ValueError(f"{word!r} says nothing here; wanted is: {usage(step.verb)}{hint and f'; {hint}'}")
+            raise ValueError(f"{word!r} is not valid here; expected: {usage(step.verb)}{hint and f'; {hint}'}")
     if step.verb == "access-point" and len(flags) != 1:
-        raise ValueError(f"silent or heard? Wanted is: {usage(step.verb)}")
+        raise ValueError(f"silent or heard? Expected: {usage(step.verb)}")
     return evolve(step, flags=frozenset(flags), options=options, attributes=attributes, commands=commands)
 
 
@@ -352,14 +352,14 @@ def _thing(step: ScenarioStep, words: list[str], context: StatementContext) -> t
         if first_word in context.machines:
             return _of(step, first_word, context), words[1:]
         if len(context.machines) > 1:
-            raise ValueError(f"which machine? Wanted is: {usage(step.verb)}")
+            raise ValueError(f"which machine? Expected: {usage(step.verb)}")
         return _of(step, next(iter(context.machines)), context), words
     if "slot" in kind and _SLOT.fullmatch(first_word):
         return _of(step, first_word, context), words[1:]
     if (kind == "user" and NAME.fullmatch(first_word)) or ("job" in kind and _JOB.fullmatch(first_word)):
         return evolve(step, thing=first_word), words[1:]
-    lack_text = f"{first_word!r} is no {kind}" if first_word else f"no {kind} is named"
-    raise ValueError(f"{lack_text}; wanted is: {usage(step.verb)}")
+    lack_text = f"{first_word!r} is not a {kind}" if first_word else f"no {kind} is named"
+    raise ValueError(f"{lack_text}; expected: {usage(step.verb)}")
 
 
 def usage(verb: str) -> str:
@@ -380,7 +380,7 @@ def _set(step: ScenarioStep, words: list[str], context: StatementContext) -> Sce
     machine = words[0] if words and words[0] in context.machines else ""
     match = _SETTING.fullmatch(step.words.removeprefix("set ").removeprefix(machine).strip())
     if match is None:
-        raise ValueError(f"wanted is: {OTHERS['set']}")
+        raise ValueError(f"expected: {OTHERS['set']}")
     return evolve(step, machine=machine, attributes={match[1]: match[2].strip()})
 
 
@@ -390,19 +390,19 @@ def _reconfigured(
     machine = words[0] if words and words[0] in context.machines else ""
     files = words[1:] if machine else words
     if len(files) > 1 or bool(files) == bool(sources):
-        raise ValueError(f"wanted is: {OTHERS['reconfigure']}")
+        raise ValueError(f"expected: {OTHERS['reconfigure']}")
     return evolve(step, machine=machine, sources=sources or (ConfigurationSource(step.line, file=files[0]),))
 
 
 def _expected(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
     if not 1 < len(words) < 4:
-        raise ValueError(f"wanted is: {OTHERS['expect']}")
+        raise ValueError(f"expected: {OTHERS['expect']}")
     first_word, state, *row = words
     if _JOB.fullmatch(first_word) and not row:
         _one_of(state, {*STATUS_NUMBERS, GONE}, "status of a job")
         return evolve(step, thing=first_word, expected=(state,))
     if not _SLOT.fullmatch(first_word):
-        raise ValueError(f"{first_word!r} is neither a slot nor a job; wanted is: {OTHERS['expect']}")
+        raise ValueError(f"{first_word!r} is neither a slot nor a job; expected: {OTHERS['expect']}")
     _one_of(state, {*_PAIRS, GONE}, "state and activity")
     if row:
         _one_of(row[0], _ROWS, "number of a transition")
@@ -411,5 +411,5 @@ def _expected(step: ScenarioStep, words: list[str], context: StatementContext) -
 
 def _one_of(word: str, known_words: Collection[str], noun: str) -> None:
     if word not in known_words:
-        hint = did_you_mean(word, known_words, f"there are {', '.join(sorted(known_words))}", most=1)
-        raise ValueError(f"{word!r} is no {noun}; {hint}")
+        hint = did_you_mean(word, known_words, f"use one of {', '.join(sorted(known_words))}", most=1)
+        raise ValueError(f"{word!r} is not a {noun}; {hint}")

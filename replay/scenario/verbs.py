@@ -44,7 +44,7 @@ def _count(word: str) -> str:
 def amount(word: str) -> int:
     """Return an amount of something that machines have. Raise ValueError if it is none."""
     if not (word.isascii() and word.isdigit() and len(word) < 13 and int(word)):
-        raise ValueError(f"{word!r} is not an amount: a whole number from 1")
+        raise ValueError(f"{word!r} is not an amount: use a whole number from 1")
     return int(word)
 
 

@@ -36,7 +36,7 @@ def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -
     raise ValueError(f"{name} is not a job, cluster or slot: `poolbook log {name}` prints its events; {_ASKED}")
 
 
-_ASKED = "why is told of a job (12.3), a cluster (12) and a slot (slot1@host)"
+_ASKED = "why accepts a job (12.3), a cluster (12) or a slot (slot1@host)"
 
 
 def _named(log: EventStore, name: str) -> StreamFilter:

@@ -26,7 +26,7 @@ from .unknown_thing import unknown_job
 
 _NAMES = {number: name.lower() for name, number in HTCONDOR_25.job_status_numbers.items()}
 _OVER = ("completed", "failed", "removed")
-UNTOLD = "in a state that no record tells of"
+UNTOLD = "in an unknown state"
 _OPEN = ("idle", "running", "suspended", UNTOLD)
 
 
@@ -40,9 +40,7 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
         if refusal_answer is not None:
             return refusal_answer
         moment = "" if at is None else f" at {instant(at, zone)}"
-        absence = (
-            f"the log has no cluster {cluster}{moment}: `poolbook q` and `poolbook history` list the jobs that it has"
-        )
+        absence = f"the log has no cluster {cluster}{moment}: `poolbook q` and `poolbook history` list its jobs"
         raise UnknownThingError(unknown_job(log, cluster, None, at, zone) if is_imported(log) else absence)
     # An import has its events in the order of reading.
     position, last_event = max(events, key=lambda event: event[1].at, default=(0, None))

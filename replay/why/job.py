@@ -52,7 +52,7 @@ def why_job(
             return refusal_answer
         raise UnknownThingError(
             f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
-            "`poolbook q` and `poolbook history` list those that it has"
+            "`poolbook q` and `poolbook history` list its jobs"
         )
     if job.status == IDLE:
         situation = _waits(job, NextCycle(lambda: events_until))

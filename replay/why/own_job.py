@@ -262,7 +262,7 @@ class OwnJob(JobLife):
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         code = "started_local" if event.cause == "local" else "started"
-        holding_text = "" if self.match == event.slot else "which its submitter held since a job before it"
+        holding_text = "" if self.match == event.slot else "on the claim of an earlier job of its submitter"
         self.run, self.status, self.match, self.waiting = event, RUNNING, "", event.deferred
         self.moving = self.executing = self.measured = self.signalled = self.step = self.reservation = None
         decided_facts = self.context.decided(event)
@@ -319,7 +319,7 @@ class OwnJob(JobLife):
             until = f", and cools down until {instant((int(expires) + 1) * 1_000_000, self.zone)}" if expires else ""
             never_started = event.cause == "execution_failed"
             reason_text = f": {unquoted(event.changes['VacateReason'])}" if never_started else ""
-            return f"it waits again{reason_text}{until}"
+            return f"it is idle again{reason_text}{until}"
         if self.gone:
             return "it left the queue"
         return "" if self.status in HAS_LEFT else f"it stays {self.status.capitalize()}"

@@ -88,7 +88,7 @@ def _told(limit: e.ReachedLimit, holder_units: list[tuple[str, Amount]]) -> str:
     if len(names) > _MOST_HOLDERS:
         names = [*names[:_MOST_HOLDERS], f"{len(names) - _MOST_HOLDERS:,} more"]
     takes = "" if limit.wanted == 1 else f" (it takes {limit.wanted:g})"
-    return f"{limit.name.upper()}: {amount_text(used)} of {limit.most:g}{takes}, held by {', '.join(names) or 'nobody'}"
+    return f"{limit.name.upper()}: {amount_text(used)} of {limit.most:g}{takes}, held by {', '.join(names) or 'no job'}"
 
 
 class NextCycle:
@@ -161,7 +161,7 @@ def _context(state: State, last: e.CycleHeld) -> Context:
 
 CONCURRENCY = "concurrency"
 """The kind of a refusal for a concurrency limit (``Unmatched.limit``)."""
-ROOM = "there is room, and the next cycle decides"
+ROOM = "a slot is free; the next cycle decides"
 OTHERS = "other jobs come before it in the next cycle"
 
 

@@ -64,7 +64,7 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
     if slot_life.since is None:
         raise UnknownThingError(
             f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}: "
-            "`poolbook status` lists those that there are"
+            "`poolbook status` lists its slots"
         )
     return slot_life.answer()
 
@@ -88,7 +88,7 @@ def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: t
         slot_life.read(position, event)
     slot_life.tell_match(log)
     if not slot_life.chain:
-        raise UnknownThingError(f"of slot {name} the log has no record that says where it is")
+        raise UnknownThingError(f"the log has no record of the state of slot {name}")
     return slot_life.answer("see_records" if at is None else "see_life")
 
 

@@ -80,4 +80,4 @@ def test_a_job_that_could_not_start_gives_up_its_claim_and_why_says_so() -> None
     (end,) = [event for event in pool.events() if isinstance(event, ClaimEnded)]
     assert end.cause == "execution_failed"
     explanation = " ".join(line.full for line in why_job(list(pool.log.read()), 1, 0).lines)
-    assert f"it could not be started; it waits again: {FULL} (code 1024, ScratchDirError: its scratch" in explanation
+    assert f"it could not be started; it is idle again: {FULL} (code 1024, ScratchDirError: its scratch" in explanation

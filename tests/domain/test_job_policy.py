@@ -142,11 +142,11 @@ def test_attributes_that_the_policy_read_are_recorded_and_constants_are_not() ->
     [
         (
             {"OnExitRemove": "ExitCode == 0"},
-            "with code 3; it waits again; OnExitRemove = ExitCode == 0 was false, with MY.ExitCode = 3.",
+            "with code 3; it is idle again; OnExitRemove = ExitCode == 0 was false, with MY.ExitCode = 3.",
         ),
         (
             {"OnExitRemove": "false"},
-            "with code 3; it waits again; The job attribute OnExitRemove expression 'false' evaluated to FALSE.",
+            "with code 3; it is idle again; The job attribute OnExitRemove expression 'false' evaluated to FALSE.",
         ),
         (
             {"OnExitHold": "ExitCode == 3", "OnExitHoldReason": '"three"'},

@@ -79,10 +79,10 @@ def test_the_name_of_the_slot_can_be_the_account() -> None:
 # Owners without an account, or with root's: their jobs do not run.
 REFUSED: list[tuple[str, str, dict[str, str], str]] = [
     ("", "root", {}, "has root's rights"),
-    ("", "no-such-user", {}, "there is no user no-such-user"),
-    ("", "4711", {}, "there is no user 4711"),
-    ("SOFT_UID_DOMAIN = true", "0", {}, "there is no user 0"),
-    (f"{NOT}SLOT1_USER = no-such-user", OWNER, {}, "there is no user no-such-user"),
+    ("", "no-such-user", {}, "this machine has no user no-such-user"),
+    ("", "4711", {}, "this machine has no user 4711"),
+    ("SOFT_UID_DOMAIN = true", "0", {}, "this machine has no user 0"),
+    (f"{NOT}SLOT1_USER = no-such-user", OWNER, {}, "this machine has no user no-such-user"),
     ("STARTER_ALLOW_RUNAS_OWNER = TARGET.Nothing", OWNER, {}, "neither true nor false"),
 ]
 

@@ -26,16 +26,16 @@ ONE = [("slot1@a", SMALL)]
 TWO = [("slot1@a", SMALL), ("slot1@b", LARGE)]
 
 NEVER: list[tuple[Ad, list[tuple[str, Ad]], str]] = [
-    ({"RequestCpus": "64"}, TWO, "it asks for 64 cores; the largest slot has 2 (request_cpus)"),
-    ({"RequestCpus": "64"}, [("slot1@a", CARVED)], "it asks for 64 cores; the largest slot has 2 (request_cpus)"),
+    ({"RequestCpus": "64"}, TWO, "it requests 64 cores; the largest slot has 2 (request_cpus)"),
+    ({"RequestCpus": "64"}, [("slot1@a", CARVED)], "it requests 64 cores; the largest slot has 2 (request_cpus)"),
     ({"RequestMemory": "900 * 1024"}, TWO,
-     "it asks for 900.0 GiB of memory; the largest slot has 8.0 GiB (request_memory)"),
-    ({"RequestMemory": "8193"}, TWO, "it asks for 8,193 of Memory; the largest slot has 8,192 (request_memory)"),
-    ({"RequestGPUs": "2"}, TWO, "it asks for 2 GPUs; no slot has any (request_gpus)"),
+     "it requests 900.0 GiB of memory; the largest slot has 8.0 GiB (request_memory)"),
+    ({"RequestMemory": "8193"}, TWO, "it requests 8,193 of Memory; the largest slot has 8,192 (request_memory)"),
+    ({"RequestGPUs": "2"}, TWO, "it requests 2 GPUs; no slot has any (request_gpus)"),
     ({"RequestCpus": "4", "RequestDisk": "1048576"}, TWO,
-     "it asks for 4 cores; the largest slot has 2 (request_cpus); and for 1.0 GiB of disk; "
+     "it requests 4 cores; the largest slot has 2 (request_cpus); and 1.0 GiB of disk; "
      "the largest slot has 97.7 MiB (request_disk)"),
-    ({"RequestCpus": "2", "RequestMemory": "4096"}, TWO, "none of 2 slots has all that it asks for"),
+    ({"RequestCpus": "2", "RequestMemory": "4096"}, TWO, "none of 2 slots has everything that it requests"),
     ({"Requirements": 'TARGET.OpSys == "MACOS"'}, TWO,
      'none of 2 slots meets TARGET.OpSys == "MACOS" (the nearest, slot1@a, has OpSys = "LINUX")'),
     ({"Requirements": 'TARGET.OpSys == "MACOS" && TARGET.HasBlas'}, ONE,
@@ -70,7 +70,7 @@ REFUSED: list[tuple[list[str], str]] = [
      "no slot can run it: the job lacks Bar and Foo, "
      "without which TARGET.Foo > 1 || TARGET.Bar of slot1@a is undefined"),
     (["false", "Owner"],
-     "slot1@a and 1 other would fit it, but START keeps this job out; on slot1@a it is false: false"),
+     "slot1@a and 1 other would fit it, but START rejects this job; on slot1@a it is false: false"),
 ]  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def test_the_log_is_written_once_to_the_requested_place(folder: Path, capsys: py
 @pytest.mark.parametrize(
     ("text", "words", "complaint"),
     [
-        ("at 0:10 drian\n", [], "a.play:1: 'drian' is nothing that can happen; did you mean drain?"),
+        ("at 0:10 drian\n", [], "a.play:1: 'drian' is not a valid step; did you mean drain?"),
         ("config\nSUSPEND = (x\nend\n", [], "a.play:2: SUSPEND: (x is not an expression"),
         ("config\nA = $(B)\nB = $(A)\nSTART = $(A)\nend\n", [], "a.play:"),
         ("config none.conf\n", [], "none.conf cannot be read"),

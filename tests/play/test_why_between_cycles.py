@@ -23,7 +23,7 @@ end
 machine w cores={} memory=8000 disk=50000000
 until {}
 """
-ROOM = "there is room, and the next cycle decides"
+ROOM = "a slot is free; the next cycle decides"
 CYCLE = "The cycle at 2026-11-02 08:05:10 reported: "
 IN_USE = f"{CYCLE}the slots that fit are in use, and PREEMPTION_REQUIREMENTS does not allow their preemption. Now: "
 
@@ -97,7 +97,7 @@ CASES = [
         "the job asks for too much now",
         STATIC.format("", 1, "9:00")
         + "at 0:10 submit ann run=10:20\nat 0:20 submit bob\nat 8:00 edit 2.0 RequestMemory=9000",
-        "No slot can run it: it asks for 8.8 GiB of memory; the largest slot has 7.8 GiB (request_memory).",
+        "No slot can run it: it requests 8.8 GiB of memory; the largest slot has 7.8 GiB (request_memory).",
     ),
     (
         "a quota has room",

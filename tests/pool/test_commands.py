@@ -158,7 +158,7 @@ def test_an_unknown_option_is_reported_under_the_command_that_was_typed(folder: 
 def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nrequest_memory = 900 GB\nqueue\n")
     output = folder.call("run", "job.sub", code=1)
-    message = "no slot can run it: it asks for 900.0 GiB of memory; the largest slot has "
+    message = "no slot can run it: it requests 900.0 GiB of memory; the largest slot has "
     assert f"poolbook: 1.0 waits: {message}" in output, "at once"
     assert f"1.0 waits: {message}" in output, "and at the end"
     assert "poolbook rm 1     remove it" in output

@@ -81,7 +81,7 @@ def test_a_machine_without_room_for_scratch_directories_holds_no_job_reports_why
             filler = fill(place)
             folder.call("submit", "job.sub")
             folder.wait_for(lambda: "No space left on device" in folder.call("why", "1.0"))
-            assert "it could not be started; it waits again: Error from slot1" in folder.call("why", "1.0")
+            assert "it could not be started; it is idle again: Error from slot1" in folder.call("why", "1.0")
             assert " 1" not in folder.call("q", "-af", "JobStatus", "NumHolds")
             filler.unlink()
             folder.wait_for(lambda: folder.call("q", "-af", "ClusterId") == "")

@@ -282,7 +282,7 @@ def test_every_kind_of_event_has_a_line() -> None:
         "born",
         "13",
         "changed",
-        "died",
+        "deleted",
         "claimed",
         "claim over",
         "submit",

@@ -92,7 +92,7 @@ BEGINNINGS = {
         "No job is waiting for the slot of job 1.0 any more",
         "bob@example.org, for job 2.1, is waiting for the slot of job 1.0: the submitter of job 2.1 has a better",
         "The processes of job 1.0 were asked to exit: the job's retirement time is over.",
-        "Job 1.0 was evicted from slot1@h after 58 s, with signal 15; it waits again.",
+        "Job 1.0 was evicted from slot1@h after 58 s, with signal 15; it is idle again.",
         "The negotiation cycle at 2027-01-15 08:",
     ],
     "2.0": [

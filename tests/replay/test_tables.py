@@ -395,7 +395,7 @@ def test_q_measures_run_times_up_to_the_instant(audit: str, capsys: pytest.Captu
 
 
 def test_q_reports_when_an_imported_log_begins(audit: str) -> None:
-    with pytest.raises(ToolError, match=r"is unknown before 2026-11-21 .*, because its table begins then"):
+    with pytest.raises(ToolError, match=r"is unknown before 2026-11-21 .*, because the table starts then"):
         queries.queue(["-log", audit, "-at", "2020-01-01"])
     with pytest.raises(UsageError, match="is not a time"):
         queries.queue(["-log", audit, "-at", "JobStatus"])

@@ -68,11 +68,11 @@ def test_a_cluster_is_summarized_as_of_any_instant() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("pool", "pool is not a job, cluster or slot: `poolbook log pool` prints its events; why is told"),
+        ("pool", "pool is not a job, cluster or slot: `poolbook log pool` prints its events; why accepts"),
         ("machine/h", "`poolbook log machine/h` prints its events"),
         (
             "nonsense",
-            "'nonsense' is none of these: why is told of a job (12.3), a cluster (12) and a slot (slot1@host)",
+            "'nonsense' is none of these: why accepts a job (12.3), a cluster (12) or a slot (slot1@host)",
         ),
     ],
 )

@@ -37,7 +37,7 @@ REJECTIONS = [
      "; alice@example.org, the only submitter, had the whole pool (12 cores)"),
     # clauses
     ("6.0", 906,
-     "no slot can run it: it asks for 87.9 GiB of memory; the largest slot has 8.0 GiB (request_memory)",
+     "no slot can run it: it requests 87.9 GiB of memory; the largest slot has 8.0 GiB (request_memory)",
      "of 9 slots, none meets its Requirements; no slot meets TARGET.Memory >= RequestMemory (RequestMemory = 90000); "),
 ]  # fmt: skip
 
@@ -139,7 +139,7 @@ def test_the_present_obstacle_is_evaluated_now() -> None:
         e.JobsEdited(now, "edited", "y", 1, ((0, 0),), {"RequestMemory": "1"}),
     ])  # fmt: skip
     short, cycle = _rejection(pool, "1.0")
-    assert short == 'No slot can run it: none of 1 slot meets all that it asks for (slot1@h has Arch = "ARM").'
+    assert short == 'No slot can run it: none of 1 slot meets all its requests (slot1@h has Arch = "ARM").'
     assert (
         "of 1 slot, none meets its Requirements; no slot meets TARGET.Memory >= RequestMemory (RequestMemory = 1); "
         in cycle

@@ -121,7 +121,7 @@ def test_why_reports_until_when_a_job_cools_down() -> None:
     pool.advance(40)
     life = [explained.full for explained in why_job(pool.log.read(), 1, 0).life]
     (sentence,) = [text for text in life if "cools down" in text]
-    assert "it waits again, and cools down until 2027-01-15 08:00:31" in sentence
+    assert "it is idle again, and cools down until 2027-01-15 08:00:31" in sentence
     assert "SYSTEM_ON_VACATE_COOL_DOWN = ifThenElse(VacateReasonCode == 1022,20,0) was 20" in sentence
     assert "Job 1.0 had cooled down." in life
 

@@ -137,10 +137,10 @@ def test_jobs_held_for_several_reasons_are_reported_with_the_first(tmp_path: Pat
 
 
 def test_an_unmatchable_job_is_reported_and_resuming_is_not_recommended(tmp_path: Path) -> None:
-    unmatchable = UnmatchableJob("no slot can run it: it asks for 64 cores", 2)
+    unmatchable = UnmatchableJob("no slot can run it: it requests 64 cores", 2)
     for is_interrupted in (False, True):
         messages, suggestions = failures([cluster_after(tmp_path, 2)], {3: unmatchable}, is_interrupted)
-        assert messages == ["3.0 is idle: no slot can run it: it asks for 64 cores."]
+        assert messages == ["3.0 is idle: no slot can run it: it requests 64 cores."]
         assert [call for call, _ in suggestions] == ["why 3.0", "rm 3"]
     messages, suggestions = failures([cluster_after(tmp_path, 3)], {3: unmatchable}, True)
     assert messages[1:] == ["1 job is left: `poolbook resume` continues with it."]

@@ -183,7 +183,7 @@ def test_an_unsupported_instant_is_refused_with_an_alternative(command: str, why
 
 
 def test_an_option_of_another_command_is_reported_as_such() -> None:
-    message = "unknown option -sort, an option of status; write -sortkey in full to use that"
+    message = "unknown option -sort, an option of status; write -sortkey in full to use that one"
     with pytest.raises(UsageError, match=message):
         parse(userprio.COMMAND, ["-sort"])
 
