@@ -28,10 +28,10 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Each script ends with 1 where an aim of its own is missed; the others are run all the same. `make bench PEER=DIR` also
-# measures the real pool in DIR, by PEER_SCRIPT.
+# A script exits with 1 if it misses an aim; the other scripts still run. `make bench PEER=DIR` also measures the HTCondor
+# pool in DIR with PEER_SCRIPT.
 PEER_SCRIPT ?= ../shared/realpool/peer
-beside := $(if $(PEER),--peer $(PEER) --peer-script $(PEER_SCRIPT))
+peer_options := $(if $(PEER),--peer $(PEER) --peer-script $(PEER_SCRIPT))
 bench: .venv/ready
 	-$(BIN)/python tests/bench/bench_classad.py
 	-$(BIN)/python tests/bench/bench_policy.py
@@ -41,10 +41,10 @@ bench: .venv/ready
 	-$(BIN)/python tests/bench/bench_views.py
 	-$(BIN)/python tests/bench/bench_userlog.py
 	-$(BIN)/python tests/bench/bench_import.py
-	-$(BIN)/python tests/bench/bench_negotiation.py $(beside)
+	-$(BIN)/python tests/bench/bench_negotiation.py $(peer_options)
 	-$(BIN)/python tests/bench/bench_shapes.py
 	-$(BIN)/python tests/bench/bench_backfill.py
-	-$(BIN)/python tests/bench/bench_pool.py $(beside)
+	-$(BIN)/python tests/bench/bench_pool.py $(peer_options)
 
 soak: export POOLBOOK_SOAK_EXAMPLES ?= 20000
 soak: .venv/ready

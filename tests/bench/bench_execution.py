@@ -67,7 +67,7 @@ def supervisor_rate(supervisor: Supervisor, home: str, prefix: str) -> float:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Print the measurement; return 1 if the aim is missed."""
     with tempfile.TemporaryDirectory() as home:
         with Supervisor(Path(home) / "pool") as supervisor:
             supervisor.start([])

@@ -37,7 +37,7 @@ def measure(dialect: str, machines: int, jobs: int) -> None:
     with Pool.open("memory:", user="alice", dialect=dialect, behave=lambda launch: Behaviour(seconds=1e6)) as pool:
         for number in range(machines):
             pool.add_machine(f"node{number}", cpus=8, memory="16 GB")
-        pool.submit(JOB)  # what is computed once
+        pool.submit(JOB)  # so that caches are filled
         pool.advance(400)
         pool.remove("1")
         pool.advance(400)

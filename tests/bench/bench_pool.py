@@ -224,7 +224,7 @@ def log_size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("pool.db*") if path.name in ("pool.db", "pool.db-wal"))
 
 
-# One function per subject. It yields keys of FIGURES, each with the values of the runs.
+# One function per subject. It yields keys of MEASUREMENTS, each with the values of the runs.
 
 Values = Iterator[tuple[str, list[float]]]
 

@@ -53,7 +53,7 @@ def known_survivors() -> dict[str, str]:
 
 
 def select_tests(fault: Fault, coverage: Coverage, max_seconds: float) -> tuple[list[str], float]:
-    """Return the likeliest tests that reach the fault and take at most `longest` seconds together, and their time."""
+    """Return the likeliest tests that reach the fault and take at most `max_seconds` together, and their time."""
     tests, seconds = [], 0.0
     for test in coverage.tests_of(fault):
         if seconds + coverage.seconds[test] <= max_seconds:

@@ -1,10 +1,10 @@
 """Measure commands over many jobs, by the clock, in a Poolbook pool and in an HTCondor pool.
 
-``python tests/bench/bench_schedd_beside.py [--jobs N] [--peer DIR --peer-script SCRIPT]``; DIR and SCRIPT: an HTCondor
-pool as for ``make realpool``. Both pools get the same configuration (three transforms, three submit requirements, a
-user map, three periodic policies that hold no job) and the same commands: submit N held jobs with different arguments
-and outputs, edit all of them with a constraint, submit a factory of ten times as many, and remove all. HTCondor's
-schedd logs the time of a periodic policy evaluation.
+``python tests/bench/bench_schedd_htcondor.py [--jobs N] [--peer DIR --peer-script SCRIPT]``; DIR and SCRIPT: an
+HTCondor pool as for ``make realpool``. Both pools get the same configuration (three transforms, three submit
+requirements, a user map, three periodic policies that hold no job) and the same commands: submit N held jobs with
+different arguments and outputs, edit all of them with a constraint, submit a factory of ten times as many, and remove
+all. HTCondor's schedd logs the time of a periodic policy evaluation.
 """
 
 from __future__ import annotations
