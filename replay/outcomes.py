@@ -16,7 +16,7 @@ KINDS_OF_FAILURES = 3  #: the number of ways to fail that are listed one by one
 
 
 @frozen
-class Ended:
+class ProcessEnd:
     """The end of a job's own process: an exit code, or a signal."""
 
     code: int | None = None
@@ -51,7 +51,7 @@ class Outcomes:
     """The jobs of a cluster by process number; ``failed`` and ``held`` are in order of time."""
 
     status: dict[int, str] = field(factory=dict)
-    failed: dict[int, Ended] = field(factory=dict)
+    failed: dict[int, ProcessEnd] = field(factory=dict)
     held: dict[int, HoldReason] = field(factory=dict)
 
     def set(self, procs: Iterable[int], status: str, hold: HoldReason | None = None) -> None:
@@ -61,7 +61,7 @@ class Outcomes:
             if hold is not None:
                 self.held[proc] = hold
 
-    def end(self, proc: int, end: Ended) -> None:
+    def end(self, proc: int, end: ProcessEnd) -> None:
         self.set((proc,), "failed" if end.failed else "completed")
         if end.failed:
             self.failed[proc] = end
@@ -72,17 +72,17 @@ class Outcomes:
         return next((proc for proc in procs_by_status.get(status, self.status) if self.status[proc] == status), None)
 
     @property
-    def one_hold(self) -> bool:
+    def have_same_reason(self) -> bool:
         """Return True if all held jobs have the same reason: the texts may contain each job's own number, and
         begin with the slot's name."""
         first_hold, *other_holds = self.held.items()
-        return all(_alike(first_hold, other_hold) for other_hold in other_holds)
+        return all(_is_same_hold(first_hold, other_hold) for other_hold in other_holds)
 
 
 _FROM_SLOT = re.compile(r"\AError from [^ ]+: ")
 
 
-def _alike(first_item: tuple[int, HoldReason], second: tuple[int, HoldReason]) -> bool:
+def _is_same_hold(first_item: tuple[int, HoldReason], second: tuple[int, HoldReason]) -> bool:
     (first_proc, first_hold), (second_proc, second_hold) = first_item, second
     if (first_hold.code, first_hold.subcode) != (second_hold.code, second_hold.subcode):
         return False
@@ -96,7 +96,7 @@ def _alike(first_item: tuple[int, HoldReason], second: tuple[int, HoldReason]) -
 _ORDER = ("completed", "failed", "removed", "held", "suspended", "running", "idle")
 
 
-def counts(results: Sequence[Outcomes]) -> str:
+def outcome_text(results: Sequence[Outcomes]) -> str:
     """Return the outcomes of some clusters: "5 completed, 1 failed (exit 1), 3 held, 2 idle"."""
     totals = Counter(status for result in results for status in result.status.values())
     end_counts = Counter(end.words for result in results for end in result.failed.values())
@@ -114,25 +114,25 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
     results = Outcomes()
     for event in events:
         if isinstance(event, e.ClusterSubmitted):
-            results.set(range(event.count), event.status.lower(), _hold(event.status, event.ad))
+            results.set(range(event.count), event.status.lower(), _hold_reason(event.status, event.ad))
         elif isinstance(event, e.JobsTransitioned):
             if event.target != LEFT:  # leaving is not an outcome: the one before stays
                 procs = (proc for first, last in event.procs for proc in range(first, last + 1))
-                results.set(procs, event.target.lower(), _hold(event.target, event.changes))
+                results.set(procs, event.target.lower(), _hold_reason(event.target, event.changes))
         elif isinstance(event, e.JobActivated):
             results.set((event.proc,), "running")
         elif isinstance(event, e.JobExited) and event.target == "Completed":
-            results.end(event.proc, ended(event))
+            results.end(event.proc, process_end(event))
         elif isinstance(event, e.JobExited) and event.target:
-            results.set((event.proc,), event.target.lower(), _hold(event.target, event.changes))
+            results.set((event.proc,), event.target.lower(), _hold_reason(event.target, event.changes))
     return results
 
 
-def ended(event: e.JobExited) -> Ended:
-    return Ended(event.code, event.signal)
+def process_end(event: e.JobExited) -> ProcessEnd:
+    return ProcessEnd(event.code, event.signal)
 
 
-def _hold(status: str, ad: e.Ad) -> HoldReason | None:
+def _hold_reason(status: str, ad: e.Ad) -> HoldReason | None:
     if status != "Held":
         return None
     return HoldReason(ad.get("HoldReasonCode", ""), ad.get("HoldReasonSubCode", ""), unquoted(ad.get("HoldReason", "")))

@@ -115,7 +115,7 @@ def log(argv: Sequence[str]) -> int:
 
     zone = here()
     try:
-        stream = listing.wanted(arguments.words[0]) if arguments.words else None
+        stream = listing.parse_filter(arguments.words[0]) if arguments.words else None
     except ValueError as error:
         raise UsageError(f"poolbook log: {error}") from None
     with Queries(log_of(arguments)) as queries:

@@ -21,9 +21,9 @@ from ...domain.names import JobId, SlotName
 from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines.hold_codes import hold_advice
-from ...replay.narration.rejection_words import no_slot
+from ...replay.narration.rejection_words import misfit_text
 from ...replay.narration.unmatchable_jobs import misfit
-from ...replay.outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
+from ...replay.outcomes import HoldReason, Outcomes, ProcessEnd, outcome_text, outcomes_of
 from ...replay.why.rejections import fits_none
 from ..condor_tools.layout import Column, Layout, laid_out
 from ..condor_tools.terminal import folded, print_painted, visible, width_of
@@ -114,7 +114,7 @@ def report(
     for result in results:
         _table(result)
     where = safe_url(locate(url).place)
-    summary = f"{counts([result.outcomes for result in results])} in {seconds:.1f} s"
+    summary = f"{outcome_text([result.outcomes for result in results])} in {seconds:.1f} s"
     print_painted("\n" + folded(f"{summary}; every state change is recorded in {where}", width_of()))
     again = [f"{r.number}.{proc} ({runs} times)" for r in results for proc, runs in r.repeated_runs().items()]
     if again:
@@ -290,10 +290,10 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
         return ""
     slots = ((slot.name, {**slot.ad, **slot.published_ad}) for slot in state.slots.values() if slot.kind != "dynamic")
     conflict = misfit(jobs.attributes(proc), slots, state.at // 1_000_000, state.user_maps)
-    return "" if conflict is None else no_slot(conflict)
+    return "" if conflict is None else misfit_text(conflict)
 
 
-def _failed(results: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int, Ended]]:
+def _failed(results: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int, ProcessEnd]]:
     for result in results:
         proc = result.outcomes.first("failed")
         if proc is not None:
@@ -307,7 +307,7 @@ def _held(result: ClusterResult) -> str:
     reason = visible(hold.words).rstrip(".")
     if len(holds) == 1:
         text = f"{name} is held: {reason}."
-    elif result.outcomes.one_hold:
+    elif result.outcomes.have_same_reason:
         text = f"{len(holds):,} jobs are held for the same reason; {name}: {reason}."
     else:
         text = f"{len(holds):,} jobs are held for several reasons; {name}: {reason}."

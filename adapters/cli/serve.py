@@ -262,10 +262,12 @@ def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
 
 def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
     from ...domain.events import JobExited
-    from ...replay.outcomes import ended
+    from ...replay.outcomes import process_end
 
     events = (event for number in clusters for _, event in server.log.read_stream(f"cluster/{number}", server.opened))
-    return any(ended(event).failed for event in events if isinstance(event, JobExited) and event.target == "Completed")
+    return any(
+        process_end(event).failed for event in events if isinstance(event, JobExited) and event.target == "Completed"
+    )
 
 
 def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bool = False) -> int:

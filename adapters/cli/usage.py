@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...domain.units import SECOND
 from ...projections.imported_ads import USAGE_STATEMENTS
-from ...replay.narration.formatting import EVER, counted, in_part, instant, interval, iso
+from ...replay.narration.formatting import EVER, counted, excerpt, instant, interval, iso
 from ..condor_tools.cells import length_of
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
@@ -64,7 +64,7 @@ def _is_named(names: Sequence[str], given_names: set[str]) -> bool:
 
 def _of_runs(arguments: Arguments, groups_text: str) -> int:
     """Print what the runs in a window used."""
-    from ...replay.usage.eviction_costs import of_open, of_unknown, unknown_as_dict
+    from ...replay.usage.eviction_costs import open_lines, unknown_as_dict, unknown_lines
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
     from .time_window import here, window_of
@@ -94,7 +94,7 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
         print("\n".join(_rows(group_names, order, total)))
     elif not report.unknown.silent:
         print(f"There are no runs{window.words(here())}{span}.")
-    for line in (*of_open(runs), *of_unknown(report.unknown)):
+    for line in (*open_lines(runs), *unknown_lines(report.unknown)):
         print(line)
     return 0
 
@@ -139,13 +139,13 @@ def print_evictions(queries: Queries, stream: StreamFilter | None, window: Windo
     from ...replay.usage import eviction_costs
 
     try:
-        eviction_costs.checked(stream)
+        eviction_costs.check_stream(stream)
     except ValueError as error:
         raise UsageError(f"poolbook log -evicted: {error}") from None
     answer = queries.runs(*window, zone, evicted=True)
-    ended = eviction_costs.of(answer.runs, stream)
-    runs = [run for run in ended if run.by_pool]
-    other_shares = eviction_costs.by_cause([run for run in ended if not run.by_pool])
+    ended = eviction_costs.runs_of_stream(answer.runs, stream)
+    runs = [run for run in ended if run.is_eviction_by_pool]
+    other_shares = eviction_costs.by_cause([run for run in ended if not run.is_eviction_by_pool])
     place = queries.places() if queries.imported else str
     shares = eviction_costs.by_cause(runs)
     if as_json:
@@ -163,7 +163,7 @@ def print_evictions(queries: Queries, stream: StreamFilter | None, window: Windo
         for line in text_table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
             print(_fitted(line, width))
         print()
-    unknown = eviction_costs.of_unknown(answer.unknown)
+    unknown = eviction_costs.unknown_lines(answer.unknown)
     for line in (*_summary(runs, shares, window.words(zone)), *_other_causes(other_shares), *unknown):
         print(folded(line, width))
     return 0
@@ -181,7 +181,7 @@ def _fitted(line: str, width: int | None) -> str:
 
 
 def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
-    reason = f" ({in_part(run.said.rstrip('.'))})" if run.said else ""
+    reason = f" ({excerpt(run.reason_text.rstrip('.'))})" if run.reason_text else ""
     where = f" [{place}]" if place else ""
     lost_text = interval(run.lasted)
     return (instant(run.ended, zone), run.job, run.user, run.slot, lost_text, f"{run.cause.words}{reason}{where}")
@@ -235,7 +235,11 @@ def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
 
 def _preemption_row(eviction: Preemption, zone: tzinfo) -> tuple[str, ...]:
     run = eviction.run
-    beneficiary = f"{eviction.whom} of {eviction.user}" if eviction.user and eviction.whom else eviction.whom or "?"
+    beneficiary = (
+        f"{eviction.beneficiary_job} of {eviction.user}"
+        if eviction.user and eviction.beneficiary_job
+        else eviction.beneficiary_job or "?"
+    )
     ended, use_length, use_text = instant(run.ended, zone), interval(run.lasted), _used(eviction)
     return (ended, run.job, run.user, run.slot, use_length, run.cause.name, beneficiary, use_text)
 

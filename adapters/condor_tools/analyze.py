@@ -163,13 +163,13 @@ def _own(ad: ClassAd, requirements: Expression) -> list[str]:
 
 
 def _conditions(refusal: Unmatched, analysis_steps: list[AnalysisStep], name: str) -> Iterator[str]:
-    from ...replay.narration.evidence import bare
+    from ...replay.narration.evidence import without_brackets
 
     yield f"The Requirements expression for job {name} reduces to these conditions:\n\n"
     yield "        Slots\nStep   Matched  Condition\n----- --------- ---------\n"
     numbers = {step.condition: at for at, step in reversed(list(enumerate(analysis_steps)))}
     for clause in refusal.clauses:
-        condition = bare(clause.text)
+        condition = without_brackets(clause.text)
         at = numbers.get(condition)
         label = "" if at is None else f"[{at}]"
         text = condition if at is None else analysis_steps[at].text

@@ -131,10 +131,10 @@ def date(seconds: float, zone: tzinfo) -> str:
 
 def hold_reason(ad: ClassAd, _: object = None) -> str | None:
     """Return why a job is held; shorten a very long reason."""
-    from ...replay.narration.formatting import in_part
+    from ...replay.narration.formatting import excerpt
 
     reason = text(ad, "HoldReason")
-    return None if reason is None else in_part(reason)
+    return None if reason is None else excerpt(reason)
 
 
 def metric(size: float) -> str:

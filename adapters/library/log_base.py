@@ -147,11 +147,11 @@ class LogQueries(ABC):
             machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
         :raises ValueError: unknown kind of stream, or a single job, which has no stream (its cluster has)
         """
-        from ...replay.listing import wanted
+        from ...replay.listing import parse_filter
 
         if not stream:
             return self._calls.each(self._log.read(after))
-        stream_filter = wanted(stream)
+        stream_filter = parse_filter(stream)
         if stream_filter.proc is not None:
             raise ValueError(
                 f"{stream!r} is a single job; its events are in its cluster's stream: use {stream.partition('.')[0]!r}"

@@ -26,7 +26,7 @@ def lines(transcript: Transcript, event: PlayEvent, *, quiet: bool = False) -> I
     match event:
         case FailedExpectation():
             step = event.step
-            expected = " ".join((transcript.about(step), *step.expected))
+            expected = " ".join((transcript.subject_of(step), *step.expected))
             yield f"{transcript.time(step.at):>10}  ! line {step.line}: expected {expected}, but {event.actual}"
             if event.story:
                 yield from (f"            | {transcript.line(entry)}" for entry in event.story)
@@ -124,13 +124,13 @@ def _failed_slots(simulation: Simulation, step: ScenarioStep, expected: str, row
     known_slots, transcript = simulation.engine.state.slots, simulation.transcript
     names = [name for name in known_slots if fnmatchcase(name, step.thing)]
     if not names and expected != GONE:
-        return [FailedExpectation(step, f"the slot {step.thing} does not exist", transcript.of(step.thing))]
+        return [FailedExpectation(step, f"the slot {step.thing} does not exist", transcript.last_lines(step.thing))]
     failures = []
     for name in names:
         actual_state, last_row = known_slots[name].state_activity, transcript.last_row.get(name, "")
         if actual_state != expected or (row and row != [last_row]):
             message = f"{name} is {actual_state}{f' by {last_row}' if last_row else ''}"
-            failures.append(FailedExpectation(step, message, transcript.of(name)))
+            failures.append(FailedExpectation(step, message, transcript.last_lines(name)))
     return failures
 
 

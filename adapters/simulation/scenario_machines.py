@@ -25,7 +25,7 @@ from ...domain.state.state import State
 from ...domain.units import SECOND
 from ...replay.scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 from ...replay.scenario.scenario_times import length
-from ...replay.scenario.statements import NEVER
+from ...replay.scenario.statements import NO_INPUT
 from ..machine.host import CONDOR_VERSION
 from ..runtime.disk import Disk, ReadOnlyDisk
 
@@ -243,11 +243,11 @@ def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...]
 
 def _last(value: str, now: int, until: int) -> int | None:
     """Return the instant of the last input: that long ago, or (``until``) the end of continuous typing."""
-    return None if value == NEVER else (until or now - length(value))
+    return None if value == NO_INPUT else (until or now - length(value))
 
 
 def _of_slot(name: str, value: str, now: int, until: int) -> str:
     """Return a slot's reading as the expression that the slot publishes."""
-    if name not in _IDLE or value == NEVER or until:
-        return "time()" if value == NEVER else value
+    if name not in _IDLE or value == NO_INPUT or until:
+        return "time()" if value == NO_INPUT else value
     return f"time() - {(now - length(value)) // SECOND}"

@@ -7,9 +7,21 @@
 """
 
 from .event_lines import KINDS, LETTERS, client_end, ending, transition
-from .members import Member, StreamFilter, as_dict, entries, is_clock, line, listed, member_of, members, since, wanted
+from .members import (
+    Member,
+    StreamFilter,
+    as_dict,
+    entries,
+    is_clock,
+    line,
+    member_of,
+    members,
+    members_between,
+    parse_filter,
+    since,
+)
 
 __all__ = [
     "KINDS", "LETTERS", "Member", "StreamFilter", "as_dict", "client_end", "ending", "entries", "is_clock", "line",
-    "listed", "member_of", "members", "since", "transition", "wanted",
+    "member_of", "members", "members_between", "parse_filter", "since", "transition",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from ...domain.state_machines.drain import INITIAL_DRAIN_STATE
 from ...domain.state_machines.job_rows import UNSUBMITTED
 from ...domain.state_machines.slot_rows import INITIAL_PAIR, UNLETTERED
 from ..narration import defrag_words
-from ..narration.formatting import counted, in_part, instant, interval, memory, shortened
+from ..narration.formatting import counted, excerpt, instant, interval, memory, shortened
 from ..narration.sentence_tables import tables
 
 LETTERS: dict[str, str] = {
@@ -102,7 +102,7 @@ _REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
 
 
 def _moved(event: e.JobsTransitioned) -> Part:
-    details = [in_part(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
+    details = [excerpt(unquoted(event.changes[name])) for name in _REASONS if event.changes.get(name)]
     if event.changes.get("HoldReasonCode"):
         details.append(f"code {event.changes['HoldReasonCode']}")
     return Part(event.row, ", ".join(details), event.source, event.target)
@@ -133,7 +133,7 @@ def _client_gone(event: e.BackfillExited) -> Part:
 def _exited(event: e.JobExited) -> Part:
     details = [event.outcome, ending(event), f"on {event.slot}"]
     if event.changes.get("HoldReason"):
-        details.append(in_part(unquoted(event.changes["HoldReason"])))
+        details.append(excerpt(unquoted(event.changes["HoldReason"])))
     if event.user_cpu or event.system_cpu:
         details.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
     return Part(event.row or "exit", ", ".join(details), event.source, event.target)
@@ -207,7 +207,7 @@ def _drain_began(event: e.DrainBegan) -> Part:
 
 
 def _polled(event: e.DefragPolled) -> Part:
-    details = [defrag_words.poll_sentence(event), defrag_words.done(event)]
+    details = [defrag_words.poll_sentence(event), defrag_words.poll_result(event)]
     return Part("polled", shortened("; ".join(filter(None, details)), 240))
 
 

@@ -24,7 +24,7 @@ class Member:
 
     position: int
     index: int
-    several: bool  #: whether its event has other members, or could have
+    is_one_of_several: bool  #: whether its event has other members, or could have
     at: int
     stream: str
     thing: str
@@ -39,7 +39,7 @@ class Member:
     @property
     def number(self) -> str:
         """The member's position as people write it: "31", or "31.4" in an event of several."""
-        return f"{self.position}.{self.index}" if self.several else str(self.position)
+        return f"{self.position}.{self.index}" if self.is_one_of_several else str(self.position)
 
     @property
     def words(self) -> str:
@@ -64,7 +64,7 @@ def members(position: int, event: e.Event) -> Iterator[Member]:
 def _entries(position: int, event: e.JobsLogged) -> Iterator[Member]:
     for index, entry in enumerate(event.logged()):
         for member in members(position, entry):
-            yield evolve(member, index=index, several=True)
+            yield evolve(member, index=index, is_one_of_several=True)
 
 
 def member_of(position: int, event: e.Event, proc: int) -> Member | None:
@@ -108,7 +108,7 @@ def as_dict(member: Member, place: str = "") -> dict[str, object]:
     }  # fmt: skip
 
 
-def listed(
+def members_between(
     events: Iterable[tuple[int, e.Event]], begin: int = 0, proc: int | None = None, end: int = EVER
 ) -> Iterator[Member]:
     """The members of `events` from the instant `begin` on, before `end`; of one process alone, if it is given."""
@@ -131,8 +131,8 @@ def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
 def entries(log: EventStore, stream: StreamFilter | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
     """The entries of a log, or of `stream` alone: one read of its stream. Those from `begin` on, before `end`."""
     if stream is None:
-        return listed(log.read(), begin, end=end)
-    return listed(log.read_stream(stream.stream), begin, stream.proc, end)
+        return members_between(log.read(), begin, end=end)
+    return members_between(log.read_stream(stream.stream), begin, stream.proc, end)
 
 
 # Which events to list and since when, as users write it
@@ -148,7 +148,7 @@ class StreamFilter:
 
 _NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant", "defrag")
 # The first that fits: what people say, and the stream that it means.
-_SAID = (
+_STREAM_PATTERNS = (
     (re.compile(r"(?:cluster/)?(\d+)\.(\d+)", re.ASCII), "cluster/{}"),
     (re.compile(r"(?:cluster/)?(\d+)", re.ASCII), "cluster/{}"),
     (re.compile(rf"({'|'.join(_NAMED_STREAMS)})"), "{}"),
@@ -157,9 +157,9 @@ _SAID = (
 )
 
 
-def wanted(text: str) -> StreamFilter:
+def parse_filter(text: str) -> StreamFilter:
     """What `text` names: a slot, a cluster, a job, or a stream under its own name. Raises ValueError."""
-    for pattern, stream in _SAID:
+    for pattern, stream in _STREAM_PATTERNS:
         match = pattern.fullmatch(text)
         if match:
             stream_name, *proc = match.groups()

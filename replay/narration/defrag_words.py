@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ...domain import events as e
-from .evidence import in_full, values
+from .evidence import full_evidence, values
 from .formatting import counted, interval
 from .sentence_tables import REJECTIONS
 
@@ -22,7 +22,7 @@ def poll_sentence(event: e.DefragPolled) -> str:
     return f"{pool}; {event.candidates} could be drained, {event.wanted} at most"
 
 
-def done(event: e.DefragPolled) -> str:
+def poll_result(event: e.DefragPolled) -> str:
     """Tell what a poll did; empty: nothing."""
     drains = [f"{drain.machine} (rank {drain.rank:.12g}{_refused(drain.refused)})" for drain in event.drains]
     cancels = [f"{drain.machine}{_refused(drain.refused)}" for drain in event.cancels]
@@ -30,7 +30,7 @@ def done(event: e.DefragPolled) -> str:
     return "; ".join(sentences)
 
 
-def chosen(
+def choice_facts(
     poll: e.DefragPolled, began: e.DrainBegan, evaluations: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
     """Give the facts of the choice that a drain follows from; None: it follows from none of this poll.
@@ -46,7 +46,7 @@ def chosen(
     return None
 
 
-def canceled(
+def cancel_facts(
     poll: e.DefragPolled, moved: e.DrainTransitioned, evaluations: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
     """Give the facts of the decision by which a drain was canceled; None: it was not by this poll."""
@@ -58,7 +58,7 @@ def canceled(
 
 def _evidence(positions: Sequence[int], evaluations: Mapping[int, e.EvaluationRecorded]) -> dict[str, str]:
     notes = [evaluations[position] for position in positions if position in evaluations]
-    return {"values": values(notes[0]) if notes else "", "evidence": "; ".join(map(in_full, notes))}
+    return {"values": values(notes[0]) if notes else "", "evidence": "; ".join(map(full_evidence, notes))}
 
 
 def _refused(reason: str) -> str:

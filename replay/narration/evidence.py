@@ -17,7 +17,7 @@ def values(note: e.EvaluationRecorded) -> str:
     """Return what an expression read: the values that it compares with limits, and these, else the short ones."""
     attributes = {name.rpartition(".")[2].lower(): (name.rpartition(".")[2], text) for name, text in note.read.items()}
     limited_texts = [
-        f"{_said(*attributes[name], since, note.at)}, limit {limit}"
+        f"{_value_text(*attributes[name], since, note.at)}, limit {limit}"
         for name, since, limit in _limits(note.expression)
         if name in attributes
     ]
@@ -25,7 +25,7 @@ def values(note: e.EvaluationRecorded) -> str:
     return ", ".join(list(dict.fromkeys(texts))[:FEW])
 
 
-def _said(name: str, text: str, since: bool, at: int) -> str:
+def _value_text(name: str, text: str, since: bool, at: int) -> str:
     """Tell one value; ``since``: it is an instant, and what counts is how long ago that was."""
     is_age = since and text.isdecimal()
     return f"{name} {at // 1_000_000 - int(text):,} s ago" if is_age else f"{name} = {text}"
@@ -41,33 +41,33 @@ def _limits(expression: str) -> tuple[tuple[str, bool, str], ...]:
     """Find the attributes that an expression compares with a number: each in lower case, whether what counts is the
     time since then, and the number."""
     try:
-        return tuple(_compared(parse(expression)))
+        return tuple(_comparisons(parse(expression)))
     except (ClassAdSyntaxError, EvaluationError):
         return ()
 
 
-def _compared(node: Expression) -> Iterator[tuple[str, bool, str]]:
+def _comparisons(node: Expression) -> Iterator[tuple[str, bool, str]]:
     if isinstance(node, Binary) and node.op in _LIMITS:
         for side, other_side in ((node.left, node.right), (node.right, node.left)):
-            name, since = _attribute(_inner(side))
+            name, since = _attribute(_without_brackets(side))
             if name and (limit := _number(other_side)):
                 yield name, since, limit
     for child in children(node):
-        yield from _compared(child)
+        yield from _comparisons(child)
 
 
 def _attribute(node: Expression) -> tuple[str, bool]:
     """Name the attribute that a side of a comparison is, or the time since which it is."""
     if isinstance(node, Attribute):
         return node.key, False
-    if isinstance(node, Binary) and node.op == "-" and isinstance(_inner(node.left), Call):
-        since = _inner(node.right)
-        if isinstance(since, Attribute) and unparse(_inner(node.left)) == "time()":
+    if isinstance(node, Binary) and node.op == "-" and isinstance(_without_brackets(node.left), Call):
+        since = _without_brackets(node.right)
+        if isinstance(since, Attribute) and unparse(_without_brackets(node.left)) == "time()":
             return since.key, True
     return "", False
 
 
-def _inner(node: Expression) -> Expression:
+def _without_brackets(node: Expression) -> Expression:
     while isinstance(node, Parentheses):
         node = node.inner
     return node
@@ -85,15 +85,15 @@ def _number(node: Expression) -> str:
     return f"{value:.12g}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
 
-def in_full(note: e.EvaluationRecorded) -> str:
+def full_evidence(note: e.EvaluationRecorded) -> str:
     """Tell the expression, its value, and all that it read."""
     attributes = ", ".join(f"{name} = {text}" for name, text in note.read.items())
     return f"{note.name} = {note.expression} was {note.value}{f', with {attributes}' if attributes else ''}"
 
 
-def bare(source: str) -> str:
+def without_brackets(source: str) -> str:
     """Give an expression's text without the brackets around the whole."""
     try:
-        return unparse(_inner(parse(source)))
+        return unparse(_without_brackets(parse(source)))
     except ClassAdSyntaxError:
         return source

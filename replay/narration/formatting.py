@@ -57,7 +57,7 @@ def counted(count: int, singular: str, plural: str = "") -> str:
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
-def in_part(text: str, length: int = 1000) -> str:
+def excerpt(text: str, length: int = 1000) -> str:
     """Return a text for people to read: of one that is long its beginning, and how much was cut."""
     return text if len(text) <= length else f"{text[:length]}... ({counted(len(text) - length, 'more character')})"
 

@@ -10,29 +10,29 @@ from attrs import asdict
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse
 from ...domain.classad.analysis import references_or_empty
-from .evidence import bare
+from .evidence import without_brackets
 from .formatting import counted, memory, shortened
 from .sentence_tables import REJECTIONS
-from .unmatchable_jobs import Misfit, RefusingSlots, Short, Unmet
+from .unmatchable_jobs import Misfit, RefusingSlots, Shortage, UnmetCondition
 
 
-def counted_slots(reason: e.Unmatched) -> str:
+def slot_counts(reason: e.Unmatched) -> str:
     """Count the slots that meet the job's Requirements, refuse it themselves, or are in use."""
     if not reason.slots:
         return "the pool had no slots"
-    slots_left = left_by_requirements(reason)
+    slots_left = slots_meeting_requirements(reason)
     meet_text = f"{slots_left:,} {'meets' if slots_left == 1 else 'meet'}" if slots_left else "none meets"
     sentences = [f"of {counted(reason.slots, 'slot')}, {meet_text} its Requirements"]
     if reason.refused_by_slot:
         refuse_text = "refuses it by its" if reason.refused_by_slot == 1 else "refuse it by their"
-        sentences.append(f"{_of_these(reason.refused_by_slot, slots_left)} {refuse_text} START")
+        sentences.append(f"{_share_text(reason.refused_by_slot, slots_left)} {refuse_text} START")
     if reason.taken:
         verb = "is" if reason.taken == 1 else "are"
-        sentences.append(f"{_of_these(reason.taken, slots_left)} {verb} taken")
+        sentences.append(f"{_share_text(reason.taken, slots_left)} {verb} taken")
     return ", ".join(sentences)
 
 
-def not_preempted(reason: e.Unmatched) -> str:
+def preemption_refusals(reason: e.Unmatched) -> str:
     """Tell why claimed slots that match were not taken from their jobs; empty if there are none."""
     denials = [_counted(REJECTIONS["denied"][name], count) for name, count in _counts(reason.denied).items()]
     if not denials:
@@ -42,28 +42,30 @@ def not_preempted(reason: e.Unmatched) -> str:
     return f"{total} (dynamic ones included) {matches}, but may not be preempted: {', '.join(denials)}"
 
 
-def _of_these(count: int, group_text: int) -> str:
+def _share_text(count: int, group_text: int) -> str:
     if count < group_text:
         return f"{count} of these"
     return "which" if group_text == 1 else "all of which"
 
 
-def left_by_requirements(reason: e.Unmatched) -> int:
+def slots_meeting_requirements(reason: e.Unmatched) -> int:
     """Count the slots that meet the job's Requirements."""
     return reason.clauses[-1].left if reason.clauses else reason.slots
 
 
-def unmet(reason: e.Unmatched, ad: e.Ad) -> str:
+def unmet_conditions(reason: e.Unmatched, ad: e.Ad) -> str:
     """Name the conditions of the job's Requirements that no single slot meets; empty if some slot meets them all."""
-    if not reason.slots or left_by_requirements(reason):
+    if not reason.slots or slots_meeting_requirements(reason):
         return ""
-    conditions = [bare(clause.text) + _with(clause.text, ad) for clause in reason.clauses if not clause.alone]
+    conditions = [
+        without_brackets(clause.text) + _with_values(clause.text, ad) for clause in reason.clauses if not clause.alone
+    ]
     return f"no slot meets {' or '.join(conditions) or 'all conditions of its Requirements'}"
 
 
-def conditions(reason: e.Unmatched, ad: e.Ad) -> str:
+def conditions_left(reason: e.Unmatched, ad: e.Ad) -> str:
     """Count the slots that each condition of the job's Requirements left; empty if it has none."""
-    texts = [f"{clause.text}{_with(clause.text, ad)} leaves {clause.left}" for clause in reason.clauses]
+    texts = [f"{clause.text}{_with_values(clause.text, ad)} leaves {clause.left}" for clause in reason.clauses]
     return f"its Requirements, condition by condition: {', '.join(texts)}" if texts and reason.slots else ""
 
 
@@ -81,25 +83,25 @@ LIMIT_OF_ONE = {"share": "slots"}
 """What stood in the way of the only submitter who asked, whose share is the pool, when no slot was left."""
 
 
-def _filled(table: str, name: str, reason: e.Unmatched, holder_texts: Sequence[str] = ()) -> str:
+def _fill_template(table: str, name: str, reason: e.Unmatched, holder_texts: Sequence[str] = ()) -> str:
     """Return the words of a table for what stood in the way; empty if it has none."""
     template = REJECTIONS[table].get(name, "")
     allowed_cores, cores, used_amount = _cores(reason.allowed), _cores(reason.used), f"{reason.used:g}"
     limits = "a concurrency limit is" if len(reason.reached) == 1 else "concurrency limits are"
     return template.format(
         submitter=reason.submitter, group=reason.group, allowed=allowed_cores, cores=cores, used=used_amount,
-        names=_reached(reason), limits=limits, held="; ".join(holder_texts),
+        names=_concurrency_limit_text(reason), limits=limits, held="; ".join(holder_texts),
     )  # fmt: skip
 
 
-def limit(reason: e.Unmatched) -> str:
+def limits_reached(reason: e.Unmatched) -> str:
     """Tell the limits that were in the way; the submitter's in cores."""
-    text = _filled("at length", reason.limit, reason)
+    text = _fill_template("at length", reason.limit, reason)
     has_other_limit = reason.reached and reason.limit != "concurrency"
-    return "; ".join(filter(None, (text, f"{_reached(reason)} reached" if has_other_limit else "")))
+    return "; ".join(filter(None, (text, f"{_concurrency_limit_text(reason)} reached" if has_other_limit else "")))
 
 
-def _reached(reason: e.Unmatched) -> str:
+def _concurrency_limit_text(reason: e.Unmatched) -> str:
     """Name the concurrency limits that were reached, as HTCondor's negotiator does."""
     return f"concurrency limit {', '.join(reached_limit.name for reached_limit in reason.reached)}"
 
@@ -108,7 +110,7 @@ def _cores(cores: float) -> str:
     return f"{cores:g} core{'' if cores == 1 else 's'}"
 
 
-def kind(reason: e.Unmatched) -> str:
+def obstacle_kind(reason: e.Unmatched) -> str:
     """Return what kind of thing stood in the way."""
     if reason.reached and not reason.limit:
         return "concurrency"
@@ -122,27 +124,33 @@ def kind(reason: e.Unmatched) -> str:
 def is_same(earlier: e.Unmatched, now: e.Unmatched) -> bool:
     """Return True if what stood in the way still does. Slots that jobs took in that cycle are claimed now."""
     denials = _counts(now.denied)
-    none_left = left_by_requirements(now) <= now.refused_by_slot + now.taken + sum(denials.values())
-    are_all_taken = kind(earlier) == "taken" and none_left and (now.limit in ("share", "slots") or bool(denials))
-    return are_all_taken or kind(earlier) == kind(now) or (not now.limit and kind(earlier) in denials)
+    none_left = slots_meeting_requirements(now) <= now.refused_by_slot + now.taken + sum(denials.values())
+    are_all_taken = (
+        obstacle_kind(earlier) == "taken" and none_left and (now.limit in ("share", "slots") or bool(denials))
+    )
+    return (
+        are_all_taken
+        or obstacle_kind(earlier) == obstacle_kind(now)
+        or (not now.limit and obstacle_kind(earlier) in denials)
+    )
 
 
-def in_short(reason: e.Unmatched, holder_texts: Sequence[str]) -> str:
+def short_reason(reason: e.Unmatched, holder_texts: Sequence[str]) -> str:
     """Return the reason for a rejection in a few words.
 
     :param held: of each concurrency limit that was reached, how much there was and who held it
     """
-    return _filled("in short", kind(reason), reason, holder_texts)
+    return _fill_template("in short", obstacle_kind(reason), reason, holder_texts)
 
 
-def _with(text: str, ad: e.Ad) -> str:
+def _with_values(text: str, ad: e.Ad) -> str:
     """Tell the values of the job's own attributes that a clause reads."""
     lower = {name.lower(): (name, value) for name, value in ad.items()}
-    values = dict(lower[short] for name in names_read(text) if (short := name.rpartition(".")[2].lower()) in lower)
+    values = dict(lower[short] for name in own_names_read(text) if (short := name.rpartition(".")[2].lower()) in lower)
     return f" ({', '.join(f'{name} = {value}' for name, value in values.items())})" if values else ""
 
 
-def names_read(text: str) -> tuple[str, ...]:
+def own_names_read(text: str) -> tuple[str, ...]:
     """Return the names that an expression may read from its own ad; names of the other ad are scoped, or in neither."""
     try:
         names = references_or_empty(parse(text), ClassAd())
@@ -151,14 +159,16 @@ def names_read(text: str) -> tuple[str, ...]:
     return tuple(name for name in (*names.internal, *names.external) if not name.lower().startswith("target."))
 
 
-def no_slot_in_short(misfit: Misfit) -> str:
+def short_misfit(misfit: Misfit) -> str:
     """Tell the reason without the conditions' own text."""
     if misfit.refused is not None and not misfit.refused.lacks:
         others_text = f" and {counted(misfit.refused.slots - 1, 'other')}" if misfit.refused.slots > 1 else ""
         return f"{misfit.nearest}{others_text} would fit it, but START rejects this job"
     if not misfit.slots or misfit.short or lacks_attribute(misfit):
-        return no_slot(misfit)
-    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all its requests{_nearest(misfit)}"
+        return misfit_text(misfit)
+    return (
+        f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all its requests{_nearest_values(misfit)}"
+    )
 
 
 def lacks_attribute(misfit: Misfit) -> bool:
@@ -168,30 +178,32 @@ def lacks_attribute(misfit: Misfit) -> bool:
     return any(condition.lacks or "undefined" in condition.has.values() for condition in misfit.unmet)
 
 
-def no_slot(misfit: Misfit) -> str:
+def misfit_text(misfit: Misfit) -> str:
     """Tell the reason as a sentence without its period: "no slot can run it: it asks for 64 cores; ..."."""
     if misfit.refused is not None:
-        return _refused(misfit.nearest, misfit.refused)
+        return _refusing_text(misfit.nearest, misfit.refused)
     if not misfit.slots:
         return "no slot can run it: the pool has no slots"
     if misfit.short:
-        return f"no slot can run it: it requests {'; and '.join(map(_short, misfit.short))}"
+        return f"no slot can run it: it requests {'; and '.join(map(_shortage_text, misfit.short))}"
     if misfit.unmet:
-        lacking_texts = [_lacking(unmet) for unmet in misfit.unmet]
+        lacking_texts = [_lacking_attribute(unmet) for unmet in misfit.unmet]
         if all(lacking_texts):
             return f"no slot can run it: it needs {' and '.join(lacking_texts)}, which no slot has"
         absent = [name for unmet in misfit.unmet for name in unmet.lacks]
         if absent:
             return f"no slot can run it: its Requirements read {' and '.join(absent)}, which neither it nor a slot has"
-        conditions_text = " and ".join(shortened(bare(unmet.condition), 120) for unmet in misfit.unmet)
+        conditions_text = " and ".join(shortened(without_brackets(unmet.condition), 120) for unmet in misfit.unmet)
         subject = "the slot does not meet" if misfit.slots == 1 else f"none of {misfit.slots:,} slots meets"
-        return f"no slot can run it: {subject} {conditions_text}{_nearest(misfit)}"
+        return f"no slot can run it: {subject} {conditions_text}{_nearest_values(misfit)}"
     requirement_text = "all conditions of its Requirements" if misfit.nearest else "everything that it requests"
-    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} has {requirement_text}{_nearest(misfit)}"
+    return (
+        f"no slot can run it: none of {counted(misfit.slots, 'slot')} has {requirement_text}{_nearest_values(misfit)}"
+    )
 
 
-def _refused(slot: str, refusing: RefusingSlots) -> str:
-    condition = shortened(bare(refusing.condition), 120)
+def _refusing_text(slot: str, refusing: RefusingSlots) -> str:
+    condition = shortened(without_brackets(refusing.condition), 120)
     if refusing.lacks:
         lacks = " and ".join(refusing.lacks)
         return f"no slot can run it: the job lacks {lacks}, without which {condition} of {slot} is {refusing.value}"
@@ -202,13 +214,13 @@ def _refused(slot: str, refusing: RefusingSlots) -> str:
     return f"{slot} and {others_text} would fit it, but START rejects this job; on {slot} it is {value}: {condition}"
 
 
-def _lacking(unmet: Unmet) -> str:
+def _lacking_attribute(unmet: UnmetCondition) -> str:
     """Return the one attribute that a condition requires, if the nearest slot lacks it; else an empty text."""
-    name = bare(unmet.condition).rpartition(".")[2]
+    name = without_brackets(unmet.condition).rpartition(".")[2]
     return name if list(unmet.has.items()) == [(name, "undefined")] else ""
 
 
-def _nearest(misfit: Misfit) -> str:
+def _nearest_values(misfit: Misfit) -> str:
     """Return the values of the nearest slot that do not meet the job's conditions, in brackets."""
     slot_values = {name: text for unmet in misfit.unmet for name, text in unmet.has.items()}
     values, slot = ", ".join(f"{name} = {shortened(text, 60)}" for name, text in slot_values.items()), misfit.nearest
@@ -217,18 +229,21 @@ def _nearest(misfit: Misfit) -> str:
     return f" (the nearest is {slot})" if slot and not misfit.unmet else ""
 
 
-def _short(short: Short) -> str:
-    amount, unit = (_AMOUNTS.get(short.resource.lower(), _plain), _UNITS.get(short.resource.lower(), short.resource))
+def _shortage_text(short: Shortage) -> str:
+    amount, unit = (
+        _AMOUNTS.get(short.resource.lower(), _amount_text),
+        _UNITS.get(short.resource.lower(), short.resource),
+    )
     requested, largest_amount = amount(short.asked), amount(short.most)
     if requested == largest_amount:  # rounded to the same
-        requested, largest_amount, unit = _plain(short.asked), _plain(short.most), f"of {short.resource}"
+        requested, largest_amount, unit = _amount_text(short.asked), _amount_text(short.most), f"of {short.resource}"
     if unit == "cores" and short.asked == 1:
         unit = "core"
     largest_text = f"the largest slot has {largest_amount}" if short.most else "no slot has any"
     return f"{requested} {unit}; {largest_text} (request_{short.resource.lower()})"
 
 
-def _plain(amount: float) -> str:
+def _amount_text(amount: float) -> str:
     return f"{amount:,g}" if amount < 1e6 else f"{amount:,.0f}"
 
 

@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from ...domain import events as e
 from ...domain.errors import PoolbookError
-from .evidence import in_full, values
+from .evidence import full_evidence, values
 from .formatting import instant, iso
 from .sentence_tables import ADVICE, EXPLAINS, REJECTIONS, UNDOES, WORDS, cause_words, step_name
 
@@ -19,24 +19,27 @@ LEAST = -1.7e308  #: ranks below this mean values that are not numbers
 MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
 
 
-WANTED = frozenset({"vacate_command", "user_vacate", "drain_command", "defrag", "draining", "shutdown", "better_match"})
+REQUEST_CAUSES = frozenset(
+    {"vacate_command", "user_vacate", "drain_command", "defrag", "draining", "shutdown", "better_match"}
+)
 """Causes for which a slot's claim begins to end, other than that its policy decided so."""
 
 
-def preferred(reason: str, job: str, holder: str = "", kind: str = "") -> str:
+def preference_text(reason: str, job: str, holder: str = "", kind: str = "") -> str:
     """Return why a slot of ``holder`` was matched with a job; empty if no job is preempted for it."""
     template = REJECTIONS["preferred"].get(f"{reason}{kind or (' to' if holder else '')}")
     return "" if template is None else f": {template.format(job=job, holder=holder)}"
 
 
-def who_goes(match: e.Match, job: str, holder: str = "") -> str:
+def preemption_text(match: e.Match, job: str, holder: str = "") -> str:
     """Return who is preempted for a match, and why; empty if no one is."""
     if not match.preempts:
-        return preferred(match.reason, job, holder)
-    return f", which takes the resources of {', '.join(match.preempts)}{preferred(match.reason, job, kind=' of parts')}"
+        return preference_text(match.reason, job, holder)
+    reason = preference_text(match.reason, job, kind=" of parts")
+    return f", which takes the resources of {', '.join(match.preempts)}{reason}"
 
 
-def ranked(match: e.Match) -> str:
+def rank_text(match: e.Match) -> str:
     """Tell by what ranks a slot was chosen; empty: all are 0, or no numbers."""
     ranks = {
         "Rank": match.rank,
@@ -120,7 +123,7 @@ def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, l
     return Answer((head, *list(by_code.values())[:room], *([advice] if advice is not None else [])), tuple(life))
 
 
-def explaining(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sentence]:
+def explaining_steps(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sentence]:
     """Yield the steps of a slot that explain its last one (``since``), the last first, without what a later step
     undid."""
     undone_codes: frozenset[str] = frozenset()
@@ -157,19 +160,19 @@ class StimulusContext:
             self.evidence.setdefault(event.stimulus, []).append(event)
             self.noted[position] = event
 
-    def decided(
+    def decision_facts(
         self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobSignalled | e.JobExited | e.JobActivated
     ) -> dict[str, str]:
         """Give the facts of the expression that decided a transition; none if no expression did."""
         note = self.noted.get(event.evidence)
         return evidence_facts(note) if note else {}
 
-    def asked(self, event: e.Event, name: str) -> dict[str, str]:
+    def expression_facts(self, event: e.Event, name: str) -> dict[str, str]:
         """Do the same for an expression of this name that was evaluated in the decision which an event is of."""
         notes = [note for note in self.evidence.get(event.stimulus, ()) if note.name.startswith(name)]
         return evidence_facts(notes[-1]) if notes else {}
 
-    def words(self, event: e.Event) -> str:
+    def cause_text(self, event: e.Event) -> str:
         """Put the cause into words, with the name of the user who asked for it, and of the thing to be vacated."""
         request = self.requests.get(event.stimulus)
         if request is None:
@@ -180,7 +183,7 @@ class StimulusContext:
 
 def evidence_facts(note: e.EvaluationRecorded) -> dict[str, str]:
     """Give an expression's facts: its ``name``, ``values`` in short, ``evidence`` at length."""
-    return {"name": note.name, "values": values(note), "evidence": in_full(note)}
+    return {"name": note.name, "values": values(note), "evidence": full_evidence(note)}
 
 
 def until(events: Iterable[e.LoggedEvent], at: int | None) -> Iterable[e.LoggedEvent]:
@@ -198,7 +201,11 @@ _EVIDENCE = re.compile(r"<<(.*?)>>")
 _SMALL = frozenset({"a", "all", "every", "it", "its", "job", "jobs", "no", "none", "of", "the", "what"})
 LONGEST = 120  #: the longest text of one fact in a sentence without its evidence
 LINE = 200  #: so many characters a sentence has without its evidence, if its facts allow
-_KEPT = {"reason", "hold", "advice"}  #: facts that are cut only where a sentence would be longer, and not at their ends
+_UNCUT = {
+    "reason",
+    "hold",
+    "advice",
+}  #: facts that are cut only where a sentence would be longer, and not at their ends
 _LISTS = {"cause", "evictions"}  #: facts whose parts are short, and of which none is left out
 
 
@@ -208,28 +215,28 @@ def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
     ``{name}`` is a fact. A part in ``[...]`` is left out where one of its facts is missing; one in ``<<...>>`` is
     evidence, and is left out unless ``verbose``. Parts may be nested.
     """
-    filled = _part_of(template, verbose)
-    while (reduced := _PART.sub(lambda part: _kept(part[1], facts), filled)) != filled:  # the innermost first
+    filled = _select_part(template, verbose)
+    while (reduced := _PART.sub(lambda part: _fill_part(part[1], facts), filled)) != filled:  # the innermost first
         filled = reduced
-    short = facts if verbose else {name: text if name in _KEPT | _LISTS else cut(text) for name, text in facts.items()}
+    short = facts if verbose else {name: text if name in _UNCUT | _LISTS else cut(text) for name, text in facts.items()}
     text = _FACT.sub(lambda fact: short.get(fact[1], ""), filled)
-    for name in sorted(_KEPT & facts.keys()) if len(text) > LINE and not verbose else ():
+    for name in sorted(_UNCUT & facts.keys()) if len(text) > LINE and not verbose else ():
         fact_length = max(LONGEST, len(facts[name]) - (len(text) - LINE))
         text = text.replace(facts[name], _without_middle(_EXPRESSION.sub("", facts[name]), fact_length))
     text = _DOTS.sub(lambda dots: "." if len(dots[0]) == 2 else "...", text)
-    return f"{text[:1].upper()}{text[1:]}" if filled.startswith("{") and _begins(text) else text
+    return f"{text[:1].upper()}{text[1:]}" if filled.startswith("{") and _begins_capitalized(text) else text
 
 
-def _kept(part: str, facts: Mapping[str, str]) -> str:
+def _fill_part(part: str, facts: Mapping[str, str]) -> str:
     return part if all(facts.get(name) for name in _FACT.findall(part)) else ""
 
 
 @cache
-def _part_of(template: str, verbose: bool) -> str:
+def _select_part(template: str, verbose: bool) -> str:
     return _EVIDENCE.sub(r"\1" if verbose else "", template)
 
 
-def _begins(text: str) -> bool:
+def _begins_capitalized(text: str) -> bool:
     """Whether a text begins with a word that is written large only at the beginning of a sentence."""
     return text.partition(" ")[0] in _SMALL
 

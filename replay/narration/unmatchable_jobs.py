@@ -21,12 +21,12 @@ from ...domain.state.caches import ad_of
 from ...domain.state.user_maps import NO_MAPS, UserMaps
 
 REQUEST = "Request"
-WHOLE = "TotalSlot"
+TOTAL_PREFIX = "TotalSlot"
 """How the names of what a slot has begin when no part of it is in use."""
 
 
 @frozen
-class Short:
+class Shortage:
     """More is asked of a resource than any slot has: how much, and what the largest slot has."""
 
     resource: str
@@ -35,7 +35,7 @@ class Short:
 
 
 @frozen
-class Unmet:
+class UnmetCondition:
     """A condition of Requirements that no slot meets, what the nearest slot has of what it reads, and what it reads
     that neither this slot nor the job has."""
 
@@ -62,8 +62,8 @@ class Misfit:
     one slot."""
 
     slots: int
-    short: tuple[Short, ...] = ()
-    unmet: tuple[Unmet, ...] = ()
+    short: tuple[Shortage, ...] = ()
+    unmet: tuple[UnmetCondition, ...] = ()
     nearest: str = ""
     refused: RefusingSlots | None = None
 
@@ -93,27 +93,29 @@ def _misfit(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context:
     refusing_slots = []
     for has_room, (name, ad) in zip(have_room, full_slots, strict=True):
         if has_room and requirements_met(job_ad, ad, context):
-            refusing_clause = _against(ad, job_ad, context)
+            refusing_clause = _refusing_condition(ad, job_ad, context)
             if refusing_clause is None:
                 return None
             refusing_slots.append((name, refusing_clause))
     if refusing_slots:
         name, (condition, value) = refusing_slots[0]
-        missing_names = _missing(condition, dict(full_slots)[name], job_ad, context)
+        missing_names = _missing_attributes(condition, dict(full_slots)[name], job_ad, context)
         refusing = RefusingSlots(len(refusing_slots), unparse(condition), unparse(value), missing_names)
         return Misfit(len(full_slots), nearest=name, refused=refusing)
     largest = {name: max(amounts[name] for amounts in slot_amounts) for name in wanted}
-    shortages = tuple(Short(name, amount, largest[name]) for name, amount in wanted.items() if largest[name] < amount)
+    shortages = tuple(
+        Shortage(name, amount, largest[name]) for name, amount in wanted.items() if largest[name] < amount
+    )
     if shortages:
         return Misfit(len(full_slots), shortages)
     if not any(have_room):
         return Misfit(len(full_slots))
-    return _by_conditions(job_ad, full_slots, context)
+    return _misfit_by_conditions(job_ad, full_slots, context)
 
 
 def at_full_size(ad: Ad) -> Ad:
     """A slot's ad as it is when no part of the slot is in use."""
-    sizes = {name[len(WHOLE) :]: text for name, text in ad.items() if name.startswith(WHOLE)}
+    sizes = {name[len(TOTAL_PREFIX) :]: text for name, text in ad.items() if name.startswith(TOTAL_PREFIX)}
     return {**ad, **{name: text for name, text in sizes.items() if name in ad}}
 
 
@@ -135,7 +137,7 @@ def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
         return None
 
 
-def _against(slot: ClassAd, job_ad: ClassAd, context: Context) -> ValuedClause | None:
+def _refusing_condition(slot: ClassAd, job_ad: ClassAd, context: Context) -> ValuedClause | None:
     """Return the condition of a slot's START or Requirements that keeps the job out at all times; None if there is
     none."""
     clauses = [
@@ -148,13 +150,13 @@ def _against(slot: ClassAd, job_ad: ClassAd, context: Context) -> ValuedClause |
         (
             refusing_clause
             for refusing_clause in clauses
-            if not is_satisfied(refusing_clause.value) and not _moves(refusing_clause.expression, slot)
+            if not is_satisfied(refusing_clause.value) and not _changes_with_time(refusing_clause.expression, slot)
         ),
         None,
     )
 
 
-def _missing(condition: Expression, slot: ClassAd, job_ad: ClassAd, context: Context) -> tuple[str, ...]:
+def _missing_attributes(condition: Expression, slot: ClassAd, job_ad: ClassAd, context: Context) -> tuple[str, ...]:
     """Return the attributes that the job lacks, and without each of which a condition of the slot is undefined."""
     names = dict.fromkeys(name.rpartition(".")[2] for name in _references(condition, slot).external)
     absent = [name for name in names if name not in job_ad]
@@ -167,7 +169,9 @@ def _is_undefined(condition: Expression, slot: ClassAd, job_ad: ClassAd, given: 
     return condition.evaluate(slot, job, context) in (UNDEFINED, ERROR)
 
 
-def _by_conditions(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
+def _misfit_by_conditions(
+    job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context: Context
+) -> Misfit | None:
     """Which conditions of Requirements no slot meets at any time; None where there is none, and one of the others may
     be met at another time."""
     requirements = job_ad.get("Requirements")
@@ -177,7 +181,7 @@ def _by_conditions(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], c
         [is_satisfied(clause.value) for clause in explain(requirements, job_ad, ad, context)] for _, ad in full_slots
     ]
     conditions = [clause.expression for clause in explain(requirements, job_ad, full_slots[0][1], context)]
-    are_changing = [_moves(condition, job_ad) for condition in conditions]
+    are_changing = [_changes_with_time(condition, job_ad) for condition in conditions]
     unmet_conditions = [
         one for at, one in enumerate(conditions) if not are_changing[at] and not any(row[at] for row in met)
     ]
@@ -185,11 +189,11 @@ def _by_conditions(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], c
         return None
     nearest_index = max(range(len(full_slots)), key=lambda at: (sum(met[at]), -at))
     name, ad = full_slots[nearest_index]
-    unmet = tuple(_unmet(condition, job_ad, ad, context) for condition in unmet_conditions)
+    unmet = tuple(_unmet_condition(condition, job_ad, ad, context) for condition in unmet_conditions)
     return Misfit(len(full_slots), (), unmet, name)
 
 
-def _moves(condition: Expression, ad: ClassAd) -> bool:
+def _changes_with_time(condition: Expression, ad: ClassAd) -> bool:
     """Whether a condition of an ad may come to something else as time passes, all slots staying as they are."""
     names = {name.rpartition(".")[2].lower() for name in chain(*_references(condition, ad))}
     return bool(names & DYNAMIC_ATTRIBUTES.keys()) or any(word in unparse(condition).lower() for word in _CLOCKS)
@@ -205,9 +209,9 @@ def _references(condition: Expression, ad: ClassAd) -> References:
         return References((), ())
 
 
-def _unmet(condition: Expression, job_ad: ClassAd, ad: ClassAd, context: Context) -> Unmet:
+def _unmet_condition(condition: Expression, job_ad: ClassAd, ad: ClassAd, context: Context) -> UnmetCondition:
     names = dict.fromkeys(_references(condition, job_ad).external)
     values = {name: _value(ad, name, context) for name in dict.fromkeys(name.rpartition(".")[2] for name in names)}
     slot_values = {name: "undefined" if value is None else unparse(value) for name, value in values.items()}
     missing_names = tuple(name for name in names if "." not in name and name not in ad)
-    return Unmet(unparse(condition), slot_values, missing_names)
+    return UnmetCondition(unparse(condition), slot_values, missing_names)

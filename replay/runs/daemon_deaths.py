@@ -23,15 +23,15 @@ from ..forensics.audit.tolerances import AFTERWARDS, UNSAVED
 from ..forensics.imported_log import PlaceNames
 from ..narration.formatting import EVER
 from .job_run import Death
-from .slot_records import LATER, SlotRecords, left_for
+from .slot_records import LATER, SlotRecords, eviction_moves
 
-_LOGS: Final = {
+_LOG_KINDS: Final = {
     "schedd": "schedlog", "negotiator": "negotiatorlog", "collector": "collectorlog", "master": "masterlog",
 }  # fmt: skip
 """The daemons that run on few machines of a pool, and the kinds of their logs."""
 
 
-Heard = Callable[[], Sequence[e.LoggedEvent]]  #: a daemon's other records, read if they are needed
+Reader = Callable[[], Sequence[e.LoggedEvent]]  #: a daemon's other records, read if they are needed
 
 
 @define
@@ -44,7 +44,7 @@ class Deaths:
     zone: tzinfo = UTC  #: of the times in texts
     _machines: dict[str, list[tuple[int, e.DaemonReported]]] = field(factory=dict)
     _clusters: dict[str, list[e.LoggedEvent]] = field(factory=dict)
-    _few: dict[str, list[str]] = field(factory=dict)
+    _machine_names: dict[str, list[str]] = field(factory=dict)
     """The machines whose logs show that such a daemon runs there, by the daemon."""
 
     def of_run(
@@ -70,7 +70,7 @@ class Deaths:
         schedd_records = self._schedd_records(job)
         if (death := _of_shadow(job, began, ended, schedd_records)) is not None:
             return death
-        since = max(began, attended, _taken_up(job, began, ended, schedd_records))
+        since = max(began, attended, _takeover_time(job, began, ended, schedd_records))
         known_until = ended + LATER if is_logged else EVER
         return next((death for death in self._of_schedd(job, since, ended) if death.at <= known_until), None)
 
@@ -82,7 +82,7 @@ class Deaths:
         gone = [death for death in self._masters_of("schedd", since) if death.at <= restart_at + LATER]
         return max([*deaths, *gone], key=lambda death: death.at, default=None)
 
-    def forgetting(self, job: str, at: int, restart_at: int) -> Death | None:
+    def of_forgetting(self, job: str, at: int, restart_at: int) -> Death | None:
         """Return the death of a schedd soon after it did something with a job and soon before it repeated that: the end
         of its job_queue.log had not reached the disk."""
         for death in self._of_schedd(job, at - SECOND, restart_at):
@@ -91,25 +91,27 @@ class Deaths:
         return None
 
     def _of_schedd(self, job: str, since: int, until: int) -> Iterator[Death]:
-        return self._of_few("schedd", since, until, lambda: self._schedd_records(job))
+        return self._on_machines("schedd", since, until, lambda: self._schedd_records(job))
 
     def while_waiting(self, since: int) -> list[Death]:
         """Return the last death since an instant of each daemon that a job needs to get a slot (negotiator, collector,
         master), the latest first."""
         last_deaths = []
         for daemon in ("negotiator", "collector", "master"):
-            read: Heard = partial(self._read, "negotiator") if daemon == "negotiator" else list
-            last_deaths.append(max(self._of_few(daemon, since, EVER, read), key=lambda death: death.at, default=None))
+            read: Reader = partial(self._read, "negotiator") if daemon == "negotiator" else list
+            last_deaths.append(
+                max(self._on_machines(daemon, since, EVER, read), key=lambda death: death.at, default=None)
+            )
         return sorted((death for death in last_deaths if death is not None), key=lambda death: -death.at)
 
     def _masters_of(self, daemon: str, since: int) -> Iterator[Death]:
         for machine in self._machines_of(daemon):
-            yield from (death for death in self._orphaned(daemon, machine) if death.at > since)
+            yield from (death for death in self._noticed_deaths(daemon, machine) if death.at > since)
 
-    def _orphaned(self, daemon: str, machine: str) -> Iterator[Death]:
+    def _noticed_deaths(self, daemon: str, machine: str) -> Iterator[Death]:
         """Yield the deaths of a machine's master that one of its daemons noticed."""
-        for position, event in self._daemons(machine, daemon):
-            if _said(event) == "ended" and event.facts.get("orphaned"):
+        for position, event in self._reports(machine, daemon):
+            if _status(event) == "ended" and event.facts.get("orphaned"):
                 reports = [report for _, report in self._by_master(machine) if report.at <= event.at]
                 last_report = max(reports, key=lambda one: one.at, default=None)
                 since, last_stimulus = (0, "") if last_report is None else (last_report.at, last_report.stimulus)
@@ -119,10 +121,12 @@ class Deaths:
     def _by_master(self, machine: str) -> list[tuple[int, e.DaemonReported]]:
         """Return the records of a machine's master."""
         return [
-            report for report in self._daemons(machine, "") if self.places.kind(report[1].stimulus) == _LOGS["master"]
+            report
+            for report in self._reports(machine, "")
+            if self.places.kind(report[1].stimulus) == _LOG_KINDS["master"]
         ]
 
-    def _daemons(self, machine: str, daemon: str) -> list[tuple[int, e.DaemonReported]]:
+    def _reports(self, machine: str, daemon: str) -> list[tuple[int, e.DaemonReported]]:
         """Return the records of a daemon's starts and ends on a machine (empty: of every daemon), in log order."""
         if machine not in self._machines:
             report = self._read(f"machine/{machine}")
@@ -136,12 +140,14 @@ class Deaths:
             self._clusters[cluster] = [
                 record
                 for record in self._read(f"cluster/{cluster}")
-                if isinstance(record[1], e.JobReported) and self.places.kind(record[1].stimulus) == _LOGS["schedd"]
+                if isinstance(record[1], e.JobReported) and self.places.kind(record[1].stimulus) == _LOG_KINDS["schedd"]
             ]
         return self._clusters[cluster]
 
     def _of_startd(self, slot: str, began: int, ended: int) -> Death | None:
-        return next(self._on("startd", self._machine(slot), began, ended, lambda: self.slots.records(slot)), None)
+        return next(
+            self._on_machine("startd", self._machine(slot), began, ended, lambda: self.slots.records(slot)), None
+        )
 
     def _machine(self, slot: str) -> str:
         machines = (event.machine for _, event in self.slots.records(slot) if isinstance(event, e.SlotCreated))
@@ -151,21 +157,21 @@ class Deaths:
         until = self.slots.until
         return [record for record in self.log.read_stream(stream) if until is None or record[1].at <= until]
 
-    def _of_few(self, daemon: str, began: int, ended: int, read_records: Heard) -> Iterator[Death]:
+    def _on_machines(self, daemon: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
         for machine in self._machines_of(daemon):
-            yield from self._on(daemon, machine, began, ended, read_records)
+            yield from self._on_machine(daemon, machine, began, ended, read_records)
 
     def _machines_of(self, daemon: str) -> list[str]:
         """Return the machines that may run a daemon that runs on few machines."""
-        if daemon not in self._few:
-            kinds = (_LOGS[daemon], _LOGS["master"])
-            self._few[daemon] = sorted({place.machine for place in self.places.all() if place.kind in kinds})
-        return self._few[daemon]
+        if daemon not in self._machine_names:
+            kinds = (_LOG_KINDS[daemon], _LOG_KINDS["master"])
+            self._machine_names[daemon] = sorted({place.machine for place in self.places.all() if place.kind in kinds})
+        return self._machine_names[daemon]
 
-    def _on(self, daemon: str, machine: str, began: int, ended: int, read_records: Heard) -> Iterator[Death]:
+    def _on_machine(self, daemon: str, machine: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
         """Yield a daemon's deaths on a machine within a time: the ones its master logged, and the restarts without
         such a record."""
-        death_reports = [report for report in self._daemons(machine, daemon) if _said(report[1]) == "died"]
+        death_reports = [report for report in self._reports(machine, daemon) if _status(report[1]) == "died"]
         known_deaths = [
             Death(daemon, machine, 0, event.at, event.facts.get("how", ""), position, event.stimulus)
             for position, event in death_reports
@@ -178,15 +184,15 @@ class Deaths:
         ]
         yield from sorted([*known_deaths, *restart_deaths], key=lambda death: death.at)
 
-    def _restarts(self, daemon: str, machine: str, began: int, ended: int, read_records: Heard) -> Iterator[Death]:
+    def _restarts(self, daemon: str, machine: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
         """Yield a daemon's starts without an end before them, if its last record before the start is older than the
         run's end, and the start is later than the run's beginning."""
-        life_reports = [report for report in self._daemons(machine, daemon) if _said(report[1]) != "died"]
+        life_reports = [report for report in self._reports(machine, daemon) if _status(report[1]) != "died"]
         for number, (position, event) in enumerate(life_reports):
-            if _said(event) != "began" or event.at <= began:
+            if _status(event) != "began" or event.at <= began:
                 continue
             same = [record for record in life_reports[:number] if self._same_log(record[1], event)]
-            if same and _said(same[-1][1]) == "ended":
+            if same and _status(same[-1][1]) == "ended":
                 continue
             last_records = self._by_master(machine) if daemon == "master" else read_records()
             earlier_records = [*same, *(r for r in last_records if r[0] < position and self._same_log(r[1], event))]
@@ -194,7 +200,7 @@ class Deaths:
                 continue
             last = max((record for _, record in earlier_records), key=lambda record: record.at)
             if last.at <= ended + LATER:
-                yield Death(daemon, machine, last.at, event.at, "", position, event.stimulus, heard=last.stimulus)
+                yield Death(daemon, machine, last.at, event.at, "", position, event.stimulus, last_seen=last.stimulus)
 
     def _same_log(self, event: e.Event, other_event: e.Event) -> bool:
         return self.places.chain(event.stimulus) == self.places.chain(other_event.stimulus)
@@ -213,11 +219,11 @@ class Deaths:
         )
 
 
-def _said(event: e.Event) -> str:
+def _status(event: e.Event) -> str:
     return event.said if isinstance(event, e.DaemonReported) else ""
 
 
-def killed(event: e.Event) -> str:
+def kill_reason(event: e.Event) -> str:
     """Return how a shadow died, in the schedd's words, if a signal killed it; else empty."""
     if not isinstance(event, e.JobReported) or event.said != "shadow_gone":
         return ""
@@ -236,12 +242,16 @@ def _of_shadow(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent
             earlier_shadows.add(shadow)
         elif event.said == "shadow_began":
             earlier_shadows.discard(shadow)
-        elif (reason := killed(event)) and shadow not in earlier_shadows and began - LATER <= event.at <= ended + LATER:
+        elif (
+            (reason := kill_reason(event))
+            and shadow not in earlier_shadows
+            and began - LATER <= event.at <= ended + LATER
+        ):
             return Death("shadow", "", 0, event.at, reason, position, event.stimulus)
     return None
 
 
-def _taken_up(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> int:
+def _takeover_time(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> int:
     """Return when the last shadow took over a job that was running, and was still there at the run's end; else 0."""
     taken_up: dict[str, int] = {}
     for _, event in records:
@@ -264,7 +274,7 @@ def _of_starter(slot: str, job: str, ended: int, run: Sequence[e.LoggedEvent]) -
             and event.facts.get("job", job) == job
             and "signal" in (status_text := event.facts.get("status", ""))
             and event.at <= ended + LATER
-            and not left_for(list(run), event.at)
+            and not eviction_moves(list(run), event.at)
         ):
             return Death("starter", slot, 0, event.at, status_text, position, event.stimulus)
     return None

@@ -30,24 +30,24 @@ class _EpochCluster:
     ad: e.Ad
     variants: Variants
     events: list[e.Event] = field(factory=list)
-    ran: dict[int, Changes] = field(factory=dict)
+    changes_by_proc: dict[int, Changes] = field(factory=dict)
 
     def base(self, proc: int) -> e.Ad:
         return {**self.ad, **self.variants.of(proc)} if self.variants.chunks else self.ad
 
     def changes(self, proc: int) -> Changes:
         """Return the changes by events in the ad of a job that runs for the first time, or has run."""
-        changes = self.ran.get(proc)
+        changes = self.changes_by_proc.get(proc)
         if changes is None:
-            changes = self.ran[proc] = {}
+            changes = self.changes_by_proc[proc] = {}
             base = self.base(proc)
             for event in self.events:
-                if _about(event, proc):
+                if _is_about(event, proc):
                     fold_job(changes, base, event)
         return changes
 
 
-def _about(event: e.Event, proc: int) -> bool:
+def _is_about(event: e.Event, proc: int) -> bool:
     jobs = job_procs(event)
     return jobs is not None and any(first <= proc <= last for first, last in jobs[1])
 
@@ -71,15 +71,15 @@ def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
         if hasattr(event, "proc"):
             fold_job(epoch_cluster.changes(event.proc), epoch_cluster.base(event.proc), event)
             if isinstance(event, e.JobExited) and event.left:
-                del epoch_cluster.ran[event.proc]
+                del epoch_cluster.changes_by_proc[event.proc]
             continue
         epoch_cluster.events.append(event)
-        ran_procs = [proc for proc in epoch_cluster.ran if _about(event, proc)]
+        ran_procs = [proc for proc in epoch_cluster.changes_by_proc if _is_about(event, proc)]
         for proc in ran_procs:
             if isinstance(event, e.JobsTransitioned) and event.target == LEFT:
-                del epoch_cluster.ran[proc]
+                del epoch_cluster.changes_by_proc[proc]
             else:
-                fold_job(epoch_cluster.ran[proc], epoch_cluster.base(proc), event)
+                fold_job(epoch_cluster.changes_by_proc[proc], epoch_cluster.base(proc), event)
 
 
 def _epoch(epoch_cluster: _EpochCluster, event: e.JobExited) -> e.Ad:

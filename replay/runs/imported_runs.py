@@ -28,9 +28,9 @@ from ..forensics.imported_log import PlaceNames
 from ..narration.formatting import EVER
 from .daemon_deaths import Deaths
 from .job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
-from .run_end_causes import CAUSES, Cause, best_cause, of_code, of_reason
+from .run_end_causes import CAUSES, Cause, best_cause, cause_of_code, cause_of_reason
 from .run_records import LEFT, Job, Records
-from .slot_records import SlotRecords, left_for
+from .slot_records import SlotRecords, eviction_moves
 
 SOON: Final = 2 * SECOND  #: records of one end are at most this far apart
 _BEGINS, _EVICTED, _DONE, _HELD, _LOST, _FOUND = 1, 4, 5, 12, 22, 23
@@ -48,7 +48,7 @@ class Hints(NamedTuple):
     ``entries`` at all; and when a shadow reconnected to it (0: never)."""
 
     code: Cause | None
-    besides: tuple[Cause, ...]
+    entry_causes: tuple[Cause, ...]
     entries: bool
     attended: int
 
@@ -76,31 +76,37 @@ class ImportedRuns:
 
     def runs(self) -> list[JobRun]:
         """Return all runs with their causes, in order of their ends."""
-        return self.explained(Records(self.since, self.until).read(self.log.read()), None)
+        return self.explained_runs(Records(self.since, self.until).read(self.log.read()), None)
 
-    def explained(self, records: Records, at: int | None) -> list[JobRun]:
+    def explained_runs(self, records: Records, at: int | None) -> list[JobRun]:
         deaths = Deaths(self.log, PlaceNames(self.log), SlotRecords(self.log, at), self.zone)
         return [
-            _explained(run, hints, deaths) if run.outcome in (EVICTED, ENDED) else run
+            _with_cause(run, hints, deaths) if run.outcome in (EVICTED, ENDED) else run
             for run, hints in self._pairs(records)
         ]
 
     def _pairs(self, records: Records) -> list[tuple[JobRun, Hints]]:
         jobs = {
-            job: records_of_job for job, records_of_job in records.heard.items() if not self._outside(records_of_job)
+            job: records_of_job
+            for job, records_of_job in records.records_by_job.items()
+            if not self._is_outside(records_of_job)
         }
-        pairs = [pair for job, records_of_job in jobs.items() for pair in self._of_job(records, job, records_of_job)]
-        self.unknown.silent = not pairs and not records.passed and len(jobs) == len(records.heard)
+        pairs = [
+            pair for job, records_of_job in jobs.items() for pair in self._runs_of_job(records, job, records_of_job)
+        ]
+        self.unknown.silent = not pairs and not records.is_past and len(jobs) == len(records.records_by_job)
         names: dict[str, set[str]] = {}
         for run, _ in pairs:
             if "@" in run.user:
                 names.setdefault(run.user.partition("@")[0], set()).add(run.user)
         pairs = [
-            (_named(run, names), hints) for run, hints in pairs if run.began < self.until and run.ended >= self.since
+            (_with_full_user(run, names), hints)
+            for run, hints in pairs
+            if run.began < self.until and run.ended >= self.since
         ]
         return sorted(pairs, key=lambda pair: (pair[0].ended, pair[0].began, pair[0].job))
 
-    def _outside(self, records_of_job: list[JobRecord]) -> bool:
+    def _is_outside(self, records_of_job: list[JobRecord]) -> bool:
         """Return True if a job left the queue before the window, or came after it, by its records in logs: this is
         cheap to check for most jobs of a long log."""
         record_times = [record.at for record in records_of_job if record.letter not in "HPS"]
@@ -109,14 +115,16 @@ class ImportedRuns:
         last_entry = next((record.what for record in reversed(records_of_job) if record.letter in "UE"), "")
         return min(record_times) >= self.until or (max(record_times) < self.since and last_entry in LEFT)
 
-    def _of_job(self, records: Records, job: Job, records_of_job: list[JobRecord]) -> Iterator[tuple[JobRun, Hints]]:
+    def _runs_of_job(
+        self, records: Records, job: Job, records_of_job: list[JobRecord]
+    ) -> Iterator[tuple[JobRun, Hints]]:
         accounts = accounts_of(records_of_job, records.gaps)
-        for recorded_job in _lives(accounts, records.users.get(job[0], "")):
+        for recorded_job in _jobs_of_number(accounts, records.users.get(job[0], "")):
             statements = (statement for account in recorded_job.accounts for statement in account.statements)
-            reader = _ImportedJobRuns(job, recorded_job, records, _believed(statements))
+            reader = _ImportedJobRuns(job, recorded_job, records, _believed_facts(statements))
             runs = reader.runs()
             yield from runs
-            wall = reader.said.get("wall")
+            wall = reader.facts.get("wall")
             if wall is None or wall.letter != "H":
                 continue
             unknown_time = wall.value - sum(run.lasted for run, _ in runs)
@@ -125,13 +133,15 @@ class ImportedRuns:
                 self.unknown.time += unknown_time
 
 
-def _lives(accounts: Sequence[JobAccount], user: str) -> Iterator[RecordedJob]:
+def _jobs_of_number(accounts: Sequence[JobAccount], user: str) -> Iterator[RecordedJob]:
     """Yield the jobs of a number. A startd's account with another user belongs to a job of another access point."""
     account_users = [
-        (each, [(fact.letter, _short(fact.text)) for fact in each.statements if fact.fact in _USERS])
+        (each, [(fact.letter, _short_user(fact.text)) for fact in each.statements if fact.fact in _USERS])
         for each in accounts
     ]
-    users = {name for _, names in account_users for letter, name in names if letter != "L"} | ({_short(user)} - {""})
+    users = {name for _, names in account_users for letter, name in names if letter != "L"} | (
+        {_short_user(user)} - {""}
+    )
     others = [account for account, names in account_users if users and any(name not in users for _, name in names)]
     own_accounts = [account for account in accounts if account not in others]
     recorded_jobs_of_user = recorded_jobs(own_accounts)
@@ -148,7 +158,7 @@ def _lives(accounts: Sequence[JobAccount], user: str) -> Iterator[RecordedJob]:
     yield from (RecordedJob([account]) for account in others)
 
 
-def _short(user: str) -> str:
+def _short_user(user: str) -> str:
     """Return a user's name without domain and accounting group."""
     return user.partition("@")[0].rpartition(".")[2]
 
@@ -157,7 +167,7 @@ def job_runs(log: EventStore, cluster: int, proc: int | None, at: int | None, zo
     """Return the runs of a job, or of all jobs of a cluster, as they were at an instant (None: now), without reading
     the log's records of other jobs."""
     records = Records(only=(cluster, proc), at=EVER if at is None else at).read_job(log)
-    return ImportedRuns(log, zone=zone).explained(records, at)
+    return ImportedRuns(log, zone=zone).explained_runs(records, at)
 
 
 @define
@@ -165,18 +175,20 @@ class _ImportedJobRuns:
     """Combines a job's runs from all of its records."""
 
     job: Job
-    life: RecordedJob
+    recorded_job: RecordedJob
     records: Records
-    said: dict[str, Statement]  #: the believed statement on each fact of the job
+    facts: dict[str, Statement]  #: the believed statement on each fact of the job
 
     def _user(self) -> str:
-        user, submitter = self.said.get("user"), self.said.get("submitter")
-        if user is not None and (user.letter != "L" or all(each.log.startswith("L") for each in self.life.accounts)):
+        user, submitter = self.facts.get("user"), self.facts.get("submitter")
+        if user is not None and (
+            user.letter != "L" or all(each.log.startswith("L") for each in self.recorded_job.accounts)
+        ):
             return user.text
         known_user = self.records.users.get(self.job[0], "") or (user.text if user is not None else "")
         return known_user or (submitter.text if submitter is not None else "")
 
-    def _of_ads(self, values_by_place: dict[RecordPlace, V], statements: Iterable[Statement]) -> V | None:
+    def _value_of_ads(self, values_by_place: dict[RecordPlace, V], statements: Iterable[Statement]) -> V | None:
         """Return the first value of a table by ads' places, for the ads that some statements come from."""
         return next(
             (
@@ -188,14 +200,14 @@ class _ImportedJobRuns:
         )
 
     def runs(self) -> list[tuple[JobRun, Hints]]:
-        run_ends, orphan_ends = _endings(self.life.accounts)
-        statements = [statement for account in self.life.accounts for statement in account.statements]
-        user, group = self._user(), self._of_ads(self.records.groups, statements) or ""
-        departure = self._of_ads(self.records.left, statements)
+        run_ends, orphan_ends = _run_ends(self.recorded_job.accounts)
+        statements = [statement for account in self.recorded_job.accounts for statement in account.statements]
+        user, group = self._user(), self._value_of_ads(self.records.groups, statements) or ""
+        departure = self._value_of_ads(self.records.left, statements)
         name = f"{self.job[0]}.{self.job[1]}"
-        runs = [_Known.of(same_runs, run_ends) for same_runs in runs_of(self.life)]
+        runs = [_CombinedRun.of(same_runs, run_ends) for same_runs in runs_of(self.recorded_job)]
         runs = [known_run if known_run.entries else known_run.ended_by(orphan_ends) for known_run in runs]
-        runs = _each_once(
+        runs = _distinct_runs(
             sorted((known_run for known_run in runs if known_run.began is not None), key=lambda one: one.began or 0)
         )
         run_hints: list[tuple[JobRun, Hints]] = []
@@ -207,46 +219,52 @@ class _ImportedJobRuns:
                 end, outcome = runs[number].began if end is None else end, EVICTED
             if end is None:
                 departed = departure if departure is not None and departure >= (known_run.began or 0) else None
-                end, outcome = departed or self._hole(known_run), ENDED
+                end, outcome = departed or self._first_gap(known_run), ENDED
             slot = known_run.facts.get("slot")
             run = JobRun(
                 name, user, group, slot.text if slot is not None else "", known_run.began or 0,
                 self.records.last if end is None else end, RUNNING if end is None else outcome,
-                said=_words(known_run.entries), stimulus=known_run.stimulus, begun=known_run.begun, ends=known_run.ends,
+                reason_text=_entries_reason(known_run.entries), stimulus=known_run.stimulus, begun=known_run.begun,
+                ends=known_run.ends,
             )  # fmt: skip
-            code = self._of_ads(self.records.codes, known_run.facts.values()) if outcome != COMPLETED else ""
+            code = self._value_of_ads(self.records.codes, known_run.facts.values()) if outcome != COMPLETED else ""
             run_hints.append(
-                (run, _hints(known_run.entries, code or "", known_run.attended, self._held(known_run.began or 0, end)))
+                (
+                    run,
+                    _hints(
+                        known_run.entries, code or "", known_run.attended, self._was_held(known_run.began or 0, end)
+                    ),
+                )
             )
         return run_hints
 
-    def _held(self, began: int, ended: int | None) -> bool:
+    def _was_held(self, began: int, ended: int | None) -> bool:
         """Return True if the job was put on hold in a run or as it ended, as far as its job event logs show. A shadow
         may outlive the hold."""
-        entries = [entry for account in self.life.accounts for entry in account.entries]
+        entries = [entry for account in self.recorded_job.accounts for entry in account.entries]
         holds = (place.at for number, place, _ in entries if number == _HELD)
         return not entries or ended is None or any(began <= at <= ended + SOON for at in holds)
 
-    def _hole(self, run: _Known) -> int | None:
+    def _first_gap(self, run: _CombinedRun) -> int | None:
         """Return the start of the first gap in a run's logs that may have its end; None without a gap."""
         chains = {self.records.chain_of(statement.source) for statement in run.facts.values()}
         hole_times = (at for chain in chains for at in self.records.holes.get(chain, ()) if at >= (run.began or 0))
         return min(hole_times, default=None)
 
-    def _end(self, run: _Known, is_last: bool) -> tuple[int | None, str]:
+    def _end(self, run: _CombinedRun, is_last: bool) -> tuple[int | None, str]:
         """Return when a run was over (None: no record shows it), and how it ended."""
-        end_statement = self.said.get("ended")
+        end_statement = self.facts.get("ended")
         is_last = is_last and (
             end_statement is None or end_statement.value + SECOND > (run.began or 0)
         )  # a job may run again by mistake
-        end_time, outcome_statement = run.ended, self.said.get("became") if is_last else None
+        end_time, outcome_statement = run.ended, self.facts.get("became") if is_last else None
         if run.entries:
             return end_time, COMPLETED if any(number == _DONE for number, _, _ in run.entries) else EVICTED
         if outcome_statement is not None:
             if end_time is None and end_statement is not None:
                 end_time = max(run.began or 0, end_statement.value)
             return end_time, COMPLETED if outcome_statement.text == COMPLETED else EVICTED
-        if self._of_ads(self.records.codes, run.facts.values()):
+        if self._value_of_ads(self.records.codes, run.facts.values()):
             return end_time, EVICTED
         exits = run.facts.get("exit")
         if exits is None or (exits.letter == "S" and exits.text.startswith("signal")):
@@ -272,12 +290,12 @@ class ImportedRunEnd(NamedTuple):
                 attended = place.at
             elif number == _LOST and not facts.get("reason", "").startswith(SCHEDD_DIED):
                 lost = place.at
-        end = _end_of(entries)
+        end = _parse_end(entries)
         places = (f"{entry[1].source}:{entry[1].line}" for entry in entries if entry in end or entry[0] in _ENDS)
         return ImportedRunEnd(end, attended, lost, tuple(places))
 
 
-class _Known(NamedTuple):
+class _CombinedRun(NamedTuple):
     """A run combined from all of its sources: the believed statement on each fact, when it began and ended (None: no
     record shows it), the entries at its end, and when its shadow reconnected. ``logged``: whether a job event log has
     it; ``ends``: the places of all records of its end."""
@@ -291,8 +309,8 @@ class _Known(NamedTuple):
     ends: tuple[str, ...]
 
     @staticmethod
-    def of(same_runs: Sequence[RecordedRun], run_ends: dict[int, ImportedRunEnd]) -> _Known:
-        facts = _believed(statement for run in same_runs for statement in run.statements)
+    def of(same_runs: Sequence[RecordedRun], run_ends: dict[int, ImportedRunEnd]) -> _CombinedRun:
+        facts = _believed_facts(statement for run in same_runs for statement in run.statements)
         own_ends = [run_ends[id(run)] for run in same_runs if id(run) in run_ends]
         entries = next((run_end.entries for run_end in own_ends if run_end.entries), ())
         stop_times = [run.stopped_at for run in same_runs if run.stopped_at is not None]
@@ -304,11 +322,17 @@ class _Known(NamedTuple):
         places = [place for run_end in own_ends for place in run_end.places]
         places += [run.end_place for run in same_runs if run.end_place]
         places += [f"{s.source}:{s.line}" for run in same_runs for s in run.statements if s.fact == "stopped"]
-        return _Known(
-            facts, _began(same_runs, facts), end_time, entries, attended, bool(own_ends), tuple(dict.fromkeys(places))
+        return _CombinedRun(
+            facts,
+            _begin_time(same_runs, facts),
+            end_time,
+            entries,
+            attended,
+            bool(own_ends),
+            tuple(dict.fromkeys(places)),
         )
 
-    def ended_by(self, orphan_ends: Iterable[ImportedRunEnd]) -> _Known:
+    def ended_by(self, orphan_ends: Iterable[ImportedRunEnd]) -> _CombinedRun:
         """Return the run with its end from a log that lacks its beginning: its program was never started."""
         until = EVER if self.ended is None else self.ended + SOON
         for end in orphan_ends:
@@ -317,7 +341,7 @@ class _Known(NamedTuple):
                 return self._replace(entries=end.entries, ended=place.at, ends=(*end.places, *self.ends))
         return self
 
-    def is_begun_by(self, run: _Known) -> bool:
+    def is_begun_by(self, run: _CombinedRun) -> bool:
         """Return True if this is the shadow or claim of the run that a job event log has next."""
         slots = {slot.text for facts in (self.facts, run.facts) if (slot := facts.get("slot")) is not None}
         has_only_begin = self.ended is None and not self.logged and run.logged and "placed" not in run.facts
@@ -339,10 +363,10 @@ class _Known(NamedTuple):
         return f"{statement.source}:{statement.line}" if statement is not None else ""
 
 
-def _each_once(runs: Iterable[_Known]) -> list[_Known]:
+def _distinct_runs(runs: Iterable[_CombinedRun]) -> list[_CombinedRun]:
     """Return each run once: an end without a beginning, behind a gap, that is the end of the run before it is left out;
     a shadow or claim without an end is the beginning of the run that the job's log has next on that slot."""
-    distinct_runs: list[_Known] = []
+    distinct_runs: list[_CombinedRun] = []
     for run in runs:
         previous = distinct_runs[-1] if distinct_runs else None
         previous_end = previous.ended if previous is not None else None
@@ -354,7 +378,7 @@ def _each_once(runs: Iterable[_Known]) -> list[_Known]:
     return distinct_runs
 
 
-def _believed(statements: Iterable[Statement]) -> dict[str, Statement]:
+def _believed_facts(statements: Iterable[Statement]) -> dict[str, Statement]:
     """Return the statement of the most trusted source on each fact."""
     believed_facts: dict[str, Statement] = {}
     for statement in statements:
@@ -364,7 +388,7 @@ def _believed(statements: Iterable[Statement]) -> dict[str, Statement]:
     return believed_facts
 
 
-def _began(same_runs: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | None:
+def _begin_time(same_runs: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | None:
     """Return when a run was given its slot, else when its program began; None if neither is known."""
     begin_statement = facts.get("placed") or facts.get("began")
     if begin_statement is not None:
@@ -372,7 +396,7 @@ def _began(same_runs: Sequence[RecordedRun], facts: dict[str, Statement]) -> int
     return min((run.span[0] for run in same_runs if run.span is not None), default=None)
 
 
-def _endings(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd], list[ImportedRunEnd]]:
+def _run_ends(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd], list[ImportedRunEnd]]:
     """Return the end of each run in the job event logs, by the run's identity; and the ends of runs whose beginning
     these logs lack."""
     run_ends: dict[int, ImportedRunEnd] = {}
@@ -395,7 +419,7 @@ def _endings(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd],
     return run_ends, orphan_ends
 
 
-def _end_of(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _parse_end(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return the entries after a run's beginning that are about its end, the end itself first: those before it (the job
     was put on hold, the connection was lost), and the ones written at the same moment."""
     end = next((entry for entry in entries if entry[0] in _ENDS), None)
@@ -405,7 +429,7 @@ def _end_of(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return (end, *(entry for entry in entries if entry is not end and entry[1].at <= end[1].at + SOON))
 
 
-def _words(entries: Sequence[Entry]) -> str:
+def _entries_reason(entries: Sequence[Entry]) -> str:
     """Return the reason that the entries of an end give; empty if they give none."""
     reasons = (facts.get(_REASONS[number], "") for number, _, facts in entries if number in _REASONS)
     return next((text for text in reasons if text and not text.startswith("Unspecified")), "")
@@ -416,32 +440,34 @@ def _hints(entries: Sequence[Entry], code: str, attended: int, was_held: bool) -
     codes = [*(facts.get("reason_code", "") for facts in evictions), code]
     requeue_causes = [CAUSES["requeued"] for facts in evictions if facts.get("requeued") == "true"]
     other_causes = tuple(_OF_ENTRIES[number] for number, _, _ in entries if number in _OF_ENTRIES)
-    known_cause = next(filter(None, [*requeue_causes, *(of_code(text, was_held) for text in codes)]), None)
+    known_cause = next(filter(None, [*requeue_causes, *(cause_of_code(text, was_held) for text in codes)]), None)
     return Hints(known_cause, other_causes, bool(entries), attended)
 
 
-def _named(run: JobRun, full_names: dict[str, set[str]]) -> JobRun:
+def _with_full_user(run: JobRun, full_names: dict[str, set[str]]) -> JobRun:
     """Return the run with its user's full name, if only one user has that name."""
     names = full_names.get(run.user, ())
     return evolve(run, user=next(iter(names))) if len(names) == 1 else run
 
 
-def _explained(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
+def _with_cause(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     """Return the run with its cause, and the text of the record that gives it. A run of unknown outcome was evicted if
     its slot's log gives a reason."""
     slot_moves = deaths.slots.run(run.slot, run.job, run.began) if run.slot else []
-    leaving_moves = left_for(slot_moves, run.ended)
+    leaving_moves = eviction_moves(slot_moves, run.ended)
     reasons = [event.reason for _, event in leaving_moves]
     if slot_moves and not hints.entries:
         run = evolve(run, stimulus=(leaving_moves or slot_moves[-1:])[0][1].stimulus)
-    stated_causes = [cause for cause in (hints.code, *map(of_reason, reasons), *hints.besides) if cause is not None]
+    stated_causes = [
+        cause for cause in (hints.code, *map(cause_of_reason, reasons), *hints.entry_causes) if cause is not None
+    ]
     cause = best_cause(stated_causes)
     find_death = partial(
         deaths.of_run, run.slot, run.job, run.began, run.ended, slot_moves, hints.attended, is_logged=hints.entries
     )
-    death = find_death() if cause.weak else None
+    death = find_death() if cause.is_weak else None
     if death is not None:
         text, place = death.words(deaths.zone), death.stimulus
-        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], said=text, stimulus=place, death=death)
-    reason_text = run.said or (next(iter(reasons), "") if cause.weak else "")
-    return evolve(run, outcome=run.outcome if cause.weak else EVICTED, cause=cause, said=reason_text)
+        return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], reason_text=text, stimulus=place, death=death)
+    reason_text = run.reason_text or (next(iter(reasons), "") if cause.is_weak else "")
+    return evolve(run, outcome=run.outcome if cause.is_weak else EVICTED, cause=cause, reason_text=reason_text)

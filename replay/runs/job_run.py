@@ -30,11 +30,11 @@ class Death(NamedTuple):
     position: int
     stimulus: str
     known: str = "it started again"  #: how its death was noticed
-    heard: str = ""  #: the stimulus of its last record
+    last_seen: str = ""  #: the stimulus of its last record
 
     @property
     def stimuli(self) -> tuple[str, ...]:
-        return tuple(filter(None, (self.heard, self.stimulus)))
+        return tuple(filter(None, (self.last_seen, self.stimulus)))
 
     def words(self, zone: tzinfo = UTC) -> str:
         """Return what happened, as the rest of a sentence."""
@@ -62,7 +62,7 @@ class JobRun:
     ended: int
     outcome: str
     cause: Cause = UNKNOWN
-    said: str = ""
+    reason_text: str = ""
     position: int = 0
     stimulus: str = ""
     begun: str = ""
@@ -70,7 +70,7 @@ class JobRun:
     death: Death | None = None
 
     @property
-    def by_pool(self) -> bool:
+    def is_eviction_by_pool(self) -> bool:
         """Return True if the pool evicted it, and not a hold or a removal of its job."""
         return self.outcome == EVICTED and not self.cause.of_job
 

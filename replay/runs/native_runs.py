@@ -15,7 +15,7 @@ from ...domain import events as e
 from ...domain.state.job_ad import unquoted
 from ..narration.formatting import shortened
 from .job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
-from .run_end_causes import CAUSES, Cause, best_cause, of_own
+from .run_end_causes import CAUSES, Cause, best_cause, own_cause
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
 _FLAGS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
@@ -25,7 +25,7 @@ _PLAIN = {"exited": COMPLETED, "": ENDED}
 """The outcomes of exits that are not evictions; an imported run whose end no record explains has none."""
 
 
-def of_run(event: e.SlotTransitioned) -> bool:
+def is_running_pair(event: e.SlotTransitioned) -> bool:
     """Return True if a transition shows that the slot's job runs, or is being evicted."""
     return event.target == "Claimed/Busy" or event.target in _ENDINGS
 
@@ -40,7 +40,7 @@ class _Active:
     of_slot: list[Cause | None] = field(factory=list)
     of_claim: list[Cause | None] = field(factory=list)
     signals: list[Cause | None] = field(factory=list)
-    said: str = ""
+    reason_text: str = ""
 
 
 @define
@@ -48,7 +48,7 @@ class _NativeRunReader:
     users: dict[int, tuple[str, str]] = field(factory=dict)  #: a cluster's user and accounting group
     active: dict[str, _Active] = field(factory=dict)  #: by the keys of their activations
     last_of: dict[tuple[int, int], str] = field(factory=dict)  #: the last activation of each job
-    on: dict[str, str] = field(factory=dict)  #: the last activation on each slot
+    run_by_slot: dict[str, str] = field(factory=dict)  #: the last activation on each slot
     preferred: dict[str, str] = field(factory=dict)  #: why each slot was last given to another job
     last: int = 0
 
@@ -59,7 +59,7 @@ class _NativeRunReader:
             self.users[event.cluster] = user, unquoted(event.ad.get("AcctGroup", ""))
         elif isinstance(event, e.JobActivated):
             self.active[str(position)] = _Active(event, self.users.get(event.cluster, ("", "")))
-            self.on[event.slot] = self.last_of[event.cluster, event.proc] = str(position)
+            self.run_by_slot[event.slot] = self.last_of[event.cluster, event.proc] = str(position)
         elif isinstance(event, e.JobExited):
             return self._exited(position, event)
         elif isinstance(event, e.SlotTransitioned):
@@ -70,47 +70,47 @@ class _NativeRunReader:
             self._jobs_moved(event)
         elif isinstance(event, e.JobSignalled):
             if (run := self.active.get(self.last_of.get((event.cluster, event.proc), ""))) is not None:
-                run.signals.append(of_own(event.cause, event.stimulus))
+                run.signals.append(own_cause(event.cause, event.stimulus))
         elif isinstance(event, e.CycleHeld):
             matches = (match for match in event.matches if match.reason)
             self.preferred.update((slot, match.reason) for match in matches for slot in (match.slot, *match.preempts))
         return None
 
     def _moved(self, event: e.SlotTransitioned) -> None:
-        run = self.active.get(self.on.get(event.slot, ""))
+        run = self.active.get(self.run_by_slot.get(event.slot, ""))
         if run is None:
             return
         if event.target == "Claimed/Busy":  # it is no longer being evicted
             run.of_slot.clear()
             run.of_claim.clear()
         elif event.target in _ENDINGS:
-            cause = of_own(event.cause, event.stimulus)
-            run.of_slot.append(self._better(event.slot) if cause is CAUSES["preempted"] else cause)
+            cause = own_cause(event.cause, event.stimulus)
+            run.of_slot.append(self._better_match_cause(event.slot) if cause is CAUSES["preempted"] else cause)
 
-    def _better(self, slot: str) -> Cause:
+    def _better_match_cause(self, slot: str) -> Cause:
         """Return why the match that waits for a slot is better."""
         return CAUSES.get(self.preferred.get(slot, ""), CAUSES["preempted"])
 
     def _of_claim(self, event: e.ClaimFlagged | e.ClaimQueued | e.ClaimWithdrawn) -> None:
-        run = self.active.get(self.on.get(event.slot, ""))
+        run = self.active.get(self.run_by_slot.get(event.slot, ""))
         if run is None:
             return
         if isinstance(event, e.ClaimFlagged):
             run.of_claim += [_FLAGS[flag] for flag in event.flags if flag in _FLAGS]
         elif isinstance(event, e.ClaimQueued):
-            run.of_claim.append(self._better(event.slot))
+            run.of_claim.append(self._better_match_cause(event.slot))
         elif not run.signals:  # else it came too late for the run
             run.of_claim.clear()
 
     def _jobs_moved(self, event: e.JobsTransitioned) -> None:
-        cause = of_own(event.cause, event.stimulus)
+        cause = own_cause(event.cause, event.stimulus)
         if cause is None:
             return
         for run in self.active.values():
             cluster, proc = run.event.cluster, run.event.proc
             if cluster == event.cluster and any(begin <= proc <= end for begin, end in event.procs):
                 run.of_job.append(cause)
-                run.said = unquoted(event.changes.get("HoldReason", "") or event.changes.get("RemoveReason", ""))
+                run.reason_text = unquoted(event.changes.get("HoldReason", "") or event.changes.get("RemoveReason", ""))
 
     def _exited(self, position: int, event: e.JobExited) -> JobRun | None:
         run = self.active.pop(event.key, None)
@@ -118,9 +118,9 @@ class _NativeRunReader:
             return None
         if event.outcome in _PLAIN:
             return self._run(run, event.ended or event.at, _PLAIN[event.outcome], position, event.stimulus)
-        own_cause = of_own(event.cause, event.stimulus)
-        cause = best_cause([*run.of_job, own_cause, *run.of_slot, *run.of_claim, *run.signals])
-        run.said = run.said or unquoted(event.changes.get("HoldReason", ""))
+        named_cause = own_cause(event.cause, event.stimulus)
+        cause = best_cause([*run.of_job, named_cause, *run.of_slot, *run.of_claim, *run.signals])
+        run.reason_text = run.reason_text or unquoted(event.changes.get("HoldReason", ""))
         return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)
 
     def _run(
@@ -129,10 +129,10 @@ class _NativeRunReader:
         event = run.event
         return JobRun(
             f"{event.cluster}.{event.proc}", *run.user, event.slot, event.at, ended, outcome, cause,
-            shortened(run.said), position, stimulus,
+            shortened(run.reason_text), position, stimulus,
         )  # fmt: skip
 
-    def left(self) -> Iterator[JobRun]:
+    def unfinished_runs(self) -> Iterator[JobRun]:
         """Yield the runs that have not ended."""
         for run in self.active.values():
             yield self._run(run, self.last, RUNNING, 0, "")
@@ -145,4 +145,4 @@ def own_runs(events: Iterable[tuple[int, e.Event]]) -> Iterator[JobRun]:
         run = reader.read(position, event)
         if run is not None:
             yield run
-    yield from reader.left()
+    yield from reader.unfinished_runs()

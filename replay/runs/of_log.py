@@ -86,7 +86,7 @@ def _events_of(run: JobRun) -> Iterator[e.Event]:
     yield e.JobActivated(run.began, "reported", run.begun, *job, run.slot, "")
     if run.outcome != RUNNING:
         cause = run.cause.name if run.outcome == EVICTED else "reported"
-        changes = {"HoldReason": quoted(run.said)} if run.said else {}
+        changes = {"HoldReason": quoted(run.reason_text)} if run.reason_text else {}
         outcome = _OUTCOMES.get(run.outcome, "")
         at = max(run.began, run.ended)
         yield e.JobExited(at, cause, run.stimulus, *job, run.slot, "", outcome, "", "", changes, ended=run.ended)

@@ -22,7 +22,7 @@ class Cause(NamedTuple):
     words: str
     own: tuple[str, ...] = ()
     codes: tuple[int, ...] = ()
-    weak: bool = False
+    is_weak: bool = False
     of_job: bool = False  #: whether the job itself was held or removed
 
 
@@ -53,10 +53,10 @@ _TABLE: Final = (
     Cause("lost", "its process vanished, for example in a power failure", ("lost",)),
     Cause("not_started", "the job could not be started", ("execution_failed",),
           (1003, 1006, 1020, 1021, 1024, *range(1026, 1037))),
-    Cause("disconnected", "the connection broke and could not be restored", codes=(1008,), weak=True),
+    Cause("disconnected", "the connection broke and could not be restored", codes=(1008,), is_weak=True),
     Cause("given_back", "the access point ended the run", ("released", "deactivated"), (1009, 1017, 1025),
-          weak=True),
-    Cause("unknown", "no record says why", codes=(1005,), weak=True),
+          is_weak=True),
+    Cause("unknown", "no record says why", codes=(1005,), is_weak=True),
 )
 # fmt: on
 CAUSES: Final[dict[str, Cause]] = {cause.name: cause for cause in _TABLE}  #: every cause of an eviction, by its name
@@ -118,18 +118,18 @@ def cause_of_move(reason: str) -> str:
     return _reason(reason)[1]
 
 
-def meaning(reason: str) -> str:
+def reason_meaning(reason: str) -> str:
     """Return what a startd's reason means in plain words; empty if the table has no words for it."""
     _, code, _, text = _reason(reason)
     return text or (cause_words(code) if code else "")
 
 
-def of_reason(reason: str) -> Cause | None:
+def cause_of_reason(reason: str) -> Cause | None:
     """Return the cause that a startd's reason names; None if it names none."""
     return CAUSES.get(_reason(reason)[2])
 
 
-def of_code(text: str, is_held: bool = True) -> Cause | None:
+def cause_of_code(text: str, is_held: bool = True) -> Cause | None:
     """Return the cause of an HTCondor vacate or hold code; None if it has none, or is not a number. A job
     with a hold code is not `is_held` if it cools down or waits again instead."""
     if not text.isdecimal() or not int(text):
@@ -139,7 +139,7 @@ def of_code(text: str, is_held: bool = True) -> Cause | None:
     return CAUSES["held"] if is_held else CAUSES["transfer"] if int(text) in TRANSFER_CODES else CAUSES["given_back"]
 
 
-def of_own(word: str, stimulus: str = "") -> Cause | None:
+def own_cause(word: str, stimulus: str = "") -> Cause | None:
     """Return the cause that an event of a pool names, or an import by the cause's name; None if it is not a cause of an
     eviction. A server that stops vacates all slots and jobs."""
     cause = _OWN.get(word) or CAUSES.get(word)
@@ -150,4 +150,4 @@ def best_cause(causes: Iterable[Cause | None]) -> Cause:
     """Return the most specific of several causes, the most trusted first: the first that is not weak, else the first;
     ``unknown`` if there is none."""
     known_causes = [cause for cause in causes if cause is not None]
-    return next((cause for cause in known_causes if not cause.weak), known_causes[0] if known_causes else UNKNOWN)
+    return next((cause for cause in known_causes if not cause.is_weak), known_causes[0] if known_causes else UNKNOWN)

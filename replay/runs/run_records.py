@@ -47,7 +47,7 @@ class Records:
     until: int = EVER
     only: tuple[int, int | None] | None = None  #: the cluster, or its job, to collect
     at: int = EVER  #: no record after this instant is taken
-    heard: dict[Job, list[JobRecord]] = field(factory=dict)
+    records_by_job: dict[Job, list[JobRecord]] = field(factory=dict)
     gaps: dict[int, list[int]] = field(factory=dict)  #: where records of each chain of logs are missing
     holes: dict[int, list[int]] = field(factory=dict)
     """When the gaps of each chain of logs begin, as far as that is known."""
@@ -58,11 +58,11 @@ class Records:
     left: dict[RecordPlace, int] = field(factory=dict)  #: when jobs left the queue, by the places of the history's ads
     users: dict[int, str] = field(factory=dict)  #: each cluster's user, by the negotiator's name
     last: int = 0  #: the instant of the last record
-    passed: bool = False  #: whether there are ads of jobs that have no part in the window
+    is_past: bool = False  #: whether there are ads of jobs that have no part in the window
     sources: Sources = field(factory=Sources)
     _jobs: dict[str, tuple[Job, int]] = field(factory=dict)
     """The job that each slot runs, by its startd, and the chain of that one's log."""
-    _said_last: dict[int, int] = field(factory=dict)  #: the last record of each chain of StartLogs
+    _last_events: dict[int, int] = field(factory=dict)  #: the last record of each chain of StartLogs
     _owners: dict[str, str] = field(factory=dict)
     _begun: dict[tuple[int, str], RecordPlace] = field(factory=dict)
     """The starts of shadows that have not exited, by their schedd's log and pid."""
@@ -81,23 +81,25 @@ class Records:
         streams = [*(p.stream for p in places.all()), f"cluster/{self.only[0]}", *(f"ads/{kind}" for kind in _ADS)]
         self.read(sorted((pair for stream in streams for pair in log.read_stream(stream)), key=lambda pair: pair[0]))
         first_entry = min(
-            (record.at for records in self.heard.values() for record in records if record.letter not in "HPS"),
+            (record.at for records in self.records_by_job.values() for record in records if record.letter not in "HPS"),
             default=0,
         )
-        return self.read(records_between(log, places, "startlog", first_entry - LINGERING, min(self._over(), self.at)))
+        return self.read(
+            records_between(log, places, "startlog", first_entry - LINGERING, min(self._end_of_jobs(), self.at))
+        )
 
-    def _over(self) -> int:
+    def _end_of_jobs(self) -> int:
         """Return when all jobs had left the queue, with some time for their slots; EVER if they are still there."""
         last_times = []
-        for records_of_job in self.heard.values():
+        for records_of_job in self.records_by_job.values():
             last_entry = next((record for record in reversed(records_of_job) if record.letter in "UE"), None)
             last_times.append(last_entry.at if last_entry is not None and last_entry.what in LEFT else EVER)
         return min(max(last_times, default=EVER) + LINGERING, EVER)
 
-    def _hear(self, job: Job, record: JobRecord) -> None:
+    def _add_record(self, job: Job, record: JobRecord) -> None:
         is_wanted = self.only is None or (job[0] == self.only[0] and self.only[1] in (None, job[1]))
         if is_wanted and job[0] > 0 and job[1] >= 0:
-            self.heard.setdefault(job, []).append(record)
+            self.records_by_job.setdefault(job, []).append(record)
 
     def on_source(self, position: int, event: e.SourceFound) -> None:
         self.sources.take(event)
@@ -119,7 +121,7 @@ class Records:
             self.last = max(self.last, at)
             if number in ENTRIES and at <= self.at:
                 record = JobRecord(position, letter, chain, source, line, at, str(number), text)
-                self._hear((cluster, proc), record)
+                self._add_record((cluster, proc), record)
 
     def on_ads(self, position: int, event: e.AdsKept) -> None:
         place = place_of(event.stimulus)
@@ -137,7 +139,7 @@ class Records:
             and (letter != "H" or not 0 < departures[number] < self.since)
             and (self.only is None or (clusters[number] == self.only[0] and self.only[1] in (None, procs[number])))
         ]
-        self.passed = self.passed or len(chosen_ads) < event.count
+        self.is_past = self.is_past or len(chosen_ads) < event.count
         if not chosen_ads:
             return
         ads = select(event, ATTRIBUTES)
@@ -150,7 +152,7 @@ class Records:
                     values[at] = plain(ad[name])
             body = json.dumps(ad)
             record = JobRecord(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
-            self._hear((clusters[number], procs[number]), record)
+            self._add_record((clusters[number], procs[number]), record)
             self.last = max(self.last, departures[number])
 
     def on_job(self, position: int, event: e.JobReported) -> None:
@@ -160,7 +162,7 @@ class Records:
         if event.said == "matched" and event.facts.get("user"):
             self.users.setdefault(event.cluster, event.facts["user"])
         self._note_refusal(event)
-        self._say((event.cluster, event.proc), position, event, event.said, event.facts)
+        self._add_report((event.cluster, event.proc), position, event, event.said, event.facts)
 
     def _note_refusal(self, event: e.JobReported) -> None:
         """Note the code of an eviction for a shadow that could not start its job."""
@@ -182,36 +184,38 @@ class Records:
             job = job_of(facts.get("job", ""))
             if job is not None:
                 self._jobs[slot] = job, self._chain(event)
-                self._say(job, position, event, "activated", {"slot": slot, "user": self._owners.get(slot, "")})
+                self._add_report(job, position, event, "activated", {"slot": slot, "user": self._owners.get(slot, "")})
         elif event.said in ("job_over", "starter_gone") and slot in self._jobs:
-            self._say(self._jobs.pop(slot)[0], position, event, "over", {"slot": slot})
-        self._said_last[self._chain(event)] = event.at
+            self._add_report(self._jobs.pop(slot)[0], position, event, "over", {"slot": slot})
+        self._last_events[self._chain(event)] = event.at
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         self.last = max(self.last, event.at)
         if is_free(event) and event.source != "Claimed/Idle" and event.slot in self._jobs:
-            self._say(self._jobs.pop(event.slot)[0], position, event, "over", {"slot": event.slot})
-        self._said_last[self._chain(event)] = event.at
+            self._add_report(self._jobs.pop(event.slot)[0], position, event, "over", {"slot": event.slot})
+        self._last_events[self._chain(event)] = event.at
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         """End a startd's jobs as it starts or exits: they ended at its last record before."""
         if event.daemon != "startd" or event.said not in ("began", "ended"):
             return
         chain = self._chain(event)
-        last_event = replace(event, at=self._said_last.get(chain, event.at))
+        last_event = replace(event, at=self._last_events.get(chain, event.at))
         for slot in [slot for slot, (_, job_chain) in self._jobs.items() if job_chain == chain]:
-            self._say(self._jobs.pop(slot)[0], position, last_event, "over", {"slot": slot})
+            self._add_report(self._jobs.pop(slot)[0], position, last_event, "over", {"slot": slot})
 
     def _chain(self, event: e.Event) -> int:
         place = place_of(event.stimulus)
         return 0 if place is None else self.chain_of(place.source)
 
-    def _say(self, job: Job, position: int, event: e.Event, what_happened: str, facts: dict[str, str]) -> None:
+    def _add_report(self, job: Job, position: int, event: e.Event, what_happened: str, facts: dict[str, str]) -> None:
         place = place_of(event.stimulus)
         if place is not None:
             letter, chain = self.sources.letter(place.source)
             body = json.dumps(facts)
-            self._hear(job, JobRecord(position, letter, chain, place.source, place.line, event.at, what_happened, body))
+            self._add_record(
+                job, JobRecord(position, letter, chain, place.source, place.line, event.at, what_happened, body)
+            )
 
 
 _TAKE: Final = handlers_of(Records)

@@ -14,7 +14,7 @@ from ...domain import events as e
 from ...domain.ports.log import EventStore
 from ...domain.state_machines import state
 from ...domain.units import SECOND
-from .run_end_causes import best_cause, meaning, of_reason
+from .run_end_causes import best_cause, cause_of_reason, reason_meaning
 
 NEAR: Final = 3 * SECOND  #: two daemons log the same thing within this time
 LATER: Final = 2 * SECOND  #: a slot's move explains a job's records at most so long before it ...
@@ -22,7 +22,7 @@ FREE: Final = 10 * SECOND  #: ... and none that were written when the slot had b
 TAKEN: Final = 600 * SECOND  #: a job that preempts another one starts within this time after its end
 
 
-class Next(NamedTuple):
+class NextJob(NamedTuple):
     """The job that was given a slot after another one."""
 
     position: int
@@ -93,7 +93,9 @@ class SlotRecords:
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
         """Return the first job that was started on a slot, or on one that was carved from it, between two instants;
         None if their logs show none."""
-        first_jobs = (begun for name in self._parts(slot) if (begun := self._begun(name, since, until)) is not None)
+        first_jobs = (
+            begun for name in self._parts(slot) if (begun := self._first_begun(name, since, until)) is not None
+        )
         return min(first_jobs, key=lambda begun: begun.at, default=None)
 
     def was_used(self, slot: str, at: int) -> bool:
@@ -109,7 +111,7 @@ class SlotRecords:
     def first_job(self, slot: str, since: int, until: int) -> Begun | None:
         """Return the first job that was started on this very slot between two instants; None if its log has none."""
         self.records(slot)
-        return self._begun(slot, since, until)
+        return self._first_begun(slot, since, until)
 
     def _parts(self, slot: str) -> Iterator[str]:
         """Yield the slot and the slots carved from it: a startd assigns the lowest free number."""
@@ -118,7 +120,7 @@ class SlotRecords:
         names = (f"{name}_{number}@{host}" for number in count(1))
         yield from takewhile(self.records, names)
 
-    def _begun(self, slot: str, since: int, until: int) -> Begun | None:
+    def _first_begun(self, slot: str, since: int, until: int) -> Begun | None:
         records = self.records(slot)
         user = ""
         for at in range(bisect_left(self._times[slot], since), bisect_right(self._times[slot], until)):
@@ -129,10 +131,10 @@ class SlotRecords:
                 return Begun(event.at, event.facts["job"], user, slot, position, event.stimulus)
         return None
 
-    def next_job(self, slot: str, job: str, at: int, run: list[e.LoggedEvent]) -> Next | None:
+    def next_job(self, slot: str, job: str, at: int, run: list[e.LoggedEvent]) -> NextJob | None:
         """Return the job that preempted another one at an instant: the slot went from it to the next claim without
         becoming free; None if there is none."""
-        last_record = run[-1] if left_for(run, at) else None
+        last_record = run[-1] if eviction_moves(run, at) else None
         if last_record is None or not isinstance(last_record[1], e.SlotTransitioned):
             return None
         if state(last_record[1].source) != "Preempting" or state(last_record[1].target) != "Claimed":
@@ -146,20 +148,20 @@ class SlotRecords:
             if isinstance(event, e.SlotReported):
                 user = event.facts.get("user", user) if event.said == "owner" else user
                 if event.said == "activated" and event.facts.get("job", "") not in ("", job):
-                    return Next(position, event.at, event.facts["job"], user, event.stimulus)
+                    return NextJob(position, event.at, event.facts["job"], user, event.stimulus)
         return None
 
-    def eviction(self, at: int, run: list[e.LoggedEvent]) -> tuple[dict[str, str], list[str]]:
+    def eviction_facts(self, at: int, run: list[e.LoggedEvent]) -> tuple[dict[str, str], list[str]]:
         """Return why a slot evicted a job at an instant by the slot's log (``why`` in plain words, ``moved`` in the
         startd's), and the places of these records. `run`: the slot's records of the run."""
-        leaving_moves = [record for record in left_for(run, at) if record[1].at // SECOND <= at // SECOND]
+        leaving_moves = [record for record in eviction_moves(run, at) if record[1].at // SECOND <= at // SECOND]
         if not leaving_moves:
             return {}, []
         facts: dict[str, str] = {}
         reasons = [(event, event.reason) for _, event in leaving_moves if event.reason]
         if reasons:
             reason_text = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in reasons))
-            plain_reason = next((meaning_text for _, reason in reasons if (meaning_text := meaning(reason))), "")
+            plain_reason = next((meaning_text for _, reason in reasons if (meaning_text := reason_meaning(reason))), "")
             target_text = f"the slot went to {leaving_moves[-1][1].target}"
             facts |= (
                 {"why": plain_reason, "moved": f"{target_text}: {reason_text}"}
@@ -199,7 +201,7 @@ def is_free(event: e.SlotTransitioned) -> bool:
     return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
 
 
-def left_for(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotTransitioned]]:
+def eviction_moves(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotTransitioned]]:
     """Return the moves by which a slot evicts a job at an instant: the moves towards the end since it was last Busy, up
     to that instant (or a little later, since two daemons log it); none if the slot was free long before."""
     until = [record for record in run if record[1].at <= at + LATER]
@@ -207,18 +209,18 @@ def left_for(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotTransit
     if slot_moves and is_free(slot_moves[-1]) and slot_moves[-1].at < at - FREE:
         return []
     busy_indexes = [
-        number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotTransitioned) and _works(event)
+        number for number, (_, event) in enumerate(until) if isinstance(event, e.SlotTransitioned) and _shows_job(event)
     ]
     leaving_moves = moves(until[busy_indexes[-1] + 1 if busy_indexes else 0 :], "Retiring", "Preempting")
     return [record for record in leaving_moves if record is leaving_moves[0] or state(record[1].target) == "Preempting"]
 
 
-def ended_by_protocol(run: list[e.LoggedEvent], at: int) -> bool:
+def ended_by_request(run: list[e.LoggedEvent], at: int) -> bool:
     """Return True if a slot's log gives no reason for a run's end but the access point's request."""
-    return best_cause(of_reason(event.reason) for _, event in left_for(run, at)).weak
+    return best_cause(cause_of_reason(event.reason) for _, event in eviction_moves(run, at)).is_weak
 
 
-def _works(event: e.SlotTransitioned) -> bool:
+def _shows_job(event: e.SlotTransitioned) -> bool:
     """Return True if a slot's job runs, or is suspended without being evicted: a retiring job may be suspended too."""
     is_stopped = event.target == "Claimed/Suspended" and event.source != "Claimed/Retiring"
     return (event.target == "Claimed/Busy" and state(event.source) == "Claimed") or is_stopped

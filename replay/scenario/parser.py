@@ -19,7 +19,7 @@ from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
 from ...domain.units import SECOND
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
-from .scenario_times import ScenarioCalendar, begin, is_clock, of_time, takes_two
+from .scenario_times import ScenarioCalendar, begin, is_clock, is_time_word, may_have_two_words
 from .statements import ASSIGNED, MOST, NAME, StatementContext, instant, split, steps_of
 from .verbs import VERBS, amount
 
@@ -68,42 +68,42 @@ class _ScenarioReader:
     machines: dict[str, ScenarioMachine] = field(factory=dict)
     sources: list[ConfigurationSource] = field(factory=list)
     heads: set[str] = field(factory=set)
-    happens: list[tuple[int, list[str], tuple[ConfigurationSource, ...]]] = field(factory=list)
+    dated_lines: list[tuple[int, list[str], tuple[ConfigurationSource, ...]]] = field(factory=list)
     """Line number, words and configuration of what happens. Parsed once all machines and the start are known."""
 
-    def once(self, head: str) -> None:
+    def check_once(self, head: str) -> None:
         if head in self.heads:
             raise ValueError(f"there is already a line with `{head}`: use only one")
         self.heads.add(head)
 
     def read_start(self, words: list[str]) -> None:
-        self.once("start")
+        self.check_once("start")
         if not 1 < len(words) < 4:
-            usage("start")
-        zone = _zone(words[2]) if len(words) > 2 else UTC
+            raise_usage("start")
+        zone = _parse_zone(words[2]) if len(words) > 2 else UTC
         self.start = begin(words[0], words[1], zone), zone
 
     def read_until(self, words: list[str]) -> None:
-        self.once("until")
+        self.check_once("until")
         self.until = self.text.number, words
 
     def read_dialect(self, words: list[str]) -> None:
-        self.once("dialect")
+        self.check_once("dialect")
         if len(words) != 1 or words[0] not in DIALECTS:
-            raise ValueError(f"{' '.join(words)!r} is not a dialect{_suggested(' '.join(words), DIALECTS)}")
+            raise ValueError(f"{' '.join(words)!r} is not a dialect{_suggestion_text(' '.join(words), DIALECTS)}")
         self.dialect = words[0]
 
     def read_config(self, words: list[str]) -> None:
         line, machine = self.text.number, ""
         if words[:1] == ["for"]:
-            machine, words = (words[1] if len(words) > 1 else usage("config")), words[2:]
+            machine, words = (words[1] if len(words) > 1 else raise_usage("config")), words[2:]
         if len(words) > 1:
-            usage("config")
+            raise_usage("config")
         file = words[0] if words else ""
         self.sources.append(ConfigurationSource(line, file, "" if file else self.text.block(line), machine))
 
     def read_machine(self, words: list[str]) -> None:
-        name = words[0] if words else usage("machine")
+        name = words[0] if words else raise_usage("machine")
         equipment = {}
         for word in words[1:]:
             assignment = ASSIGNED.fullmatch(word)
@@ -124,19 +124,23 @@ class _ScenarioReader:
 
     def read_at(self, words: list[str]) -> None:
         line = self.text.number
-        verb = next((number for number, word in enumerate(words) if not of_time(word)), len(words))
+        verb = next((number for number, word in enumerate(words) if not is_time_word(word)), len(words))
         sources: tuple[ConfigurationSource, ...] = ()
         names_no_file = all(word in (self.machines or (DEFAULT,)) for word in words[verb + 1 :])
         if words[verb : verb + 1] == ["reconfigure"] and names_no_file:
             sources = (ConfigurationSource(line, text=self.text.block(line)),)
-        self.happens.append((line, words, sources))
+        self.dated_lines.append((line, words, sources))
 
     def read_expect(self, words: list[str]) -> None:
-        if not self.happens:
+        if not self.dated_lines:
             raise ValueError("`expect` needs an `at` line before it: write at TIME expect ...")
-        previous_words = self.happens[-1][1]
-        count = 2 if len(previous_words) > 1 and takes_two(previous_words[0]) and is_clock(previous_words[1]) else 1
-        self.happens.append((self.text.number, [*previous_words[:count], "expect", *words], ()))
+        previous_words = self.dated_lines[-1][1]
+        count = (
+            2
+            if len(previous_words) > 1 and may_have_two_words(previous_words[0]) and is_clock(previous_words[1])
+            else 1
+        )
+        self.dated_lines.append((self.text.number, [*previous_words[:count], "expect", *words], ()))
 
 
 def read(text: str) -> Scenario:
@@ -147,11 +151,11 @@ def read(text: str) -> Scenario:
     while source.number < len(source.lines):
         source.number += 1
         line = source.number
-        with _at(line):
+        with _errors_at_line(line):
             first_words = split(source.lines[line - 1])
             if first_words and first_words[0] not in heads:
                 raise ValueError(
-                    f"{first_words[0]!r} cannot start a line of a scenario{_suggested(first_words[0], heads)}"
+                    f"{first_words[0]!r} cannot start a line of a scenario{_suggestion_text(first_words[0], heads)}"
                 )
             if first_words:
                 heads[first_words[0]](first_words[1:])
@@ -159,7 +163,7 @@ def read(text: str) -> Scenario:
 
 
 @contextmanager
-def _at(line: int) -> Iterator[None]:
+def _errors_at_line(line: int) -> Iterator[None]:
     """Turn a ValueError into a PlayError of this line."""
     try:
         yield
@@ -173,16 +177,16 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
     for source in reader.sources:
         if source.machine and source.machine not in reader.machines:
             raise PlayError(
-                f"unknown machine {source.machine}{_suggested(source.machine, reader.machines)}", source.line
+                f"unknown machine {source.machine}{_suggestion_text(source.machine, reader.machines)}", source.line
             )
     calendar = ScenarioCalendar(*(reader.start or (begin(*BEGIN, UTC), UTC)))
     line, until_words = reader.until
-    with _at(line):
+    with _errors_at_line(line):
         end = instant(until_words, calendar) if line else 0
     steps: list[ScenarioStep] = []
-    context = StatementContext(calendar, tuple(reader.machines), end, _configured(reader))
-    for line, until_words, sources in reader.happens:
-        with _at(line):
+    context = StatementContext(calendar, tuple(reader.machines), end, _configured_names(reader))
+    for line, until_words, sources in reader.dated_lines:
+        with _errors_at_line(line):
             steps += steps_of(line, until_words, sources, context)
             if len(steps) > MOST:
                 raise ValueError(f"this is more than {MOST:,} steps in total: let things happen less often")
@@ -202,24 +206,26 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
     )
 
 
-def _configured(reader: _ScenarioReader) -> frozenset[str]:
+def _configured_names(reader: _ScenarioReader) -> frozenset[str]:
     """Return the names that the scenario's own configuration and its lines about machines mention, in lower case."""
-    blocks = (source.text for sources in (reader.sources, *(step[2] for step in reader.happens)) for source in sources)
-    lines = (" ".join(words) for _, words, _ in reader.happens if _JOB_VERBS.isdisjoint(words))
+    blocks = (
+        source.text for sources in (reader.sources, *(step[2] for step in reader.dated_lines)) for source in sources
+    )
+    lines = (" ".join(words) for _, words, _ in reader.dated_lines if _JOB_VERBS.isdisjoint(words))
     return frozenset(name.lower() for text in (*blocks, *lines) for name in NAME.findall(text))
 
 
-def _suggested(word: str, known_words: Mapping[str, object]) -> str:
+def _suggestion_text(word: str, known_words: Mapping[str, object]) -> str:
     """Return the words that are spelled alike, or all, as the rest of a sentence."""
     hint = did_you_mean(word, known_words)
     return f"; {hint}" if hint else f": use one of {', '.join(list(known_words)[:30])}"
 
 
-def usage(head: str) -> NoReturn:
+def raise_usage(head: str) -> NoReturn:
     raise ValueError(f"expected: {HEADS[head]}")
 
 
-def _zone(name: str) -> ZoneInfo:
+def _parse_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):

@@ -40,12 +40,12 @@ def length(word: str) -> int:
     return microseconds
 
 
-def takes_two(word: str) -> bool:
+def may_have_two_words(word: str) -> bool:
     """Return True if an instant that begins with this word may have a second one: ``Mon 08:30``, ``2d 3:00``."""
     return bool(_DATE.fullmatch(word) or _DAYS.fullmatch(word) or word.capitalize() in DAYS)
 
 
-def of_time(word: str) -> bool:
+def is_time_word(word: str) -> bool:
     """Return True if a word of an ``at`` line belongs to its time."""
     return word in ("to", "every", "until") or word[:1].isdigit() or word.capitalize() in DAYS
 
@@ -55,7 +55,7 @@ def is_clock(word: str) -> bool:
     return _CLOCK.fullmatch(word) is not None
 
 
-def _of_day(word: str) -> timedelta:
+def _time_of_day(word: str) -> timedelta:
     match = _CLOCK.fullmatch(word)
     if match is None or int(match[1]) > 23:
         raise ValueError(f"{word!r} is not a time of day: write hours and minutes, 08:30")
@@ -73,7 +73,7 @@ class ScenarioCalendar:
         """Return an instant since the start as the zone's date and time."""
         return datetime.fromtimestamp((self.start + instant) / SECOND, self.zone)
 
-    def _since(self, time: datetime) -> int:
+    def _instant_of(self, time: datetime) -> int:
         since = round(time.replace(tzinfo=self.zone).timestamp() * SECOND) - self.start
         if abs(since) > LONGEST:
             raise ValueError(f"{time.date()} is more than a century from the start")
@@ -85,11 +85,11 @@ class ScenarioCalendar:
         first_word, clock = words[0], words[1] if len(words) > 1 else ""
         days = _DAYS.fullmatch(first_word)
         if _DATE.fullmatch(first_word):
-            since = self._since(datetime.fromisoformat(first_word) + _of_day(clock or "0:00"))
+            since = self._instant_of(datetime.fromisoformat(first_word) + _time_of_day(clock or "0:00"))
         elif first_word.capitalize() in DAYS:
-            since = self._weekday(DAYS.index(first_word.capitalize()), _of_day(clock or "0:00"))
+            since = self._weekday(DAYS.index(first_word.capitalize()), _time_of_day(clock or "0:00"))
         elif days and clock:
-            since = int(days[1]) * DAY + round(_of_day(clock).total_seconds()) * SECOND
+            since = int(days[1]) * DAY + round(_time_of_day(clock).total_seconds()) * SECOND
         else:
             return length(first_word)
         if since < 0:
@@ -98,20 +98,20 @@ class ScenarioCalendar:
 
     def days_later(self, instant: int, days: int) -> int:
         """Return the instant of the same time of day, so many days later."""
-        return self._since(self.at(instant).replace(tzinfo=None) + timedelta(days=days))
+        return self._instant_of(self.at(instant).replace(tzinfo=None) + timedelta(days=days))
 
     def _weekday(self, day: int, clock: timedelta) -> int:
         start = self.at(0)
         days_ahead = (day - start.weekday()) % 7
         midnight = datetime(start.year, start.month, start.day)
-        first_time = self._since(midnight + timedelta(days=days_ahead) + clock)
-        return first_time if first_time >= 0 else self._since(midnight + timedelta(days=days_ahead + 7) + clock)
+        first_time = self._instant_of(midnight + timedelta(days=days_ahead) + clock)
+        return first_time if first_time >= 0 else self._instant_of(midnight + timedelta(days=days_ahead + 7) + clock)
 
 
 def begin(date: str, clock: str, zone: tzinfo) -> int:
     """Return the instant (microseconds since the epoch) of a date and a time of day. Raise ValueError if there is no
     such date or time."""
-    time = datetime.fromisoformat(date) + _of_day(clock)
+    time = datetime.fromisoformat(date) + _time_of_day(clock)
     if not 1971 <= time.year <= 9000:
         raise ValueError(f"{date}: the year must be from 1971 to 9000")
     return round(time.replace(tzinfo=zone).timestamp() * SECOND)

@@ -13,7 +13,7 @@ from ...domain.state_machines import DIALECTS
 from ...domain.submit import ATTRIBUTES, is_command, known_commands
 from ...domain.suggestions import NearMisses, did_you_mean
 from .scenario import ConfigurationSource, ScenarioStep
-from .scenario_times import DAY, ScenarioCalendar, is_clock, length, takes_two
+from .scenario_times import DAY, ScenarioCalendar, is_clock, length, may_have_two_words
 from .verbs import JOIN, OPTIONS, VERBS, Verb, expression
 
 # Split a line of a scenario at blanks, but not within quotes or brackets; ``#`` begins a comment.
@@ -44,7 +44,7 @@ def split(line: str) -> list[str]:
                 words.append(word)
             word = ""
             if char == "#":
-                return _joined(words)
+                return _join_assignments(words)
             previous_char = ""
             continue
         word += char
@@ -53,10 +53,10 @@ def split(line: str) -> list[str]:
         raise ValueError(f"{line.strip()!r} lacks the closing {closing[0] if not quoted else 'quote'}")
     if word:
         words.append(word)
-    return _joined(words)
+    return _join_assignments(words)
 
 
-def _joined(words: list[str]) -> list[str]:
+def _join_assignments(words: list[str]) -> list[str]:
     """Join ``KeyboardIdle = 0`` to the one word that it means."""
     joined: list[str] = []
     for word in words:
@@ -109,7 +109,7 @@ def read_job_word(name: str, value: str, verb: Verb, configured: Collection[str]
 
 MOST = 1_000_000  #: the greatest number of steps of a scenario
 GONE = "gone"  #: the expected state of a slot or job that does not exist any more
-NEVER = "never"  #: the reading of an unused keyboard
+NO_INPUT = "never"  #: the reading of an unused keyboard
 READ = "[SLOT|MACHINE] NAME=VALUE ..."
 OTHERS = {
     "reconfigure": "reconfigure [MACHINE] FILE, or without FILE the lines up to `end`: replace the configuration",
@@ -150,18 +150,18 @@ class _LineWords:
     def instant(self) -> int:
         if not self.words:
             raise ValueError("expected a time: 0:10, 1:02:03, 2d 3:00, or Mon 08:30")
-        two = takes_two(self.words[0]) and len(self.words) > 1 and is_clock(self.words[1])
+        two = may_have_two_words(self.words[0]) and len(self.words) > 1 and is_clock(self.words[1])
         taken_words, self.words = self.words[: 1 + two], self.words[1 + two :]
         return self.calendar.instant(taken_words)
 
-    def after(self, word: str) -> bool:
+    def skip(self, word: str) -> bool:
         """Take this word if it comes next; return True if it did."""
         if self.words[:1] != [word]:
             return False
         self.words = self.words[1:]
         return True
 
-    def next(self) -> str:
+    def take(self) -> str:
         taken_words, self.words = self.words[0], self.words[1:]
         return taken_words
 
@@ -187,31 +187,31 @@ class _StatementTimes:
     dated: bool
 
 
-def _when(words: list[str], context: StatementContext) -> tuple[_StatementTimes, list[str]]:
+def _take_times(words: list[str], context: StatementContext) -> tuple[_StatementTimes, list[str]]:
     """Return the times of a line, and its words behind them."""
     remaining = _LineWords(words, context.calendar)
     at = remaining.instant()
     lasts = every = until = 0
-    if remaining.after("to"):
+    if remaining.skip("to"):
         lasts = remaining.instant() - at
         if lasts <= 0:
             raise ValueError("the second time must be later than the first")
-    if remaining.after("every"):
+    if remaining.skip("every"):
         if not remaining.words:
             raise ValueError("every needs a duration: every 1d")
-        every = length(remaining.next())
+        every = length(remaining.take())
         if not every:
             raise ValueError("every 0 would never end")
-        until = remaining.instant() if remaining.after("until") else context.end
+        until = remaining.instant() if remaining.skip("until") else context.end
         if not until:
             raise ValueError("a repeated step needs an end: `every 1d until 7d`, or a line `until 7d`")
         if (until - at) // every > MOST:
             raise ValueError(f"that is more than {MOST:,} times")
-    has_date = takes_two(words[0]) and not words[0].endswith("d")
+    has_date = may_have_two_words(words[0]) and not words[0].endswith("d")
     return _StatementTimes(at, lasts, every, until, has_date), remaining.words
 
 
-def _repeated(when: _StatementTimes, calendar: ScenarioCalendar) -> Iterator[int]:
+def _repeated_instants(when: _StatementTimes, calendar: ScenarioCalendar) -> Iterator[int]:
     """Yield the instants of a line. A dated one that repeats every N days keeps its time of day over summer time."""
     at, times = when.at, 0
     while at <= max(when.until, when.at):
@@ -227,18 +227,18 @@ def steps_of(
     line: int, words: list[str], sources: tuple[ConfigurationSource, ...], context: StatementContext
 ) -> list[ScenarioStep]:
     """Return the steps of a line. Raise ValueError if the line cannot be understood."""
-    times, remaining = _when(words, context)
+    times, remaining = _take_times(words, context)
     if not remaining:
         raise ValueError(f"the step is missing: write `at TIME WHAT`, where WHAT is {READ} or one of {_EVERY}")
-    step = _step(ScenarioStep(line, times.at, remaining[0], " ".join(remaining)), remaining, sources, context)
+    step = _read_step(ScenarioStep(line, times.at, remaining[0], " ".join(remaining)), remaining, sources, context)
     if not times.lasts:
-        return [evolve(step, at=at) for at in _repeated(times, context.calendar)]
+        return [evolve(step, at=at) for at in _repeated_instants(times, context.calendar)]
     if step.verb != "read":
         raise ValueError("only readings can have `at TIME to TIME`")
     if any(step.attributes.get(name, "0") != "0" for name in _IDLE.values()):
         raise ValueError("with `at TIME to TIME`, only KeyboardIdle=0 is allowed: the user types all the time")
     steps: list[ScenarioStep] = []
-    for at in _repeated(times, context.calendar):
+    for at in _repeated_instants(times, context.calendar):
         until = at + times.lasts
         steps += (evolve(step, at=at, until=until), evolve(step, at=until, until=until, verb="unread"))
     return steps
@@ -247,28 +247,28 @@ def steps_of(
 # -- Verbs
 
 
-def _step(
+def _read_step(
     step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], context: StatementContext
 ) -> ScenarioStep:
     first_word, other_words = words[0], words[1:]
     if first_word in VERBS:
-        return _verb(step, other_words, context)
+        return _read_verb(step, other_words, context)
     if first_word == "expect":
-        return _expected(step, other_words, context)
+        return _read_expect(step, other_words, context)
     if first_word == "set":
-        return _set(step, other_words, context)
+        return _read_set(step, other_words, context)
     if first_word == "reconfigure":
-        return _reconfigured(step, other_words, sources, context)
+        return _read_reconfigure(step, other_words, sources, context)
     if ASSIGNED.fullmatch(first_word):
-        return _read(step, words)
+        return _read_unread(step, words)
     if other_words and (_SLOT.fullmatch(first_word) or first_word in context.machines):
-        return _read(_of(step, first_word, context), other_words)
+        return _read_unread(_with_subject(step, first_word, context), other_words)
     known_words = [*VERBS, *OTHERS, *context.machines, "every"]
     hint = did_you_mean(first_word, known_words, f"write {READ}, or one of {_EVERY}")
     raise ValueError(f"{first_word!r} is not a valid step; {hint}")
 
 
-def _of(step: ScenarioStep, subject: str, context: StatementContext) -> ScenarioStep:
+def _with_subject(step: ScenarioStep, subject: str, context: StatementContext) -> ScenarioStep:
     """Return the step with this slot or machine. ``slot1`` alone is that of the only machine."""
     if subject in context.machines:
         return evolve(step, machine=subject)
@@ -278,7 +278,7 @@ def _of(step: ScenarioStep, subject: str, context: StatementContext) -> Scenario
     return evolve(step, thing=f"{name}@{machine or next(iter(context.machines))}")
 
 
-def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
+def _read_unread(step: ScenarioStep, words: list[str]) -> ScenarioStep:
     readings: dict[str, str] = {}
     for word in words:
         assignment = ASSIGNED.fullmatch(word)
@@ -290,7 +290,7 @@ def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
             raise ValueError(f"{name!r} is not a reading; did you mean {suggestion}?")
         if name.lower() in _IDLE:
             name = _IDLE[name.lower()]
-            if value != NEVER:
+            if value != NO_INPUT:
                 length(value)
         elif name.lower() == "loadavg":
             name = "LoadAvg"
@@ -301,10 +301,10 @@ def _read(step: ScenarioStep, words: list[str]) -> ScenarioStep:
     return evolve(step, verb="read", attributes=readings)
 
 
-def _verb(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
+def _read_verb(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
     """Parse a line whose first word is one of ``VERBS``, by its row."""
     verb = VERBS[step.verb]
-    step, words = _thing(step, _together(words), context)
+    step, words = _take_subject(step, _join_by_user(words), context)
     flags: list[str] = []
     options: dict[str, str] = {}
     attributes: dict[str, str] = {}
@@ -331,7 +331,7 @@ def _verb(step: ScenarioStep, words: list[str], context: StatementContext) -> Sc
     return evolve(step, flags=frozenset(flags), options=options, attributes=attributes, commands=commands)
 
 
-def _together(words: list[str]) -> list[str]:
+def _join_by_user(words: list[str]) -> list[str]:
     """Join ``by bob`` to the one word that it means."""
     joined_words: list[str] = []
     for word in words:
@@ -342,7 +342,7 @@ def _together(words: list[str]) -> list[str]:
     return joined_words
 
 
-def _thing(step: ScenarioStep, words: list[str], context: StatementContext) -> tuple[ScenarioStep, list[str]]:
+def _take_subject(step: ScenarioStep, words: list[str], context: StatementContext) -> tuple[ScenarioStep, list[str]]:
     """Take the object of the line, which stands first."""
     kind = VERBS[step.verb].thing
     first_word = words[0] if words and not ASSIGNED.fullmatch(words[0]) else ""
@@ -350,12 +350,12 @@ def _thing(step: ScenarioStep, words: list[str], context: StatementContext) -> t
         return step, words
     if kind == "[machine]":
         if first_word in context.machines:
-            return _of(step, first_word, context), words[1:]
+            return _with_subject(step, first_word, context), words[1:]
         if len(context.machines) > 1:
             raise ValueError(f"which machine? Expected: {usage(step.verb)}")
-        return _of(step, next(iter(context.machines)), context), words
+        return _with_subject(step, next(iter(context.machines)), context), words
     if "slot" in kind and _SLOT.fullmatch(first_word):
-        return _of(step, first_word, context), words[1:]
+        return _with_subject(step, first_word, context), words[1:]
     if (kind == "user" and NAME.fullmatch(first_word)) or ("job" in kind and _JOB.fullmatch(first_word)):
         return evolve(step, thing=first_word), words[1:]
     lack_text = f"{first_word!r} is not a {kind}" if first_word else f"no {kind} is named"
@@ -376,7 +376,7 @@ def usage(verb: str) -> str:
     return " ".join(filter(None, parts))
 
 
-def _set(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
+def _read_set(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
     machine = words[0] if words and words[0] in context.machines else ""
     match = _SETTING.fullmatch(step.words.removeprefix("set ").removeprefix(machine).strip())
     if match is None:
@@ -384,7 +384,7 @@ def _set(step: ScenarioStep, words: list[str], context: StatementContext) -> Sce
     return evolve(step, machine=machine, attributes={match[1]: match[2].strip()})
 
 
-def _reconfigured(
+def _read_reconfigure(
     step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], context: StatementContext
 ) -> ScenarioStep:
     machine = words[0] if words and words[0] in context.machines else ""
@@ -394,22 +394,22 @@ def _reconfigured(
     return evolve(step, machine=machine, sources=sources or (ConfigurationSource(step.line, file=files[0]),))
 
 
-def _expected(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
+def _read_expect(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
     if not 1 < len(words) < 4:
         raise ValueError(f"expected: {OTHERS['expect']}")
     first_word, state, *row = words
     if _JOB.fullmatch(first_word) and not row:
-        _one_of(state, {*STATUS_NUMBERS, GONE}, "status of a job")
+        _check_choice(state, {*STATUS_NUMBERS, GONE}, "status of a job")
         return evolve(step, thing=first_word, expected=(state,))
     if not _SLOT.fullmatch(first_word):
         raise ValueError(f"{first_word!r} is neither a slot nor a job; expected: {OTHERS['expect']}")
-    _one_of(state, {*_PAIRS, GONE}, "state and activity")
+    _check_choice(state, {*_PAIRS, GONE}, "state and activity")
     if row:
-        _one_of(row[0], _ROWS, "number of a transition")
-    return evolve(_of(step, first_word, context), expected=(state, *row))
+        _check_choice(row[0], _ROWS, "number of a transition")
+    return evolve(_with_subject(step, first_word, context), expected=(state, *row))
 
 
-def _one_of(word: str, known_words: Collection[str], noun: str) -> None:
+def _check_choice(word: str, known_words: Collection[str], noun: str) -> None:
     if word not in known_words:
         hint = did_you_mean(word, known_words, f"use one of {', '.join(sorted(known_words))}", most=1)
         raise ValueError(f"{word!r} is not a {noun}; {hint}")

@@ -38,7 +38,7 @@ class TranscriptEntry:
 DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)  #: the events that may name their evidence
 
 
-def _goes_without_saying(event: e.Event) -> bool:
+def _is_self_evident(event: e.Event) -> bool:
     """Return True if a job just leaves the queue after its end (with evidence, LeaveJobInQueue decided when), or the
     defragmentation looked at the pool and changed nothing."""
     if isinstance(event, e.DefragPolled):
@@ -70,7 +70,7 @@ class Transcript:
                 self._noted[position] = event
                 continue
             self._count(event)
-            if isinstance(event, SHOWN) and not _goes_without_saying(event):
+            if isinstance(event, SHOWN) and not _is_self_evident(event):
                 note = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
                 for member in members(position, event):
                     entry = TranscriptEntry(event.at - self.scenario.calendar.start, member, note)
@@ -83,12 +83,12 @@ class Transcript:
             case e.SlotCreated():
                 self.slots[event.slot] = INITIAL_PAIR, event.at
             case e.SlotTransitioned():
-                self._leave(event.slot, event.at)
+                self._end_activity(event.slot, event.at)
                 self.slots[event.slot] = event.target, event.at
                 self.rows[event.row] += 1
                 self.last_row[event.slot] = event.row
             case e.SlotDestroyed():
-                self._leave(event.slot, event.at)
+                self._end_activity(event.slot, event.at)
             case e.ClusterSubmitted():
                 self.jobs["submitted"] += event.count
             case e.JobActivated():
@@ -102,16 +102,16 @@ class Transcript:
                 for proc in (proc for first, last in event.procs for proc in range(first, last + 1)):
                     self.ended[f"{event.cluster}.{proc}"] = event.target
 
-    def _leave(self, slot: str, at: int) -> None:
+    def _end_activity(self, slot: str, at: int) -> None:
         pair, since = self.slots.pop(slot)
         self.spent[pair] += at - since
 
     def end(self) -> None:
         """Close the sums at the scenario's end."""
         for slot in list(self.slots):
-            self._leave(slot, self.scenario.calendar.start + self.scenario.end)
+            self._end_activity(slot, self.scenario.calendar.start + self.scenario.end)
 
-    def of(self, slot: str) -> tuple[TranscriptEntry, ...]:
+    def last_lines(self, slot: str) -> tuple[TranscriptEntry, ...]:
         """Return the last lines of a slot's story."""
         return tuple(self.story.get(slot, ()))
 
@@ -128,13 +128,13 @@ class Transcript:
         number = f"{member.what} {member.letter}".strip()
         text = member.words
         if entry.evidence is not None:
-            text = f"{text}: {_shown(entry.evidence)}"
+            text = f"{text}: {_evidence_text(entry.evidence)}"
         elif member.details and not member.stream.startswith("slot/"):
             text = f"{text} ({member.details})"
         subject = f"job {member.thing}" if member.stream.startswith("cluster/") else member.thing
         return f"{self.time(entry.at):>10}  {subject:<12}  {number:<8} {move_text:<42} {text}".rstrip()
 
-    def about(self, step: ScenarioStep) -> str:
+    def subject_of(self, step: ScenarioStep) -> str:
         """Return the job, slot or machine of a step."""
         return f"job {step.thing}" if step.thing[:1].isdigit() else step.thing or step.machine
 
@@ -148,7 +148,7 @@ class Transcript:
         move_count = sum(self.rows.values())
         lines = [f"{elapsed(self.scenario.end)} played: {counted(move_count, 'transition')}"]
         if self.rows:
-            row_counts = ", ".join(f"{row} x{count}" for row, count in sorted(self.rows.items(), key=_by_number))
+            row_counts = ", ".join(f"{row} x{count}" for row, count in sorted(self.rows.items(), key=_row_sort_key))
             lines.append(f"transitions: {row_counts}")
         total = sum(self.spent.values())
         if total:
@@ -163,13 +163,13 @@ class Transcript:
         return {
             "seconds": self.scenario.end / SECOND,
             "events": self.events,
-            "transitions": dict(sorted(self.rows.items(), key=_by_number)),
+            "transitions": dict(sorted(self.rows.items(), key=_row_sort_key)),
             "spent": {pair: time / SECOND for pair, time in self.spent.most_common()},
             "jobs": dict(self.jobs),
         }
 
 
-def _shown(note: e.EvaluationRecorded) -> str:
+def _evidence_text(note: e.EvaluationRecorded) -> str:
     """Format the expression that decided a transition, its value, and the values that it read."""
     text = f"{note.name} = {note.expression}"
     if note.value not in ("true", "false", "undefined"):
@@ -194,6 +194,6 @@ def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
     return fields
 
 
-def _by_number(item: tuple[str, int]) -> tuple[int, str]:
+def _row_sort_key(item: tuple[str, int]) -> tuple[int, str]:
     digits = item[0].rstrip("abcdefghijklmnopqrstuvwxyz")
     return int(digits) if digits.isdigit() else 0, item[0]

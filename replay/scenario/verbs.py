@@ -25,17 +25,17 @@ class Verb(NamedTuple):
     commands: bool = False
 
 
-def _text(word: str) -> str:
+def _check_text(word: str) -> str:
     return word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word
 
 
-def _whole(word: str) -> str:
+def _check_whole(word: str) -> str:
     if not (word.isascii() and word.removeprefix("-").isdigit() and len(word) < 12):
         raise ValueError(f"{word!r} is not a whole number")
     return word
 
 
-def _count(word: str) -> str:
+def _check_count(word: str) -> str:
     if not (word.isascii() and word.isdigit() and len(word) < 8 and 0 < int(word) <= 1_000_000):
         raise ValueError(f"{word!r} is not a number from 1 to 1,000,000")
     return word
@@ -48,18 +48,18 @@ def amount(word: str) -> int:
     return int(word)
 
 
-def _number(word: str) -> str:
+def _check_number(word: str) -> str:
     if not word.isascii() or not word.replace(".", "", 1).isdigit() or len(word) > 12:
         raise ValueError(f"{word!r} is not a number: write 0.5 or 2")
     return word
 
 
-def _time(word: str) -> str:
+def _check_time(word: str) -> str:
     length(word)
     return word
 
 
-def _soft(word: str) -> str:
+def _check_soft(word: str) -> str:
     if word not in ("ends", "ignores"):
         if not word.startswith("ends-after:"):
             hint = did_you_mean(word, ("ends", "ignores", "ends-after"), "write", most=1)
@@ -84,12 +84,13 @@ class VerbOption(NamedTuple):
 
 
 _READERS: Final = {
-    read.__name__.lstrip("_"): read for read in (_text, _whole, _count, _number, _time, _soft, expression)
+    read.__name__.removeprefix("_check_"): read
+    for read in (_check_text, _check_whole, _check_count, _check_number, _check_time, _check_soft, expression)
 }
 _OF_JOBS: Final = ("run", "on-soft", "code", "signal", "load")  #: the options of a job's processes
 
 
-def _columns(table: str) -> Iterator[tuple[str, list[str]]]:
+def _table_columns(table: str) -> Iterator[tuple[str, list[str]]]:
     rows = tables(get_data(__package__, "verbs.txt"))[table]
     return ((name, [column.strip() for column in row.split("|")]) for name, row in rows.items())
 
@@ -99,7 +100,7 @@ def _verb(subject: str, flags: str, options: str, takes: str, text: str) -> Verb
     return Verb(subject, text, tuple(flags.split()), tuple(options.split()), "attributes" in takes, "commands" in takes)
 
 
-VERBS: Final = {name: _verb(*row) for name, row in _columns("verbs")}
-OPTIONS: Final = {name: VerbOption(_READERS[read], *row) for name, (read, *row) in _columns("options")}
+VERBS: Final = {name: _verb(*row) for name, row in _table_columns("verbs")}
+OPTIONS: Final = {name: VerbOption(_READERS[read], *row) for name, (read, *row) in _table_columns("options")}
 JOIN = {"by": "by=", "from": "from=", "on-soft=ends-after": "on-soft=ends-after:"}
 """Words that take the next one with them."""

@@ -16,13 +16,13 @@ _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitt
 """Streams by which evictions can be asked for -> what of a run they name."""
 
 
-def checked(stream: StreamFilter | None) -> None:
+def check_stream(stream: StreamFilter | None) -> None:
     """Raise ValueError for what has no evictions."""
     if stream is not None and stream.stream.partition("/")[0] not in _STREAMS:
         raise ValueError(f"{stream.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
 
 
-def of(runs: Iterable[JobRun], stream_filter: StreamFilter | None) -> list[JobRun]:
+def runs_of_stream(runs: Iterable[JobRun], stream_filter: StreamFilter | None) -> list[JobRun]:
     """Those of a job, a cluster, a slot, a machine or a user."""
     if stream_filter is None:
         return list(runs)
@@ -55,7 +55,7 @@ def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
     return {
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "machine": run.machine,
         "began": iso(run.began), "lost": run.lasted / SECOND, "cause": run.cause.name, "words": run.cause.words,
-        "said": run.said, "place": place, "stimulus": run.stimulus,
+        "said": run.reason_text, "place": place, "stimulus": run.stimulus,
     }  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def share_as_dict(share: Share) -> dict[str, object]:
 # What is said of runs whose ends or instants are not known.
 
 
-def of_unknown(unknown: UnknownRuns) -> Iterator[str]:
+def unknown_lines(unknown: UnknownRuns) -> Iterator[str]:
     """What is said of runs of which only a total is known, if there are any; or that no run is known at all."""
     if unknown.silent:
         yield (
@@ -94,7 +94,7 @@ _OPEN: Final = {
 }
 
 
-def of_open(runs: Iterable[JobRun]) -> Iterator[str]:
+def open_lines(runs: Iterable[JobRun]) -> Iterator[str]:
     """What is said of runs whose time is neither good nor wasted."""
     outcomes = [run.outcome for run in runs]
     for outcome, text in _OPEN.items():

@@ -21,7 +21,7 @@ from ..runs.native_runs import own_runs
 from ..runs.of_log import pool_events
 from ..runs.run_end_causes import CAUSES
 
-_FOR_JOBS: Final = frozenset({"priority", "rank", "preempted"})
+_JOB_PREEMPTIONS: Final = frozenset({"priority", "rank", "preempted"})
 """The causes of evictions by which another job gets the slot."""
 USED, PARTLY, UNUSED, OPEN, NONE = "used", "used by another job", "not used", "not yet", ""
 """The use of the freed resources: by the job they were freed for, by another job of the same user, by neither, not
@@ -35,7 +35,7 @@ class Preemption:
     ``weight``: the slot's cores, in thousandths."""
 
     run: JobRun
-    whom: str
+    beneficiary_job: str
     user: str = ""
     used: str = NONE
     began: int = 0
@@ -52,7 +52,7 @@ class Preemption:
         return self.used == UNUSED
 
 
-class _Wanted(NamedTuple):
+class _Beneficiary(NamedTuple):
     """For whom a slot was freed. ``slot``: the one that took its resources, where that is another one."""
 
     job: str
@@ -64,7 +64,7 @@ class _Wanted(NamedTuple):
 class _Slot:
     """A slot: for whom it was freed last, its weight, and its evictions."""
 
-    wanted: _Wanted | None = None
+    wanted: _Beneficiary | None = None
     gone: bool = False  #: that one waits no longer
     weight: int = 1000
     open: list[int] = field(factory=list)  #: the numbers of the evictions whose slot has not been used yet
@@ -81,8 +81,10 @@ class _PreemptionReader:
     begun: dict[str, tuple[str, int]] = field(factory=dict)  #: by the slot the job that runs, and since when
     draining: dict[str, list[int]] = field(factory=dict)  #: by the slot those by a drain that is not over
     users: dict[int, str] = field(factory=dict)
-    asked: dict[str, str] = field(factory=dict)  #: by the stimulus who asked
-    askers: dict[tuple[int, int], str] = field(factory=dict)  #: the user who had a job's processes ended, by the job
+    vacate_requests: dict[str, str] = field(factory=dict)  #: by the stimulus who asked
+    removal_requesters: dict[tuple[int, int], str] = field(
+        factory=dict
+    )  #: the user who had a job's processes ended, by the job
     running: dict[str, tuple[list[int], str]] = field(factory=dict)  #: the evictions that made room for a slot's job
     last: int = 0
 
@@ -96,81 +98,83 @@ class _PreemptionReader:
                     if match.preempts:
                         self.given[match.slot] = list(match.preempts)
                     for slot in match.preempts:
-                        self._wants(slot, _Wanted(match.job, self._user(match.job), match.slot))
+                        self._note_beneficiary(slot, _Beneficiary(match.job, self._user(match.job), match.slot))
                     if match.reason and not match.preempts:
-                        self._wants(match.slot, _Wanted(match.job, self._user(match.job)))
+                        self._note_beneficiary(match.slot, _Beneficiary(match.job, self._user(match.job)))
             case e.ClaimQueued():
-                self._wants(event.slot, _Wanted(event.job, event.submitter))
+                self._note_beneficiary(event.slot, _Beneficiary(event.job, event.submitter))
             case e.ClaimMade():
                 self._slot(event.slot).weight = event.weight
-                self._carved(event)
+                self._note_carved(event)
             case e.ClaimWithdrawn() | e.MatchVoided():
                 for slot in (event.slot, *self.given.pop(event.slot, ())):
-                    self._nobody(slot)
+                    self._forget_beneficiary(slot)
             case e.DrainBegan():
-                self.drains[event.machine] = self.asked.get(event.stimulus, "")
+                self.drains[event.machine] = self.vacate_requests.get(event.stimulus, "")
             case e.DrainTransitioned():
                 for slot in [slot for slot in self.draining if SlotName.parse(slot).machine == event.machine]:
-                    self._drained(slot, UNUSED, 0)
+                    self._end_drain(slot, UNUSED, 0)
             case e.SlotTransitioned() if event.target == "Drained/Idle":
-                self._drained(event.slot, USED, event.at)
+                self._end_drain(event.slot, USED, event.at)
             case e.JobSignalled():
-                self.askers.setdefault((event.cluster, event.proc), self.asked.get(event.stimulus, ""))
+                self.removal_requesters.setdefault(
+                    (event.cluster, event.proc), self.vacate_requests.get(event.stimulus, "")
+                )
             case e.JobActivated():
-                self._begins(event)
+                self._begin_job(event)
             case e.JobExited():
-                self._ends(position, event, evicted)
+                self._end_job(position, event, evicted)
 
     def _slot(self, name: str) -> _Slot:
         return self.slots.setdefault(name, _Slot())
 
-    def _wants(self, name: str, match: _Wanted) -> None:
+    def _note_beneficiary(self, name: str, match: _Beneficiary) -> None:
         slot = self._slot(name)
         slot.wanted, slot.gone = match, False
 
-    def _carved(self, event: e.ClaimMade) -> None:
+    def _note_carved(self, event: e.ClaimMade) -> None:
         """Note which slot was carved, for the claim of a match of the whole one, of what others gave back."""
         parent_name = str(SlotName.parse(event.slot).parent)
-        match = _Wanted(event.job, self._user(event.job), event.slot)
+        match = _Beneficiary(event.job, self._user(event.job), event.slot)
         slots = self.given.get(parent_name, [])
         if slots and self._slot(slots[0]).wanted == match._replace(slot=parent_name):
             self.given[event.slot] = self.given.pop(parent_name)
             for slot in slots:
-                self._wants(slot, match)
+                self._note_beneficiary(slot, match)
 
     def _user(self, job: str) -> str:
         number = job.partition(".")[0]
         return self.users.get(int(number), "") if number.isdecimal() else ""
 
-    def _nobody(self, name: str) -> None:
+    def _forget_beneficiary(self, name: str) -> None:
         """Who waited for the slot does so no longer."""
         slot = self._slot(name)
         for number in slot.open:
             self.found[number] = evolve(self.found[number], used=UNUSED)
         slot.gone, slot.open = True, []
 
-    def _begins(self, event: e.JobActivated) -> None:
+    def _begin_job(self, event: e.JobActivated) -> None:
         slot, job = self._slot(event.slot), f"{event.cluster}.{event.proc}"
-        self.askers.pop((event.cluster, event.proc), None)
+        self.removal_requesters.pop((event.cluster, event.proc), None)
         self.begun[event.slot] = job, event.at
         for number in slot.open:
             eviction = self.found[number]
             user = self.users.get(event.cluster, "")
-            if not eviction.whom and job != eviction.run.job:
-                eviction = evolve(eviction, whom=job, user=user)
-            is_same_user = bool(eviction.whom) and eviction.user == user
-            usage = USED if eviction.whom == job else PARTLY if is_same_user else UNUSED
+            if not eviction.beneficiary_job and job != eviction.run.job:
+                eviction = evolve(eviction, beneficiary_job=job, user=user)
+            is_same_user = bool(eviction.beneficiary_job) and eviction.user == user
+            usage = USED if eviction.beneficiary_job == job else PARTLY if is_same_user else UNUSED
             self.found[number] = evolve(eviction, used=usage, began=0 if usage == UNUSED else event.at)
             if usage != UNUSED:
-                self._uses(event.slot, job, number)
+                self._note_use(event.slot, job, number)
         self.given.pop(event.slot, None)
         slot.wanted, slot.gone, slot.open = None, False, []
 
-    def _uses(self, slot: str, job: str, number: int) -> None:
+    def _note_use(self, slot: str, job: str, number: int) -> None:
         """The slot's job has what an eviction freed."""
         self.running.setdefault(slot, ([], job))[0].append(number)
 
-    def _ends(self, position: int, event: e.JobExited, evicted: dict[int, JobRun]) -> None:
+    def _end_job(self, position: int, event: e.JobExited, evicted: dict[int, JobRun]) -> None:
         emptied_slots, job = self.running.pop(event.slot, ([], ""))
         self.begun.pop(event.slot, None)
         for number in emptied_slots if job == f"{event.cluster}.{event.proc}" else ():
@@ -178,22 +182,22 @@ class _PreemptionReader:
             self.found[number] = evolve(eviction, lasted=max(0, (event.ended or event.at) - eviction.began))
         run = evicted.get(position)
         if run is not None:
-            self._evicted(run)
+            self._add_eviction(run)
 
-    def _evicted(self, run: JobRun) -> None:
+    def _add_eviction(self, run: JobRun) -> None:
         slot, number = self._slot(run.slot), len(self.found)
-        if run.cause.name in _FOR_JOBS:
-            match = slot.wanted or _Wanted("", "")
+        if run.cause.name in _JOB_PREEMPTIONS:
+            match = slot.wanted or _Beneficiary("", "")
             job, begin_time = self.begun.get(match.slot, ("", 0))
             usage = UNUSED if slot.gone else USED if job and job == match.job else OPEN
             self.found.append(Preemption(run, match.job, match.user, usage, weight=slot.weight))
             if usage == USED:  # it had the resources at once, while their job was still ending
                 self.found[number] = evolve(self.found[number], began=begin_time)
-                self._uses(match.slot, job, number)
+                self._note_use(match.slot, job, number)
             elif usage == OPEN:
                 self._slot(match.slot or run.slot).open.append(number)
             return
-        whom = self.askers.get(JobId.parse(run.job), "") or WHOM.get(run.cause.name, "")
+        whom = self.removal_requesters.get(JobId.parse(run.job), "") or BENEFICIARIES.get(run.cause.name, "")
         usage = NONE
         if run.cause is CAUSES["drained"]:
             drain_user = self.drains.get(run.machine, "")
@@ -202,7 +206,7 @@ class _PreemptionReader:
             self.draining.setdefault(str(name.parent) if name.dynamic else run.slot, []).append(number)
         self.found.append(Preemption(run, whom, "", usage, weight=slot.weight))
 
-    def _drained(self, slot: str, usage: str, at: int) -> None:
+    def _end_drain(self, slot: str, usage: str, at: int) -> None:
         for number in self.draining.pop(slot, []):
             self.found[number] = evolve(self.found[number], used=usage, began=at)
 
@@ -213,7 +217,7 @@ class _PreemptionReader:
         return self.found
 
 
-WHOM: Final = {
+BENEFICIARIES: Final = {
     "owner": "the machine's owner", "preempt": "the machine's policy (PREEMPT)", "shutdown": "the machine's shutdown",
     "policy": "its own policy", "stopped": "the pool's stop", "drained": "a drain",
 }  # fmt: skip
@@ -223,9 +227,9 @@ WHOM: Final = {
 def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Preemption]:
     """Return the evictions between two instants, in the order of their ends."""
     events = list(pool_events(log))
-    evicted_runs = {run.position: run for run in own_runs(events) if run.by_pool}
+    evicted_runs = {run.position: run for run in own_runs(events) if run.is_eviction_by_pool}
     reader = _PreemptionReader()
-    reader.asked = {event.stimulus: event.user for _, event in events if isinstance(event, e.RequestAnswered)}
+    reader.vacate_requests = {event.stimulus: event.user for _, event in events if isinstance(event, e.RequestAnswered)}
     for position, event in events:
         reader.read(position, event, evicted_runs)
     return [eviction for eviction in reader.finish() if since <= eviction.run.ended < until]
@@ -251,7 +255,7 @@ def as_dict(eviction: Preemption) -> dict[str, object]:
     run = eviction.run
     return {
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "cause": run.cause.name,
-        "for": eviction.whom, "for_user": eviction.user, "used": eviction.used,
+        "for": eviction.beneficiary_job, "for_user": eviction.user, "used": eviction.used,
         "used_at": iso(eviction.began) if eviction.began else None, "used_for": eviction.lasted / SECOND,
         "lost": run.lasted / SECOND, "lost_core_seconds": eviction.lost / SECOND, "position": run.position,
     }  # fmt: skip

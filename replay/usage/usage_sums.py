@@ -51,7 +51,7 @@ class Sum:
             self.good += used_time
         elif run.outcome == EVICTED:
             self.wasted += used_time
-            self.evictions += run.by_pool and since <= run.ended < until
+            self.evictions += run.is_eviction_by_pool and since <= run.ended < until
 
     @property
     def times(self) -> tuple[int, int, int]:
@@ -76,7 +76,7 @@ def sums(
     for run in runs:
         is_counted = False
         for begin, end in _parts(run, since, until, zone, finest_time):
-            day = _day(begin, zone).isoformat() if finest_time else ""
+            day = _date_of(begin, zone).isoformat() if finest_time else ""
             key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: _OF_TIMES[name]] for name in groups)
             rows.setdefault(key, Sum()).add(run, begin, end)
             total.add(run, begin, end, is_repeated=is_counted)
@@ -91,18 +91,18 @@ def _parts(run: JobRun, since: int, until: int, zone: tzinfo, finest_time: int) 
         return
     begin = max(run.began, since)
     while True:
-        end = min(_next(_day(begin, zone), finest_time, zone), until)
+        end = min(_next_begin(_date_of(begin, zone), finest_time, zone), until)
         yield begin, end
         if run.ended < end or end >= until:
             return
         begin = end
 
 
-def _day(at: int, zone: tzinfo) -> date:
+def _date_of(at: int, zone: tzinfo) -> date:
     return datetime.fromtimestamp(at / SECOND, zone).date()
 
 
-def _next(day: date, finest: int, zone: tzinfo) -> int:
+def _next_begin(day: date, finest: int, zone: tzinfo) -> int:
     """When the day or month after that of `day` begins."""
     next_day = day + timedelta(1) if finest == _OF_TIMES["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
     return round(datetime(next_day.year, next_day.month, next_day.day, tzinfo=zone).timestamp()) * SECOND

@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 
 from ...domain.ports.log import EventStore
 from ..forensics.imported_log import is_imported
-from ..listing import StreamFilter, wanted
+from ..listing import StreamFilter, parse_filter
 from ..narration.formatting import counted
 from ..narration.sentences import Answer
 from .cluster import why_any_job, why_cluster
@@ -42,10 +42,10 @@ _ASKED = "why accepts a job (12.3), a cluster (12) or a slot (slot1@host)"
 def _named(log: EventStore, name: str) -> StreamFilter:
     """What a name means: also a slot's without its machine, if there is one slot of that name."""
     try:
-        return wanted(name)
+        return parse_filter(name)
     except ValueError:
         slots = slots_called(log, name)
     if len(slots) == 1:
-        return wanted(slots[0])
+        return parse_filter(slots[0])
     near_text = f"; the log has {counted(len(slots), 'slot')} of that name, as {slots[0]}" if slots else ""
     raise ValueError(f"{name!r} is none of these: {_ASKED}{near_text}")

@@ -14,7 +14,7 @@ from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..narration.formatting import EVER, counted, instant
 from ..narration.sentence_tables import ADVICE
 from ..narration.sentences import Answer, Sentence, UnknownThingError, answer, until
-from ..outcomes import Ended, HoldReason, Outcomes, counts, outcomes_of
+from ..outcomes import HoldReason, Outcomes, ProcessEnd, outcome_text, outcomes_of
 from ..runs.imported_runs import job_runs
 from ..runs.job_run import EVICTED, RUNNING
 from .imported_job import why_imported_job
@@ -44,7 +44,7 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
         raise UnknownThingError(unknown_job(log, cluster, None, at, zone) if is_imported(log) else absence)
     # An import has its events in the order of reading.
     position, last_event = max(events, key=lambda event: event[1].at, default=(0, None))
-    facts = {"cluster": str(cluster), "jobs": counted(len(results.status), "job"), "counts": counts([results])}
+    facts = {"cluster": str(cluster), "jobs": counted(len(results.status), "job"), "counts": outcome_text([results])}
     cause, stimulus = (last_event.cause, last_event.stimulus) if last_event else ("reported", "")
     head = Sentence(last_event.at if last_event else at or 0, position, "cluster", facts, cause, stimulus)
     first_answers = _of_the_first(log, cluster, results, at, zone)
@@ -148,7 +148,7 @@ def _take(results: Outcomes, proc: int, record: Record) -> None:
     facts = record.facts
     if record.what == "5":
         code, signal = facts.get("code", ""), facts.get("signal", "")
-        results.end(proc, Ended(_number(code), _number(signal)))
+        results.end(proc, ProcessEnd(_number(code), _number(signal)))
     elif record.what == "12":
         hold = HoldReason(facts.get("code", ""), facts.get("subcode", ""), facts.get("reason", ""))
         results.set((proc,), "held", hold)
@@ -184,7 +184,9 @@ def _take_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
     status = _NAMES.get(ad.number("JobStatus"), UNTOLD)
     if status == "completed":
         exited_by_signal = ad.text("ExitBySignal").lower() == "true"
-        results.end(proc, Ended(None, ad.number("ExitSignal")) if exited_by_signal else Ended(ad.number("ExitCode")))
+        results.end(
+            proc, ProcessEnd(None, ad.number("ExitSignal")) if exited_by_signal else ProcessEnd(ad.number("ExitCode"))
+        )
         return
     hold = HoldReason(*(ad.text(name) for name in ("HoldReasonCode", "HoldReasonSubCode", "HoldReason")))
     results.set((proc,), status, hold if status == "held" else None)

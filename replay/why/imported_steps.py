@@ -14,9 +14,9 @@ from ..forensics.audit.exit_statuses import STATUSES, StatusRule
 from ..forensics.imported_log import PlaceNames, host_of
 from ..narration.formatting import counted, instant, interval, resources
 from ..narration.sentence_tables import code_words
-from ..runs.daemon_deaths import killed
+from ..runs.daemon_deaths import kill_reason
 from ..runs.job_run import EVICTED
-from ..runs.run_end_causes import meaning
+from ..runs.run_end_causes import reason_meaning
 from ..runs.slot_records import NEAR, moves, moves_from
 from .job_facts import HELD, IDLE, REMOVED
 from .job_life import BEGUN, OVER, Fact, ImportedJob
@@ -46,7 +46,7 @@ def read_record(job: ImportedJob, record: Record) -> None:
 def tell_forgotten(job: ImportedJob, record: Record) -> None:
     """Say that the access point does again, or against, what it had done: its schedd lost the end of its table."""
     assert job.since is not None
-    death = job.deaths.forgetting(job.name, job.since.at, record.at)
+    death = job.deaths.of_forgetting(job.name, job.since.at, record.at)
     if death is not None:
         job.tell(record, "schedd_forgot", status=job.status, died=death)
 
@@ -142,7 +142,7 @@ def _stopped(
     near_moves = [event for _, event in slot_moves if abs(event.at - record.at) <= 5 * SECOND]
     event = next((event for event in near_moves if event.reason), None)
     reason = event.reason.rstrip(".") if event else ""
-    facts = {"why": meaning(reason) or reason, "said": reason, "slot": job.slot}
+    facts = {"why": reason_meaning(reason) or reason, "said": reason, "slot": job.slot}
     job.becomes(status, job.tell(record, code, *([event.stimulus] if event else []), **facts))
 
 
@@ -333,7 +333,7 @@ def on_shadow_gone(job: ImportedJob, record: Record) -> None:
     new_status, status_text = rule.became, rule.words
     number = f"with status {status}" if status else f"for reason {reason}" if reason else ""
     verb_text = "ended"
-    if signal := killed(record.event):
+    if signal := kill_reason(record.event):
         new_status, status_text, number, verb_text = "idle", signal, "", "died"
     slot = run.slot if run is not None else job.slot
     run_text = job.after(record.at) if slot == job.slot else ""

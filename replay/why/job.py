@@ -19,7 +19,7 @@ from ...domain.state_machines.hold_codes import hold_advice
 from ...domain.units import SECOND
 from ..narration.defrag_words import poll_sentence as defrag_seen
 from ..narration.formatting import instant, interval, memory
-from ..narration.rejection_words import is_same, lacks_attribute, no_slot, no_slot_in_short
+from ..narration.rejection_words import is_same, lacks_attribute, misfit_text, short_misfit
 from ..narration.sentence_tables import step_name
 from ..narration.sentences import Answer, Sentence, UnknownThingError, until
 from ..narration.unmatchable_jobs import Misfit, misfit
@@ -95,7 +95,7 @@ def judged(events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle:
     limits = [] if reason is None else next_cycle.limits(reason)
     is_same_reason = reason is not None and is_same(last_rejection[2], reason)
     slot_misfit = _fits_nowhere(job, reason, next_cycle)
-    lacking_text = no_slot(slot_misfit) if slot_misfit is not None and lacks_attribute(slot_misfit) else ""
+    lacking_text = misfit_text(slot_misfit) if slot_misfit is not None and lacks_attribute(slot_misfit) else ""
     return Judged(refusal, job.matched_at, "", limits, "" if is_same_reason else now, reason, lacking_text)
 
 
@@ -210,7 +210,7 @@ def _retiring(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
 def _is_refused(job: OwnJob, refused: Refused, next_cycle: NextCycle, earlier_steps: list[Sentence]) -> Situation:
     slot_misfit = _fits_nowhere(job, refused.reason, next_cycle)
     if slot_misfit is not None:
-        short_text, full_text = no_slot_in_short(slot_misfit), no_slot(slot_misfit)
+        short_text, full_text = short_misfit(slot_misfit), misfit_text(slot_misfit)
         step = job.now("waits_because", because=short_text, in_full="" if full_text == short_text else full_text)
     elif refused.is_over:
         step = job.now("waited_because", when=refused.cycle.facts["when"], then=refused.then, now=refused.now)

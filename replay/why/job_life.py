@@ -16,13 +16,15 @@ from ..narration.sentences import Sentence
 from ..runs.daemon_deaths import Deaths
 from ..runs.job_run import COMPLETED, EVICTED, Death, JobRun
 from ..runs.run_end_causes import UNKNOWN
-from ..runs.slot_records import Next, SlotRecords, ended_by_protocol
+from ..runs.slot_records import NextJob, SlotRecords, ended_by_request
 from .job_facts import ON_SLOT, JobLife
 from .job_records import Job, JobAd, Place, Record, ends_seen
 from .match_runs import Matches, MatchesOfSlots, preempted
 
-Placed = Record | JobAd | Place | Death | Next  #: what a sentence is about
-Fact = str | Death | Next | None  #: what a sentence says; of a death or the next job, it depends on when it was known
+Placed = Record | JobAd | Place | Death | NextJob  #: what a sentence is about
+Fact = (
+    str | Death | NextJob | None
+)  #: what a sentence says; of a death or the next job, it depends on when it was known
 _LATER: Final = {"died": "later_died", "next": "later_next"}  #: the sentences of facts that only later records tell
 BEGUN, OVER = "begun_there", "over_there"
 """The names of the records that replace a run's beginning and end if its own records lack them."""
@@ -153,16 +155,21 @@ class ImportedJob(JobLife):
         if run is None or run.outcome == COMPLETED:
             return {}, []
         slot_moves = self.slots.run(run.slot, self.name, run.began) if run.slot else []
-        eviction, sources = self.slots.eviction(min(run.ended, at), slot_moves)
+        eviction, sources = self.slots.eviction_facts(min(run.ended, at), slot_moves)
         facts: dict[str, Fact] = {**eviction, "next": self.slots.next_job(run.slot, self.name, run.ended, slot_moves)}
-        if not run.cause.weak and run.death is None and ended_by_protocol(slot_moves, run.ended):
+        if not run.cause.is_weak and run.death is None and ended_by_request(slot_moves, run.ended):
             facts.pop("why", None)  # its log has the cause, its slot's that the access point ended it
         facts["died"] = run.death
         return {name: fact for name, fact in facts.items() if fact is not None}, sources
 
     def cause(self, run: JobRun | None, facts: Mapping[str, Fact]) -> dict[str, str]:
         """Return the cause of a run's end for a sentence that has no other facts of why."""
-        known = run is None or run.cause is UNKNOWN or run.said or not facts.keys().isdisjoint(("why", "next", "died"))
+        known = (
+            run is None
+            or run.cause is UNKNOWN
+            or run.reason_text
+            or not facts.keys().isdisjoint(("why", "next", "died"))
+        )
         return {} if known or run is None else {"why": run.cause.words}
 
     def died(self, at: int) -> Death | None:

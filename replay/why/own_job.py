@@ -15,10 +15,18 @@ from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
 from ..listing import ending, transition
-from ..narration.evidence import in_full
-from ..narration.formatting import counted, in_part, instant, interval, resources
+from ..narration.evidence import full_evidence
+from ..narration.formatting import counted, excerpt, instant, interval, resources
 from ..narration.sentence_tables import code_words, row_code
-from ..narration.sentences import WANTED, Sentence, StimulusContext, evidence_facts, preferred, ranked, who_goes
+from ..narration.sentences import (
+    REQUEST_CAUSES,
+    Sentence,
+    StimulusContext,
+    evidence_facts,
+    preemption_text,
+    preference_text,
+    rank_text,
+)
 from ..runs.run_end_causes import Cause
 from .job_facts import HAS_LEFT, RUNNING, JobLife
 from .rejections import Refusals, evidence_of
@@ -87,7 +95,7 @@ class OwnJob(JobLife):
                     self._matched(position, event, match)
                 elif self.run is not None and self.run.slot in match.preempts:
                     facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
-                    who_text = who_goes(match, f"job {match.job}")
+                    who_text = preemption_text(match, f"job {match.job}")
                     self.step = self.say(position, event, "slot_taken", **facts, why=who_text[who_text.find(":") :])
             return
         slots = _OF_SLOTS.get(type(event))
@@ -111,20 +119,20 @@ class OwnJob(JobLife):
     def _matched(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
         self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
-        evidence = f"Its {in_full(note)}" if note else ""
-        state_text = who_goes(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
-        self.say(position, event, "matched", slot=match.slot, who=state_text, ranks=ranked(match), evidence=evidence)
+        evidence = f"Its {full_evidence(note)}" if note else ""
+        state_text = preemption_text(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
+        self.say(position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence)
 
     def slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Tell what the policy of the slot decided on which it runs, and who wanted the slot's claim to end."""
         if self.run is None or self.run.slot != event.slot:
             return
-        decided_facts, last_step = self.context.decided(event), self.chain[-1]
+        decided_facts, last_step = self.context.decision_facts(event), self.chain[-1]
         is_known = event.stimulus == last_step.stimulus and last_step not in self.waits.values()
-        if not decided_facts and not (event.cause in WANTED and not is_known):
+        if not decided_facts and not (event.cause in REQUEST_CAUSES and not is_known):
             return
         same = last_step is self.since and (last_step.stimulus, last_step.cause) == (event.stimulus, event.cause)
-        facts = {"job": f"job {self.name}", "why": self.context.words(event), **decided_facts}
+        facts = {"job": f"job {self.name}", "why": self.context.cause_text(event), **decided_facts}
         facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, event.cause, self.name)
         self.step = self.say(position, event, code, **facts)
@@ -134,7 +142,7 @@ class OwnJob(JobLife):
     def slot_match_voided(self, position: int, event: e.MatchVoided) -> None:
         if event.job == self.name:
             self.match = ""
-            self.say(position, event, "match_void", slot=event.slot, why=self.context.words(event))
+            self.say(position, event, "match_void", slot=event.slot, why=self.context.cause_text(event))
 
     def slot_waited_for(self, position: int, event: e.ClaimQueued) -> None:
         """A claimed slot is to get another job: this job, or another one on the slot that this one runs on."""
@@ -143,7 +151,7 @@ class OwnJob(JobLife):
             sentence = self.say(position, event, code, slot=event.slot)
         elif self.run is not None and self.run.slot == event.slot:
             reason = "" if event.holder else self.reasons.get(event.slot, "")
-            reason_text = preferred(reason, f"job {event.job}")
+            reason_text = preference_text(reason, f"job {event.job}")
             sentence = self.step = self.say(position, event, "slot_awaited", who=claimant(event), why=reason_text)
         else:
             return
@@ -162,9 +170,9 @@ class OwnJob(JobLife):
             return
         if self.match == event.slot:
             self.match = ""
-            self.say(position, event, "wait_over", slot=event.slot, why=self.context.words(event))
+            self.say(position, event, "wait_over", slot=event.slot, why=self.context.cause_text(event))
         elif self.run is not None and self.run.slot == event.slot:
-            self.say(position, event, "slot_awaited_no_more", why=self.context.words(event))
+            self.say(position, event, "slot_awaited_no_more", why=self.context.cause_text(event))
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self.submitted, self.status = event, "unmade" if event.factory else event.status.lower()
@@ -177,7 +185,7 @@ class OwnJob(JobLife):
 
     def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
         self.status = event.status.lower()
-        self.since = self.say(position, event, "materialized", why=self.context.words(event))
+        self.since = self.say(position, event, "materialized", why=self.context.cause_text(event))
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:
@@ -186,15 +194,19 @@ class OwnJob(JobLife):
         self.status = event.target.lower()
         self.gone = event.left and self.status in HAS_LEFT and self.run is None
         reasons = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
-        facts = {"why": self.context.words(event), "reason": "; ".join(filter(None, reasons)), "target": event.target}
+        facts = {
+            "why": self.context.cause_text(event),
+            "reason": "; ".join(filter(None, reasons)),
+            "target": event.target,
+        }
         if event.changes.get("HoldReason"):
             facts |= _hold_reason(event.changes)
         code = _BECAME.get(event.target, "became")
         if event.cause == "held_by_machine":
-            facts |= self.context.asked(event, "WANT_HOLD")
+            facts |= self.context.expression_facts(event, "WANT_HOLD")
             code = "held_by_slot"
         elif event.evidence:
-            facts |= self.context.decided(event)
+            facts |= self.context.decision_facts(event)
             code = BY_POLICY.get(event.target, code)
         if code in _BY_USER and facts["reason"]:
             code, done_text = self.done_to_it(code, facts["reason"])
@@ -213,13 +225,13 @@ class OwnJob(JobLife):
         self.gone = True
         last_step = self.chain[-1]
         if event.row == "remove_x":
-            self.say(position, event, "forgotten", why=self.context.words(event))
+            self.say(position, event, "forgotten", why=self.context.cause_text(event))
         elif last_step is self.end and last_step.at == event.at and not event.evidence:
             self.chain[-1] = attrs.evolve(last_step, facts={**last_step.facts, "then": "it left the queue"})
             if self.since is last_step:
                 self.since = self.chain[-1]
         elif last_step is self.end or event.evidence:
-            self.say(position, event, "left_queue", **self.context.decided(event))
+            self.say(position, event, "left_queue", **self.context.decision_facts(event))
 
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
@@ -229,7 +241,7 @@ class OwnJob(JobLife):
             lines = "; ".join(event.notes)
             self.say(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
         else:
-            self.say(position, event, "edited", why=self.context.words(event), changes=changes)
+            self.say(position, event, "edited", why=self.context.cause_text(event), changes=changes)
 
     def _changed_itself(self, position: int, event: e.JobsEdited) -> None:
         notes = [note for note in map(self.context.noted.get, event.noted) if note]
@@ -250,7 +262,7 @@ class OwnJob(JobLife):
             self.say(position, event, code, **facts)
 
     def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
-        facts = {"slots": " and ".join(event.claims), "why": self.context.words(event)}
+        facts = {"slots": " and ".join(event.claims), "why": self.context.cause_text(event)}
         self.reservation = self.say(position, event, "reserved", **facts)
 
     def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
@@ -258,14 +270,14 @@ class OwnJob(JobLife):
             self.match = event.slot
             self.say(position, event, "put_together", slot=event.slot)
         else:
-            self.reservation = self.say(position, event, "reservation_ended", why=self.context.words(event))
+            self.reservation = self.say(position, event, "reservation_ended", why=self.context.cause_text(event))
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         code = "started_local" if event.cause == "local" else "started"
         holding_text = "" if self.match == event.slot else "on the claim of an earlier job of its submitter"
         self.run, self.status, self.match, self.waiting = event, RUNNING, "", event.deferred
         self.moving = self.executing = self.measured = self.signalled = self.step = self.reservation = None
-        decided_facts = self.context.decided(event)
+        decided_facts = self.context.decision_facts(event)
         self.since = self.say(position, event, code, slot=event.slot, held=holding_text, **decided_facts)
 
     def on_transfer_ended(self, position: int, event: e.JobTransferEnded) -> None:
@@ -278,7 +290,9 @@ class OwnJob(JobLife):
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "told_to_end" if event.how == "soft" else "killed"
-        self.signalled = self.say(position, event, code, why=self.context.words(event), **self.context.decided(event))
+        self.signalled = self.say(
+            position, event, code, why=self.context.cause_text(event), **self.context.decision_facts(event)
+        )
         if event.cause == "run_now":  # else its slot's step says it, or its own
             self.step = self.signalled
 
@@ -290,14 +304,14 @@ class OwnJob(JobLife):
         self.status = event.target.lower() or self.status
         self.gone = event.left and self.status in HAS_LEFT
         facts = {
-            "why": "" if event.cause in ("exited", "evicted") else self.context.words(event),
+            "why": "" if event.cause in ("exited", "evicted") else self.context.cause_text(event),
             "ran": interval(max(0, (event.ended or event.at) - begin_time)),
             "slot": event.slot,
             "how": ending(event) if is_end_known else "",
             "used": resources(event.user_cpu + event.system_cpu, event.resident),
             "then": self._then(event),
             "named": _named(event),
-            **self.context.decided(event),
+            **self.context.decision_facts(event),
         }
         if event.row == "requeue" and "evidence" not in facts:
             facts["evidence"] = unquoted(event.changes.get("RequeueReason", ""))
@@ -341,7 +355,7 @@ def _named(event: e.JobExited) -> str:
 def _hold_reason(ad: e.Ad) -> dict[str, str]:
     """Give the facts of a hold: the reason, and what its code means."""
     code_text = code_words(ad.get("HoldReasonCode", "")) or "code unknown"
-    return {"reason": in_part(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": code_text}
+    return {"reason": excerpt(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": code_text}
 
 
 _SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(OwnJob) | {

@@ -31,19 +31,19 @@ from ...domain.units import SECOND
 from ..narration.formatting import instant
 from ..narration.rejection_words import (
     LIMIT_OF_ONE,
-    conditions,
-    counted_slots,
-    in_short,
+    conditions_left,
     is_same,
-    kind,
-    left_by_requirements,
-    limit,
-    names_read,
-    not_preempted,
-    unmet,
+    limits_reached,
+    obstacle_kind,
+    own_names_read,
+    preemption_refusals,
+    short_reason,
+    slot_counts,
+    slots_meeting_requirements,
+    unmet_conditions,
 )
 from ..narration.sentences import Sentence
-from ..narration.unmatchable_jobs import WHOLE
+from ..narration.unmatchable_jobs import TOTAL_PREFIX
 
 _SIZES = ("Cpus", "Memory", "Disk")
 _MOST_HOLDERS = 10
@@ -116,7 +116,9 @@ class NextCycle:
         """Return the slots but dynamic ones, with their ads, in which TotalSlot* say what they have when free."""
         slots = {slot.name: slot for slot in self._state.slots.values() if slot.kind != "dynamic"}
         ads = {event.slot: event.ad for _, event in self._read() if isinstance(event, e.SlotCreated)}
-        sizes = {name: {f"{WHOLE}{size}": ads[name][size] for size in _SIZES if size in ads[name]} for name in slots}
+        sizes = {
+            name: {f"{TOTAL_PREFIX}{size}": ads[name][size] for size in _SIZES if size in ads[name]} for name in slots
+        }
         return [(name, {**sizes[name], **slot.ad, **slot.published_ad}) for name, slot in slots.items()]
 
     def like(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
@@ -176,7 +178,7 @@ class Refused(NamedTuple):
     @property
     def kind(self) -> str:
         """Return the kind of the reason now; empty if there is none."""
-        return "" if self.reason is None else kind(self.reason)
+        return "" if self.reason is None else obstacle_kind(self.reason)
 
     @property
     def is_over(self) -> bool:
@@ -215,20 +217,20 @@ class Refusals:
         is_about_limit = reason.reached and reason.limit in ("", CONCURRENCY)
         facts = {
             "when": instant(event.at, zone),
-            "counts": counted_slots(reason),
+            "counts": slot_counts(reason),
             "kind": CONCURRENCY if is_about_limit else reason.limit,
-            "limit": limit(reason),
-            "denied": not_preempted(reason),
-            "unmet": unmet(reason, ad),
-            "conditions": conditions(reason, ad),
+            "limit": limits_reached(reason),
+            "denied": preemption_refusals(reason),
+            "unmet": unmet_conditions(reason, ad),
+            "conditions": conditions_left(reason, ad),
         }
         cycle = Sentence(event.at, position, "refused", facts, event.cause, event.stimulus)
         text, now = self.now(job, ad, next_cycle)
-        if now is not None and kind(now) == kind(reason):
+        if now is not None and obstacle_kind(now) == obstacle_kind(reason):
             return Refused(cycle, "", text, now)
         if now is not None and is_same(reason, now):
-            return Refused(cycle, "", in_short(reason, ()), reason)
-        return Refused(cycle, in_short(reason, next_cycle.limits(reason, position)), text, now)
+            return Refused(cycle, "", short_reason(reason, ()), reason)
+        return Refused(cycle, short_reason(reason, next_cycle.limits(reason, position)), text, now)
 
     def now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
         """Return why a rejected job is not matched now, in words, and as a cycle reports it (None: no reason)."""
@@ -242,7 +244,7 @@ class Refusals:
         if refusal is None:
             return OTHERS, None
         reason = _of_the_only_submitter(cycle, refusal[2])
-        return in_short(reason, next_cycle.limits(reason)), reason
+        return short_reason(reason, next_cycle.limits(reason)), reason
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""
@@ -271,7 +273,7 @@ class Refusals:
 def _of_the_only_submitter(event: e.CycleHeld, reason: e.Unmatched) -> e.Unmatched:
     """Return a reason with the limit that it comes to where one submitter alone asked."""
     is_alone = event.statistics.get("ActiveSubmitterCount") == 1
-    if is_alone and left_by_requirements(reason) <= reason.refused_by_slot + reason.taken:
+    if is_alone and slots_meeting_requirements(reason) <= reason.refused_by_slot + reason.taken:
         return evolve(reason, limit=LIMIT_OF_ONE.get(reason.limit, reason.limit))
     return reason
 
@@ -284,13 +286,13 @@ def _texts(ad: e.Ad, names: dict[str, str]) -> dict[str, str]:
 def _significant(ad: e.Ad) -> dict[str, str]:
     """What a match depends on, of a job: what is always asked of it, and what its Requirements read of it."""
     names = [name.lower() for name in ALWAYS_SIGNIFICANT]
-    names += [name.rpartition(".")[2].lower() for name in names_read(ad.get("Requirements", "true"))]
+    names += [name.rpartition(".")[2].lower() for name in own_names_read(ad.get("Requirements", "true"))]
     return _texts(ad, dict.fromkeys(names, ""))
 
 
 def fits_none(reason: e.Unmatched) -> bool:
     """Return True if no slot and the job accepted each other, free or not."""
-    return left_by_requirements(reason) <= reason.refused_by_slot
+    return slots_meeting_requirements(reason) <= reason.refused_by_slot
 
 
 def evidence_of(notes: list[e.EvaluationRecorded], ad: e.Ad) -> e.EvaluationRecorded | None:

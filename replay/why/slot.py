@@ -31,11 +31,11 @@ from ..narration.sentences import (
     UnknownThingError,
     advise,
     answer,
-    explaining,
+    explaining_steps,
+    preemption_text,
     until,
-    who_goes,
 )
-from ..runs.run_end_causes import cause_of_move, meaning
+from ..runs.run_end_causes import cause_of_move, reason_meaning
 from ..runs.slot_records import SlotRecords
 from .match_runs import MatchesOfSlots, preempted
 from .unknown_thing import unknown_slot
@@ -140,13 +140,15 @@ class SlotLife:
 
     def why(self, event: e.Event) -> str:
         """Return the cause in words; empty for what was read of a real pool."""
-        return "" if event.cause == REPORTED else self.context.words(event)
+        return "" if event.cause == REPORTED else self.context.cause_text(event)
 
     def on_cycle(self, position: int, event: e.CycleHeld) -> None:
         for match in event.matches:
             if match.slot == self.name:
                 self.begin = len(self.chain)
-                self.say(position, event, "slot_matched_with", job=match.job, who=who_goes(match, "it", self.holder))
+                self.say(
+                    position, event, "slot_matched_with", job=match.job, who=preemption_text(match, "it", self.holder)
+                )
             elif self.name in match.preempts:
                 self.say(position, event, "slot_given_back", job=match.job, slot=match.slot)
 
@@ -180,9 +182,9 @@ class SlotLife:
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Take a transition. The chain of a claim begins with what led to it."""
         source, target = state(event.source), state(event.target)
-        cause, reason_text, facts = event.cause, self.why(event), self.context.decided(event)
+        cause, reason_text, facts = event.cause, self.why(event), self.context.decision_facts(event)
         if event.cause == REPORTED:
-            cause, reason_text = cause_of_move(event.reason), meaning(event.reason)
+            cause, reason_text = cause_of_move(event.reason), reason_meaning(event.reason)
             facts = {"evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
             if target == "Claimed" != source:
                 self.chain, self.claimed, self.first_job = self.chain[self.begin :], event.at, ""
@@ -235,14 +237,18 @@ class SlotLife:
             self.say(position, event, "holder_heard")
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
-        choice_sentence = None if self.poll is None else defrag_words.chosen(self.poll[1], event, self.context.noted)
+        choice_sentence = (
+            None if self.poll is None else defrag_words.choice_facts(self.poll[1], event, self.context.noted)
+        )
         if choice_sentence is not None:
             self.say(position, event, "drain_chosen", schedule=event.schedule, **choice_sentence)
             return
         self.say(position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.why(event))
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
-        cancel_sentence = None if self.poll is None else defrag_words.canceled(self.poll[1], event, self.context.noted)
+        cancel_sentence = (
+            None if self.poll is None else defrag_words.cancel_facts(self.poll[1], event, self.context.noted)
+        )
         if cancel_sentence is not None:
             self.say(position, event, "drain_canceled", **cancel_sentence)
             return
@@ -339,7 +345,7 @@ class SlotLife:
         head = self._head(since)
         chosen = {step.stimulus for step in self.chain if step.code == "drain_chosen"}
         steps = [step for step in self.chain if step.code not in ("row 36", "row 37") or step.stimulus not in chosen]
-        steps = [since, *explaining(steps, since)]
+        steps = [since, *explaining_steps(steps, since)]
         if self.parts and not self.is_gone:
             parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
             facts = {"parts": parts_text}
@@ -377,7 +383,7 @@ class SlotLife:
         choices: list[e.DefragDrain | e.DefragCancel] = [*poll.drains, *poll.cancels]
         if self.machine in {choice.machine for choice in choices if not choice.refused}:
             return []
-        done_text = "" if poll.stopped else shortened(defrag_words.done(poll), 60)
+        done_text = "" if poll.stopped else shortened(defrag_words.poll_result(poll), 60)
         facts = {"seen": defrag_words.poll_sentence(poll), "done": done_text, "at": instant(poll.at, self.zone)}
         return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
 

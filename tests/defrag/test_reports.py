@@ -14,7 +14,7 @@ from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.projections.views import Views
-from poolbook.replay.listing import entries, line, wanted
+from poolbook.replay.listing import entries, line, parse_filter
 from poolbook.replay.why import UnknownThingError
 from poolbook.replay.why.answer import why
 
@@ -134,7 +134,7 @@ def test_why_reports_the_last_poll_for_a_large_job_that_waits() -> None:
 
 
 def test_the_log_has_a_line_for_each_poll(pool: DefragPool) -> None:
-    lines = [line(member) for member in entries(pool.log, wanted("defrag"))]
+    lines = [line(member) for member in entries(pool.log, parse_filter("defrag"))]
     assert len(lines) == len(list(pool.polls())) == 4
     assert "canceled: m1" in lines[2]
 

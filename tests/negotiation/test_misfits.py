@@ -9,7 +9,7 @@ import pytest
 
 from poolbook.adapters.cli.run_report import unmatchable_reason
 from poolbook.domain.events import Ad
-from poolbook.replay.narration.rejection_words import lacks_attribute, no_slot, no_slot_in_short
+from poolbook.replay.narration.rejection_words import lacks_attribute, misfit_text, short_misfit
 from poolbook.replay.narration.unmatchable_jobs import misfit
 
 from .. import forked
@@ -58,7 +58,7 @@ def test_a_job_that_no_slot_could_run_is_explained_by_what_is_missing(
 ) -> None:
     found_misfit = misfit({"Requirements": "true", **job}, slots, NOW)
     assert found_misfit is not None
-    assert no_slot(found_misfit) == f"no slot can run it: {message}"
+    assert misfit_text(found_misfit) == f"no slot can run it: {message}"
 
 
 REFUSED: list[tuple[list[str], str]] = [
@@ -79,7 +79,7 @@ def test_if_slots_fit_the_owners_condition_that_rejects_the_job_is_named(starts:
     slots = [(f"slot1@{name}", {**SMALL, "Start": start}) for name, start in zip("ab", starts, strict=False)]
     found_misfit = misfit({"Requirements": "true", "RequestMemory": "100"}, slots, NOW)
     assert found_misfit is not None
-    assert no_slot(found_misfit) == message
+    assert misfit_text(found_misfit) == message
 
 
 @pytest.mark.parametrize("start", ["true", "KeyboardIdle > 900", "RequestMemory < 5000", "time() > 2000000000"])
@@ -118,11 +118,11 @@ def test_a_condition_that_htcondor_adds_to_a_slot_is_named_if_the_job_leaves_it_
 ) -> None:
     slot = {**SMALL, "Start": "true", "Requirements": "Start && WithinResourceLimits", "WithinResourceLimits": within}
     found_misfit = misfit({"Requirements": "true", **job}, [("slot1@a", slot)], NOW)
-    sentence = "" if found_misfit is None else no_slot(found_misfit)
+    sentence = "" if found_misfit is None else misfit_text(found_misfit)
     value = "error" if "quantize" in within else "undefined"
     full_sentence = f"no slot can run it: {message}, without which WithinResourceLimits of slot1@a is {value}"
     assert sentence == (full_sentence if message else "")
-    assert found_misfit is None or no_slot_in_short(found_misfit) == sentence
+    assert found_misfit is None or short_misfit(found_misfit) == sentence
 
 
 @together(
@@ -137,7 +137,7 @@ def test_a_condition_that_htcondor_adds_to_a_slot_is_named_if_the_job_leaves_it_
 def test_the_cause_of_undefined_requirements_is_named(requirements: str, message: str) -> None:
     found_misfit = misfit({"Requirements": requirements}, ONE, NOW)
     assert found_misfit is not None and lacks_attribute(found_misfit)
-    assert no_slot(found_misfit).startswith(f"no slot can run it: {message}")
+    assert misfit_text(found_misfit).startswith(f"no slot can run it: {message}")
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from poolbook.replay.listing import (
     as_dict,
     entries,
     line,
-    listed,
     member_of,
     members,
+    members_between,
+    parse_filter,
     since,
-    wanted,
 )
 from poolbook.replay.narration.sentence_tables import CAUSES
 
@@ -180,13 +180,13 @@ def test_a_number_has_one_letter_in_all_dialects() -> None:
     ],
 )
 def test_a_selection_accepts_the_usual_names_of_streams(text: str, expected: StreamFilter) -> None:
-    assert wanted(text) == expected
+    assert parse_filter(text) == expected
 
 
 @together("text", ["", "alice", "3.1.2", "3.", "-1", "cluster/", "slot/", "\u0663"])
 def test_an_unknown_name_of_a_stream_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not the name of a stream: give a job \(3.1\)"):
-        wanted(text)
+        parse_filter(text)
 
 
 @together(
@@ -241,7 +241,7 @@ def test_a_whole_log_reads_like_the_example(pool: Pool) -> None:
 def test_the_log_of_one_thing_has_exactly_its_lines(pool: Pool) -> None:
     all_entries = list(entries(pool.log))
     for text in ("1", "1.1", "slot1@h", "slot1_1@h", "machine/h", "requests", "negotiator", "evidence", "pool"):
-        selection = wanted(text)
+        selection = parse_filter(text)
         expected = [
             entry
             for entry in all_entries
@@ -255,7 +255,7 @@ def test_the_log_since_an_instant_has_the_later_lines(pool: Pool) -> None:
     begin = NOW + 10_000_000
     all_entries = list(entries(pool.log))
     assert list(entries(pool.log, begin=begin)) == [member for member in all_entries if member.at >= begin]
-    assert list(entries(pool.log, wanted("1.1"), begin)) == [
+    assert list(entries(pool.log, parse_filter("1.1"), begin)) == [
         entry for entry in all_entries if entry.at >= begin and entry.thing == "1.1"
     ]
 
@@ -272,7 +272,7 @@ def test_a_cycle_has_a_member_for_each_match_and_each_rejection() -> None:
 
 def test_every_kind_of_event_has_a_line() -> None:
     assert {type(event) for event in EXAMPLES} == set(e.TOPICS.values())
-    assert [member.what for member in listed(enumerate(EXAMPLES, 1))] == [
+    assert [member.what for member in members_between(enumerate(EXAMPLES, 1))] == [
         "founded",
         "asked",
         "noted",

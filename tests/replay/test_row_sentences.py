@@ -21,7 +21,7 @@ from poolbook.domain.state_machines.slot_rules import EVICTED
 from poolbook.replay.forensics.imported_log import single_entries
 from poolbook.replay.narration.sentence_tables import EXPLAINS, UNDOES, WORDS, cause_words, row_code
 from poolbook.replay.narration.sentences import fill
-from poolbook.replay.runs.run_end_causes import cause_of_move, meaning
+from poolbook.replay.runs.run_end_causes import cause_of_move, reason_meaning
 from poolbook.replay.why.answer import why
 
 from ..importing.folders import TRACES, recorded
@@ -173,7 +173,7 @@ def _imported() -> Iterator[str]:
     for row, source, target, reason, job in sorted(imported(), key=lambda one: (_row_order(one[0]), one[1:])):
         if head != (head := f"{row}  {source} -> {target}"):
             yield head
-        yield f"    [{reason}] {sentence(row, target, cause_of_move(reason), meaning(reason), job)}"
+        yield f"    [{reason}] {sentence(row, target, cause_of_move(reason), reason_meaning(reason), job)}"
 
 
 def _drains() -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from poolbook.replay.listing import entries, line, wanted
+from poolbook.replay.listing import entries, line, parse_filter
 from poolbook.replay.narration.formatting import instant
 from poolbook.replay.why import Answer, Sentence, UnknownThingError, tell, why_job, why_slot
 from poolbook.replay.why.answer import why
@@ -38,14 +38,14 @@ class Session:
         if verb == "why":
             return self._why(arguments[-1], "-verbose" in arguments)
         if verb == "log":
-            log_entries = entries(self.pool.log, wanted(arguments[0]))
+            log_entries = entries(self.pool.log, parse_filter(arguments[0]))
             return [line(member if self.words else evolve(member, cause=f"[{member.cause}]")) for member in log_entries]
         answer = self.pool.say(command)
         return [f"refused: {answer.refusal}"] if answer is not None and answer.refusal else []
 
     def _why(self, thing: str, verbose: bool) -> list[str]:
         """Return the answer, after checking that it is the same from the thing's streams as from the whole log."""
-        selection = wanted(thing)
+        selection = parse_filter(thing)
         all_events = self.pool.events()
         kind, _, name = selection.stream.partition("/")
         try:

@@ -12,7 +12,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import single_entries
-from poolbook.replay.narration.evidence import in_full, values
+from poolbook.replay.narration.evidence import full_evidence, values
 from poolbook.replay.narration.sentence_tables import WORDS
 from poolbook.replay.narration.sentences import fill
 from poolbook.replay.why.answer import why
@@ -79,4 +79,4 @@ def test_evidence_shows_the_values_of_an_expression_and_their_limits(
 ) -> None:
     evidence = e.EvaluationRecorded(1_800_000_305_000_000, "evaluated", "x", "SUSPEND", expression, "true", read)
     assert values(evidence) == expected
-    assert in_full(evidence).startswith(f"SUSPEND = {expression} was true, with ")
+    assert full_evidence(evidence).startswith(f"SUSPEND = {expression} was true, with ")

@@ -17,7 +17,7 @@ from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import IMPORTED, PlaceNames, shortest_tails
-from poolbook.replay.listing import entries, line, wanted
+from poolbook.replay.listing import entries, line, parse_filter
 from poolbook.replay.runs.slot_records import SlotRecords
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
@@ -797,7 +797,7 @@ def _is_in_order(life: Sequence[Sentence]) -> bool:
 def test_a_listed_line_has_the_place_and_the_reason_of_its_record() -> None:
     log = log_of(EVERYTHING)
     places = PlaceNames(log)
-    lines = [line(member, UTC, places.name(member.stimulus)) for member in entries(log, wanted(SLOT))]
+    lines = [line(member, UTC, places.name(member.stimulus)) for member in entries(log, parse_filter(SLOT))]
     assert len(lines) == len(OF_SLOT)
     (listed_line,) = [text for text in lines if " 13a " in text]
     assert re.search(

@@ -113,8 +113,8 @@ def test_all_commands_agree_on_how_each_run_ended(recording: Path) -> None:
         and not any(reports_end(sentence, run, names) for sentence in lives[job])
     ]
     assert unreported == []
-    evicted = [run for run in runs if run.by_pool]
-    listed = [run for run in runs_of(log, evicted=True).runs if run.by_pool]
+    evicted = [run for run in runs if run.is_eviction_by_pool]
+    listed = [run for run in runs_of(log, evicted=True).runs if run.is_eviction_by_pool]
     assert listed == evicted
     _, total = sums(runs, ["user"], 0, 1 << 62)
     assert total.evictions == sum(share.evictions for share in by_cause(evicted)) == len(evicted)
@@ -206,8 +206,8 @@ def ad_contradictions(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
     ended = (EVICTED, reason[0]) if reason is not None else ("", "")
     if later or reason is None:  # a job that is held again has the later reason in its ad
         return
-    if (run.outcome, run.cause.name) == ended and run.said.rstrip(".") not in ad[reason[1]]:
-        yield f"the reason is {ad[reason[1]]}, and not {run.said}"
+    if (run.outcome, run.cause.name) == ended and run.reason_text.rstrip(".") not in ad[reason[1]]:
+        yield f"the reason is {ad[reason[1]]}, and not {run.reason_text}"
 
 
 @pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")

@@ -6,7 +6,7 @@ import pytest
 
 from poolbook.domain.events import CAUSE_CODES as OWN
 from poolbook.domain.state_machines import HOLD_CODES, VACATE_CODES
-from poolbook.replay.runs.run_end_causes import CAUSES, REASONS, best_cause, of_code, of_own, of_reason
+from poolbook.replay.runs.run_end_causes import CAUSES, REASONS, best_cause, cause_of_code, cause_of_reason, own_cause
 
 from ..together import together
 
@@ -17,7 +17,7 @@ def test_every_code_of_an_eviction_has_one_cause() -> None:
 
 
 def test_every_hold_code_means_a_hold() -> None:
-    assert {cause.name for number in HOLD_CODES if number and (cause := of_code(str(number)))} == {"held"}
+    assert {cause.name for number in HOLD_CODES if number and (cause := cause_of_code(str(number)))} == {"held"}
 
 
 def test_each_cause_of_an_own_event_is_in_the_table_once() -> None:
@@ -34,21 +34,21 @@ def test_a_startds_messages_lead_to_causes_of_the_table() -> None:
 @together(
     ("record", "name"),
     [
-        (of_code("1014"), "drained"),
-        (of_code("1005"), "unknown"),
-        (of_code("21"), "held"),
-        (of_code("0"), None),
-        (of_code("-3"), None),
-        (of_code("9999"), None),
-        (of_reason("preempting claim based on machine rank / claim retirement ended/expired"), "rank"),
-        (of_reason("PREEMPT is TRUE"), "preempt"),
-        (of_reason("claim retirement ended/expired"), None),
-        (of_reason("received RELEASE_CLAIM command"), "given_back"),
-        (of_own("user_remove"), "removed"),
-        (of_own("retirement_over"), None),
-        (of_own("vacate_command", "vacate-7-1"), "vacated"),
-        (of_own("vacate_command", "stop-7-1"), "stopped"),
-        (of_own("user_remove", "stop-7-1"), "removed"),
+        (cause_of_code("1014"), "drained"),
+        (cause_of_code("1005"), "unknown"),
+        (cause_of_code("21"), "held"),
+        (cause_of_code("0"), None),
+        (cause_of_code("-3"), None),
+        (cause_of_code("9999"), None),
+        (cause_of_reason("preempting claim based on machine rank / claim retirement ended/expired"), "rank"),
+        (cause_of_reason("PREEMPT is TRUE"), "preempt"),
+        (cause_of_reason("claim retirement ended/expired"), None),
+        (cause_of_reason("received RELEASE_CLAIM command"), "given_back"),
+        (own_cause("user_remove"), "removed"),
+        (own_cause("retirement_over"), None),
+        (own_cause("vacate_command", "vacate-7-1"), "vacated"),
+        (own_cause("vacate_command", "stop-7-1"), "stopped"),
+        (own_cause("user_remove", "stop-7-1"), "removed"),
     ],
 )  # fmt: skip
 def test_a_record_names_its_cause(record: object, name: str | None) -> None:

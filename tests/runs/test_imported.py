@@ -14,12 +14,12 @@ import pytest
 
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import PlaceNames
-from poolbook.replay.listing import wanted
+from poolbook.replay.listing import parse_filter
 from poolbook.replay.narration.formatting import iso
 from poolbook.replay.runs.job_run import JobRun
 from poolbook.replay.runs.of_log import Runs
 from poolbook.replay.runs.of_log import runs_of as told
-from poolbook.replay.usage.eviction_costs import by_cause, of
+from poolbook.replay.usage.eviction_costs import by_cause, runs_of_stream
 
 from ..importing.folders import TRACES, imported, recorded, write
 from ..together import together
@@ -138,7 +138,7 @@ def test_a_window_includes_its_beginning_and_excludes_its_end(begin: int, end: i
     [("1.0", 20), ("1", 38), ("slot2@localhost", 25), ("machine/localhost", 72), ("submitter/bob@localhost", 34)],
 )
 def test_evictions_are_selected_by_job_slot_machine_or_user(name: str, count: int) -> None:
-    listed = of(runs("05-prio-preempt", evicted=True).runs, wanted(name))
+    listed = runs_of_stream(runs("05-prio-preempt", evicted=True).runs, parse_filter(name))
     expected = [
         run
         for run in runs("05-prio-preempt", evicted=True).runs
@@ -153,7 +153,7 @@ def test_a_startds_log_alone_shows_evictions_and_daemons_that_died(name: str, da
     write(tmp_path / "StartLog", content(DATA / f"{name}.gz"))
     evictions = told(imported(tmp_path)[0], evicted=True).runs
     assert sum(run.cause.name == "daemon" for run in evictions) == daemon
-    assert all("died" in run.said for run in evictions if run.cause.name == "daemon")
+    assert all("died" in run.reason_text for run in evictions if run.cause.name == "daemon")
     assert not any(run.cause.name == "unknown" for run in evictions)
 
 
@@ -191,9 +191,9 @@ def test_each_run_ended_by_a_daemons_death_is_counted_once_for_that_daemon(name:
     assert [(run.job, run.slot.partition("@")[0], iso(run.ended)[11:19]) for run in ended_runs] == [
         expected[:3] for expected in ENDED_BY_DEATHS[name]
     ]
-    assert [run.said[: len(expected[3])] for run, expected in zip(ended_runs, ENDED_BY_DEATHS[name], strict=True)] == [
-        expected[3] for expected in ENDED_BY_DEATHS[name]
-    ]
+    assert [
+        run.reason_text[: len(expected[3])] for run, expected in zip(ended_runs, ENDED_BY_DEATHS[name], strict=True)
+    ] == [expected[3] for expected in ENDED_BY_DEATHS[name]]
 
 
 # The available sources -> the causes of the two runs' ends; the schedd's second death is the true one.
@@ -215,7 +215,7 @@ def test_partial_records_show_a_death_or_nothing(parts: tuple[str, ...], tmp_pat
     not_removed = [run for run in late_runs if run.cause.name != "removed"]
     assert [(run.job, iso(run.ended)[11:19]) for run in not_removed] == [("1.0", ended), ("1.1", ended)]
     assert [run.cause.name for run in not_removed] == ["daemon" if causes else "unknown"] * 2
-    assert all(run.said.startswith(causes) for run in not_removed)
+    assert all(run.reason_text.startswith(causes) for run in not_removed)
 
 
 @pytest.mark.parametrize("name", ENDED_BY_DEATHS)

@@ -24,7 +24,7 @@ def summaries(pool: TestPool) -> list[tuple[str, str, str, int, int]]:
     return [
         (
             preemption.run.job,
-            preemption.whom,
+            preemption.beneficiary_job,
             preemption.used,
             preemption.lasted // 1_000_000,
             preemption.lost // 1_000_000,
@@ -124,7 +124,8 @@ def test_every_preemption_of_a_busy_pool_is_for_a_job_of_its_user() -> None:
     for_jobs = [preemption for preemption in preemptions(pool.log) if preemption.run.cause.name in ("rank", "priority")]
     assert len(for_jobs) > 5
     assert all(
-        preemption.whom and preemption.user and preemption.user != preemption.run.user for preemption in for_jobs
+        preemption.beneficiary_job and preemption.user and preemption.user != preemption.run.user
+        for preemption in for_jobs
     )
     assert {preemption.used for preemption in for_jobs} <= {"used", "used by another job", "not used", "not yet"}
 

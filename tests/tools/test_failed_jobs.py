@@ -11,7 +11,7 @@ from poolbook.adapters.cli.run_report import TAIL, ClusterResult, UnmatchableJob
 from poolbook.domain import events as e
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
-from poolbook.replay.outcomes import counts, outcomes_of
+from poolbook.replay.outcomes import outcome_text, outcomes_of
 
 AT = 1_800_000_000_000_000
 
@@ -39,10 +39,14 @@ def test_jobs_are_counted_by_outcome_and_kind_of_failure(tmp_path: Path) -> None
     few_failures = cluster_after(
         tmp_path, 9, ended(0), ended(1), ended(2, 1), ended(3, None, 11), held(4, 6, "1", "lunch")
     )
-    assert counts([few_failures.outcomes]) == "2 completed, 1 failed (exit 1), 1 failed (signal 11), 3 held, 2 idle"
+    assert (
+        outcome_text([few_failures.outcomes]) == "2 completed, 1 failed (exit 1), 1 failed (signal 11), 3 held, 2 idle"
+    )
     many_failures = cluster_after(tmp_path, 5, *(ended(proc, proc + 1) for proc in range(5)))
-    assert counts([many_failures.outcomes]) == "5 failed"
-    assert counts([few_failures.outcomes, cluster_after(tmp_path, 1, number=4).outcomes]).endswith("3 held, 3 idle")
+    assert outcome_text([many_failures.outcomes]) == "5 failed"
+    assert outcome_text([few_failures.outcomes, cluster_after(tmp_path, 1, number=4).outcomes]).endswith(
+        "3 held, 3 idle"
+    )
 
 
 @pytest.mark.parametrize(
