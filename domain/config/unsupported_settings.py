@@ -73,7 +73,7 @@ def unsupported_warning(values: SettingValues) -> str:
     if unenforced:
         parts.append(f"{describe_unenforced(unenforced)}. `poolbook serve` needs -ignore-unenforced")
     if capabilities := _advertised_capabilities(values):
-        parts.append(f"{', '.join(capabilities)}: slots would advertise what Poolbook cannot do yet")
+        parts.append(f"{', '.join(capabilities)}: slots would advertise what Poolbook does not support")
     parts += [f"{name} reads {', '.join(missing)}, which no slot has" for name, missing in _missing_reads(values)]
     return "; ".join(parts)
 
