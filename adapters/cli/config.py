@@ -286,14 +286,14 @@ def _make_true(settings: Configuration, arguments: Arguments, url: str, folder: 
     """Write the history file, if its path or a folder above it was printed. Name other files that are not written."""
     from ...domain.coverage.settings import describe_effect
     from ...domain.ports.log import LogError
-    from ..runtime.history_file import begin
+    from ..runtime.history_file import begin_history_file
     from ..runtime.queries import Queries
 
     names = {name.upper() for name in arguments.words}
     if not names.isdisjoint(("HISTORY", "SPOOL", "LOCAL_DIR")) and os.access(folder, os.W_OK):
         try:
             with Queries(url) as queries:
-                begin(folder, settings, queries.views)
+                begin_history_file(folder, settings, queries.views)
         except (LogError, OSError) as error:
             print(f"condor_config_val: the history file cannot be written: {error}", file=sys.stderr)
     for name in sorted(names):

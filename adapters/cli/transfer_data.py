@@ -23,7 +23,7 @@ from ..condor_tools.options import Arguments, UsageError
 from ..condor_tools.tool_options import ToolEnded, read, tool, usage_of
 from ..runtime.pool_client import change_jobs
 from ..runtime.requests import RequestRefused
-from ..runtime.spooled_files import fetch
+from ..runtime.spooled_files import fetch_outputs
 from .common import default_log, display_context, job_id, pool_log
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def transfer_data(argv: Sequence[str]) -> int:
     if not has_all and not _selected(arguments):
         raise ToolEnded(1, "Unable to create a job constraint!\n")
     print("Fetching data files...", flush=True)
-    move_job_files(url, _spooled(url, arguments), fetch, "ERROR: Failed to spool job files.\n")
+    move_job_files(url, _spooled(url, arguments), fetch_outputs, "ERROR: Failed to spool job files.\n")
     return 0
 
 
@@ -85,11 +85,11 @@ def spool(url: str, cluster: int, count: int) -> None:
     """Bring the files of a submission's jobs into the spool, and release them. Raise `ToolEnded` if that fails: the
     jobs stay held."""
     from ..runtime.queries import Queries
-    from ..runtime.spooled_files import bring
+    from ..runtime.spooled_files import copy_to_spool
 
     with Queries(url) as queries:
         jobs = {(cluster, proc): ad for proc in range(count) if (ad := queries.job(cluster, proc)) is not None}
-    move_job_files(url, jobs, bring, "ERROR: Failed to spool job files.\n")
+    move_job_files(url, jobs, copy_to_spool, "ERROR: Failed to spool job files.\n")
     change_jobs(url, {"kind": "ReleaseSpooled", "reason": "Data files spooled", "selection": {"clusters": [cluster]}})
 
 

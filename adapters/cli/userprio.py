@@ -37,7 +37,7 @@ from ..condor_tools.options import (
     sections,
     whole_number,
 )
-from ..runtime.accounting_records import Record, ad_of, of_texts, rolled_up
+from ..runtime.accounting_records import Record, ad_of, records_of_output, with_subgroups
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
 from .common import display_context, log_of, safe_url
 from .userprio_table import DETAILS, MOST, UserprioLayout, table
@@ -215,7 +215,7 @@ def render(records: Iterable[Record], query: UserprioQuery, display: CellContext
     """Yield the command's output. Raise `ToolError` if a user who was named has no record."""
     rows = list(records)
     if query.arguments.has("grouprollup"):
-        rows = rolled_up(rows)
+        rows = with_subgroups(rows)
     rows = _select_records(rows, query, display)
     if query.layout is not None:
         yield from lines(query.layout, map(ad_of, rows), display)
@@ -303,7 +303,9 @@ def read_file(path: str) -> list[Record]:
 def of_text(text: str) -> list[Record]:
     blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
     matches = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
-    return of_texts({match_parts[1]: match_parts[2] for match_parts in parts if match_parts} for parts in matches)
+    return records_of_output(
+        {match_parts[1]: match_parts[2] for match_parts in parts if match_parts} for parts in matches
+    )
 
 
 _ATTRIBUTE = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*$", re.ASCII)

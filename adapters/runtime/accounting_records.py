@@ -166,7 +166,7 @@ def _parent(name: str, groups: Iterable[str]) -> str:
     return next((group for group in groups if group.lower() == outer.lower()), NO_GROUP)
 
 
-def rolled_up(records: Iterable[Record]) -> list[Record]:
+def with_subgroups(records: Iterable[Record]) -> list[Record]:
     """Return the records. Each group's record includes its subgroups."""
     all_of_them = [dict(record) for record in records]
     groups = {str(record["Name"]): record for record in all_of_them if record.get("IsAccountingGroup")}
@@ -192,7 +192,7 @@ _CUSTOMER, _ACCOUNTANT = "Customer.", "Accountant."
 _FACTOR = 1000.0
 
 
-def of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
+def records_of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
     """Return the records of an Accountantnew.log from its ads, by key. It has real priorities, and only factors that
     differ from the default."""
     updated = _plain(ads.get(_ACCOUNTANT, {}).get("LastUpdateTime", "0"))
@@ -233,7 +233,7 @@ _DIGITS = 19
 _NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
 
 
-def of_texts(ads: Iterable[Mapping[str, str]]) -> list[Record]:
+def records_of_output(ads: Iterable[Mapping[str, str]]) -> list[Record]:
     """Return the records that condor_userprio printed: one ad for each record, or one ad for all records, negotiator
     attribute names end in a record's number."""
     records: list[Record] = []
@@ -255,7 +255,7 @@ def _split_record(record: Record) -> list[Record]:
     return [records[number] for number in sorted(records)]
 
 
-def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
+def imported_records(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
     """Return the records of an imported log at an instant (microseconds; None: the last), and their instant, from an
     Accountantnew.log or from condor_userprio's output. Raise `NotKnown` if no imported file has them."""
     from ...replay.forensics.daemon_tables import NotKnown, last_sample, tables
@@ -264,7 +264,7 @@ def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]
     try:
         snapshots = tables(log, "accountant", at)
         if snapshots:
-            records = [record for table in snapshots for record in of_table(table.ads())]
+            records = [record for table in snapshots for record in records_of_table(table.ads())]
             return records, max(table.at for table in snapshots)
     except NotKnown as error:
         early = error.since
@@ -272,7 +272,7 @@ def recorded(log: EventStore, at: int | None = None) -> tuple[list[Record], int]
         last = last_sample(log, "submitter_ads", at)
     except NotKnown as error:
         raise NotKnown(min(filter(None, (early, error.since)), default=0)) from None
-    return of_texts(last.ads), last.at
+    return records_of_output(last.ads), last.at
 
 
 def standing_of(record: Record) -> Standing:

@@ -13,7 +13,7 @@ from ...domain.ports.log import LogDamaged
 from ...projections.checkpoint import read_checkpoint
 from ..stores.location import safe_url
 from ..stores.opening import open_log, verify_seal
-from .views import catch_up, open_tables, refuse_unreadable, refuse_views, views_path
+from .views import catch_up, open_tables, raise_if_unreadable, raise_unavailable, views_path
 
 ALTERED = (
     LookupError,
@@ -28,7 +28,7 @@ ALTERED = (
 """What reading and judging events or views may raise that are not the ones that were written."""
 
 
-def refuse_damaged(url: str, error: BaseException | None) -> None:
+def raise_if_damaged(url: str, error: BaseException | None) -> None:
     """Raise `LogDamaged` if the seal of the log at `url` is broken, which explains `error`, or `LogUnavailable` if the
     log's views are wrong. Otherwise return: the error is a bug in Poolbook."""
     if isinstance(error, PoolbookError) or not isinstance(error, ALTERED):
@@ -40,10 +40,10 @@ def refuse_damaged(url: str, error: BaseException | None) -> None:
             f"{safe_url(url)} is damaged{where}: {problems[0].text}. Altered events are not used; `poolbook verify` "
             f"lists them. Restore the log from a copy"
         ) from error
-    refuse_unreadable(url, error)
+    raise_if_unreadable(url, error)
     path = views_path(url)
     if path is not None and os.path.exists(path) and not _views_hold(url, path):
-        refuse_views(path, "are damaged: they differ from their log; `poolbook views` rebuilds them from it")
+        raise_unavailable(path, "are damaged: they differ from their log; `poolbook views` rebuilds them from it")
 
 
 def _views_hold(url: str, path: str) -> bool:

@@ -71,7 +71,7 @@ class HistoryFile(NamedTuple):
             os.unlink(old)
 
 
-def begin(folder: Path, configuration: Configuration, views: Views) -> None:
+def begin_history_file(folder: Path, configuration: Configuration, views: Views) -> None:
     """Write the history file of the pool in `folder` at the path in HISTORY, and make the pool update it. Raise
     `OSError`."""
     path = configuration.get("HISTORY")
@@ -80,10 +80,10 @@ def begin(folder: Path, configuration: Configuration, views: Views) -> None:
         rotated = configuration.boolean("ENABLE_HISTORY_ROTATION", True)
         file = HistoryFile(path, max_size if rotated else 0, max(1, configuration.integer("MAX_HISTORY_ROTATIONS", 2)))
         (folder / _SETTINGS).write_text(json.dumps(file), encoding="utf-8")
-        keep(folder, views)
+        update_history_file(folder, views)
 
 
-def keep(folder: Path, views: Views) -> None:
+def update_history_file(folder: Path, views: Views) -> None:
     """Update the history file of the pool in `folder`, if it has one. Raise `OSError`."""
     with suppress(FileNotFoundError), open(folder / _SETTINGS, encoding="utf-8") as settings:
         fcntl.flock(settings, fcntl.LOCK_EX)

@@ -53,7 +53,7 @@ class Verification:
         return not self.seal and self.verdict.sound and (self.decisions is None or self.decisions.sound)
 
 
-def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
+def verify_log(url: str, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
     """Recompute the seal of the log at `url`, and check its events if they are a pool's own; with `decisions`, also
     repeat every negotiation cycle. `tell` is called after each cycle with its position, the number of cycles, and the
     log's end. Raise `LogError` if the log does not exist, or cannot be read although its seal is intact."""
@@ -78,7 +78,7 @@ def verified(url: str, decisions: bool = False, tell: Callable[[int, int, int], 
     return verification
 
 
-def audited(url: str) -> Audit:
+def audit_log(url: str) -> Audit:
     """Audit the log at `url`, imported or a pool's own: check its events, compare its sources, and check its seal.
     Raise `LogError` if the log does not exist, or cannot be read although its seal is intact."""
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]

@@ -75,9 +75,9 @@ def open_pool_log(
     set, cannot be opened, or was imported; `Refusal` for an unknown dialect or setting."""
     log = open_log(url, create=create)
     if log.head.position:
-        return _of_a_pool(log, url)
+        return _check_not_imported(log, url)
     host = name or host_name()
-    in_force = _in_force(settings or {})
+    in_force = _initial_settings(settings or {})
     command = FoundPool("founding", host, dialect, uid_domain or host, VERSION, in_force, new_log_id())
     at = time.time_ns() // 1000 if now is None else now
     try:
@@ -88,7 +88,7 @@ def open_pool_log(
     return log
 
 
-def _in_force(settings: Mapping[str, str]) -> dict[str, str]:
+def _initial_settings(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a new log. The user who creates it administers its pool."""
     founder = user_name()
     if SUPER_USERS in settings or founder in super_users({}):
@@ -96,7 +96,7 @@ def _in_force(settings: Mapping[str, str]) -> dict[str, str]:
     return {**settings, SUPER_USERS: ", ".join((*sorted(super_users({})), founder))}
 
 
-def _of_a_pool(log: EventStore, url: str) -> EventStore:
+def _check_not_imported(log: EventStore, url: str) -> EventStore:
     """Return the log unless it was imported."""
     imported = True
     try:

@@ -43,13 +43,13 @@ class _Unpickler(pickle.Unpickler):
         raise pickle.UnpicklingError(f"a snapshot cannot contain {module}.{name}")
 
 
-def pickled(state: State) -> bytes:
+def pickle_state(state: State) -> bytes:
     """Return a state as bytes."""
     written = io.BytesIO()
     _Pickler(written, pickle.HIGHEST_PROTOCOL).dump(state)
     return written.getvalue()
 
 
-def unpickled(content: bytes) -> object:
+def unpickle_state(content: bytes) -> object:
     """Return the state that `pickled` wrote. Raise `pickle.UnpicklingError`, or another error, for other bytes."""
     return _Unpickler(io.BytesIO(content)).load()

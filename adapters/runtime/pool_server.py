@@ -328,7 +328,7 @@ class PoolServer:
     def step(self, until: int | None = None) -> None:
         """Wait for the next event and handle it; return at `until` (microseconds) at the latest."""
         now = self.world.now()
-        soon = [now + VIEWS_EVERY] if self._subscribers.views.behind else []
+        soon = [now + VIEWS_EVERY] if self._subscribers.views.is_behind else []
         if self._send_rest():
             soon.append(now + SLOW_CLIENTS)
         slowest = self._connections.tidy()

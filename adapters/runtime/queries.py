@@ -92,9 +92,9 @@ class Queries:
         if "views" in self.__dict__:
             self.views.close()
         if error is not None and self.url:
-            from .damage import refuse_damaged
+            from .damage import raise_if_damaged
 
-            refuse_damaged(self.url, error)
+            raise_if_damaged(self.url, error)
 
     @cached_property
     def views(self) -> Views:
@@ -266,9 +266,9 @@ class Queries:
         from .accounting_records import current_records, past_records
 
         if self.imported:
-            from .accounting_records import recorded
+            from .accounting_records import imported_records
 
-            records, last = recorded(self.log, at)
+            records, last = imported_records(self.log, at)
             return AccountantRecords(records, last if at is None else at)
         if at is None:
             records = current_records(self.views, now, detailed=detailed, negotiator=negotiator)
@@ -298,9 +298,9 @@ class Queries:
         from ...domain.state.accounting_groups import group_names
 
         if self.imported:
-            from .accounting_records import recorded, standing_of
+            from .accounting_records import imported_records, standing_of
 
-            records, _ = recorded(self.log)
+            records, _ = imported_records(self.log)
             return [standing_of(record) for record in records if not record.get("IsAccountingGroup")]
         pool, at = self.views.pool(), self.views.at
         since = pool.accounted or pool.founded
@@ -367,12 +367,12 @@ class Queries:
 
     def verify(self, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
         """Check the seal and every event: see ``log_verification.verified``."""
-        from .log_verification import verified
+        from .log_verification import verify_log
 
-        return verified(self.url, decisions, tell)
+        return verify_log(self.url, decisions, tell)
 
     def audit(self) -> Audit:
         """Check the log and compare its sources: see ``log_verification.audited``."""
-        from .log_verification import audited
+        from .log_verification import audit_log
 
-        return audited(self.url)
+        return audit_log(self.url)

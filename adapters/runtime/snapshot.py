@@ -73,9 +73,9 @@ class Snapshot:
                 and header.digest == log.digest_at(header.position)
             )
             if is_usable:
-                from .pickled_state import unpickled
+                from .pickled_state import unpickle_state
 
-                state = unpickled(content)
+                state = unpickle_state(content)
                 if type(state) is State and state.position == header.position:
                     self._position = header.position
                     return state
@@ -86,9 +86,9 @@ class Snapshot:
         cannot be written, the old one remains."""
         if not self._log or state.position != log.head.position or state.position - self._position < EVENTS:
             return
-        from .pickled_state import pickled
+        from .pickled_state import pickle_state
 
-        content = pickled(state)
+        content = pickle_state(state)
         checksum = blake2b(content, digest_size=32).hexdigest()
         header = _Header(code_version(), state.position, log.head.digest, checksum)
         with suppress(OSError):

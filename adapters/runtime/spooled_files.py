@@ -35,7 +35,7 @@ class SpoolError(Exception):
     """Files could not be copied into the spool, or fetched from it."""
 
 
-def bring(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
+def copy_to_spool(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
     """Copy a job's files into its spool directory. Return the changes to its ad. ``folder``: the pool's. Raise
     `SpoolError`."""
     began, read = int(time.time()), ReadAd(ad)
@@ -102,7 +102,7 @@ def _changes(read: ReadAd, place: str) -> dict[str, str]:
     return {name: quoted(text) for name, text in texts.items()} | {"TransferOutputRemaps": "undefined"}
 
 
-def fetch(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
+def fetch_outputs(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
     """Copy a job's outputs from its spool directory to their destinations. Return the changes to its ad. Raise
     `SpoolError`."""
     began, read = int(time.time()), ReadAd(ad)

@@ -22,12 +22,12 @@ from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operat
 from .config_sources import config_files, environment_settings
 from .disk import Disk
 from .requests import RequestRefused, SubmitDescription, SubmitTerms
-from .userlog.files import unwritable
+from .userlog.files import why_unwritable
 
 UNWRITABLE_LOG = 22  #: HoldReasonCode of a job whose user log cannot be written
 
 
-def not_followed(settings: Mapping[str, str], terms: SubmitTerms) -> list[str]:
+def ignored_settings(settings: Mapping[str, str], terms: SubmitTerms) -> list[str]:
     """Return a message for each of the submitter's own settings that is ignored because the pool's setting differs."""
     return [
         f"{name} = {text} has no effect: the pool last read {terms.settings[name] or 'an empty value'}; `poolbook "
@@ -108,7 +108,7 @@ def _each(parsed: Submission, attribute: str, default: str) -> list[str]:
 def _held_for_log(parsed: Submission) -> Submission:
     """Hold the jobs if their user log cannot be written."""
     path = unquoted(parsed.ad.get("UserLog", ""))
-    reason = unwritable(path) if path else ""
+    reason = why_unwritable(path) if path else ""
     if not reason or parsed.ad.get("JobStatus") != "1":
         return parsed
     reasons = {
@@ -183,7 +183,7 @@ class Reading:
         )  # fmt: skip
         if 0 < source.most_jobs < parsed.count:
             raise SubmitError(f"Number of submitted jobs would exceed -maxjobs ({source.most_jobs})")
-        return parsed, [f"WARNING: {warning}" for warning in (*parsed.warnings, *not_followed(settings, terms))]
+        return parsed, [f"WARNING: {warning}" for warning in (*parsed.warnings, *ignored_settings(settings, terms))]
 
     def request(self, terms: SubmitTerms, settings: Mapping[str, str]) -> ReadDescription:
         """Return the request that submits the jobs. Raise `SubmitError` if the submit file is invalid, `RequestRefused`

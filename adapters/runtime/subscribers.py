@@ -17,7 +17,7 @@ from ...domain.ports.log import EventStore, LogError
 from ...projections.views import Views
 from ..stores.log_paths import log_paths
 from ..stores.opening import open_log
-from .history_file import keep
+from .history_file import update_history_file
 from .userlog.writer import RightsOf, UserLogError, UserLogWriter
 from .views import catch_up, open_tables, views_path
 
@@ -49,7 +49,7 @@ class ViewKeeper:
         self._views: sqlite3.Connection | None = None
 
     @property
-    def behind(self) -> bool:
+    def is_behind(self) -> bool:
         """Return True if the views may be behind the log."""
         return self._stale or self._failed or self._at_work
 
@@ -57,7 +57,7 @@ class ViewKeeper:
         """Mark the views as outdated after an append."""
         self._stale = True
 
-    def put_off(self, until: int) -> None:
+    def postpone(self, until: int) -> None:
         """Start no update before this instant."""
         self._again = until
 
@@ -74,7 +74,7 @@ class ViewKeeper:
     def close(self) -> None:
         """Update the views to the log's head, and stop."""
         self._ending = True
-        if self.behind or self._thread is not None:
+        if self.is_behind or self._thread is not None:
             self._begin()
         if self._thread is not None:
             self._thread.join()
@@ -112,7 +112,7 @@ class ViewKeeper:
         if self._views is None:
             self._views = open_tables(views_path(self._url))
         catch_up(self._log, self._views, shared=True)
-        keep(log_paths(self._url).folder, Views(self._views))
+        update_history_file(log_paths(self._url).folder, Views(self._views))
 
     def _give_back(self) -> None:
         for resource in (self._views, self._log):
@@ -133,7 +133,7 @@ class Subscribers:
         self._user_logs: UserLogWriter | None = None
         self._again = 0
         self._told: set[str] = set()
-        self.views = ViewKeeper(url, self._say_once)
+        self.views = ViewKeeper(url, self._warn_once)
 
     def follow(self, first: int, events: Sequence[Event], now: int) -> None:
         """Process the events that were appended from position `first` on."""
@@ -160,20 +160,20 @@ class Subscribers:
 
     def _complain(self, writer: UserLogWriter) -> None:
         for failure in writer.failures:
-            self._say_once(f"the job log {failure.path} cannot be written: {failure.reason}")
+            self._warn_once(f"the job log {failure.path} cannot be written: {failure.reason}")
 
     def begin(self, now: int) -> None:
         """Process everything that was appended since the last time."""
-        self.views.put_off(now + VIEWS_EVERY)
+        self.views.postpone(now + VIEWS_EVERY)
         writer = self._writer(now)
         if writer is not None:
             self._complain(writer)
 
     def _failed(self, text: str, now: int) -> None:
         self._again = now + RETRY
-        self._say_once(text)
+        self._warn_once(text)
 
-    def _say_once(self, text: str) -> None:
+    def _warn_once(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
             self._tell(text)

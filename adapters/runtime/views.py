@@ -210,7 +210,7 @@ def _caught_up(url: str, path: str | None) -> Views:
             except _UNREADABLE as error:
                 # Unwritable views must not keep the log from being read.
                 if _code(error) not in _HINDRANCES:
-                    refuse_views(path, _advice(error))
+                    raise_unavailable(path, _advice(error))
         return _updated(log, open_tables(None))
     finally:
         log.close()
@@ -242,7 +242,7 @@ _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 _DAMAGES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-def refuse_unreadable(url: str, error: BaseException) -> None:
+def raise_if_unreadable(url: str, error: BaseException) -> None:
     """Raise `LogUnavailable` if the error shows that the file of the views of the log at `url` is damaged. Ignore other
     errors."""
     from json import JSONDecodeError
@@ -251,7 +251,7 @@ def refuse_unreadable(url: str, error: BaseException) -> None:
 
     path = views_path(url)
     if path is not None and isinstance(error, (*_UNREADABLE, JSONDecodeError, DecodeError)):
-        refuse_views(path, _advice(error))
+        raise_unavailable(path, _advice(error))
 
 
 def _advice(error: Exception) -> str:
@@ -268,7 +268,7 @@ def _remove(path: str) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            refuse_views(path, f"cannot be removed: {error.strerror}; check the permissions of the folder")
+            raise_unavailable(path, f"cannot be removed: {error.strerror}; check the permissions of the folder")
 
 
 def _code(error: Exception) -> int:
@@ -297,10 +297,10 @@ def _check_owner(connection: sqlite3.Connection, path: str) -> None:
     # In this order: another process that makes the tables meanwhile sets the file's owner in the same transaction.
     has_tables = connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     if has_tables and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        refuse_views(path, "are another program's SQLite database; move it, because Poolbook needs this file name")
+        raise_unavailable(path, "are another program's SQLite database; move it, because Poolbook needs this file name")
 
 
-def refuse_views(path: str, why: str) -> NoReturn:
+def raise_unavailable(path: str, why: str) -> NoReturn:
     """Raise `LogUnavailable` with a message about the file of the views."""
     from ...domain.ports.log import LogUnavailable
 

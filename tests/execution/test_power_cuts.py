@@ -172,7 +172,7 @@ def test_files_spooled_with_a_submission_survive_a_power_cut(memory: Path) -> No
     inputs = {"program": "#!/bin/sh\n", "a": "alpha\n", "d/deep": "deep\n"}
 
     for moment, is_done in cuts(
-        disk, lambda: fill(disk / "iwd", inputs), lambda: spooled_files.bring(disk / "pool", (1, 0), ad)
+        disk, lambda: fill(disk / "iwd", inputs), lambda: spooled_files.copy_to_spool(disk / "pool", (1, 0), ad)
     ):
         if is_done:
             place = Spool(disk / "pool").path(1, 0)

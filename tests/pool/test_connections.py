@@ -245,7 +245,7 @@ def test_no_client_waits_for_the_views_which_then_contain_every_event(folder: Fo
         for now in range(3):
             keeper.keep(now * 10_000_000, busy=False)
             keeper.follow()
-            assert keeper.behind
+            assert keeper.is_behind
         reader.execute("ROLLBACK")
     keeper.close()
     assert lines == []
@@ -269,4 +269,4 @@ def test_views_that_cannot_be_written_are_reported_once_and_retried(folder: Fold
     keeper.close()
     assert len(lines) == 1
     assert "the views cannot be written" in lines[0]
-    assert not keeper.behind
+    assert not keeper.is_behind

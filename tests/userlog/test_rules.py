@@ -12,7 +12,7 @@ import htcondor2
 import pytest
 
 from poolbook.adapters.runtime.userlog.fold import UserLogs
-from poolbook.adapters.runtime.userlog.logged_clusters import without
+from poolbook.adapters.runtime.userlog.logged_clusters import without_procs
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.proc_ads import pack
@@ -374,7 +374,7 @@ def test_the_cpu_times_of_all_runs_are_added_up() -> None:
 def test_only_running_jobs_are_logged_when_many_jobs_end(
     procs: e.Procs, started: tuple[int, ...], expected: e.Procs
 ) -> None:
-    assert without(procs, started) == expected
+    assert without_procs(procs, started) == expected
 
 
 # The file, and its content

@@ -18,7 +18,7 @@ import pytest
 
 from poolbook.adapters.runtime.userlog import files
 from poolbook.adapters.runtime.userlog.event_text import stamps
-from poolbook.adapters.runtime.userlog.files import unwritable
+from poolbook.adapters.runtime.userlog.files import why_unwritable
 from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.adapters.runtime.userlog.writer import PROGRESS, UserLogError, UserLogWriter
 from poolbook.domain import events as e
@@ -171,20 +171,20 @@ def test_the_missing_part_of_a_batch_is_determined(
 ) -> None:
     log = tmp_path / "job.log"
     log.write_text(preceding + following)
-    assert files.missing(str(log), len(preceding), batch.encode()).decode() == expected
+    assert files.missing_part(str(log), len(preceding), batch.encode()).decode() == expected
 
 
 def test_an_emptied_file_is_searched_completely(tmp_path: Path) -> None:
     log = tmp_path / "job.log"
     log.write_text(A)
-    assert files.missing(str(log), 1000, (A + B).encode()).decode() == B
+    assert files.missing_part(str(log), 1000, (A + B).encode()).decode() == B
 
 
 def test_fifos_and_devices_are_not_searched(tmp_path: Path) -> None:
     """A writer must not wait for a FIFO without a reader, and some devices have no end."""
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", Path("/dev/zero")):
-        assert files.missing(str(path), 0, A.encode()).decode() == A
+        assert files.missing_part(str(path), 0, A.encode()).decode() == A
 
 
 def test_two_simultaneous_writers_leave_complete_events_of_both(tmp_path: Path) -> None:
@@ -291,8 +291,8 @@ def test_an_unopenable_log_does_not_stop_the_others(tmp_path: Path, place: str, 
     lost_count = len(events_of(texts(events)[str(unopenable)]))
     assert (failure.path, failure.reason, failure.position, failure.lost) == (str(unopenable), reason, 1, lost_count)
     assert writer(tmp_path).failures == [failure]
-    assert unwritable(str(unopenable)) != ""
-    assert unwritable(str(good)) == ""
+    assert why_unwritable(str(unopenable)) != ""
+    assert why_unwritable(str(good)) == ""
 
 
 def test_a_log_whose_directory_is_created_later_has_the_later_events(tmp_path: Path) -> None:

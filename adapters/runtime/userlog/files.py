@@ -25,7 +25,7 @@ def _never_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
 
-def encoded(text: str) -> bytes:
+def encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -58,7 +58,7 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
     try:
         fd = _open(path)
     except OSError as error:
-        return Loss(count(text), problem(error))
+        return Loss(count(text), describe_error(error))
     try:
         while unwritten:
             unwritten = unwritten[os.write(fd, unwritten) :]
@@ -66,7 +66,7 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
             os.fsync(fd)
     except OSError as error:
         written_size = _cut_torn(fd, text[: len(text) - len(unwritten)])
-        return Loss(count(text) - written_size, problem(error))
+        return Loss(count(text) - written_size, describe_error(error))
     finally:
         os.close(fd)
     return None
@@ -99,7 +99,7 @@ def events(text: bytes) -> Iterator[bytes]:
         start = end
 
 
-def missing(path: str, since: int, text: bytes) -> bytes:
+def missing_part(path: str, since: int, text: bytes) -> bytes:
     """Return the part of `text` that is not in the file after the size `since`, where others may have written, too. If
     the file is shorter, because it was emptied or replaced, search it from its start. An incomplete event at the end is
     completed. Return all of `text` for a FIFO or a device; search only a limited number of bytes. Raise `OSError` if
@@ -135,15 +135,15 @@ def _torn_length(tail: bytes, event: bytes) -> int:
     return 0
 
 
-def unwritable(path: str) -> str:
+def why_unwritable(path: str) -> str:
     """Return why there cannot be a log at `path`; empty if there can. Create the file, as its first event would. A
     submission then holds the job (code 22), so that it does not run without its log."""
     try:
         os.close(_open(path))
     except OSError as error:
-        return problem(error)
+        return describe_error(error)
     return ""
 
 
-def problem(error: OSError) -> str:
+def describe_error(error: OSError) -> str:
     return f"{error.strerror or error} (errno {error.errno})"

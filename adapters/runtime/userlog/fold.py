@@ -32,14 +32,14 @@ from .logged_clusters import (
     LoggedRun,
     Place,
     address,
-    changed,
-    holds,
-    local,
+    attributes_of,
+    changed_place,
+    contains_proc,
+    listed_names,
+    local_place,
     place,
-    said_of,
-    table,
-    without,
-    words,
+    resource_table,
+    without_procs,
 )
 
 Body = str | Callable[[int], str]
@@ -127,7 +127,7 @@ class UserLogs:
     def on_slot_changed(self, event: e.SlotAdChanged) -> None:
         known_place = self._places.get(event.slot)
         if known_place is not None:
-            self._places[event.slot] = changed(known_place, event.changes)
+            self._places[event.slot] = changed_place(known_place, event.changes)
 
     def on_slot_died(self, event: e.SlotDestroyed) -> None:
         self._places.pop(event.slot, None)
@@ -159,7 +159,7 @@ class UserLogs:
         if event.factory:
             yield cluster, FACTORY, CLUSTER_SUBMIT, event_text.cluster_submitted(self._host)
         else:
-            yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.noted_alike() else body
+            yield cluster, ((0, event.count - 1),), SUBMIT, body(0) if cluster.has_uniform_notes() else body
 
     def on_materialized(self, event: e.JobsMaterialized) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
@@ -171,7 +171,7 @@ class UserLogs:
         def body(proc: int) -> str:
             return event_text.submitted(self._host, cluster.notes(proc))
 
-        yield cluster, event.procs, SUBMIT, body(event.procs[0][0]) if cluster.noted_alike() else body
+        yield cluster, event.procs, SUBMIT, body(event.procs[0][0]) if cluster.has_uniform_notes() else body
 
     def on_factory_moved(self, event: e.FactoryTransitioned) -> Iterator[Entry]:
         cluster = self._clusters.get(event.cluster)
@@ -201,8 +201,8 @@ class UserLogs:
             return
         number, text = _ROWS[event.row]
         body = text(event.changes)
-        running_procs = sorted(proc for proc in cluster.running if holds(event.procs, proc))
-        idle_procs = without(event.procs, running_procs)
+        running_procs = sorted(proc for proc in cluster.running if contains_proc(event.procs, proc))
+        idle_procs = without_procs(event.procs, running_procs)
         if idle_procs:
             yield cluster, idle_procs, number, body
         for proc in running_procs:
@@ -223,7 +223,9 @@ class UserLogs:
     def _forget_jobs(self, cluster: LoggedCluster, procs: e.Procs) -> None:
         job_count = sum(last - first + 1 for first, last in procs)
         if job_count > max(len(cluster.spent), len(cluster.sizes), len(cluster.moved)):
-            gone_procs = [proc for proc in (*cluster.spent, *cluster.sizes, *cluster.moved) if holds(procs, proc)]
+            gone_procs = [
+                proc for proc in (*cluster.spent, *cluster.sizes, *cluster.moved) if contains_proc(procs, proc)
+            ]
         else:
             gone_procs = [proc for first, last in procs for proc in range(first, last + 1)]
         for proc in gone_procs:
@@ -266,12 +268,12 @@ class UserLogs:
     def on_activated(self, event: e.JobActivated) -> None:
         cluster = self._clusters.get(event.cluster)
         if cluster is not None:
-            where = self._places.get(event.slot) or local(event.slot)
+            where = self._places.get(event.slot) or local_place(event.slot)
             host = self._hosts.get(where.machine) or (address(where.machine) if where.machine else self._host)
             run = LoggedRun(where, host, event.at, deferred=bool(event.deferred))
-            names = words(cluster.string(event.proc, "UserLogExecuteEventAttrs")) if where.machine else []
+            names = listed_names(cluster.string(event.proc, "UserLogExecuteEventAttrs")) if where.machine else []
             if names:
-                run.asked = said_of(where, self._machines.get(where.machine, {}), names)
+                run.asked = attributes_of(where, self._machines.get(where.machine, {}), names)
             self._runs[event.cluster, event.proc] = run
             cluster.running.add(event.proc)
 
@@ -313,7 +315,9 @@ class UserLogs:
             yield from self._sized(event, run, event.image, event.resident)
 
     def _sized(self, event: e.JobMeasured | e.JobExited, run: LoggedRun, image: int, resident: int) -> Iterator[Entry]:
-        new_sizes = self._clusters[event.cluster].grown(event.proc, image, resident) if run.place.machine else None
+        new_sizes = (
+            self._clusters[event.cluster].update_sizes(event.proc, image, resident) if run.place.machine else None
+        )
         if new_sizes is not None:
             yield self._entry(event, IMAGE_SIZE, event_text.image_size(*new_sizes))
 
@@ -340,7 +344,7 @@ class UserLogs:
         cluster = self._clusters[event.cluster]
         cluster.running.discard(event.proc)
         usage = (event.user_cpu, event.system_cpu)
-        total = cluster.spend(event.proc, usage)
+        total = cluster.add_usage(event.proc, usage)
         total_moved = cluster.move(event.proc, run.moved)
         if event.outcome == "exited" and run.executing is None:
             run.executing = event.at
@@ -381,7 +385,7 @@ def _ended(
     if event.row == "requeue":
         return EVICT, event_text.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage, run.moved)
     return TERMINATE, lambda _: event_text.terminated(
-        ending, usage, total, table(run, cluster, event), run.moved, total_moved
+        ending, usage, total, resource_table(run, cluster, event), run.moved, total_moved
     )
 
 
@@ -398,7 +402,7 @@ def _interrupted(
         return
     if hold is not None and event.cause == "deferral_missed":
         if not run.place.machine:
-            yield EVICT, lambda _: event_text.evicted(0, 0, "", usage, table(run, cluster, event))
+            yield EVICT, lambda _: event_text.evicted(0, 0, "", usage, resource_table(run, cluster, event))
         yield HOLD, _held(hold)
         return
     if hold is None and run.why == CLAIM_DEACTIVATED:
@@ -417,7 +421,7 @@ def _interrupted(
         yield (
             EVICT,
             lambda _: event_text.evicted(
-                vacate.code, vacate.subcode, vacate.reason, usage, table(run, cluster, event), run.moved
+                vacate.code, vacate.subcode, vacate.reason, usage, resource_table(run, cluster, event), run.moved
             ),
         )
     if hold is not None:

@@ -77,7 +77,7 @@ class LoggedCluster:
     def value(self, proc: int, name: str) -> str:
         """Return the current text of an attribute; empty if it is not set."""
         for procs, changes in reversed(self._edits):
-            if name in changes and holds(procs, proc):
+            if name in changes and contains_proc(procs, proc):
                 return changes[name]
         spelling = self._spelled.get(name.lower(), name)
         if spelling in self.variants.names:
@@ -112,14 +112,14 @@ class LoggedCluster:
             return ""
         return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
 
-    def noted_alike(self) -> bool:
+    def has_uniform_notes(self) -> bool:
         """Return True if event 000 is the same for all jobs."""
         return self.alike(*NOTES, ASKED) and not self.value(0, ASKED)
 
     def notes(self, proc: int) -> list[str]:
         """Return the lines below event 000: the attributes in SubmitEventNotesAttrs, or SubmitEventNotes; then
         SubmitEventUserNotes."""
-        names = words(self.string(proc, ASKED))
+        names = listed_names(self.string(proc, ASKED))
         values = self.values(proc, (*names, *NOTED)) if names else {}
         if not names:  # most jobs: what there is, is a string
             values = {name: text for name in NOTED if (text := self.value(proc, name)) and text != "undefined"}
@@ -142,13 +142,13 @@ class LoggedCluster:
     def _job_ad(self, proc: int) -> Ad:
         ad = {**self.ad, **self.variants.of(proc)}
         for procs, changes in self._edits:
-            if holds(procs, proc):
+            if contains_proc(procs, proc):
                 ad.update(changes)
         return ad
 
     # What jobs use
 
-    def grown(self, proc: int, image: int, resident: int) -> Numbers | None:
+    def update_sizes(self, proc: int, image: int, resident: int) -> Numbers | None:
         """Store the sizes of a job's processes, in KiB (an image of 0 is unknown). Return them if they have changed."""
         sizes_before = self.sizes.get(proc)
         known_image = sizes_before[0] if sizes_before else parse_int(self.value(proc, "ImageSize"))
@@ -158,7 +158,7 @@ class LoggedCluster:
         self.sizes[proc] = now
         return now
 
-    def spend(self, proc: int, usage: Numbers) -> Numbers:
+    def add_usage(self, proc: int, usage: Numbers) -> Numbers:
         """Add a run's CPU times to those of the job's earlier runs; return the sum."""
         return _add(self.spent, proc, usage)
 
@@ -175,16 +175,16 @@ def _add(sums: dict[int, Numbers], proc: int, numbers: Numbers) -> Numbers:
     return total
 
 
-def words(text: str) -> list[str]:
+def listed_names(text: str) -> list[str]:
     """Return the names in a list."""
     return text.replace(",", " ").split()
 
 
-def holds(procs: Procs, proc: int) -> bool:
+def contains_proc(procs: Procs, proc: int) -> bool:
     return any(first <= proc <= last for first, last in procs)
 
 
-def without(procs: Procs, excluded: Sequence[int]) -> Procs:
+def without_procs(procs: Procs, excluded: Sequence[int]) -> Procs:
     """Return the ranges `procs` without `excluded`, which are ascending and within them."""
     remaining_ranges: list[tuple[int, int]] = []
     excluded_procs = iter((*excluded, -1))
@@ -229,20 +229,20 @@ def place(slot: str, machine: str, ad: Ad) -> Place:
     return Place(slot, machine, {name: text for name, text in offers.items() if text}, assigned_texts, ad)
 
 
-def changed(old_place: Place, changes: Ad) -> Place:
+def changed_place(old_place: Place, changes: Ad) -> Place:
     """Return the slot after its ad changed."""
     changed_offers = {name: text for name, text in changes.items() if name in old_place.offers and text}
     ad = {**old_place.ad, **changes}
     return Place(old_place.slot, old_place.machine, {**old_place.offers, **changed_offers}, old_place.assigned, ad)
 
 
-def said_of(where: Place, machine: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+def attributes_of(where: Place, machine: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     """Return attributes of a slot or its machine, without missing ones."""
     known_values = {name.lower(): (name, text) for name, text in {**machine, **where.ad}.items() if text}
     return dict(known_values[name.lower()] for name in names if name.lower() in known_values)
 
 
-def local(slot: str) -> Place:
+def local_place(slot: str) -> Place:
     """Return the place of a job of the local universe: the access point, without a slot."""
     return Place(slot, "", {}, {})
 
@@ -267,7 +267,7 @@ class LoggedRun:
     waiting: list[tuple[int, str]] = field(factory=list)  #: events (number, body) to write when its processes are gone
 
 
-def table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited) -> str:
+def resource_table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited) -> str:
     """Return the table of resources at a run's end. Values that were not measured are empty; a run of less than a
     second has no CPU usage. Jobs of the local universe have no table."""
     if not run.place.machine:

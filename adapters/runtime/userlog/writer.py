@@ -18,7 +18,7 @@ from attrs import define, field, frozen
 from ....domain.events import Event, PoolFounded
 from ...machine.execution.supervisor.copying import sync_folder
 from . import files
-from .files import problem
+from .files import describe_error
 from .fold import UserLogs
 from .logged_clusters import LogFile
 
@@ -75,7 +75,7 @@ class ProgressFile:
             if self._size < len(text):
                 os.truncate(self.path, self._size)
         except OSError as error:
-            raise UserLogError(f"{self.path}: {problem(error)}; job event logs need a writable folder") from None
+            raise UserLogError(f"{self.path}: {describe_error(error)}; job event logs need a writable folder") from None
         if not text:
             return UserLogPosition()
         last_line = text[: self._size].rstrip(b"\n").rpartition(b"\n")[2]
@@ -97,7 +97,8 @@ class ProgressFile:
                 self._add(line)
         except OSError as error:
             raise UserLogError(
-                f"{self.path}: {problem(error)}; without it events could be written twice, so no event is written"
+                f"{self.path}: {describe_error(error)}; without it events could be written twice, "
+                "so no event is written"
             ) from None
 
     def _add(self, line: bytes) -> None:
@@ -217,7 +218,7 @@ class UserLogWriter:
                 )
             for file, text in self._logs.fold(position, event):
                 parts.setdefault(file, []).append(text)
-        return {file: files.encoded("".join(texts)) for file, texts in parts.items()}
+        return {file: files.encode("".join(texts)) for file, texts in parts.items()}
 
     def _append(self, file: LogFile, text: bytes) -> None:
         path = file.path
@@ -225,7 +226,7 @@ class UserLogWriter:
             with self._rights_of(file.owner):
                 loss = files.append(path, text, self._durable) if text else None
         except OSError as error:
-            loss = files.Loss(files.count(text), files.problem(error))
+            loss = files.Loss(files.count(text), files.describe_error(error))
         if loss is None:
             return
         failure = self._progress.failures.get(path)
@@ -238,7 +239,7 @@ class UserLogWriter:
         for file, text in self._texts(events).items():
             try:
                 with self._rights_of(file.owner):
-                    missing_text = files.missing(file.path, sizes.get(file.path, 0), text)
+                    missing_text = files.missing_part(file.path, sizes.get(file.path, 0), text)
             except (OSError, ValueError):
                 missing_text = text  # cannot be read: appending tells why, or works
             self._append(file, missing_text)
