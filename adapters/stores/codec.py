@@ -55,8 +55,8 @@ UPCASTS: dict[str, Upcast] = {
     "jobs": ("moved", _with_leaving),  # of format 1
     "run-": ("exited", _with_leaving),  # of format 1
     "claim=": ("claim.flagged", _with_flags),
-    "claims.reserved": ("claims.reserved", None),
-    "claims.reservation_ended": ("claims.reservation_ended", None),
+    "claims.earmarked": ("claims.reserved", None),
+    "claims.earmark_ended": ("claims.reservation_ended", None),
     **{topic: (today, None) for topic, today in _RENAMED.items()},
 }
 """Upcasts by retired topic; they may form chains."""
