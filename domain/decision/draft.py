@@ -151,18 +151,13 @@ class Draft(Generic[RoleState]):
         if slot.claim is not None:
             has_job = slot.activation is not None
             old_state, new_state = claim_state(slot.state_activity, has_job), claim_state(new_pair, has_job)
-            if (
-                old_state != new_state and new_state in ROWS_BY_STATE
-            ):  # else a better match takes over, and its claim exists already
+            # A state without a row means that a better match takes over, and its claim exists already.
+            if old_state != new_state and new_state in ROWS_BY_STATE:
                 self.fire("claim", old_state, ROWS_BY_STATE[new_state], new_state)
         old_state, new_state = slot.match_state, match_state(new_pair, slot.destination)
         if old_state != new_state:
-            claimed = new_pair.startswith("Claimed")
-            self.fire(
-                "match",
-                old_state,
-                "notify" if old_state == INITIAL_MATCH_STATE else "claim" if claimed else void_row(cause),
-            )
+            end_row = "claim" if new_pair.startswith("Claimed") else void_row(cause)
+            self.fire("match", old_state, "notify" if old_state == INITIAL_MATCH_STATE else end_row)
         self.emit(SlotTransitioned(*self.why(cause), slot.name, row, slot.state_activity, new_pair, evidence=evidence))
 
     def move_claim(self, slot: Slot, row: str) -> None:

@@ -67,9 +67,8 @@ def declared_attributes(settings: Mapping[str, str]) -> DeclaredAttributes:
 
     lists = (f"{prefix}SIGNIFICANT_ATTRIBUTES" for prefix in ("", "ADD_", "REMOVE_"))
     significant, added, removed = (tuple(text(name).replace(",", " ").split()) for name in lists)
-    return DeclaredAttributes(
-        significant, added, removed, tuple(text(name) for name in _NEGOTIATOR_EXPRESSIONS if text(name).strip())
-    )
+    expressions = tuple(text(name) for name in _NEGOTIATOR_EXPRESSIONS if text(name).strip())
+    return DeclaredAttributes(significant, added, removed, expressions)
 
 
 _MAX_ENDED = 10_000
@@ -98,9 +97,7 @@ class Autoclusters:
         self.whole = True  #: whether no attribute was declared insignificant, so that equal signatures match equally
         self.generation = 0  #: the number of times that all numbers and signatures were discarded
         self._seen = -1  #: the number of processed changes of slots' ads
-        self._renewed = (
-            0  #: the number of conditions that were added as the first, or removed as the last, of their kind
-        )
+        self._renewed = 0  #: the number of conditions that were new when added, or not used any more when removed
         self._configured = -1
         self._conditions: Counter[tuple[str, ...]] = Counter()
         self._of_slot: dict[str, tuple[str, ...]] = {}
@@ -123,11 +120,8 @@ class Autoclusters:
             changed_slots = dict.fromkeys((*self._of_slot, *state.slots))
         for name in changed_slots:
             self._change(name, state.slots.get(name), state)
-        if (
-            old_counts != (len(self._conditions), self._renewed)
-            or self._configured != state.configured
-            or not self.names
-        ):
+        is_changed = old_counts != (len(self._conditions), self._renewed)
+        if is_changed or self._configured != state.configured or not self.names:
             self._configured = state.configured
             self._renew(declared_attributes(state.settings))
 
@@ -261,25 +255,19 @@ class Autoclusters:
                 signature = differing.signatures[values] = self._find(cluster, proc)[0]
             return signature
         signature, relevant_names = self._find(cluster, proc)
-        spelled_columns = {name.lower(): name for name in cluster.variants.names}
+        spellings = {name.lower(): name for name in cluster.variants.names}
         self._of_cluster.pop(cluster.id, None)
         is_only_job = cluster.count == 1
-        edited_names = relevant_names & cluster.edited_names
-        is_stable = (
-            is_only_job or not edited_names or _equal_after_edits(cluster, edited_names, spelled_columns)
-        ) and relevant_names.isdisjoint(RUNTIME_ATTRIBUTES)
-        if is_stable and (is_only_job or relevant_names.isdisjoint(spelled_columns)):
+        edited = relevant_names & cluster.edited_names
+        is_stable = is_only_job or not edited or _equal_after_edits(cluster, edited, spellings)
+        is_stable = is_stable and relevant_names.isdisjoint(RUNTIME_ATTRIBUTES)
+        if is_stable and (is_only_job or relevant_names.isdisjoint(spellings)):
             self._of_cluster[cluster.id] = (cluster, edits, signature)
-        elif is_stable and all(
-            _is_literal_text(cluster.variants.of(proc)[spelled_columns[name]])
-            for name in relevant_names & spelled_columns.keys()
-        ):
-            columns = tuple(spelled_columns[name] for name in sorted(relevant_names & spelled_columns.keys()))
-            self._differing[cluster.id] = _DifferingCluster(
-                cluster, edits, columns if self._all_plain(cluster, columns) else None
-            )
-        else:
-            self._differing[cluster.id] = _DifferingCluster(cluster, edits, None)
+            return signature
+        columns = tuple(spellings[name] for name in sorted(relevant_names & spellings.keys()))
+        is_stable = is_stable and all(_is_literal_text(cluster.variants.of(proc)[name]) for name in columns)
+        determined = is_stable and self._all_plain(cluster, columns)
+        self._differing[cluster.id] = _DifferingCluster(cluster, edits, columns if determined else None)
         return signature
 
     def _all_plain(self, cluster: Cluster, columns: tuple[str, ...]) -> bool:
@@ -326,9 +314,8 @@ def _equal_after_edits(cluster: Cluster, names: set[str], column_names: Mapping[
         return False
     edited_values = set()
     for changes in cluster.all_changes(FEW_COHORTS):
-        edited_values.add(
-            tuple(sorted((name.lower(), text) for name, text in changes.items() if name.lower() in names))
-        )
+        edits = ((name.lower(), text) for name, text in changes.items())
+        edited_values.add(tuple(sorted(edit for edit in edits if edit[0] in names)))
         if len(edited_values) > 1:
             return False
     return len(edited_values) == 1

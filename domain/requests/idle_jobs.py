@@ -169,9 +169,7 @@ class _ClusterEntries:
     queue: IdleJobs
     has_one_entry: bool
     idle: int = 0  #: the number of idle jobs that the queue's count includes
-    words: frozenset[str] = (
-        frozenset()
-    )  #: a superset of the slot attributes that they may read (``autoclusters.words``)
+    words: frozenset[str] = frozenset()  #: a superset of the slot attributes that they may read
     entries: dict[int, tuple[IdleJobGroup, Entry]] = field(factory=dict)  #: by process, or ``_ALL``
 
 
@@ -227,9 +225,8 @@ class IdleQueues:
         """Take note that the log has a new rejection reason for jobs of a cluster."""
         cluster_entries = self._clusters.get(number)
         if cluster_entries is not None:
-            cluster_entries.queue.unreported |= dict.fromkeys(
-                group.kind for group, _ in cluster_entries.entries.values()
-            )
+            groups = (group for group, _ in cluster_entries.entries.values())
+            cluster_entries.queue.unreported |= dict.fromkeys(group.kind for group in groups)
 
     def _remove_cluster(self, number: int, autoclusters: Autoclusters) -> None:
         autoclusters.drop(number)

@@ -61,9 +61,8 @@ def last_input(snapshot: SlotSnapshot, console: bool) -> int:
 def latches_cpu_busy(snapshot: SlotSnapshot) -> bool:
     """Return True if CpuBusy is in STARTD_LATCH_EXPRS. Then CpuBusyTime is the time since the epoch at which CpuBusy
     became true, and CpuBusyValue is 1 while it is true. Otherwise, CpuBusyTime is the number of seconds since then."""
-    return (
-        "cpubusy" in setting(snapshot.state, snapshot.machine, "STARTD_LATCH_EXPRS").lower().replace(",", " ").split()
-    )
+    latched = setting(snapshot.state, snapshot.machine, "STARTD_LATCH_EXPRS")
+    return "cpubusy" in latched.lower().replace(",", " ").split()
 
 
 def _busy_time(snapshot: SlotSnapshot) -> int:
@@ -139,10 +138,8 @@ def _preempting_user(snapshot: SlotSnapshot) -> Any:
 
 
 def _preempting_group(snapshot: SlotSnapshot) -> Any:
-    queued_claim = snapshot.slot.queued_claim
-    return (
-        None if queued_claim is None or queued_claim.submitter == _preempting_user(snapshot) else queued_claim.submitter
-    )
+    claim = snapshot.slot.queued_claim
+    return None if claim is None or claim.submitter == _preempting_user(snapshot) else claim.submitter
 
 
 def _drain(snapshot: SlotSnapshot, attribute: Callable[[Any], Any]) -> Any:
@@ -272,12 +269,9 @@ _QUARTER_HOUR = 900
 def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
     """Return the attributes that change steadily with the clock, by their names in lower case."""
     moving = {"mycurrenttime": Moving(0)}
-    slot, now = snapshot.slot, snapshot.seconds
+    slot, now, readings = snapshot.slot, snapshot.seconds, snapshot.readings
     for name, console in (("keyboardidle", False), ("consoleidle", True)):
-        reading, idle = (
-            snapshot.readings.last_console if console else snapshot.readings.last_input,
-            input_idle(snapshot, console),
-        )
+        reading, idle = readings.last_console if console else readings.last_input, input_idle(snapshot, console)
         if reading is not None and reading > snapshot.now and not idle:  # the user keeps typing until then
             moving[name] = Moving(now, _EVER, reading // SECOND + 1)
         else:
@@ -300,10 +294,7 @@ def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
     if slot.claim is not None:
         moving["totalclaimruntime"] = Moving(slot.claim.since // SECOND)
     moving[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
-    for attributes in (
-        snapshot.readings.attributes,
-        snapshot.readings.slots.get(slot.name, {}),
-    ):  # readings override all of these
+    for attributes in (readings.attributes, readings.slots.get(slot.name, {})):  # readings override all of these
         for name in attributes:
             moving.pop(name.lower(), None)
     return moving

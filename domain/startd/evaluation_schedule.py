@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..classad.next_change import POLL, next_change
 from ..classad.time_functions import Moving
@@ -161,17 +162,14 @@ class EvaluationSchedule(Struct):
         changed_names = self._changed_slots.get(machine.name)
         readings = moment.sense(machine.name)
         has_owner_load = readings.load > readings.pool_load  # each slot's part depends on the states of all slots
-        interdependent = (
-            has_owner_load or machine.drain is not None or bool(setting(state, machine, "STARTD_SLOT_ATTRS"))
-        )
-        if changed_names is None or interdependent:
+        shares_attributes = bool(setting(state, machine, "STARTD_SLOT_ATTRS"))
+        if changed_names is None or has_owner_load or machine.drain is not None or shares_attributes:
             instants.clear()
         context = moment.context()
         for name, slot in machine.slots.items():
             if name not in instants or (changed_names is not None and name in changed_names):
-                instants[name] = next_policy_change(
-                    SlotPolicyEvaluation(state, slot, moment.sense, moment.now, context, moment.caches)
-                )
+                policy = SlotPolicyEvaluation(state, slot, moment.sense, moment.now, context, moment.caches)
+                instants[name] = next_policy_change(policy)
         for name in [name for name in instants if name not in machine.slots]:
             del instants[name]
         self._changed_slots[machine.name] = set()
@@ -186,11 +184,9 @@ _MERGEABLE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 
 def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
     """Return the first instant (microseconds) at which a rule may hold: now if one holds, None if none ever will."""
-    slot = policy.slot
-    unused = slot.kind == "dynamic" and slot.name not in policy.state.slot_matches and slot.queued_claim is None
-    if applicable_rule(policy.state.dialect.rules, policy) is not None or (
-        unused and slot.state_activity in _MERGEABLE
-    ):
+    slot, state = policy.slot, policy.state
+    unused = slot.kind == "dynamic" and slot.name not in state.slot_matches and slot.queued_claim is None
+    if applicable_rule(state.dialect.rules, policy) is not None or (unused and slot.state_activity in _MERGEABLE):
         return policy.now
     return min(_possible_changes(policy), default=None)
 
@@ -237,10 +233,8 @@ def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
 
 def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
     """Yield the first instant at which the passing of time may change each of these expressions."""
-    named_expressions = ((name, policy.expression(name)) for name in sorted(names))
-    expressions = [
-        (name, tree) for name, tree in named_expressions if tree is not None and not isinstance(tree, Literal)
-    ]
+    trees = ((name, policy.expression(name)) for name in sorted(names))
+    expressions = [(name, tree) for name, tree in trees if tree is not None and not isinstance(tree, Literal)]
     moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if expressions else {}
     for name, expression in expressions:
         change = next_change(expression, *policy.ads_read_by(name), policy.context, moving)
@@ -254,14 +248,11 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
     machine = policy.state.machines.get(slot.machine)
     if slot.state == "Backfill" and machine is not None and machine.backfill_retry > policy.now:
         yield machine.backfill_retry
-    is_suspended = (
-        slot.activation is not None
-        and bool(slot.activation.suspended_since)
-        and not time_limits.machine_is_draining(policy)
-    )
-    if claim is not None and not is_suspended and time_limits.in_retirement(policy):
+    draining = time_limits.machine_is_draining(policy)
+    is_suspended = slot.activation is not None and bool(slot.activation.suspended_since)
+    if claim is not None and (draining or not is_suspended) and time_limits.in_retirement(policy):
         yield max(policy.now, policy.now + time_limits.retirement_remaining(policy) - time_limits.vacate_time(policy))
-        if time_limits.machine_is_draining(policy):  # a slot whose own retirement is over may not wait for the others
+        if draining:  # a slot whose own retirement is over may not wait for the others
             yield policy.now + time_limits.retirement_left(policy)
     if claim is None or slot.state_activity != "Claimed/Idle":
         return
@@ -269,7 +260,7 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
         worklife = time_limits.worklife(policy)
         if worklife >= 0:
             yield claim.since + worklife * SECOND + 1
-    if time_limits.machine_is_draining(policy):
+    if draining:
         yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * SECOND)
 
 
@@ -279,17 +270,6 @@ def _moving_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Moving]:
     moving: dict[str, Moving] = {}
     for other in snapshot.state.machine_slots(snapshot.slot) if names else ():
         prefix = SlotName.parse(other.name).slot
-        attributes = moving_attributes(
-            SlotSnapshot(
-                snapshot.state,
-                other,
-                snapshot.machine,
-                snapshot.readings,
-                snapshot.now,
-                snapshot.context,
-                snapshot.caches,
-                snapshot.estimates,
-            )
-        )
+        attributes = moving_attributes(replace(snapshot, slot=other))
         moving |= {f"{prefix}_{name}": attributes[name] for name in names if name in attributes}
     return moving

@@ -135,9 +135,8 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
     for allocation in allocations:
         number = allocation.number if allocation.number in slots_with_settings else 0
         policy, startd_attrs = configured_attributes(number, allocation.type.number)
-        plan = _plan(
-            machine, configuration, allocation, _amounts(allocation, custom_resources, devices[allocation.number])
-        )
+        amounts = _amounts(allocation, custom_resources, devices[allocation.number])
+        plan = _plan(machine, configuration, allocation, amounts)
         volume = volumes[allocation.volume]
         disk = {"TotalDisk": str(total_disk[volume.id]), "DetectedDisk": str(volume.total), FREE_DISK: str(volume.free)}
         slot_ad = {**plan.ad, **disk, "ExecuteVolume": quoted(volume.id)}
@@ -155,9 +154,8 @@ def reconfiguration(
     :raises ConfigError: a setting is not a valid expression
     """
     slots_by_name = {slot.name: slot for slot in slots}
-    offer = machine_offer(
-        id, machine.name, configuration, _equipment_when_joined(machine, slots_by_name.values(), equipment)
-    )
+    equipment = _equipment_when_joined(machine, slots_by_name.values(), equipment)
+    offer = machine_offer(id, machine.name, configuration, equipment)
     resources = unquoted(offer.ad["MachineResources"]).split()
     kept_names = _KEPT_ATTRIBUTES.union(resources, (f"Available{name}" for name in resources))
     plans = []
@@ -172,11 +170,9 @@ def reconfiguration(
 def _equipment_when_joined(machine: Machine, slots: Iterable[Slot], equipment: Equipment) -> Equipment:
     """Return the equipment with the free disk space and swap of the time when the machine joined, so that files written
     since then do not change the slots."""
-    free_by_volume = {
-        unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad
-    }
+    free = {unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad}
     volumes = {
-        directory: evolve(volume, free=free_by_volume.get(volume.id, volume.free))
+        directory: evolve(volume, free=free.get(volume.id, volume.free))
         for directory, volume in equipment.volumes.items()
     }
     return evolve(equipment, volumes=volumes, swap=int(machine.ad.get("TotalVirtualMemory", equipment.swap)))
@@ -298,12 +294,8 @@ def _configured_slots(configuration: Configuration, total: DivisibleResources) -
             if configuration.boolean(f"SLOT_TYPE_{number}_BACKFILL", False):
                 raise SlotTypeError(f"SLOT_TYPE_{number}_BACKFILL: backfill slots are not supported: remove it")
     if not groups:
-        is_partitionable = _is_partitionable(configuration, 0)
-        groups = [
-            ConfiguredSlots(
-                0, "auto", _slot_count(configuration, "NUM_SLOTS", 1 if is_partitionable else int(total.cpus))
-            )
-        ]
+        default = 1 if _is_partitionable(configuration, 0) else int(total.cpus)
+        groups = [ConfiguredSlots(0, "auto", _slot_count(configuration, "NUM_SLOTS", default))]
     return groups
 
 

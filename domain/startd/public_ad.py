@@ -54,12 +54,8 @@ _FALSE: Final = Literal(False)
 @lru_cache(10_000)
 def is_published(name: str) -> bool:
     """Return True if an attribute of a slot's private ad is published."""
-    lower_name = name.lower()
-    return (
-        lower_name not in _UNPUBLISHED
-        and not lower_name.startswith(_SETTING_PREFIX)
-        and not lower_name.endswith(_VARIANT_SUFFIX)
-    )
+    key = name.lower()
+    return key not in _UNPUBLISHED and not key.startswith(_SETTING_PREFIX) and not key.endswith(_VARIANT_SUFFIX)
 
 
 def why_not_drained(machine: Machine) -> str:
@@ -128,11 +124,8 @@ class PublishedSlots(SlotAds):
         if snapshot.machine is None:
             return {}
         if self._last_others[0] != snapshot.slot.name:
-            attributes = attributes_of_other_slots(snapshot)
-            self._last_others = (
-                snapshot.slot.name,
-                {name.lower(): (name, value) for name, value in attributes.items()},
-            )
+            attributes = attributes_of_other_slots(snapshot).items()
+            self._last_others = (snapshot.slot.name, {name.lower(): (name, value) for name, value in attributes})
         return self._last_others[1]
 
     def attribute(self, snapshot: SlotSnapshot, key: str) -> Expression | None:
@@ -155,14 +148,10 @@ class PublishedSlots(SlotAds):
         text = slot.ad.text(key)
         if text is not None:
             return parse_cached(text)
-        attribute_of_other = self.attributes_about_others(snapshot).get(key)
-        if attribute_of_other is None:
+        about_other = self.attributes_about_others(snapshot).get(key)
+        if about_other is None:
             return None if slot.kind == "static" else self._rolled_up(slot, key)
-        return (
-            attribute_of_other[1]
-            if isinstance(attribute_of_other[1], Expression)
-            else self._literal(attribute_of_other[1])
-        )
+        return about_other[1] if isinstance(about_other[1], Expression) else self._literal(about_other[1])
 
     def value(self, snapshot: SlotSnapshot, key: str) -> Any:
         return DYNAMIC_ATTRIBUTES[key][1](snapshot)
@@ -261,10 +250,9 @@ class PublishedSlots(SlotAds):
         if self._refuses(slot):
             ad.pop("Start", None)
             return
-        has_default_requirements = (
-            self.state.machines[slot.machine].drain is None and slot.ad.get("Requirements") == _DEFAULT_REQUIREMENTS
-        )
-        if has_default_requirements and self.state.dialect.hides_true_start and self._is_true(ad, "Start"):
+        if self.state.machines[slot.machine].drain is not None or not self.state.dialect.hides_true_start:
+            return
+        if slot.ad.get("Requirements") == _DEFAULT_REQUIREMENTS and self._is_true(ad, "Start"):
             del ad["Start"]
             ad["Requirements"] = parse_cached("WithinResourceLimits")
 

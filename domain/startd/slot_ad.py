@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..classad import ClassAd, Expression
 from ..classad.evidence import DYNAMIC_REFERENCES
@@ -248,16 +249,7 @@ def attributes_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Any]:
     names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
     attributes: dict[str, Any] = {}
     for other in snapshot.state.machine_slots(snapshot.slot) if names else ():
-        other_snapshot = SlotSnapshot(
-            snapshot.state,
-            other,
-            snapshot.machine,
-            snapshot.readings,
-            snapshot.now,
-            snapshot.context,
-            snapshot.caches,
-            snapshot.estimates,
-        )
+        other_snapshot = replace(snapshot, slot=other)
         prefix = SlotName.parse(other.name).slot
         for name in names:
             dynamic = DYNAMIC_ATTRIBUTES.get(name.lower())

@@ -306,12 +306,11 @@ def _set_auto_shares(
 
 
 def _shortage(allocation: SlotAllocation, resource: str, needed: float, left: float, slots: int = 0) -> SlotTypeError:
-    name, setting = (
-        f"slot {allocation.number}",
-        f"SLOT_TYPE_{allocation.type.number}" if allocation.type.number else "NUM_SLOTS",
-    )
+    setting = f"SLOT_TYPE_{allocation.type.number}" if allocation.type.number else "NUM_SLOTS"
     if slots:
         problem = f"{slots} slots share {left:g} of {resource}, but each needs at least {needed:g}"
     else:
         problem = f"it needs {needed:g} of {resource}, but {left:g} is left"
-    return SlotTypeError(f"{setting}: {name} cannot be made: {problem}; configure less, or fewer slots")
+    return SlotTypeError(
+        f"{setting}: slot {allocation.number} cannot be made: {problem}; configure less, or fewer slots"
+    )
