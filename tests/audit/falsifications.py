@@ -305,7 +305,7 @@ KINDS: dict[str, Places] = {
     "a run's beginning is dropped from epoch_history": _drop_ad(EPOCHS, 'EpochAdType = "SPAWN"'),
     "a transition is deleted": _drop_line(START_LOGS, r"Changing (state|activity)"),
     "a transition is duplicated": _double_line(START_LOGS, r"Changing (state|activity)"),
-    "a transition stands under another slot": _edit(START_LOGS, r"slot\d+\S*: Changing", _replace_slot),
+    "a transition names another slot": _edit(START_LOGS, r"slot\d+\S*: Changing", _replace_slot),
     "a transition ends elsewhere": _edit(
         START_LOGS, r"(Changing .*)(Busy|Idle|Owner|Unclaimed|Claimed/Idle)$", lambda f: f"{f[1]}Killing"
     ),

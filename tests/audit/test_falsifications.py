@@ -71,7 +71,7 @@ FOUND_BY: Final = {
     "a run's beginning is dropped from epoch_history": ("unpaired", "the start of a shadow is in SchedLog, but not in"),
     "a transition is deleted": ("chain", "a line was removed or changed"),
     "a transition is duplicated": ("chain", "a line was removed or changed"),
-    "a transition stands under another slot": ("unborn", "this startd did not log its creation"),
+    "a transition names another slot": ("unborn", "this startd did not log its creation"),
     "a transition ends elsewhere": ("row", "no rule allows a transition from Owner/Idle to Killing/Idle"),
     "the claim's number in the StartLog": ("claim", " in StartLog"),
     "JobStartDate in startd_history": ("began", " in the startd's history"),

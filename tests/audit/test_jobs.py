@@ -193,7 +193,7 @@ ILLEGAL = {
     "released though it was not on hold": ("0 1 4 33 33 33 33 33 33 13", "not_held", 10),
     "released twice": ("0 12 13 28 13", "not_held", 5),
     "suspended though it did not run": ("0 10", "not_running", 2),
-    "goes on though it was not suspended": ("0 1 11 5", "not_running", 3),
+    "continues although it was not suspended": ("0 1 11 5", "not_running", 3),
     "ended though it had not begun": ("0 5", "unbegun", 2),
 }
 
@@ -289,7 +289,7 @@ class TestSlots:
     @pytest.mark.parametrize(
         "story",
         [
-            "its end is told two seconds late",
+            "its end is logged two seconds late",
             "another slot",
             "its connection was lost",
             "its lease expired",
@@ -299,7 +299,7 @@ class TestSlots:
     def test_similar_stories_are_not_accused(self, story: str) -> None:
         two_jobs = entry(0, 0) + entry(0, 1, "2.0") + entry(1, 10)
         text = {
-            "its end is told two seconds late": two_jobs + entry(1, 30, "2.0") + entry(5, 32),
+            "its end is logged two seconds late": two_jobs + entry(1, 30, "2.0") + entry(5, 32),
             "another slot": two_jobs + entry(1, 30, "2.0", "slot2@h") + entry(5, 60),
             "its connection was lost": two_jobs + entry(22, 20) + entry(1, 30, "2.0") + entry(24, 60) + entry(4, 61),
             "its lease expired": two_jobs + entry(1, 3000, "2.0") + entry(1, 3010, slot="slot3@h") + entry(5, 3100),

@@ -359,10 +359,10 @@ def test_slots_are_adopted_after_a_gap_and_the_gap_is_reported() -> None:
     rest = ["slot1: Changing activity: Cleaning -> Idle", "slot2: Changing state: Owner -> Unclaimed"]
     audit = audit_logs(log_of(*RUNNING) + b"...... trimmed ......\n" + log_of(*[""] * 20, *rest))
     assert audit.violations == []
-    words = "lines were taken out of the file"
+    reason = "lines were taken out of the file"
     assert audit.unaccounted == [
-        UnaccountedTime(SLOT, (NOON + 7) * S, (NOON + 20) * S, words),
-        UnaccountedTime("slot2@node7", (NOON + 7) * S, (NOON + 21) * S, words),
+        UnaccountedTime(SLOT, (NOON + 7) * S, (NOON + 20) * S, reason),
+        UnaccountedTime("slot2@node7", (NOON + 7) * S, (NOON + 21) * S, reason),
     ]
 
 

@@ -174,72 +174,72 @@ class CycleReader(NegotiatorLogReader):
             self._all.append(_Cycle())
         return self._all[-1]
 
-    def _began(self, said: LogMessage) -> None:
-        super()._began(said)
+    def _began(self, message: LogMessage) -> None:
+        super()._began(message)
         before = self._all[-1].at if self._all and not self._cut else 0
         self._all.append(_Cycle(after=before))
         self._cut = False
 
-    def _accounting(self, said: LogMessage) -> None:
+    def _accounting(self, message: LogMessage) -> None:
         """Set the cycle's instant: priorities are updated after the last of these lines."""
-        self._now.at, self._now.until = said.at, 0
+        self._now.at, self._now.until = message.at, 0
 
-    def _finish(self, said: LogMessage) -> None:
-        self._now.ended = said.at
-        self._now.whole = "cycle" in self._remembered and not said.what
+    def _finish(self, message: LogMessage) -> None:
+        self._now.ended = message.at
+        self._now.whole = "cycle" in self._remembered and not message.what
         self._now.asked = {user: None for user, has_jobs in self._now.asked.items() if has_jobs is not False}
-        super()._finish(said)
+        super()._finish(message)
 
-    def _prefetching(self, said: LogMessage) -> None:
-        self._now.asked.setdefault(said["user"])
+    def _prefetching(self, message: LogMessage) -> None:
+        self._now.asked.setdefault(message["user"])
 
-    def _prefetched(self, said: LogMessage) -> None:
+    def _prefetched(self, message: LogMessage) -> None:
         """Keep only the submitters with whom the cycle negotiates, if some access points did not answer."""
-        if said["tried"] != said["got"]:
+        if message["tried"] != message["got"]:
             self._now.asked = {user: has_jobs for user, has_jobs in self._now.asked.items() if has_jobs}
 
-    def _skipped(self, said: LogMessage) -> None:
+    def _skipped(self, message: LogMessage) -> None:
         """Drop a submitter whose ad has no idle jobs, despite the access point's last message."""
-        self._now.asked.pop(said["user"], None)
+        self._now.asked.pop(message["user"], None)
 
-    def _done(self, said: LogMessage) -> None:
+    def _done(self, message: LogMessage) -> None:
         """No submitter has any jobs left: those that were only prefetched offered nothing, though a usual log does not
         report that they were skipped. Without a share or a slot they would remain."""
         self._now.asked = {user: has_jobs or False for user, has_jobs in self._now.asked.items()}
 
-    def _negotiating(self, said: LogMessage) -> None:
-        super()._negotiating(said)
-        if not self._now.asked.get(said["user"]):  # offered nothing, unless a later line says otherwise
-            self._now.asked[said["user"]] = False
+    def _negotiating(self, message: LogMessage) -> None:
+        super()._negotiating(message)
+        if not self._now.asked.get(message["user"]):  # offered nothing, unless a later line says otherwise
+            self._now.asked[message["user"]] = False
 
-    def _limited(self, said: LogMessage) -> None:
+    def _limited(self, message: LogMessage) -> None:
         if "user" in self._remembered:
             self._now.asked[self._remembered["user"]] = True
-            self._now.refused[self._remembered["user"]].add(said.found[0].strip())
+            self._now.refused[self._remembered["user"]].add(message.found[0].strip())
 
-    def _demand(self, said: LogMessage) -> None:
+    def _demand(self, message: LogMessage) -> None:
         """Take a group's request in the first round from its submitters' ads: some are seconds old."""
-        self._now.demand.setdefault(said["group"], float(said["requested"]))
+        self._now.demand.setdefault(message["group"], float(message["requested"]))
 
-    def _request(self, said: LogMessage) -> None:
-        super()._request(said)
+    def _request(self, message: LogMessage) -> None:
+        super()._request(message)
         self._now.requested.add(self._remembered["job"])
         if "user" not in self._remembered:
             return
         user = self._remembered["user"]
         self._now.asked[user] = True
-        if match := _LIST.search(said.found[0]):
-            request_list = _RequestList(int(said["cluster"]), int(said["proc"]), int(match[2]))
+        if match := _LIST.search(message.found[0]):
+            request_list = _RequestList(int(message["cluster"]), int(message["proc"]), int(match[2]))
             before = self._now.lists.get((user, match[1]))
             self._now.again[request_list.cluster] += 0 if before is None else before.again(request_list)
             self._now.lists[user, match[1]] = request_list
             self._remembered["list"] = [user, match[1]]
 
-    def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
-        super().job(said, what, facts, job)
+    def job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
+        super().job(message, what, facts, job)
         if what == "matched":
             user, slot = facts["user"], facts["slot"]
-            match = RecordedMatch(said.at, user, slot, preempted(facts), job or said["job"])
+            match = RecordedMatch(message.at, user, slot, preempted(facts), job or message["job"])
             self._now.matches.append(match)
             self._doubt(match)
             if (list_id := tuple(self._remembered.get("list", ()))) in self._now.lists:
@@ -270,14 +270,14 @@ class CycleReader(NegotiatorLogReader):
         in_same_second = bool(self._all) and self._all[-1].at == at
         return at + in_same_second
 
-    def _reconfigured(self, said: LogMessage) -> None:
-        super()._reconfigured(said)
-        self.reconfigured.append(self._from(said.at))
+    def _reconfigured(self, message: LogMessage) -> None:
+        super()._reconfigured(message)
+        self.reconfigured.append(self._from(message.at))
 
-    def _told_setting(self, said: LogMessage) -> None:
-        name, _, value = said.found[0].partition(" = ")
+    def _told_setting(self, message: LogMessage) -> None:
+        name, _, value = message.found[0].partition(" = ")
         text = "" if value in _UNSET else value
-        self.settings.append(PoolConfigured(self._from(said.at), "reconfigured", "", {name: text}))
+        self.settings.append(PoolConfigured(self._from(message.at), "reconfigured", "", {name: text}))
 
 
 _UNSET: Final = ("(not set)", "(null)", "None")
@@ -310,11 +310,11 @@ class _Matches(MatchLogReader):
         """The instant, the submitter and the reason of each rejection."""
         self.read(ended(data))
 
-    def job(self, said: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
+    def job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         if what == "matched":
-            self.matches.append(RecordedMatch(said.at, facts["user"], facts["slot"], "", said["job"]))
+            self.matches.append(RecordedMatch(message.at, facts["user"], facts["slot"], "", message["job"]))
         elif what == "rejected":
-            self.refused.append((said.at, facts["user"], facts["words"]))
+            self.refused.append((message.at, facts["user"], facts["words"]))
 
 
 def doubted(files: TraceFiles, cycles: Sequence[RecordedCycle]) -> tuple[RecordedCycle, ...]:

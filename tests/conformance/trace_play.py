@@ -101,8 +101,10 @@ class TracePlay:
         else:
             self._tell(stimulus, step.line)
 
-    def _sense(self, said: SensorReading) -> None:
-        self._publish(evolve(self.readings, load=said.load, last_input=said.last_input, last_console=said.last_console))
+    def _sense(self, reading: SensorReading) -> None:
+        self._publish(
+            evolve(self.readings, load=reading.load, last_input=reading.last_input, last_console=reading.last_console)
+        )
 
     def _publish(self, readings: Readings) -> None:
         self.readings = readings

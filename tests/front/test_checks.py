@@ -115,10 +115,10 @@ def test_good_facts_have_no_problems() -> None:
 def test_a_bad_fact_is_reported_with_its_remedy(
     facts: DoctorFacts, check: str, level: str, text: str, remedy: str
 ) -> None:
-    (found,) = [finding for finding in examined(facts) if finding.level is not Level.OK]
-    assert (found.check, found.level) == (check, level)
-    assert re.search(text, found.words), found.words
-    assert re.search(re.escape(remedy) if "$" in remedy else remedy, found.remedy), found.remedy
+    (problem,) = [finding for finding in examined(facts) if finding.level is not Level.OK]
+    assert (problem.check, problem.level) == (check, level)
+    assert re.search(text, problem.words), problem.words
+    assert re.search(re.escape(remedy) if "$" in remedy else remedy, problem.remedy), problem.remedy
 
 
 @together(

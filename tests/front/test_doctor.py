@@ -79,7 +79,7 @@ def test_findings_are_sorted_by_severity_with_the_remedy_below(
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "check", "words"),
+    ("text", "code", "check", "message"),
     [
         ("START = (\n", 1, "configuration", "the configuration is not valid: "),
         ("NUM_SLOTS = many\n", 1, "configuration", "NUM_SLOTS"),
@@ -90,12 +90,12 @@ def test_findings_are_sorted_by_severity_with_the_remedy_below(
     ],
 )
 def test_problems_of_a_configuration_are_found(
-    folder: Path, doctor: Doctor, text: str, code: int, check: str, words: str
+    folder: Path, doctor: Doctor, text: str, code: int, check: str, message: str
 ) -> None:
     (folder / "poolbook.conf").write_text(text)
     exit_code, (finding,) = doctor()
     assert (exit_code, finding["check"]) == (code, check)
-    assert words in finding["words"]
+    assert message in finding["words"]
 
 
 def test_a_configuration_that_offers_too_much_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,7 +47,7 @@ def read(kind: str, data: bytes) -> tuple[list[Event], int]:
 
 
 def read_in_pieces(kind: str, data: bytes, cuts: list[int]) -> tuple[list[Event], int]:
-    """Return the events of readers that are created anew for each piece of the data."""
+    """Return the events of readers that are created for each piece of the data."""
     events: list[Event] = []
     state, line, begin = None, 0, 0
     for end in [*sorted(position % (len(data) + 1) for position in cuts), len(data)]:

@@ -358,21 +358,21 @@ CASES: dict[str, tuple[str, list[str], list[int]]] = {
         ["009 1.0"],
         [1, 3],
     ),
-    "rubbish with dots of its own": ("rubbish\n...\n" + entry(9), ["009 1.0"], [1]),
+    "rubbish that contains dots": ("rubbish\n...\n" + entry(9), ["009 1.0"], [1]),
     "dots alone": ("...\n...\n" + entry(9), ["009 1.0"], []),
     "no such time": (entry(0, when="2026-13-20 12:00:00") + entry(9), ["009 1.0"], [1]),
     "no time": ("000 (001.000.000) yesterday Job submitted\n...\n" + entry(9), ["009 1.0"], [1]),
     "a number of no known type": (entry(98) + entry(9), ["098 1.0", "009 1.0"], []),
-    "a remark of nobody's": ("008 (-01.-01.-01) 2026-11-20 12:00:00 hello\n...\n", ["008 -1.-1"], []),
+    "a remark about no job": ("008 (-01.-01.-01) 2026-11-20 12:00:00 hello\n...\n", ["008 -1.-1"], []),
     "a json entry between": (entry(0) + '{"EventTypeNumber": 9, "EventTime": "2026-11-20T12:00:00", "Cluster": 5, '
         '"Proc": 1, "Subproc": 0}\n' + entry(9), ["000 1.0", "009 5.1", "009 1.0"], []),
     "a torn json entry": ('{\n  "EventTypeNumber": 9,\n' + '{\n  "EventTypeNumber": 9,\n "Cluster": 1, "Proc": 0,\n '
         '"EventTime": "2026-11-20T12:00:00"\n}\n', ["009 1.0"], [1]),
-    "json that is no entry": ('{"a": 1}\n{"a"\n' + entry(9), ["009 1.0"], [1, 2]),
+    "json without an entry": ('{"a": 1}\n{"a"\n' + entry(9), ["009 1.0"], [1, 2]),
     "a torn xml entry": ('<?xml version="1.0"?>\n<c>\n    <a n="Proc"><i>5</i>\n<c>\n  <a n="EventTypeNumber"><i>9</i>'
         '</a>\n <a n="EventTime"><s>2026-11-20T12:00:00</s></a><a n="Cluster"><i>1</i></a><a n="Proc"><i>0</i></a>\n'
         "</c>\n", ["009 1.0"], [2]),
-    "xml that is no entry": ("<c>\n<b>\n</c>\n<d>\n" + entry(9), ["009 1.0"], [1, 4]),
+    "xml without an entry": ("<c>\n<b>\n</c>\n<d>\n" + entry(9), ["009 1.0"], [1, 4]),
     "a torn classic entry before a json one": (entry(0)[:-5] + '\n{"EventTypeNumber": 9, "EventTime": '
         '"2026-11-20T12:00:00", "Cluster": 5, "Proc": 1}\n', ["009 5.1"], [1]),
 }  # fmt: skip

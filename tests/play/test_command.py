@@ -142,7 +142,7 @@ def test_the_log_is_written_once_to_the_requested_place(folder: Path, capsys: py
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "complaint"),
+    ("text", "arguments", "complaint"),
     [
         ("at 0:10 drian\n", [], "a.play:1: 'drian' is not a valid step; did you mean drain?"),
         ("config\nSUSPEND = (x\nend\n", [], "a.play:2: SUSPEND: (x is not an expression"),
@@ -164,9 +164,9 @@ def test_the_log_is_written_once_to_the_requested_place(folder: Path, capsys: py
     ],
 )
 def test_an_unplayable_line_is_reported_with_its_place(
-    folder: Path, capsys: pytest.CaptureFixture[str], text: str, words: list[str], complaint: str
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, arguments: list[str], complaint: str
 ) -> None:
-    assert main(["play", write_scenario(folder, text), *words]) in (1, 2)
+    assert main(["play", write_scenario(folder, text), *arguments]) in (1, 2)
     assert complaint in capsys.readouterr().err
 
 

@@ -28,7 +28,11 @@ def events_of(text: str) -> list[e.Event]:
 
 
 def submitted_ad(commands: str) -> e.ClusterSubmitted:
-    (event,) = (one for one in events_of(f"{POOL}at 0:10 submit ann {commands}") if isinstance(one, e.ClusterSubmitted))
+    (event,) = (
+        submission
+        for submission in events_of(f"{POOL}at 0:10 submit ann {commands}")
+        if isinstance(submission, e.ClusterSubmitted)
+    )
     return event
 
 

@@ -193,7 +193,7 @@ def faults(name: str, sentence: Sentence, records: Cited) -> Iterator[str]:
         return
     pattern = record_pattern(name, sentence)
     if pattern is None:
-        yield f"nobody says what {sentence.code} must cite"
+        yield f"no pattern for what {sentence.code} must cite"
     elif not re.search(pattern, records.with_slot(main_place, text), re.DOTALL | re.MULTILINE):
         yield f"{main_place} does not say {pattern}"
     if "died" not in sentence.full + str(sentence.later) and seconds_between(sentence.at, text) > LATER_SECONDS.get(
@@ -233,10 +233,10 @@ def faults_of_others(name: str, sentence: Sentence, place: str, records: Cited) 
                 yield f"{place} starts another job than {sentence.facts['next']}"
     elif kind == "schedlog":
         if not re.search(r"condor_schedd .*(STARTING UP|EXITING WITH)|Shadow pid \d+ died with signal", text):
-            yield f"{place} tells of nobody's death"
+            yield f"{place} reports no death"
     elif kind == "masterlog":
         if not re.search(r"condor_master .* STARTING UP|The [A-Z]+ \(pid \d+\) died due to signal", text):
-            yield f"{place} tells of nobody's death"
+            yield f"{place} reports no death"
     elif kind == "matchlog" and f" {name} " not in text:
         yield f"{place} is not of job {name}"
     if sentence.code not in ("nothing_for_it", "jobs_like_it", "others_ran", "nothing_ran"):

@@ -77,27 +77,27 @@ def test_the_unedited_history_is_sound_and_has_every_kind_of_backfill_event(dial
 # Every event in turn: omitted, or repeated; every field: another value
 
 NOT_REPEATED = "no event repeats it"
-ANY_STIMULUS = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
+ANY_STIMULUS = "a stimulus may have any name; a rule compares the names of related events only if it needs them"
 
 UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
-    e.BackfillExecuting: "a client may end before anybody saw it run",
-    e.BackfillLeaving: "without a claim that waits a slot goes to Owner; one in Backfill/Idle may be matched as it is",
-    e.PrioritiesUpdated: "the next one makes up for it",
-    e.SlotAdChanged: "what changes by a configuration may be anything",
+    e.BackfillExecuting: "a client may end before the supervisor reports that it runs",
+    e.BackfillLeaving: "without a waiting claim a slot goes to Owner; a slot in Backfill/Idle may be matched",
+    e.PrioritiesUpdated: "the next one includes it",
+    e.SlotAdChanged: "a configuration may change any attribute",
 }
 UNDETECTED_REPEATS: dict[type[e.Event], str] = {
-    e.EvaluationRecorded: "there may be any number",
-    e.SlotAdChanged: "the values are those that it has",
+    e.EvaluationRecorded: "any number is legal",
+    e.SlotAdChanged: "the values stay the same",
 }
 UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     **{(e.BackfillExecuting, field): NOT_REPEATED for field in ("began", "pid")},
-    (e.BackfillExecuting, "at"): "an instant may lie anywhere between its neighbours'",
+    (e.BackfillExecuting, "at"): "any instant between its neighbours' is legal",
     **{
         (e.BackfillExited, field): NOT_REPEATED
         for field in ("code", "signal", "reason", "ended", "user_cpu", "system_cpu")
     },
     **{(kind, "stimulus"): ANY_STIMULUS for kind in (e.BackfillExecuting, e.BackfillLeaving, e.SlotTransitioned)},
-    (e.BackfillSignalled, "until"): "of a client that is gone by then",
+    (e.BackfillSignalled, "until"): "the client has ended by that time",
 }
 
 
@@ -119,28 +119,28 @@ def test_a_changed_field_is_detected(dialect: str) -> None:
 # Faults that a forger might plant: the rule that each breaks first
 
 FAULTS: list[tuple[str, Edit, str]] = [
-    ("a client begins beside another", repeat(e.BackfillStarted), "backfill"),
-    ("a client begins that is not configured", change(e.BackfillStarted, system="BOINC"), "backfill"),
-    ("a client is run as another program", change(e.BackfillStarted, client={"Executable": "/bin/mine"}), "backfill"),
-    ("a client begins for no slot", change(e.BackfillStarted, slot="slot9@h"), "reference"),
-    ("a client begins for a slot that does not wait for it", change(e.BackfillStarted, slot="slot1@h"), "backfill"),
-    ("a client begins unseen", drop(e.BackfillStarted), "backfill"),
-    ("a client runs on no machine", change(e.BackfillExecuting, machine="k"), "reference"),
-    ("a client runs twice", repeat(e.BackfillExecuting), "backfill"),
-    ("a client runs as no process", change(e.BackfillExecuting, pid=0), "value"),
-    ("another client ends", change(e.BackfillExited, key="1"), "backfill"),
-    ("a client ends unseen", drop(e.BackfillExited), "backfill"),
-    ("a client ends twice", repeat(e.BackfillExited), "backfill"),
-    ("a client was killed that nobody told to end", change(e.BackfillExited, 1, outcome="killed"), "backfill"),
-    ("a client begins again too soon", change(e.BackfillExited, 1, retry=0), "backfill"),
-    ("a client ends before it ends", change(e.BackfillExited, ended=-1), "value"),
-    ("a client is told to end, and the log does not say so", drop(e.BackfillSignalled), "backfill"),
-    ("a client is told to end before it is told", change(e.BackfillSignalled, until=1), "backfill"),
-    ("a slot leaves Backfill for nowhere", change(e.BackfillLeaving, destination="Heaven"), "value"),
-    ("a slot leaves Backfill for where it goes", change(e.BackfillLeaving, destination="Owner"), "backfill"),
-    ("a slot leaves Backfill for elsewhere", change(e.BackfillLeaving, destination="Claimed"), "backfill"),
-    ("a slot that has no client leaves it", repeat(e.BackfillLeaving), "backfill"),
-    ("START_BACKFILL was not asked", change_evidence("START_BACKFILL", name="EVICT_BACKFILL"), "evidence"),
+    ("a client starts while another runs", repeat(e.BackfillStarted), "backfill"),
+    ("an unconfigured client starts", change(e.BackfillStarted, system="BOINC"), "backfill"),
+    ("a client runs another program", change(e.BackfillStarted, client={"Executable": "/bin/mine"}), "backfill"),
+    ("a client starts for an unknown slot", change(e.BackfillStarted, slot="slot9@h"), "reference"),
+    ("a client starts for a slot that needs none", change(e.BackfillStarted, slot="slot1@h"), "backfill"),
+    ("a client's start is missing", drop(e.BackfillStarted), "backfill"),
+    ("a client runs on an unknown machine", change(e.BackfillExecuting, machine="k"), "reference"),
+    ("a client's execution is repeated", repeat(e.BackfillExecuting), "backfill"),
+    ("a client has no process id", change(e.BackfillExecuting, pid=0), "value"),
+    ("another client exits", change(e.BackfillExited, key="1"), "backfill"),
+    ("a client's exit is missing", drop(e.BackfillExited), "backfill"),
+    ("a client's exit is repeated", repeat(e.BackfillExited), "backfill"),
+    ("a client was killed without a signal", change(e.BackfillExited, 1, outcome="killed"), "backfill"),
+    ("a client restarts too soon", change(e.BackfillExited, 1, retry=0), "backfill"),
+    ("a client's end has an impossible time", change(e.BackfillExited, ended=-1), "value"),
+    ("a client's signal is missing", drop(e.BackfillSignalled), "backfill"),
+    ("a client's deadline precedes its signal", change(e.BackfillSignalled, until=1), "backfill"),
+    ("a slot leaves Backfill for an unknown state", change(e.BackfillLeaving, destination="Heaven"), "value"),
+    ("a slot leaves Backfill for Owner instead", change(e.BackfillLeaving, destination="Owner"), "backfill"),
+    ("a slot leaves Backfill for Claimed instead", change(e.BackfillLeaving, destination="Claimed"), "backfill"),
+    ("a slot without a client leaves Backfill", repeat(e.BackfillLeaving), "backfill"),
+    ("START_BACKFILL was not evaluated", change_evidence("START_BACKFILL", name="EVICT_BACKFILL"), "evidence"),
     ("START_BACKFILL was false", change_evidence("START_BACKFILL", value="false"), "decision"),
 ]
 

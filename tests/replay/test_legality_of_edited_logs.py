@@ -122,31 +122,31 @@ THOROUGH_DIALECTS = ["manual", "htcondor-25"] if SHARE == 1 else ["htcondor-25"]
 """The dialects in which all events are edited; a short soak uses one."""
 
 UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
-    e.SlotTransitioned: "transition 1 alone, as the last before a slot's death or while it is partitionable: Owner is "
-    "no less a place to be",
-    e.SlotAdChanged: "of several at one instant the last holds",
-    e.ClaimFlagged: "that a claim is vacated for good",
+    e.SlotTransitioned: "only transition 1, as the last before a slot's end or while it is partitionable: staying in "
+    "Owner is also legal",
+    e.SlotAdChanged: "the last of several at one instant counts",
+    e.ClaimFlagged: "only the flag that a claim is vacated finally",
     e.CycleHeld: "without a match it changes nothing",
     e.MachineLeft: "a machine may be without slots",
     e.JobsEdited: "no event repeats what a job's ad says",
-    e.JobExecuting: "a job may end before anybody saw it begin",
-    e.Mailed: "a mail may be on its way for long",
+    e.JobExecuting: "a job may end before the supervisor reports its start",
+    e.Mailed: "sending a mail may take long",
     e.JobMeasured: "a job need not be measured",
-    e.PrioritiesUpdated: "the next one may come to the same, as where all have the least",
-    **dict.fromkeys((e.SubmitterSet, e.SubmittersReset, e.SubmitterDeleted), "only the answer repeats it, for people"),
-    e.WriterBegan: "the last of all: a log that was cut off is a log",
+    e.PrioritiesUpdated: "the next one may give the same result, for example if all priorities are at the minimum",
+    **dict.fromkeys((e.SubmitterSet, e.SubmittersReset, e.SubmitterDeleted), "only the answer repeats it, as text"),
+    e.WriterBegan: "only the last event: a truncated log is still valid",
 }
 UNDETECTED_REPEATS: dict[type[e.Event], str] = {
-    e.EvaluationRecorded: "there may be any number",
-    e.SlotAdChanged: "the values are those that it has",
+    e.EvaluationRecorded: "any number is legal",
+    e.SlotAdChanged: "the values stay the same",
     e.CycleHeld: "without a match it changes nothing",
     e.JobMeasured: "a job may be measured any number of times",
-    e.JobsEdited: "the values are those that it has",
-    e.MailDue: "there may be any number",
-    e.JobSignalled: "what was killed may be killed again",
-    e.JobsDeferred: "the time is that which it has",
-    e.SubmitterSet: "the values are those that it has",
-    e.SubmittersReset: "what is reset may be reset",
+    e.JobsEdited: "the values stay the same",
+    e.MailDue: "any number is legal",
+    e.JobSignalled: "a killed job may be killed again",
+    e.JobsDeferred: "the time stays the same",
+    e.SubmitterSet: "the values stay the same",
+    e.SubmittersReset: "accounts may be reset again",
 }
 
 
@@ -169,13 +169,13 @@ def test_every_omitted_or_repeated_event_is_detected(dialect: str) -> None:
 
 # Every field of every event in turn: another value
 
-OTHER_JOBS = "of jobs that do not come to their end with it, it says nothing"
-OLDER_ADS = "an older log's ads do not keep former reasons"
-NO_BOUND = "an instant may lie anywhere between its neighbours'"
-ANY_STIMULUS = "a stimulus's name may be any, and what follows from it is asked for together only where a rule needs it"
+OTHER_JOBS = "it is empty for jobs that do not end with the event"
+OLDER_ADS = "ads of older logs do not keep former reasons"
+NO_BOUND = "any instant between its neighbours' is legal"
+ANY_STIMULUS = "a stimulus may have any name; a rule compares the names of related events only if it needs them"
 NOT_REPEATED = "no event repeats it"
-ANY_MEASUREMENT = "what was measured may be anything"
-AD_NOT_REPEATED = "no event repeats what an ad says, but for resources, and what a cluster's ad says of its event"
+ANY_MEASUREMENT = "any measurement is legal"
+AD_NOT_REPEATED = "no event repeats an ad, except its resources, and what a cluster's ad says about its event"
 
 TRANSFERS = (e.JobTransferBegan, e.JobTransferEnded)
 
@@ -183,7 +183,7 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     **{(kind, "at"): NO_BOUND for kind in (e.PoolFounded, e.WriterBegan, e.JobExecuting, e.JobMeasured)},
     **{(kind, "at"): NO_BOUND for kind in (e.JobCooledDown, e.Mailed)},
     (e.JobExited, "protocol"): NOT_REPEATED,
-    (e.PrioritiesUpdated, "at"): "where all have the least, at any instant",
+    (e.PrioritiesUpdated, "at"): "any instant is legal if all priorities are at the minimum",
     **{
         (kind, "stimulus"): ANY_STIMULUS
         for kind in (
@@ -200,13 +200,13 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     **{(kind, "stimulus"): ANY_STIMULUS for kind in TRANSFERS},
     **{(e.PoolFounded, field): NOT_REPEATED for field in ("name", "uid_domain", "version", "log")},
     (e.WriterBegan, "writer"): NOT_REPEATED,
-    **{(e.RequestAnswered, field): "for people" for field in ("user", "request", "arguments", "answer")},
-    (e.EvaluationRecorded, "name"): "a decision repeated would tell",
-    (e.EvaluationRecorded, "read"): "what the value does not depend on",
+    **{(e.RequestAnswered, field): "only informs users" for field in ("user", "request", "arguments", "answer")},
+    (e.EvaluationRecorded, "name"): "only repeating the decision detects it",
+    (e.EvaluationRecorded, "read"): "the value does not depend on it",
     **{(e.ClaimMade, field): NOT_REPEATED for field in ("ad", "holder", "lease", "rank")},
     **dict.fromkeys(((e.JobSignalled, "until"), (e.JobActivated, "vacate")), NOT_REPEATED),
     **{
-        (e.CycleHeld, field): "a decision repeated would tell"
+        (e.CycleHeld, field): "only repeating the decision detects it"
         for field in ("unmatched", "statistics", "offset", "rules")
     },
     **{(e.SubmitterSet, field): NOT_REPEATED for field in ("submitter", "value", "until")},
@@ -221,14 +221,14 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     (e.JobActivated, "ad"): AD_NOT_REPEATED,
     (e.JobActivated, "expanded"): AD_NOT_REPEATED,
     (e.JobsEdited, "changes"): AD_NOT_REPEATED,
-    (e.JobsDeferred, "until"): "until a job begins by it, no event repeats it",
+    (e.JobsDeferred, "until"): "no event repeats it until a job starts at that time",
     **{(kind, "stimulus"): ANY_STIMULUS for kind in (e.JobDue, e.JobCooledDown, e.MailDue, e.Mailed)},
     **{(e.MailDue, field): NOT_REPEATED for field in ("to", "subject", "text")},
     (e.Mailed, "failure"): NOT_REPEATED,
     (
         e.JobsEdited,
         "stimulus",
-    ): "what a job's own transform changes follows from its end; what users change is answered",
+    ): "a job's own transform depends on its end; a user's edit has an answer",
     (e.JobsMaterialized, "stimulus"): ANY_STIMULUS,
     (e.FactoryTransitioned, "reason"): NOT_REPEATED,
     **{(e.JobTransferEnded, f): ANY_MEASUREMENT for f in ("files", "size", "listed", "failed", "ended")},
@@ -237,7 +237,7 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     (e.JobExecuting, "scratch"): NOT_REPEATED,
     (e.JobExecuting, "began"): NOT_REPEATED,
     **{(e.JobMeasured, f): ANY_MEASUREMENT for f in ("image", "resident", "disk", "user_cpu", "system_cpu")},
-    (e.JobMeasured, "proc"): "where another job runs, it may be measured as well",
+    (e.JobMeasured, "proc"): "another running job may also be measured",
     **{(e.JobExited, f): ANY_MEASUREMENT for f in ("user_cpu", "system_cpu", "resident", "disk", "ended")},
     (e.JobExited, "code"): "a job may end with any",
     (e.JobExited, "signal"): "a job may end by any",
@@ -278,44 +278,44 @@ def test_a_violation_names_its_thing_and_rule_and_lists_the_story() -> None:
 @together(
     ("fault", "edit", "rule"),
     [
-        ("the founding is left out", drop(e.PoolFounded), "founded"),
-        ("another dialect is named", change(e.PoolFounded, dialect="tarzan"), "reference"),
+        ("the founding event is missing", drop(e.PoolFounded), "founded"),
+        ("the dialect is unknown", change(e.PoolFounded, dialect="tarzan"), "reference"),
         ("a writer's epoch is skipped", change(e.WriterBegan, epoch=3), "epoch"),
-        ("a cause is made up", change(e.SlotTransitioned, cause="a whim"), "cause"),
-        ("a slot's row is another", change(e.SlotTransitioned, 1, row="7"), "row"),
-        ("a slot moves from where it is not", change(e.SlotTransitioned, 3, source="Owner/Idle"), "source"),
-        ("a slot moves to where no row leads", change(e.SlotTransitioned, 2, target="Drained/Idle"), "row"),
-        ("a claim is charged for less", change(e.ClaimEnded, usage=1), "usage"),
-        ("a claim is given up by another", change(e.ClaimEnded, submitter="eve@example.org"), "claim"),
-        ("a claim goes to somebody else", change(e.ClaimMade, submitter="eve@example.org"), "activation"),
-        ("a claim is never made", drop(e.ClaimMade), "activation"),
-        ("a claim never ends", drop(e.ClaimEnded), "claim"),
+        ("a cause is unknown", change(e.SlotTransitioned, cause="a whim"), "cause"),
+        ("a slot's row is wrong", change(e.SlotTransitioned, 1, row="7"), "row"),
+        ("a slot's transition has the wrong source", change(e.SlotTransitioned, 3, source="Owner/Idle"), "source"),
+        ("a slot's transition has an impossible target", change(e.SlotTransitioned, 2, target="Drained/Idle"), "row"),
+        ("a claim is charged too little", change(e.ClaimEnded, usage=1), "usage"),
+        ("a claim is released by another user", change(e.ClaimEnded, submitter="eve@example.org"), "claim"),
+        ("a claim goes to another user", change(e.ClaimMade, submitter="eve@example.org"), "activation"),
+        ("a claim's start is missing", drop(e.ClaimMade), "activation"),
+        ("a claim's end is missing", drop(e.ClaimEnded), "claim"),
         ("a slot is claimed twice", repeat(e.ClaimMade), "claim"),
-        ("a match is left out", change(e.CycleHeld, matches=()), "match"),
+        ("a match is missing", change(e.CycleHeld, matches=()), "match"),
         ("a job is activated twice", repeat(e.JobActivated), "source"),
-        ("a job runs on a slot that is not there", change(e.JobActivated, slot="slot9@h"), "reference"),
-        ("a job's end is left out", drop(e.JobExited), "activation"),
-        ("a job that ran to its end is said to be evicted", change(e.JobExited, 2, outcome="evicted"), "end"),
-        ("a job ends by a row that leads elsewhere", change(e.JobExited, 1, target="Held"), "row"),
-        ("a job is told to end and nobody writes it down", drop(e.JobSignalled), "end"),
-        ("a job's leaving the queue is left out", drop(e.JobsTransitioned, row="leave"), "queue"),
-        ("a job leaves the queue that runs", change(e.JobsTransitioned, row="leave", target="Left"), "row"),
-        ("a job is held that is held", repeat(e.JobsTransitioned, row="hold"), "source"),
-        ("a job is let go on, and the log does not say so", drop(e.JobsTransitioned, row="continue"), "activation"),
-        ("jobs are moved that no cluster has", change(e.JobsTransitioned, procs=((0, 99),)), "reference"),
-        ("a job's own transform changes none", change(e.JobsEdited, 1, procs=()), "reference"),
-        ("an owner is edited", change(e.JobsEdited, changes={"Owner": '"eve"'}), "immutable"),
-        ("a cluster has a job more", change(e.ClusterSubmitted, count=4), "value"),
+        ("a job runs on an unknown slot", change(e.JobActivated, slot="slot9@h"), "reference"),
+        ("a job's end is missing", drop(e.JobExited), "activation"),
+        ("a completed job is recorded as evicted", change(e.JobExited, 2, outcome="evicted"), "end"),
+        ("a job ends by a row with another target", change(e.JobExited, 1, target="Held"), "row"),
+        ("a job's signal is missing", drop(e.JobSignalled), "end"),
+        ("a job's departure from the queue is missing", drop(e.JobsTransitioned, row="leave"), "queue"),
+        ("a running job leaves the queue", change(e.JobsTransitioned, row="leave", target="Left"), "row"),
+        ("a held job is held again", repeat(e.JobsTransitioned, row="hold"), "source"),
+        ("a job's continuation is missing", drop(e.JobsTransitioned, row="continue"), "activation"),
+        ("a transition names an unknown job", change(e.JobsTransitioned, procs=((0, 99),)), "reference"),
+        ("a job's own transform changes no job", change(e.JobsEdited, 1, procs=()), "reference"),
+        ("the owner of a job is edited", change(e.JobsEdited, changes={"Owner": '"eve"'}), "immutable"),
+        ("a cluster has one job too many", change(e.ClusterSubmitted, count=4), "value"),
         ("a cluster is submitted twice", repeat(e.ClusterSubmitted), "reference"),
-        ("an answer is left out", drop(e.RequestAnswered), "answer"),
-        ("evidence is left out", drop(e.EvaluationRecorded), "evidence"),
-        ("a slot keeps what it gave away", drop(e.SlotAdChanged, 2), "resources"),
-        ("a slot is carved from none", change(e.SlotCreated, 2, parent="slot7@h"), "reference"),
-        ("a slot dies twice", repeat(e.SlotDestroyed), "reference"),
-        ("two transitions change places", swap(e.SlotTransitioned, row="22"), "source"),
-        ("a claim is made before its slot is claimed", swap(e.SlotTransitioned, row="9"), "claim"),
-        ("a job is over after its slot has moved on", swap(e.JobExited, row="complete"), "activation"),
-        ("an hour is taken from the log's middle", change(e.JobMeasured, at=1), "order"),
+        ("an answer is missing", drop(e.RequestAnswered), "answer"),
+        ("evidence is missing", drop(e.EvaluationRecorded), "evidence"),
+        ("a slot keeps resources that it gave to a dynamic slot", drop(e.SlotAdChanged, 2), "resources"),
+        ("a slot is carved from an unknown slot", change(e.SlotCreated, 2, parent="slot7@h"), "reference"),
+        ("a slot is deleted twice", repeat(e.SlotDestroyed), "reference"),
+        ("two transitions are exchanged", swap(e.SlotTransitioned, row="22"), "source"),
+        ("a claim starts before its slot is claimed", swap(e.SlotTransitioned, row="9"), "claim"),
+        ("a job ends after its slot's next transition", swap(e.JobExited, row="complete"), "activation"),
+        ("an event is earlier than the one before", change(e.JobMeasured, at=1), "order"),
     ],
 )
 def test_a_planted_fault_breaks_its_rule(fault: str, edit: Edit, rule: str) -> None:

@@ -58,10 +58,10 @@ def test_the_unedited_history_is_sound_and_has_every_kind_of_policy_event(dialec
 NOT_REPEATED = "no event repeats it"
 UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
     e.CycleHeld: "without a match it changes nothing",
-    e.JobsTransformed: "a transform may change what it is for: what it has made needs it no more",
+    e.JobsTransformed: "after a transform, a job may no longer need it",
 }
 UNDETECTED_REPEATS: dict[type[e.Event], str] = {
-    e.EvaluationRecorded: "there may be any number",
+    e.EvaluationRecorded: "any number is legal",
     e.CycleHeld: "without a match it changes nothing",
 }
 UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
@@ -84,9 +84,9 @@ def test_a_changed_field_is_detected() -> None:
 
 
 FAULTS: list[tuple[str, Edit, str]] = [
-    ("a transform is left out", drop(e.JobsTransformed), "policy"),
-    ("a warning is left out", change(e.ClusterSubmitted, warnings=("none",)), "policy"),
-    ("somebody else is refused", change(e.SubmissionRefused, setting="SUBMIT_REQUIREMENT_Other"), "policy"),
+    ("a transform is missing", drop(e.JobsTransformed), "policy"),
+    ("a warning is missing", change(e.ClusterSubmitted, warnings=("none",)), "policy"),
+    ("another requirement refuses the job", change(e.SubmissionRefused, setting="SUBMIT_REQUIREMENT_Other"), "policy"),
 ]
 
 

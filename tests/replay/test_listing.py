@@ -158,7 +158,7 @@ def test_an_instant_outside_the_calendar_is_shown_as_a_number() -> None:
 
 
 def test_a_number_has_one_letter_in_all_dialects() -> None:
-    for rows in (one.slot_rows for one in DIALECTS.values()):
+    for rows in (dialect.slot_rows for dialect in DIALECTS.values()):
         assert {row.number: row.letter.strip("-") for row in rows}.items() <= LETTERS.items()
 
 

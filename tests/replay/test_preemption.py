@@ -48,18 +48,18 @@ def change_manual_match(**values: Any) -> Edit:
 
 BY_RANK = e.Match("1.0", SLOT, 0.0, "rank")
 FAULTS: list[tuple[str, Edit, str]] = [
-    ("a slot that somebody has is matched for no reason", change_manual_match(reason=""), "match"),
-    ("a slot is matched for a reason that is none", change_manual_match(reason="pity"), "value"),
-    ("a slot that nobody has is matched for a reason", change(e.CycleHeld, matches=(BY_RANK,)), "match"),
-    ("another job is matched than waits", change_manual_match(job="2.1"), "match"),
-    ("a job waits that was not matched", change_manual_match(slot="slot2@h"), "match"),
-    ("a job waits for a slot that prefers the one that it has", change(e.ClaimQueued, rank=-1.0), "waiting"),
-    ("a job waits in the name of another", change(e.ClaimQueued, job="1.0"), "match"),
-    ("a job waits twice", repeat(e.ClaimQueued), "waiting"),
-    ("a held job's claim goes on waiting", drop(e.ClaimWithdrawn), "waiting"),
-    ("who waited does not wait", drop(e.ClaimQueued, 1), "claim"),
-    ("another job begins than waited", change(e.JobActivated, 1, proc=0), "source"),
-    ("another takes over than waited", change(e.ClaimMade, 1, job="2.0"), "waiting"),
+    ("a claimed slot is matched without a reason", change_manual_match(reason=""), "match"),
+    ("a slot is matched for an unknown reason", change_manual_match(reason="pity"), "value"),
+    ("an unclaimed slot is matched with a preemption reason", change(e.CycleHeld, matches=(BY_RANK,)), "match"),
+    ("another job is matched than the waiting one", change_manual_match(job="2.1"), "match"),
+    ("an unmatched job waits", change_manual_match(slot="slot2@h"), "match"),
+    ("a job waits for a slot that prefers its present job", change(e.ClaimQueued, rank=-1.0), "waiting"),
+    ("a job waits for another job's match", change(e.ClaimQueued, job="1.0"), "match"),
+    ("a waiting job is repeated", repeat(e.ClaimQueued), "waiting"),
+    ("a held job's claim keeps waiting", drop(e.ClaimWithdrawn), "waiting"),
+    ("the waiting claim is missing", drop(e.ClaimQueued, 1), "claim"),
+    ("another job starts than the waiting one", change(e.JobActivated, 1, proc=0), "source"),
+    ("another job's claim takes over", change(e.ClaimMade, 1, job="2.0"), "waiting"),
 ]
 
 

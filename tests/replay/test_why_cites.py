@@ -56,14 +56,14 @@ def test_a_sentence_with_unfounded_facts_or_a_later_record_is_detected() -> None
     log = recorded(TRACES / "04-retirement")[0]
     records, life = Cited(log), list(why(log, "1.0").life)
     for number, sentence in enumerate(life):
-        for name, value, words in (
+        for name, value, text in (
             ("slot", "slot9@localhost", "slot9"),
             ("ran", "770 s", "770 s"),
             ("pid", "70707", "70707"),
         ):
             if f"{{{name}}}" in WORDS[sentence.code] and name in sentence.facts:
                 life[number] = evolve(sentence, facts=sentence.facts | {name: value})
-                assert words in "".join(wrong_statements("1.0", number, life, records)), sentence.full
+                assert text in "".join(wrong_statements("1.0", number, life, records)), sentence.full
         life[number] = evolve(sentence, at=sentence.at - 1_000_000)
         assert "is later" in "".join(wrong_statements("1.0", number, life, records)), sentence.full
         life[number] = sentence

@@ -92,8 +92,8 @@ DEATHS: dict[str, tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str]], st
     "startd": ((*RUN, *RESTARTED), SCHEDD, BY_STARTD, "StartLog:17"),
     "schedd": (RUN, SCHEDD_RESTARTED, BY_SCHEDD, "SchedLog:8"),
     "shadow": (RUN, (*SCHEDD, LATER_RECORDS), BY_SHADOW, "SchedLog:7"),
-    "nobody: the startd was ended": ((*RUN, *GRACEFUL), SCHEDD, "", ""),
-    "nobody": (RUN, SCHEDD, "", ""),
+    "no daemon: the startd was shut down": ((*RUN, *GRACEFUL), SCHEDD, "", ""),
+    "no daemon": (RUN, SCHEDD, "", ""),
 }
 
 

@@ -194,13 +194,13 @@ ENDS_OF_RUNS: dict[str, tuple[list[e.Event], str, str]] = {
         "down (the slot went to Preempting/Killing: shutdown fast). [StartLog:94] No log shows",
         "1 idle",
     ),
-    "nobody says why": (
+    "no recorded reason": (
         [slot_transition(17, 94, "12", "Claimed/Busy", "Claimed/Idle", "Called deactivate_claim_job_done")],
         "Job 1.0 has no records after 2026-11-20 22:36:57, so its current state is unknown. "
         "Its run on slot1@node ended after 10 s. [StartLog:94] Its",
         f"1 {UNTOLD}",
     ),
-    "it goes on": ([], f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47.", "1 running"),
+    "it still runs": ([], f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47.", "1 running"),
 }
 
 
@@ -512,7 +512,7 @@ def test_a_reused_shadow_takes_the_job_after_the_previous_one_ended() -> None:
 MATCHES_OF_OTHERS: dict[str, tuple[str, list[e.Event], bool]] = {
     "by the slot's log": ("alice@pool", [*OF_SLOT[:6]], True),
     "where the slot has no log": ("alice", [], True),
-    "but it is somebody else's": ("bob@pool", [*OF_SLOT[:6]], False),
+    "but another user has it": ("bob@pool", [*OF_SLOT[:6]], False),
     "but another job ran on it first": (
         "alice@pool",
         [slot_report(7, 60, "activated", job="5.0"), *OF_SLOT[2:6]],

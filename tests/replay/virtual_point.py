@@ -18,9 +18,9 @@ BACKFILL = "ENABLE_BACKFILL=true BACKFILL_SYSTEM=EXEC EXEC_Executable=/bin/burn 
 """A machine's settings for backfill."""
 
 
-def _options(words: tuple[str, ...]) -> dict[str, str]:
+def _options(arguments: tuple[str, ...]) -> dict[str, str]:
     """lease=60 rank=5: keyword arguments."""
-    return dict(word.split("=", 1) for word in words if "=" in word)
+    return dict(word.split("=", 1) for word in arguments if "=" in word)
 
 
 class PointPool(Pool):
@@ -47,15 +47,15 @@ class PointPool(Pool):
     def _benchmarked(self, slot: str, mips: str, kflops: str) -> StimulusResult:
         return self._handle(s.BenchmarksDone(self._id("benchmarks"), slot, int(mips), int(kflops)))
 
-    def _configure(self, machine: str, *words: str) -> StimulusResult:
+    def _configure(self, machine: str, *arguments: str) -> StimulusResult:
         """configure h POLLING_INTERVAL=10 slot1@h.PREEMPT=false: all the settings; the changes of the ads."""
-        settings = {name: text for name, text in _options(words).items() if "." not in name}
+        settings = {name: text for name, text in _options(arguments).items() if "." not in name}
         slots = [slot for slot in self.engine.state.slots.values() if slot.machine == machine and not slot.parent]
         plans = []
         for slot in slots:
             slot_settings = {
                 name.removeprefix(f"{slot.name}."): text
-                for name, text in _options(words).items()
+                for name, text in _options(arguments).items()
                 if name.startswith(f"{slot.name}.")
             }
             plans.append(s.SlotPlan(slot.name, slot.kind, {**slot.ad, **slot_settings}))
@@ -63,10 +63,10 @@ class PointPool(Pool):
 
     # The backfill client
 
-    def _client(self, machine: str, *words: str) -> None:
+    def _client(self, machine: str, *arguments: str) -> None:
         """client h seconds=30: how the next clients behave; client h immortal: no signal ends them."""
-        seconds = float(_options(words).get("seconds", CLIENT.seconds))
-        self._world.clients[machine] = evolve(CLIENT, seconds=seconds, immortal="immortal" in words)
+        seconds = float(_options(arguments).get("seconds", CLIENT.seconds))
+        self._world.clients[machine] = evolve(CLIENT, seconds=seconds, immortal="immortal" in arguments)
 
     def _exit(self, machine: str, code: str = "0") -> None:
         """exit h 1: the client exits."""
@@ -74,9 +74,9 @@ class PointPool(Pool):
 
     # The administrator
 
-    def _drain(self, machine: str, schedule: str, *words: str) -> StimulusResult:
+    def _drain(self, machine: str, schedule: str, *arguments: str) -> StimulusResult:
         """drain h Graceful completion=resume start=true"""
-        return self._handle(s.Drain(self._id("drain"), "root", machine, schedule, "because", **_options(words)))
+        return self._handle(s.Drain(self._id("drain"), "root", machine, schedule, "because", **_options(arguments)))
 
     def _undrain(self, machine: str) -> StimulusResult:
         return self._handle(s.CancelDrain(self._id("undrain"), "root", machine))
@@ -95,16 +95,16 @@ class PointPool(Pool):
     def _notify(self, slot: str) -> StimulusResult:
         return self._handle(s.NotifyMatch(self._id("notify"), slot))
 
-    def _claim(self, slot: str, claim: str, *words: str) -> StimulusResult:
+    def _claim(self, slot: str, claim: str, *arguments: str) -> StimulusResult:
         """claim slot1@h c1 lease=60 Department=3: capitalized names are the job's attributes."""
-        options = _options(words)
+        options = _options(arguments)
         lease = int(options.pop("lease", "0"))
         ad = {"Owner": quoted("carol"), "User": quoted("carol@example.org"), "RequestCpus": "1", **options}
         job = f"77.{claim.removeprefix('c')}"
         return self._handle(s.RequestClaim(self._id("claim"), slot, claim, HOLDER, "carol@example.org", job, ad, lease))
 
-    def _begin(self, slot: str, job: str = "77.1", *words: str) -> StimulusResult:
-        return self._handle(s.ActivateClaim(self._id("begin"), slot, job, _options(words)))
+    def _begin(self, slot: str, job: str = "77.1", *arguments: str) -> StimulusResult:
+        return self._handle(s.ActivateClaim(self._id("begin"), slot, job, _options(arguments)))
 
     def _report(self, slot: str) -> StimulusResult:
         return self._handle(s.StarterReported(self._id("report"), slot))
@@ -112,8 +112,8 @@ class PointPool(Pool):
     def _gone(self, slot: str) -> StimulusResult:
         return self._handle(s.StarterGone(self._id("gone"), slot))
 
-    def _finish(self, slot: str, *words: str) -> StimulusResult:
-        return self._handle(s.DeactivateClaim(self._id("finish"), slot, "fast" in words, "closing" in words))
+    def _finish(self, slot: str, *arguments: str) -> StimulusResult:
+        return self._handle(s.DeactivateClaim(self._id("finish"), slot, "fast" in arguments, "closing" in arguments))
 
     def _give(self, slot: str) -> StimulusResult:
         return self._handle(s.ReleaseClaim(self._id("give"), slot))

@@ -87,9 +87,9 @@ class Pool:
         self._serial += 1
         return f"{kind}-{self._serial}"
 
-    def _machine(self, name: str, *words: str) -> StimulusResult:
+    def _machine(self, name: str, *arguments: str) -> StimulusResult:
         """machine h Cpus=2 Memory=2048 [kind=static] [slots=2]"""
-        options = dict(word.split("=", 1) for word in words)
+        options = dict(word.split("=", 1) for word in arguments)
         kind, slots = options.pop("kind", "partitionable"), int(options.pop("slots", "1"))
         ad = {**SLOT, "Machine": quoted(name)}
         resources = {"Cpus": "2", "Memory": "2048", "Disk": "100000", **options}
@@ -99,11 +99,11 @@ class Pool:
     def _leave(self, name: str) -> StimulusResult:
         return self._handle(s.RemoveMachine(self._id("leave"), name))
 
-    def _submit(self, user: str, count: str, *words: str) -> StimulusResult:
+    def _submit(self, user: str, count: str, *arguments: str) -> StimulusResult:
         """submit alice 3 seconds=30 memory=128 end=signal [hold] [differ]"""
         ad = dict(JOB)
         columns: tuple[bytes, ...] = ()
-        for word in words:
+        for word in arguments:
             name, _, value = word.partition("=")
             if name == "hold":
                 held_ad = {"JobStatus": "5", "HoldReason": '"submitted on hold at user\'s request"'}
@@ -116,29 +116,31 @@ class Pool:
                 ad[WORDS.get(name, name)] = value
         return self._handle(s.Submit(self._id("submit"), user, 0, ad, int(count), columns))
 
-    def _act(self, action: str, user: str, target: str, *words: str) -> StimulusResult:
-        fast = "fast" in words
+    def _act(self, action: str, user: str, target: str, *arguments: str) -> StimulusResult:
+        fast = "fast" in arguments
         return self._handle(job_command(self._id(action), user, action, selection(target), fast=fast))
 
-    def _hold(self, *words: str) -> StimulusResult:
-        return self._act("hold", *words)
+    def _hold(self, *arguments: str) -> StimulusResult:
+        return self._act("hold", *arguments)
 
-    def _release(self, *words: str) -> StimulusResult:
-        return self._act("release", *words)
+    def _release(self, *arguments: str) -> StimulusResult:
+        return self._act("release", *arguments)
 
-    def _remove(self, *words: str) -> StimulusResult:
-        return self._act("remove", *words)
+    def _remove(self, *arguments: str) -> StimulusResult:
+        return self._act("remove", *arguments)
 
-    def _suspend(self, *words: str) -> StimulusResult:
-        return self._act("suspend", *words)
+    def _suspend(self, *arguments: str) -> StimulusResult:
+        return self._act("suspend", *arguments)
 
-    def _continue(self, *words: str) -> StimulusResult:
-        return self._act("continue", *words)
+    def _continue(self, *arguments: str) -> StimulusResult:
+        return self._act("continue", *arguments)
 
-    def _grant(self, submitter: str, name: str, value: str, *words: str) -> StimulusResult:
+    def _grant(self, submitter: str, name: str, value: str, *arguments: str) -> StimulusResult:
         """grant alice@example.org factor 5 [60]: for 60 seconds; grant alice@example.org factor back"""
         change = (
-            {"cancel": True} if value == "back" else {"value": float(value), "duration": int(words[0] if words else 0)}
+            {"cancel": True}
+            if value == "back"
+            else {"value": float(value), "duration": int(arguments[0] if arguments else 0)}
         )
         return self._handle(s.SetSubmitter(self._id("grant"), "root", submitter, name, **change))
 
@@ -150,20 +152,20 @@ class Pool:
         """forget alice@example.org"""
         return self._handle(s.DeleteSubmitter(self._id("forget"), "root", submitter))
 
-    def _vacate(self, user: str, target: str, *words: str) -> StimulusResult:
+    def _vacate(self, user: str, target: str, *arguments: str) -> StimulusResult:
         """vacate alice 1.0 [fast]; of a slot: vacate root slot1@h [fast]"""
         if re.fullmatch(r"[\d.]+", target):
-            return self._act("vacate", user, target, *words)
-        return self._handle(s.VacateSlot(self._id("vacate"), user, target, "fast" in words))
+            return self._act("vacate", user, target, *arguments)
+        return self._handle(s.VacateSlot(self._id("vacate"), user, target, "fast" in arguments))
 
     def _now(self, user: str, *jobs: str) -> StimulusResult:
         """now alice 3.0 1.0 1.1: run 3.0 in place of the others"""
         job, *victims = (selection(job_id).jobs[0] for job_id in jobs)
         return self._handle(s.RunNow(self._id("now"), user, job, tuple(victims)))
 
-    def _edit(self, user: str, target: str, *words: str) -> StimulusResult:
+    def _edit(self, user: str, target: str, *arguments: str) -> StimulusResult:
         """edit alice 1 JobPrio=5"""
-        changes = dict(word.split("=", 1) for word in words)
+        changes = dict(word.split("=", 1) for word in arguments)
         return self._handle(s.Edit(self._id("edit"), user, selection(target), changes))
 
     def _measure(self, job: str, resident: str) -> StimulusResult:

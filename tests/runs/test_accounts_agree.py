@@ -129,7 +129,7 @@ def test_all_commands_agree_on_how_each_run_ended(recording: Path) -> None:
 def test_one_fold_reads_imported_and_own_events_alike(recording: Path) -> None:
     log = log_of(recording)
 
-    def told(runs: list[JobRun]) -> Counter[tuple[object, ...]]:
+    def run_counts(runs: list[JobRun]) -> Counter[tuple[object, ...]]:
         ended = (run for run in runs if run.outcome != RUNNING)
         return Counter(
             (run.job, run.user, run.slot, run.began, run.ended, run.outcome, run.outcome == EVICTED and run.cause.name)
@@ -137,7 +137,7 @@ def test_one_fold_reads_imported_and_own_events_alike(recording: Path) -> None:
         )
 
     if not shared_numbers(recording):
-        assert told(list(own_runs(pool_events(log)))) == told(runs_at(recording))
+        assert run_counts(list(own_runs(pool_events(log)))) == run_counts(runs_at(recording))
 
 
 @pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
@@ -173,9 +173,9 @@ def ads_of_jobs(log: EventStore, runs: list[JobRun]) -> Iterator[tuple[str, dict
         listed = queue(log).jobs
     except NotKnown:
         return
-    for one in listed:
-        if (job := f"{one['ClusterId']}.{one['ProcId']}") not in departed:
-            yield job, {name: unquoted(one.get(name, "")) for name in SHOWN}
+    for queued_job in listed:
+        if (job := f"{queued_job['ClusterId']}.{queued_job['ProcId']}") not in departed:
+            yield job, {name: unquoted(queued_job.get(name, "")) for name in SHOWN}
 
 
 def ad_contradictions(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
@@ -194,7 +194,7 @@ def ad_contradictions(ad: dict[str, str], runs: list[JobRun]) -> Iterator[str]:
         yield f"it ran on {host}, and not on {run.slot}"
     goes_on = run.ended > since + TOLERANCE or run.outcome == RUNNING
     if goes_on and status in OUTCOMES_BY_STATUS and run.ended > since + SECONDS_LATE["userlog"] * SECOND:
-        yield f"its status is {status}, and its run goes on"
+        yield f"its status is {status}, and its run has not ended"
     if not goes_on and status == "2" and run.ended < since - TOLERANCE:
         yield "it is running, and its run is over"
     later = (

@@ -70,8 +70,8 @@ def test_usage_as_json_is_in_seconds(output_of: OutputOf) -> None:
         "jobs": row["jobs"], "runs": row["runs"], "used": row["used"], "goodput": row["goodput"],
         "wasted": row["wasted"], "evictions": row["evictions"],
     }  # fmt: skip
-    assert {one["user"] for one in usage["rows"]} == {"alice@localhost"}
-    assert usage["total"]["used"] == sum(one["used"] for one in usage["rows"])
+    assert {usage_row["user"] for usage_row in usage["rows"]} == {"alice@localhost"}
+    assert usage["total"]["used"] == sum(usage_row["used"] for usage_row in usage["rows"])
 
 
 # Arguments -> part of the error.

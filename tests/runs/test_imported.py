@@ -18,7 +18,7 @@ from poolbook.replay.listing import parse_filter
 from poolbook.replay.narration.formatting import iso
 from poolbook.replay.runs.job_run import JobRun
 from poolbook.replay.runs.of_log import Runs
-from poolbook.replay.runs.of_log import runs_of as told
+from poolbook.replay.runs.of_log import runs_of as log_runs
 from poolbook.replay.usage.eviction_costs import by_cause, runs_of_stream
 
 from ..importing.folders import TRACES, imported, recorded, write
@@ -47,7 +47,7 @@ def trace(name: str) -> EventStore:
 
 @cache
 def runs(name: str, *, evicted: bool = False) -> Runs:
-    return told(trace(name), evicted=evicted)
+    return log_runs(trace(name), evicted=evicted)
 
 
 def ends(text: str) -> Counter[str]:
@@ -91,7 +91,7 @@ SOURCES = {"EventLog": 8, "StartLog": 8, "epoch_history": 3}
 def test_a_single_source_reports_its_runs(source: str, tmp_path: Path) -> None:
     text = content(file_of("01-plain", source))
     write(tmp_path / source, text)
-    source_runs = told(imported(tmp_path)[0]).runs
+    source_runs = log_runs(imported(tmp_path)[0]).runs
     assert len(source_runs) == SOURCES[source]
     assert {(run.job, run.slot) for run in source_runs} <= {(run.job, run.slot) for run in runs("01-plain").runs}
 
@@ -129,7 +129,7 @@ def test_an_eviction_names_the_job_the_loss_the_slot_and_the_record() -> None:
 @pytest.mark.parametrize(("begin", "end", "evictions"), [(0, 10, 0), (10, 11, 2), (10, 14, 4), (-900, 9000, 72)])
 def test_a_window_includes_its_beginning_and_excludes_its_end(begin: int, end: int, evictions: int) -> None:
     since = 1_795_214_207  # when the first job began
-    listed = told(trace("05-prio-preempt"), (since + begin) * SECOND, (since + end) * SECOND, evicted=True).runs
+    listed = log_runs(trace("05-prio-preempt"), (since + begin) * SECOND, (since + end) * SECOND, evicted=True).runs
     assert len(listed) == evictions
 
 
@@ -151,7 +151,7 @@ def test_evictions_are_selected_by_job_slot_machine_or_user(name: str, count: in
 @pytest.mark.parametrize(("name", "daemon"), [("startlogs/evictions", 6), ("points/deaths/StartLog", 1)])
 def test_a_startds_log_alone_shows_evictions_and_daemons_that_died(name: str, daemon: int, tmp_path: Path) -> None:
     write(tmp_path / "StartLog", content(DATA / f"{name}.gz"))
-    evictions = told(imported(tmp_path)[0], evicted=True).runs
+    evictions = log_runs(imported(tmp_path)[0], evicted=True).runs
     assert sum(run.cause.name == "daemon" for run in evictions) == daemon
     assert all("died" in run.reason_text for run in evictions if run.cause.name == "daemon")
     assert not any(run.cause.name == "unknown" for run in evictions)
@@ -182,7 +182,7 @@ ENDED_BY_DEATHS = {
 
 @cache
 def killed(name: str) -> list[JobRun]:
-    return told(recorded(DATA / "runs" / name)[0], evicted=True).runs
+    return log_runs(recorded(DATA / "runs" / name)[0], evicted=True).runs
 
 
 @pytest.mark.parametrize("name", ENDED_BY_DEATHS)
@@ -210,7 +210,8 @@ PARTIAL_RECORDS = {
 def test_partial_records_show_a_death_or_nothing(parts: tuple[str, ...], tmp_path: Path) -> None:
     for part in parts:
         write(tmp_path / part, content(DATA / "runs" / "deaths" / f"{part}.gz"))
-    late_runs = [run for run in told(imported(tmp_path)[0], evicted=True).runs if iso(run.ended)[11:19] > "13:29:00"]
+    evicted_runs = log_runs(imported(tmp_path)[0], evicted=True).runs
+    late_runs = [run for run in evicted_runs if iso(run.ended)[11:19] > "13:29:00"]
     ended, causes = PARTIAL_RECORDS[parts]
     not_removed = [run for run in late_runs if run.cause.name != "removed"]
     assert [(run.job, iso(run.ended)[11:19]) for run in not_removed] == [("1.0", ended), ("1.1", ended)]
@@ -230,7 +231,7 @@ def test_a_shadow_refused_by_its_slot_did_not_end_by_a_death(name: str) -> None:
 
 @pytest.mark.parametrize("name", ENDED_BY_DEATHS)
 def test_a_shadow_that_reconnects_to_a_job_is_not_a_new_run(name: str) -> None:
-    recorded_runs = told(recorded(DATA / "runs" / name)[0]).runs
+    recorded_runs = log_runs(recorded(DATA / "runs" / name)[0]).runs
     assert Counter(run.job for run in recorded_runs) == {"1.0": 4, "1.1": 5, "2.0": 1}
     assert all(run.slot for run in recorded_runs)
 
@@ -244,7 +245,7 @@ def test_earlier_runs_of_a_job_only_in_the_history_are_known_only_in_total(tmp_p
         '*** Offset = 0 ClusterId = 7 ProcId = 0 Owner = "eve" CompletionDate = 1795214260\n'
     )
     write(tmp_path / "history", ad)
-    history_runs = told(imported(tmp_path)[0])
+    history_runs = log_runs(imported(tmp_path)[0])
     assert [(run.job, run.user, run.slot, run.lasted, run.outcome) for run in history_runs.runs] == [
         ("7.0", "eve@pool", "slot1@node", 50 * SECOND, "completed")
     ]
@@ -259,7 +260,7 @@ def test_a_run_that_ends_in_a_gap_is_known_up_to_the_gap(tmp_path: Path) -> None
     gap = "...... trimmed: 9 bytes in all ......\n"
     after = entry.format(0, 50, "Job submitted from host: <h>").replace("001.000", "002.000")
     write(tmp_path / "EventLog", before + gap + after)
-    (run,) = told(imported(tmp_path)[0]).runs
+    (run,) = log_runs(imported(tmp_path)[0]).runs
     assert (run.outcome, run.lasted) == ("ended", 0)
 
 
@@ -290,4 +291,4 @@ def test_a_job_that_cools_down_was_not_put_on_hold(tmp_path: Path, code: int, ca
     runs_of_it = (_failed_transfer(60 * number, code, number == 3) for number in (1, 2, 3))
     write(tmp_path / "job.log", submitted + "".join(runs_of_it))
     log, _ = imported(tmp_path)
-    assert Counter(run.cause.name for run in told(log, evicted=True).runs) == causes
+    assert Counter(run.cause.name for run in log_runs(log, evicted=True).runs) == causes

@@ -9,7 +9,7 @@ import pytest
 from poolbook.domain.events import JobExited
 from poolbook.domain.ports import stimuli as s
 from poolbook.replay.runs.native_runs import own_runs
-from poolbook.replay.runs.of_log import runs_of as told
+from poolbook.replay.runs.of_log import runs_of as log_runs
 
 from ..domain.preempting import contested, give
 from ..job_commands import job_command
@@ -35,7 +35,7 @@ def test_the_cause_of_an_eviction_is_the_command(line: str) -> None:
         "run 20 s",
     ):
         pool.say(command)
-    (run,) = told(pool.log, evicted=True).runs[:1]
+    (run,) = log_runs(pool.log, evicted=True).runs[:1]
     assert (run.job, run.user, run.slot, run.machine, run.cause.name) == (
         "1.0", "alice@example.org", "slot1_1@h", "h", STORIES[line],
     )  # fmt: skip
@@ -53,7 +53,7 @@ def test_a_run_evicted_by_condor_now_was_vacated() -> None:
     ):
         pool.say(command)
     pool.say("run 1 s")
-    (run,) = told(pool.log, evicted=True).runs
+    (run,) = log_runs(pool.log, evicted=True).runs
     assert (run.job, run.cause.name) == ("1.0", "vacated")
 
 
@@ -67,7 +67,7 @@ def test_a_stopped_pool_is_the_cause_of_its_runs_ends(slots: list[str]) -> None:
     engine.handle([s.VacateSlot(engine.id("stop"), "root", name, False) for name in slots])
     engine.handle([job_command(engine.id("stop"), "root", "vacate", s.Selection(everything=True))])
     pool.say("run 20 s")
-    (run,) = told(pool.log, evicted=True).runs
+    (run,) = log_runs(pool.log, evicted=True).runs
     assert (run.job, run.cause.name) == ("1.0", "stopped")
 
 
@@ -80,7 +80,7 @@ def test_a_run_ends_as_its_processes_do(end: str) -> None:
     pool = PointPool()
     for command in ("machine h", f"submit alice 1 seconds=30 end={end}", "run 31 s"):
         pool.say(command)
-    run = told(pool.log).runs[0]
+    run = log_runs(pool.log).runs[0]
     assert (run.outcome, run.cause.name) == ENDS[end]
 
 
@@ -89,7 +89,7 @@ def test_a_better_match_names_its_reason(reason: str) -> None:
     pool = contested("htcondor-25")
     give(pool, "2.0", reason=reason)
     pool.advance(30)
-    (run, *_) = told(pool.log, evicted=True).runs
+    (run, *_) = log_runs(pool.log, evicted=True).runs
     assert (run.job, run.cause.name) == ("1.0", reason)
 
 
@@ -97,9 +97,9 @@ def test_a_running_job_is_known_up_to_the_end_of_the_log() -> None:
     pool = PointPool()
     for command in ("machine h", "submit alice 1 seconds=3600", "run 10 s", "submit bob 1 memory=99999"):
         pool.say(command)
-    (run,) = told(pool.log).runs
+    (run,) = log_runs(pool.log).runs
     assert (run.outcome, run.lasted) == ("running", 10_000_000)
-    assert told(pool.log, evicted=True).runs == []
+    assert log_runs(pool.log, evicted=True).runs == []
 
 
 # Transcript -> how many of its evictions had which cause.

@@ -159,7 +159,7 @@ def test_the_selection_of_a_request_finds_its_jobs() -> None:
 @together(
     ("command", "argv", "message"),
     [
-        ("rm", ["-all", "12"], "-all means every job"),
+        ("rm", ["-all", "12"], "-all selects every job"),
         ("rm", ["12.x"], "is not a job"),
         ("rm", ["0"], "clusters are numbered from 1"),
         ("rm", ["-transfer", "12"], "-transfer is not supported"),

@@ -39,9 +39,9 @@ def test_an_htcondor_tool_is_named_by_its_own_name(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.startswith("$CondorVersion: 25.14")
 
 
-@pytest.mark.parametrize("words", [("help", "q"), ("-help", "q"), ("help", "condor_q"), ("q", "-help")])
-def test_the_help_of_a_command_is_its_own(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 0
+@pytest.mark.parametrize("arguments", [("help", "q"), ("-help", "q"), ("help", "condor_q"), ("q", "-help")])
+def test_the_help_of_a_command_is_its_own(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
     assert capsys.readouterr().out.startswith("usage: poolbook q [job | owner ...] [options]")
 
 
@@ -83,7 +83,7 @@ def test_every_recommended_command_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "message"),
     [
         ("statsu", "unknown command 'statsu'; did you mean status?"),
         ("condor_statsu", "unknown command 'condor_statsu'; did you mean status?"),
@@ -91,8 +91,8 @@ def test_every_recommended_command_exists() -> None:
         ("xyzzy", "unknown command 'xyzzy'; `poolbook -help` lists the commands"),
     ],
 )
-def test_an_unknown_word_gives_a_short_message(name: str, words: str) -> None:
-    assert unknown(name) == f"poolbook: {words}"
+def test_an_unknown_word_gives_a_short_message(name: str, message: str) -> None:
+    assert unknown(name) == f"poolbook: {message}"
 
 
 # Completion

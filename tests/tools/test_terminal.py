@@ -129,9 +129,9 @@ def test_progress_stays_in_one_line_that_fits_the_terminal(tmp_path: Path, term:
     assert all(len(line) < 44 for line in lines) or not live
 
 
-@pytest.mark.parametrize("words", [("help",), ("help", "status"), ("watch_q",)])
-def test_help_and_errors_fit_the_terminal(words: tuple[str, ...]) -> None:
-    lines = on_a_terminal(64, *words).split("\n")
+@pytest.mark.parametrize("arguments", [("help",), ("help", "status"), ("watch_q",)])
+def test_help_and_errors_fit_the_terminal(arguments: tuple[str, ...]) -> None:
+    lines = on_a_terminal(64, *arguments).split("\n")
     assert len(lines) > 1
     assert max(map(len, lines)) <= 64
 

@@ -211,8 +211,10 @@ options = st.sampled_from([*DETAILS, "hierarchical", "flat", "grouporder", "grou
 
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(st.lists(ads, min_size=1, max_size=6), st.lists(options, max_size=4))
-def test_the_lines_of_any_table_have_one_length(found: list[dict[str, str]], asked: list[str]) -> None:
-    text = "\n\n".join("\n".join(f"{name} = {value}" for name, value in ad.items()) for ad in found)
-    first, *lines = shown([dict(record) for record in of_text(text)], *(f"-{option}" for option in asked)).splitlines()
+def test_the_lines_of_any_table_have_one_length(records: list[dict[str, str]], options_given: list[str]) -> None:
+    text = "\n\n".join("\n".join(f"{name} = {value}" for name, value in ad.items()) for ad in records)
+    first, *lines = shown(
+        [dict(record) for record in of_text(text)], *(f"-{option}" for option in options_given)
+    ).splitlines()
     assert first.startswith("Last Priority Update: ")
     assert len({len(line) for line in lines}) == 1

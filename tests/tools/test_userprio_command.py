@@ -73,7 +73,7 @@ def test_an_import_of_only_samples_shows_the_last_one(call: Call, tmp_path: Path
     assert call("userprio", "-all", "-allusers")[1] == last["table"]
     assert call("userprio", "-all", "-allusers", "-at", "2026-11-20T22:35:10Z")[1] == before["table"]
     code, _, err = call("userprio", "-getreslist", "alice@localhost")
-    assert code == 1 and "`poolbook status` tells who has slots" in err
+    assert code == 1 and "`poolbook status` shows the users of the slots" in err
 
 
 # -- a pool of our own ---------------------------------------------------------------------------------------------
@@ -149,8 +149,8 @@ def test_users_without_usage_in_the_last_day_are_shown_on_request(pool: Pool, ca
     records = [dict(record) for record in json.loads(call("userprio", "--json")[1])]
     last = max(record["LastUsageTime"] for record in records if record["Name"] == "alice@x")
 
-    def users(now: int, *words: str) -> set[str]:
-        lines = shown(records, *words, "-flat", surroundings=CellContext(now)).splitlines()
+    def users(now: int, *arguments: str) -> set[str]:
+        lines = shown(records, *arguments, "-flat", surroundings=CellContext(now)).splitlines()
         return {line.split()[0] for line in lines if "@" in line}
 
     all_users = {"alice@x", "bob@x", "group_physics.carol@x"}
@@ -270,12 +270,12 @@ def test_resetting_all_usage_works_where_htcondors_tool_failed(pool: Pool, call:
         (["-setfloor", "a@x", "-1"], "takes a whole number from 0, not '-1'"),
         (["-setlast", "a@x", "-1"], "takes a whole number from 0"),
         (["-setfloor", "a@x"], "-setfloor needs <user> <n>"),
-        (["-setprio", "a@x", "1", "-duration", "60"], "-duration goes with -setfactor, -setfloor, -setceiling"),
-        (["-duration", "60"], "-duration goes with -setfactor, -setfloor, -setceiling"),
+        (["-setprio", "a@x", "1", "-duration", "60"], "-duration is only for -setfactor, -setfloor, -setceiling"),
+        (["-duration", "60"], "-duration is only for -setfactor, -setfloor, -setceiling"),
         (["-setfloor", "a@x", "1", "-duration", "0"], "-duration takes a whole number from 1, not '0'"),
-        (["-setfloor", "a@x", "1", "-setceil", "a@x", "2"], "one change at a time: -setfloor or -setceil"),
+        (["-setfloor", "a@x", "1", "-setceil", "a@x", "2"], "change one thing at a time: -setfloor or -setceil"),
         (["-delete", "a@x", "b@x"], "-delete and 'b@x': name only one submitter"),
-        (["-activefrom", "2", "30", "2026"], "not a valid date; write it as -activefrom 11 20 2026"),
+        (["-activefrom", "2", "30", "2026"], "not a valid date; use for example -activefrom 11 20 2026"),
         (["-activefrom", "May", "1", "2026"], "not a valid date"),
         (["-constraint", "1 +"], "not a valid expression"),
     ],
@@ -326,7 +326,7 @@ def test_a_file_of_records_prints_like_the_log(pool: Pool, call: Call, tmp_path:
     (tmp_path / "one.txt").write_text(numbered + "NumSubmittors = 2\n")
     output = call("userprio", "-inputfile", str(tmp_path / "one.txt"), "-most", "-allusers")
     assert output[1].splitlines()[:-1] == capture("userprio-most").out.splitlines()[:-1]
-    for file_name, why in (("nosuch.txt", "No such file"), ("pool.db", "no ads of submitters")):
+    for file_name, why in (("nosuch.txt", "No such file"), ("pool.db", "no submitter ads")):
         code, _, err = call("userprio", "-inputfile", str(tmp_path / file_name))
         assert code == 2 and why in err
 

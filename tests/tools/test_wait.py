@@ -162,5 +162,5 @@ def test_a_job_id_in_place_of_a_log_is_answered_with_the_log(
     monkeypatch.chdir(tmp_path)
     assert main(["wait", job]) == 1
     error_text = " ".join(capsys.readouterr().err.split())
-    assert error_text.startswith(f"Couldn't open {job}: No such file or directory wait reads a job event log")
+    assert error_text.startswith(f"Couldn't open {job}: No such file or directory wait reads the job event log")
     assert f"`poolbook wait FILE {job}`" in error_text and f"`poolbook q {job} -af UserLog`" in error_text

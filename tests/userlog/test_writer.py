@@ -312,7 +312,7 @@ def test_a_log_whose_directory_is_created_later_has_the_later_events(tmp_path: P
 def test_an_invalid_progress_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "progress").mkdir()
     (tmp_path / "progress" / PROGRESS).write_text("{\n")
-    with pytest.raises(UserLogError, match=f"{PROGRESS}: not a valid checkpoint of user logs .* remove the file"):
+    with pytest.raises(UserLogError, match=f"{PROGRESS}: not a valid checkpoint of job event logs .* remove it"):
         writer(tmp_path)
 
 
