@@ -95,13 +95,13 @@ def spool(url: str, cluster: int, count: int) -> None:
 
 def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move_files: Move, failed_text: str) -> None:
     """Move the files of jobs, and update their ads. Raise `ToolEnded` with the problem and ``failed_text``."""
-    from ...domain.schedd.submitted_job import text_in
+    from ...domain.schedd.submitted_job import attribute_text
     from ..runtime.spooled_files import SpoolError
     from ..stores.log_paths import log_paths
 
     folder = log_paths(url).folder
     for job, ad in jobs.items():
-        texts_by_name = {name: text_in(ad, name) for name in ad}
+        texts_by_name = {name: attribute_text(ad, name) for name in ad}
         try:
             _set(url, job, move_files(folder, job, texts_by_name))
         except (SpoolError, RequestRefused) as error:

@@ -480,7 +480,7 @@ def _check_enforced(settings: Mapping[str, object]) -> None:
 
 
 def _configure(engine: Engine, configured: Configured) -> None:
-    engine.ask(s.ConfigurePool(engine.id("reconfigure"), configured.followed()))
+    engine.ask(s.ConfigurePool(engine.id("reconfigure"), configured.pool_settings()))
 
 
 _JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)

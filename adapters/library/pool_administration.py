@@ -44,7 +44,7 @@ class Configured:
         if not ignore_unenforced:
             configuration.check_enforced("pass ignore_unenforced=True")
         warnings_of_pool: list[str] = []
-        self.followed(warnings_of_pool.append)
+        self.pool_settings(warnings_of_pool.append)
         for warning in (*configuration.warnings, *warnings_of_pool):
             warnings.warn(warning, ConfigWarning, stacklevel=stacklevel)
 
@@ -54,7 +54,7 @@ class Configured:
         detected = {names[name]: str(parse_amount) for name, parse_amount in (resources or {}).items() if name in names}
         return self._load("STARTD", detected)
 
-    def followed(self, warn: Callable[[str], None] = lambda words: None) -> Ad:
+    def pool_settings(self, warn: Callable[[str], None] = lambda words: None) -> Ad:
         """Return the settings that the pool implements; call ``warn`` for each setting without effect."""
         return configured_pool_settings(lambda daemon: self._load(daemon, {}), warn)
 
@@ -99,7 +99,7 @@ class Machines:
         :warns ConfigWarning: a setting has no effect, or not the likely intended one
         """
         configured = Configured(config, ignore_unenforced, stacklevel=4)
-        self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.followed()))
+        self._ask(s.ConfigurePool(self._engine.id("reconfigure"), configured.pool_settings()))
         self._configured = configured
 
     def negotiate(self, *, negotiator: str = "") -> None:

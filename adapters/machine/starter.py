@@ -14,7 +14,7 @@ from attrs import field, frozen
 from ...domain.classad import EvaluationError, Expression
 from ...domain.config import Configuration
 from ...domain.events import Ad
-from ...domain.schedd.job_edits import unsettable
+from ...domain.schedd.job_edits import attributes_not_settable
 from ...domain.settings_classes import setting
 from ...domain.startd.provisioning import EXECUTE, execute_directories
 from ...domain.state.caches import ad_of
@@ -31,7 +31,7 @@ _CLOSED, _PASSABLE = 0o700, 0o711
 _NO_NUMBER = 10  #: the increment if the expression is not a number, as in HTCondor
 
 
-_PLAIN_CHIRP: Final = Chirp(True, ("Chirp*",), 100, tuple(sorted(unsettable({}))))
+_PLAIN_CHIRP: Final = Chirp(True, ("Chirp*",), 100, tuple(sorted(attributes_not_settable({}))))
 
 
 def _chirp(configuration: Configuration) -> Chirp | None:
@@ -44,7 +44,9 @@ def _chirp(configuration: Configuration) -> Chirp | None:
         delayed=tuple(prefixes) if has_delayed else (),
         most=configuration.integer("CHIRP_DELAYED_UPDATE_MAX_ATTRS", 100),
         refused=tuple(
-            sorted(unsettable({name: configuration.get(name, text) for name, text in ATTRIBUTE_LISTS.items()}))
+            sorted(
+                attributes_not_settable({name: configuration.get(name, text) for name, text in ATTRIBUTE_LISTS.items()})
+            )
         ),
     )
 

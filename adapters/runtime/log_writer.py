@@ -29,7 +29,7 @@ from ...domain.ports.log import EventStore
 from ...domain.ports.sensor_readings import Readings
 from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
-from ...domain.schedd.leave_queue import to_be_asked
+from ...domain.schedd.leave_queue import jobs_to_evaluate
 from ...domain.state.caches import Caches
 from ...domain.state.job_ad import expanded_ad
 from ...domain.state.pool_settings import TRANSFER_LIMITS
@@ -199,7 +199,7 @@ class LogWriter:
     def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
         """Let jobs leave the queue that ended, or changed after their end, in the events from ``looked`` on. Return the
         new number of events."""
-        jobs = to_be_asked(self.state, islice(events, looked, None))
+        jobs = jobs_to_evaluate(self.state, islice(events, looked, None))
         if jobs:
             self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
         return len(events)

@@ -82,7 +82,7 @@ class ExecutionPoint:
         machine = self._machine()
         if machine is not None:  # before jobs are started as it says, and its policy is asked: what is suspended stays
             self._sense_by(configuration)
-        self._configure_pool(self._followed(lambda text: self.tell(f"warning: {text}")))
+        self._configure_pool(self._pool_settings(lambda text: self.tell(f"warning: {text}")))
         if machine is None:
             self.come_back()
             return
@@ -114,13 +114,13 @@ class ExecutionPoint:
         """Read and apply the configuration; return warnings for the client. If it is invalid, the current one stays in
         force. Raise `Refusal` if the machine is not in the pool, or its slots would change, `ConfigError` if the
         configuration is invalid."""
-        not_followed: list[str] = []
-        settings = self._followed(not_followed.append)
+        without_effect: list[str] = []
+        settings = self._pool_settings(without_effect.append)
         warnings = self._reconfigure_machine()
         self._configure_pool(settings)
-        return [*warnings, *not_followed]
+        return [*warnings, *without_effect]
 
-    def _followed(self, warn: Callable[[str], None]) -> Ad:
+    def _pool_settings(self, warn: Callable[[str], None]) -> Ad:
         return {} if self.load is None else configured_pool_settings(self.load, warn)
 
     def _configure_pool(self, settings: Ad) -> None:

@@ -121,7 +121,7 @@ class ScenarioMachines:
         warnings = [self.configuration(machine).warnings for machine in self.scenario.machines]
         pool_warnings: list[str] = []
         with suppress(ConfigError):  # the pool raises it when it reads its configuration
-            self._followed(pool_warnings.append)
+            self._pool_settings(pool_warnings.append)
         warnings.append(pool_warnings)
         new = [warning for warning in dict.fromkeys(chain(*warnings)) if warning not in self._warned]
         self._warned.update(new)
@@ -151,14 +151,14 @@ class ScenarioMachines:
         """Return the machine of the negotiator and the schedd, whose configuration is the pool's."""
         return self.scenario.machines[0].name
 
-    def _followed(self, warn: Callable[[str], None]) -> Ad:
+    def _pool_settings(self, warn: Callable[[str], None]) -> Ad:
         first_machine = self.machine(self.first)
         return configured_pool_settings(lambda daemon: self.configuration(first_machine, daemon), warn)
 
     def configured(self, id: str, line: int) -> ConfigurePool:
         """Return the stimulus that makes the pool read its configuration. Raise PlayError if that is invalid."""
         try:
-            return ConfigurePool(id, self._followed(lambda warning: None))
+            return ConfigurePool(id, self._pool_settings(lambda warning: None))
         except ConfigError as error:
             raise PlayError(f"the configuration of {self.first}: {error}", line) from None
 

@@ -20,8 +20,8 @@ from ..events import CycleHeld
 from ..negotiator.schedule import CycleSchedules, paused
 from ..ports import stimuli as s
 from ..ports.effects import BENCHMARKING
-from ..schedd.leave_queue import StayingJobs
-from ..schedd.local_jobs import next_look
+from ..schedd.leave_queue import EndedJobsAgenda
+from ..schedd.local_jobs import next_evaluation
 from ..schedd.policy_times import PolicyPasses
 from ..schedd.sleeping_jobs import SleepingJobs
 from ..startd.evaluation_schedule import EvaluationSchedule
@@ -38,17 +38,17 @@ class _LocalJobs(Struct):
 def plan_agendas(moment: Moment[AccessPoint]) -> None:
     """Plan the agendas for a state that was read from a log."""
     agendas = moment.state.agendas
-    agendas.of(StayingJobs).begin(moment.state, moment.zone)
-    agendas.of(PolicyPasses).begin(moment.state, moment.now)
+    agendas.of(EndedJobsAgenda).plan_all(moment.state, moment.zone)
+    agendas.of(PolicyPasses).plan_all(moment.state, moment.now)
 
 
 def note_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
     """Update the agendas after a decision."""
     state, now, agendas = draft.state, draft.now, draft.state.agendas
     if isinstance(stimulus, s.LeaveQueue):
-        agendas.of(StayingJobs).asked(draft, stimulus.jobs)
+        agendas.of(EndedJobsAgenda).plan_next(draft, stimulus.jobs)
     elif isinstance(stimulus, s.EvaluateJobPolicies):
-        agendas.of(PolicyPasses).asked(draft, stimulus)
+        agendas.of(PolicyPasses).plan_next(draft, stimulus)
     elif isinstance(stimulus, s.EvaluatePolicies):
         agendas.of(EvaluationSchedule).note_evaluations(stimulus.machines, now)
     elif isinstance(stimulus, s.Negotiate):
@@ -71,12 +71,9 @@ def next_deadline(moment: Moment[Any]) -> int | None:
     state, now, agendas = moment.state, moment.now, moment.state.agendas
     deadlines = [next_timer(state)]
     if isinstance(state, AccessPoint):
-        deadlines += [
-            agendas.of(StayingJobs).next(),
-            agendas.of(PolicyPasses).next(),
-            _update_sleeping_jobs(moment).next(),
-        ]
-        deadlines += [next_look(state, now)] if moment.matching else []
+        deadlines += [agendas.of(EndedJobsAgenda).next_due(), agendas.of(PolicyPasses).next_due()]
+        deadlines.append(_update_sleeping_jobs(moment).next_due())
+        deadlines += [next_evaluation(state, now)] if moment.matching else []
     if isinstance(state, ExecutionPoint):
         deadlines.append(agendas.of(EvaluationSchedule).next(moment))
     if isinstance(state, Manager) and moment.matching:
@@ -100,7 +97,7 @@ def due_stimuli(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator
 
 def _due_for_jobs(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
     agendas, now = moment.state.agendas, moment.now
-    staying = agendas.of(StayingJobs).due(now)
+    staying = agendas.of(EndedJobsAgenda).due(now)
     if staying:
         yield s.LeaveQueue("", staying)
     policies = agendas.of(PolicyPasses).due(now)
@@ -176,14 +173,14 @@ def is_busy(moment: Moment[State]) -> bool:
         return True
     if any(slot.state_activity == BENCHMARKING for slot in state.slots.values()):
         return True
-    return moment.matching and (waits_for_cycle(moment) or state.agendas.of(SleepingJobs).next() is not None)
+    return moment.matching and (waits_for_cycle(moment) or state.agendas.of(SleepingJobs).next_due() is not None)
 
 
 def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
     """Return the jobs that cannot be matched yet, updated, and report them to the negotiators in the same state."""
     state = moment.state
     sleeping, cycles = state.agendas.of(SleepingJobs), state.agendas.of(CycleSchedules)
-    woke = sleeping.follow(moment)
+    woke = sleeping.update(moment)
     if isinstance(state, Manager):
         if woke:
             cycles.woke(state)

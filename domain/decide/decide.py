@@ -87,11 +87,11 @@ _RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
     s.Defragment: _defragment,
     s.ClaimMatches: claims.claim_all,
     s.FireTimers: timers.fire_timers,
-    s.Transferred: job_processes.transferred,
-    s.ActivationStarted: job_processes.started,
-    s.ActivationMeasured: job_processes.measured,
-    s.ActivationChirped: job_processes.chirped,
-    s.ActivationEnded: job_processes.ended,
+    s.Transferred: job_processes.log_transfer,
+    s.ActivationStarted: job_processes.log_start,
+    s.ActivationMeasured: job_processes.log_measurement,
+    s.ActivationChirped: job_processes.log_chirp,
+    s.ActivationEnded: job_processes.end_run,
     s.MailHandled: notification.mail_handled,
     s.LeaveQueue: leave_queue.leave,
     s.ScheduleJobs: job_deferral.schedule_jobs,
@@ -142,9 +142,9 @@ def complete_decision(draft: Draft[Any]) -> None:
     state = draft.state
     if isinstance(state, AccessPoint):
         if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
-            deferred_starts.end_told(draft)
+            deferred_starts.end_signalled_jobs(draft)
         if state.reservations:
-            run_now.settle(draft)
+            run_now.settle_earmarks(draft)
         if state.notifying:
             notification.notify(draft)
         if state.factories:

@@ -91,14 +91,14 @@ def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda wa
     """
     from ..schedd.policy_configuration import schedd_policy
 
-    negotiators = negotiation.followed(load("NEGOTIATOR"), warn)
+    negotiators = negotiation.configured_settings(load("NEGOTIATOR"), warn)
     for warning in negotiation.groups_in_vain(negotiators):
         warn(warning)
     return {
         **negotiators,
         **configured_submission_settings(load("SUBMIT")),
         **schedd_policy(load("SCHEDD"), warn),
-        **defragmentation.followed(load(DEFRAG)),
+        **defragmentation.configured_settings(load(DEFRAG)),
     }
 
 

@@ -1,4 +1,4 @@
-"""The defragmentation policy in force, and the defrag settings of a configuration that a pool implements."""
+"""The defragmentation policy in force, and the defrag daemon's settings of a configuration."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..state.pool_settings import DEFRAG, SET_TO_EMPTY, invalid_value
 if TYPE_CHECKING:
     from ..config import Configuration
 
-_ALSO: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SCHEDULE"}
-"""The manual's name of a setting that HTCondor calls otherwise; HTCondor's counts where both are set."""
+_HTCONDOR_NAMES: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SCHEDULE"}
+"""A setting that the manual and HTCondor name differently; HTCondor's name has precedence if both are set."""
 
 
 @frozen
@@ -45,7 +45,7 @@ class DefragPolicy:
 
 
 def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
-    """Return the policy that these settings of a pool make; None: it does not defragment."""
+    """Return the policy by the settings of a pool; None if it does not defragment."""
     if not settings.get("DEFRAG_NAME", "").strip():
         return None
 
@@ -56,41 +56,41 @@ def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
     return DefragPolicy(**values(DefragPolicy, lambda name, read, _: read(text(name))))
 
 
-def followed(configuration: Configuration) -> Ad:
+def configured_settings(configuration: Configuration) -> Ad:
     """Return the defrag daemon's settings of a configuration: empty unless DEFRAG is in DAEMON_LIST, else the daemon's
-    name, and the settings that are not the defaults.
+    name, and the settings that differ from their defaults.
 
-    :raises ConfigError: an invalid value, with its place
+    :raises ConfigError: a value is invalid
     """
     if DAEMON not in parse_daemon_list(configuration.get(DAEMON_LIST)):
         return {}
     settings = {"DEFRAG_NAME": _daemon_name(configuration)}
-    for name, known in DEFRAG.items():
-        if name != "DEFRAG_NAME" and (text := _told(configuration, name)) != known.default:
+    for name, properties in DEFRAG.items():
+        if name != "DEFRAG_NAME" and (text := _value(configuration, name)) != properties.default:
             settings[name] = text or SET_TO_EMPTY
     return settings
 
 
 def _daemon_name(configuration: Configuration) -> str:
-    """Return the name as HTCondor makes it (``build_valid_daemon_name``). Unless one is set, it is that of the
-    daemon in DAEMON_LIST, which HTCondor's master gives it as its local name."""
+    """Return the daemon's name, formed as in HTCondor (``build_valid_daemon_name``). The default is that in
+    DAEMON_LIST, which HTCondor's master gives it as its local name."""
     name, host = configuration.get("DEFRAG_NAME").strip() or DAEMON, configuration.get("FULL_HOSTNAME").strip()
     if name.lower() in (host.lower(), host.lower().partition(".")[0]):
         return host
     return name if "@" in name or not host else f"{name}@{host}"
 
 
-def _told(configuration: Configuration, name: str) -> str:
-    other = _ALSO.get(name, name)
-    place = other if configuration.source(name).kind == "default" else name
+def _value(configuration: Configuration, name: str) -> str:
+    htcondor_name = _HTCONDOR_NAMES.get(name, name)
+    set_name = htcondor_name if configuration.source(name).kind == "default" else name
     kind = DEFRAG[name].kind
     if kind in ("integer", "maximum", "frequency"):
-        value = configuration.number(place, float(DEFRAG[name].default))
+        value = configuration.number(set_name, float(DEFRAG[name].default))
         text = repr(value).removesuffix(".0")
     else:
-        text = " ".join(configuration.get(place).split())
+        text = " ".join(configuration.get(set_name).split())
         if kind == "schedule":
             text = text.lower() or DEFRAG[name].default
-    if wrong := invalid_value(name, text):
-        raise configuration.error(place, wrong)
+    if problem := invalid_value(name, text):
+        raise configuration.error(set_name, problem)
     return text

@@ -28,7 +28,7 @@ ESTIMATES: Final = {
     True: ("ExpectedMachineGracefulDrainingBadput", "ExpectedMachineGracefulDrainingCompletion"),
     False: ("ExpectedMachineQuickDrainingBadput", "ExpectedMachineQuickDrainingCompletion"),
 }
-"""The attributes with the expected cost and end of a drain: for drains that let jobs retire, and for others."""
+"""The attributes with the expected cost and end of a drain: of graceful drains (True) and of quick and fast ones."""
 
 
 class CandidateSlot(Struct, frozen=True):
@@ -39,8 +39,8 @@ class CandidateSlot(Struct, frozen=True):
     ad: ClassAd
 
 
-class Asked(Struct, frozen=True):
-    """A condition for slots, under the name of its setting; ``text`` also has HTCondor's own conditions."""
+class SlotCondition(Struct, frozen=True):
+    """A condition for slots, with the name of its setting; ``text`` includes HTCondor's own conditions."""
 
     name: str
     text: str
@@ -63,57 +63,57 @@ class Asked(Struct, frozen=True):
         return self.name, unparse(condition), value, values_read(condition, slot.ad, None, context)
 
 
-class Questions(Struct, frozen=True):
-    """The conditions of a policy, as HTCondor queries the collector with them."""
+class PolicyConditions(Struct, frozen=True):
+    """The conditions of a policy, with which HTCondor queries the collector."""
 
-    draining: Asked
-    whole: Asked
-    cancel: Asked | None  #: None: no drain is canceled
-    drain: Asked
-    rank: Expression | None  #: None: all machines are alike
+    draining: SlotCondition
+    whole: SlotCondition
+    cancel: SlotCondition | None  #: None: no drain is canceled
+    drain: SlotCondition
+    rank: Expression | None  #: None: all machines have the same rank
 
     @property
     def read(self) -> list[Expression]:
         """Return all expressions that read a slot's ad."""
-        asked = (self.draining, self.whole, self.cancel, self.drain)
-        expressions = [question.expression for question in asked if question is not None]
+        conditions = (self.draining, self.whole, self.cancel, self.drain)
+        expressions = [condition.expression for condition in conditions if condition is not None]
         return [expression for expression in (*expressions, self.rank) if expression is not None]
 
 
-def questions(policy: DefragPolicy, joins_texts: bool) -> Questions:
+def policy_conditions(policy: DefragPolicy, joins_texts: bool) -> PolicyConditions:
     """Return the conditions of a policy.
-    :param joins_texts: DEFRAG_WHOLE_MACHINE_EXPR is joined to the rest without parentheses (``Dialect``)
+    :param joins_texts: whether DEFRAG_WHOLE_MACHINE_EXPR is joined to the rest without parentheses (``Dialect``)
     """
-    mine = f'(DrainReason is undefined || DrainReason == "{policy.reason}")'
-    draining = f"{_PARTITIONABLE} && Draining && {mine}"
+    ours = f'(DrainReason is undefined || DrainReason == "{policy.reason}")'
+    draining = f"{_PARTITIONABLE} && Draining && {ours}"
     whole = policy.whole if joins_texts else f"({policy.whole})"
     free = f"{_PARTITIONABLE} && Draining =!= true"
     cancel, requirements = policy.cancel, policy.requirements
-    return Questions(
-        Asked("Draining", draining),
-        Asked("DEFRAG_WHOLE_MACHINE_EXPR", f"{whole} && {_PARTITIONABLE} && {mine}"),
-        Asked("DEFRAG_CANCEL_REQUIREMENTS", f"{draining} && ({cancel})") if cancel else None,
-        Asked("DEFRAG_REQUIREMENTS", f"{free} && ({requirements})" if requirements else free),
+    return PolicyConditions(
+        SlotCondition("Draining", draining),
+        SlotCondition("DEFRAG_WHOLE_MACHINE_EXPR", f"{whole} && {_PARTITIONABLE} && {ours}"),
+        SlotCondition("DEFRAG_CANCEL_REQUIREMENTS", f"{draining} && ({cancel})") if cancel else None,
+        SlotCondition("DEFRAG_REQUIREMENTS", f"{free} && ({requirements})" if requirements else free),
         parse_cached(policy.rank) if policy.rank else None,
     )
 
 
-def ranked(
+def sort_by_rank(
     slots: Sequence[CandidateSlot], rank: Expression | None, context: Context
 ) -> list[tuple[float, CandidateSlot]]:
-    """Return slots by their rank, the highest first; slots of the same rank stay in their order."""
-    found = [(rank_of(slot, rank, context), slot) for slot in slots]
-    return sorted(found, key=lambda each: -each[0])
+    """Return the slots sorted by rank, the highest first; slots of the same rank keep their order."""
+    with_ranks = [(rank_of(slot, rank, context), slot) for slot in slots]
+    return sorted(with_ranks, key=lambda each: -each[0])
 
 
 def rank_of(slot: CandidateSlot, rank: Expression | None, context: Context) -> float:
-    """Return DEFRAG_RANK of a slot; 0 if it is not a number."""
+    """Return the value of DEFRAG_RANK for a slot; 0 if it is not a number."""
     value = _rank_value(slot, rank, context)
     return float(value) if isinstance(value, bool | int | float) and isfinite(value) else 0.0
 
 
 def rank_evidence(slot: CandidateSlot, rank: Expression, context: Context) -> tuple[str, str, str, Ad]:
-    """Return the fields of an ``EvaluationRecorded`` for a slot's rank: the slot is the target of the expression."""
+    """Return the fields of an ``EvaluationRecorded`` for a slot's rank; the slot's ad is the expression's target."""
     value = value_text(_rank_value(slot, rank, context))
     return "DEFRAG_RANK", unparse(rank), value, values_read(rank, ClassAd(), slot.ad, context)
 
@@ -127,51 +127,51 @@ def _rank_value(slot: CandidateSlot, rank: Expression | None, context: Context) 
         return 0.0
 
 
-def number(slot: CandidateSlot, name: str, context: Context) -> int:
-    """Return an integer of a slot's ad; 0 if it has none."""
+def integer_attribute(slot: CandidateSlot, name: str, context: Context) -> int:
+    """Return an integer attribute of a slot's ad; 0 if the ad does not have it."""
     try:
         value = slot.ad.eval(name, None, context)
     except EvaluationError:
         return 0
-    known = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return int(value) if known else 0
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return int(value) if is_number else 0
 
 
-def published(state: Manager, slots: SlotAds, expressions: Questions, everything: bool) -> list[CandidateSlot]:
-    """Return the ads of the pool's partitionable slots; with ``everything``, of all slots. They come in the order in
-    which they are taken if they are alike: first those of machines that were never drained or whose last drain began
-    earliest, then by their births. (HTCondor draws lots there.)
+def candidate_slots(state: Manager, slots: SlotAds, conditions: PolicyConditions, every: bool) -> list[CandidateSlot]:
+    """Return the ads of the pool's partitionable slots, or with ``every``, of all slots. Their order decides
+    between slots of the same rank: first those of machines that were never drained, then by the beginning of the last
+    drain, then by the slots' creation. (HTCondor chooses at random.)
     """
-    names = _names(expressions.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
-    whole = bool(names & DYNAMIC_REFERENCES)
+    names = _words(conditions.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
+    reads_all = bool(names & DYNAMIC_REFERENCES)
     candidates = []
     for slot in state.slots.values():
-        if slot.kind == "partitionable" or everything:
-            ad = slots.ad(slot) if whole else _partial(slots, slot, names)
+        if slot.kind == "partitionable" or every:
+            ad = slots.ad(slot) if reads_all else _partial_ad(slots, slot, names)
             candidates.append(CandidateSlot(slot.name, slot.machine, ad))
     drained = {name: machine.drain_began for name, machine in state.machines.items()}
     return sorted(candidates, key=lambda one: drained.get(one.machine, 0))
 
 
-def _partial(slots: SlotAds, slot: Slot, names: set[str]) -> ClassAd:
-    """Return a slot's published ad with these attributes (in small letters), and all that they read."""
-    m = slots.snapshot(slot)
+def _partial_ad(slots: SlotAds, slot: Slot, names: set[str]) -> ClassAd:
+    """Return a slot's published ad with these attributes (in lower case), and all that they read."""
+    snapshot = slots.snapshot(slot)
     ad, pending, seen = ClassAd(), list(names), set(names)
     while pending:
         key = pending.pop()
-        value = slots.attribute(m, key)
+        value = slots.attribute(snapshot, key)
         if value is None:
             continue
         ad[key] = value
         if not isinstance(value, Literal):
-            more = _names([value])
-            if more & DYNAMIC_REFERENCES:
+            new_names = _words([value])
+            if new_names & DYNAMIC_REFERENCES:
                 return slots.ad(slot)
-            pending += more - seen
-            seen |= more
+            pending += new_names - seen
+            seen |= new_names
     return ad
 
 
-def _names(read: Iterable[Expression]) -> set[str]:
-    """Return all words of expressions, in small letters: the names that they may read are among them."""
+def _words(read: Iterable[Expression]) -> set[str]:
+    """Return all words of the expressions, in lower case; they include all names that they may read."""
     return {word.lower() for expression in read for word in _WORD.findall(unparse(expression))}

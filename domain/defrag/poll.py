@@ -1,7 +1,7 @@
 """A poll of the defragmentation: logs and executes the decision (``choice``) with its evidence.
 
 A poll is a function of the log: of the slots' published ads, the earlier polls, and the settings in force at an instant
-(``decide_poll``). So it can be repeated.
+(``decide_poll``). So it can be recomputed.
 """
 
 from __future__ import annotations
@@ -20,26 +20,33 @@ from ..ports.slot_ads import Advertise
 from ..state.caches import Caches
 from ..state.state import Manager
 from ..units import SECOND
-from .choice import Before, Chosen, Decision, DrainsBegun, Habits, choose, draining_costs
+from .choice import ChosenSlot, Decision, DialectRules, DrainsBegun, EarlierPolls, choose, draining_costs
 from .defrag_settings import DefragPolicy, policy_in_force
-from .drain_candidates import ESTIMATES, Questions, number, published, questions, rank_evidence
+from .drain_candidates import (
+    ESTIMATES,
+    PolicyConditions,
+    candidate_slots,
+    integer_attribute,
+    policy_conditions,
+    rank_evidence,
+)
 
 COMPLETION: Final = "resume"
-"""What happens when a drain is complete: HTCondor asks for DRAIN_RESUME_ON_COMPLETION."""
+"""What happens when a drain is complete, as with HTCondor's DRAIN_RESUME_ON_COMPLETION."""
 
 Why = Callable[[str], tuple[int, str, str]]
 """Returns the first fields of an event, for a cause."""
 
 
 class PollDecision(Struct, frozen=True):
-    """What a poll decided: its event, and the evidence that is right before it in the log."""
+    """The decision of a poll: its event, and the evidence that precedes it in the log."""
 
     notes: tuple[EvaluationRecorded, ...]
     event: DefragPolled
 
 
 def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
-    """Evaluate the pool, cancel drains and begin others.
+    """Evaluate the policy, cancel drains and begin others.
 
     :raises Refusal: the pool does not defragment
     """
@@ -58,37 +65,37 @@ def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
             draft.send(BeginDrain(drain.machine, policy.schedule, policy.reason, COMPLETION, policy.start))
 
 
-def habits_of(state: Manager) -> Habits:
-    """Return the habits of the pool's dialect."""
-    return Habits(state.dialect.defrag_exceeds_maxima, state.dialect.defrag_stops_at_long_intervals)
+def dialect_rules(state: Manager) -> DialectRules:
+    """Return the rules of the pool's dialect."""
+    return DialectRules(state.dialect.defrag_exceeds_maxima, state.dialect.defrag_stops_at_long_intervals)
 
 
-def before(state: Manager, now: int) -> Before:
+def earlier_polls(state: Manager, now: int) -> EarlierPolls:
     """Return the earlier polls before this instant (microseconds)."""
-    return Before(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
+    return EarlierPolls(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
 
 
 def decide_poll(
     state: Manager, caches: Caches, advertise: Advertise, why: Why, context: Context, offset: int, policy: DefragPolicy
 ) -> PollDecision:
-    """Decide a poll, and change nothing.
+    """Return the decision of a poll, without changes.
 
     :param advertise: returns the slots' ads
-    :param why: returns the first fields of its events, with the instant in microseconds
-    :param offset: the pool's offset from UTC in seconds, as ``context`` has it
+    :param why: returns the first fields of the events, with the instant in microseconds
+    :param offset: the pool's offset from UTC in seconds, as in ``context``
     """
     now = why("polled")[0]
-    joins = state.dialect.defrag_joins_whole_machine_expr
-    expressions = questions(policy, joins)
-    everything = joins and any(sign in policy.whole for sign in ("||", "?"))
+    joins_texts = state.dialect.defrag_joins_whole_machine_expr
+    conditions = policy_conditions(policy, joins_texts)
+    reads_all_slots = joins_texts and any(sign in policy.whole for sign in ("||", "?"))
     ads = advertise(state, caches, now, context)
-    slots = published(state, ads, expressions, everything)
+    slots = candidate_slots(state, ads, conditions, reads_all_slots)
     decision = choose(
-        policy, expressions, slots, before(state, now), now // SECOND, context, habits_of(state),
+        policy, conditions, slots, earlier_polls(state, now), now // SECOND, context, dialect_rules(state),
         may_drain=lambda seen: ads.why_not_drained(seen.machine),
         may_cancel=lambda seen: ads.why_not_canceled(seen.machine),
     )  # fmt: skip
-    notes = _Notes(why, state.position + 1)
+    notes = _Evidence(why, state.position + 1)
     event = DefragPolled(
         *why("polled"),
         wanted=decision.wanted,
@@ -96,8 +103,8 @@ def decide_poll(
         whole=len(decision.whole),
         candidates=decision.candidates,
         stopped=decision.stopped,
-        drains=tuple(_drain(notes, policy, expressions, chosen, now, context) for chosen in decision.drains),
-        cancels=tuple(_cancel(notes, expressions, chosen, context) for chosen in decision.cancels),
+        drains=tuple(_drain(notes, policy, conditions, chosen, now, context) for chosen in decision.drains),
+        cancels=tuple(_cancel(notes, conditions, chosen, context) for chosen in decision.cancels),
         costs=draining_costs(state, ads, now, context),
         offset=offset,
     )
@@ -115,15 +122,15 @@ def _with_changes(state: Manager, event: DefragPolled, decision: Decision) -> De
     )
 
 
-class _Notes(Struct):
-    """The evidence of a poll, each piece once; ``first``: the position of the first."""
+class _Evidence(Struct):
+    """The evidence of a poll without duplicates. ``first``: the log position of the first piece."""
 
     why: Why
     first: int
     made: list[EvaluationRecorded] = field(default_factory=list)
 
     def take(self, name: str, text: str, value: str, read: Ad) -> tuple[int, ...]:
-        """Note an expression; return the position, or nothing where it read nothing."""
+        """Note an evaluation; return its position, or nothing if it read no attributes."""
         if not read:
             return ()
         note = EvaluationRecorded(*self.why("evaluated"), name, text, value, read)
@@ -133,25 +140,25 @@ class _Notes(Struct):
 
 
 def _drain(
-    notes: _Notes, policy: DefragPolicy, expressions: Questions, chosen: Chosen, now: int, context: Context
+    notes: _Evidence, policy: DefragPolicy, conditions: PolicyConditions, chosen: ChosenSlot, now: int, context: Context
 ) -> DefragDrain:
     seen = chosen.seen
-    evidence = notes.take(*expressions.drain.evidence(seen, "true", context))
-    if expressions.rank is not None:
-        evidence += notes.take(*rank_evidence(seen, expressions.rank, context))
-    badput, completion = (number(seen, name, context) for name in ESTIMATES[policy.schedule == "Graceful"])
+    evidence = notes.take(*conditions.drain.evidence(seen, "true", context))
+    if conditions.rank is not None:
+        evidence += notes.take(*rank_evidence(seen, conditions.rank, context))
+    badput, completion = (integer_attribute(seen, name, context) for name in ESTIMATES[policy.schedule == "Graceful"])
     seconds = completion - now // SECOND
     return DefragDrain(seen.machine, seen.slot, chosen.rank, badput, seconds, evidence, chosen.refused)
 
 
-def _cancel(notes: _Notes, expressions: Questions, chosen: Chosen, context: Context) -> DefragCancel:
-    assert expressions.cancel is not None
-    evidence = notes.take(*expressions.cancel.evidence(chosen.seen, "true", context))
+def _cancel(notes: _Evidence, conditions: PolicyConditions, chosen: ChosenSlot, context: Context) -> DefragCancel:
+    assert conditions.cancel is not None
+    evidence = notes.take(*conditions.cancel.evidence(chosen.seen, "true", context))
     return DefragCancel(chosen.seen.machine, chosen.seen.slot, evidence, chosen.refused)
 
 
 def next_poll(state: Manager) -> int | None:
-    """Return when the next poll is due, in microseconds; None: there is none."""
+    """Return when the next poll is due, in microseconds; None if none is."""
     policy = policy_in_force(state.settings)
     if policy is None or policy.interval <= 0:
         return None

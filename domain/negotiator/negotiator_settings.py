@@ -162,7 +162,7 @@ def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> Quo
     )
 
 
-def followed(configuration: Configuration, warn: Callable[[str], None] = lambda words: None) -> Ad:
+def configured_settings(configuration: Configuration, warn: Callable[[str], None] = lambda words: None) -> Ad:
     """Return the negotiator settings of a configuration that a pool implements: ``offered``, and the times of cycles.
     ``warn`` is called with a sentence for each expression that is ignored.
 

@@ -21,12 +21,12 @@ from ..state.caches import ad_of
 from ..state.job_ad import quoted, seconds
 from ..state.proc_ads import pack
 from ..state.state import AccessPoint
-from .factories import makes_factory
-from .job_edits import SECURE, guard, ignores_secure
-from .job_transforms import Applied, Evaluation
-from .queue_limits import Exceeded, exceeded
+from .factories import has_factory
+from .job_edits import SECURE, ignores_secure, protection_of
+from .job_transforms import AppliedTransform, Evaluation
+from .queue_limits import ExceededLimit, exceeded_limit
 from .schedd_ad import schedd_ad
-from .submit_policy import AlikeJobs, Columns, Judge, SubmitRefusal, TransformStep, decide, merged, submit_policy
+from .submit_policy import Columns, JobGroup, Judge, SubmitRefusal, TransformStep, decide, merge_results, submit_policy
 
 
 class Accepted(Struct, frozen=True):
@@ -44,12 +44,12 @@ COMMIT_FAILED = "Failed to commit job submission into the queue."
 def admit_submission(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Accepted | None:
     """Return the accepted submission; None if it was rejected and answered."""
     state = draft.state
-    limit = exceeded(state, command.user, 0 if makes_factory(command.ad) else command.count)
+    limit = exceeded_limit(state, command.user, 0 if has_factory(command.ad) else command.count)
     if limit is not None:
         _reject_excess(draft, command, number, limit)
         return None
     settings = state.settings
-    secure = [name for name in (*command.ad, *columns) if guard(name, settings) == SECURE]
+    secure = [name for name in (*command.ad, *columns) if protection_of(name, settings) == SECURE]
     if secure:
         if not ignores_secure(settings):
             reason = f"Attempt to edit secure attribute {secure[0]} in job {number}.0. Failing!"
@@ -73,11 +73,11 @@ def _judge_submission(draft: Draft[AccessPoint], command: Submit, number: int, c
         draft.state, draft.send(ShowHost()), draft.context, draft.now, number, command.user, command.ad, columns
     )
     decided = decide(judge, command.ad, columns, command.count)
-    rejection, kinds = decided.refused, decided.kinds
+    rejection, kinds = decided.refusal, decided.groups
     if rejection is not None:
         _reject(draft, command, number, rejection, decided.proc, f"{COMMIT_FAILED}\nERROR: {rejection.reason}")
         return None
-    ad, after = merged(kinds, command.ad, columns, command.count)
+    ad, after = merge_results(kinds, command.ad, columns, command.count)
     same = after.keys() == columns.keys() and all(after[name] is columns[name] for name in after)
     packed = command.columns if same else pack(after)
 
@@ -134,11 +134,11 @@ class TransformChanges(Struct, frozen=True):
     skipped: tuple[str, ...]
 
 
-def changes_by_transform(kinds: Sequence[AlikeJobs]) -> Iterator[tuple[TransformChanges, Applied]]:
+def changes_by_transform(kinds: Sequence[JobGroup]) -> Iterator[tuple[TransformChanges, AppliedTransform]]:
     """Yield the changes by each transform, in order, and its evaluations for the first of its jobs."""
-    for name in dict.fromkeys(step.done.name for kind in kinds for step in kind.outcome.applied):
-        steps = [(kind.procs, step) for kind in kinds for step in kind.outcome.applied if step.done.name == name]
-        yield _changes_of_steps(name, steps), steps[0][1].done
+    for name in dict.fromkeys(step.applied.name for kind in kinds for step in kind.result.applied):
+        steps = [(kind.procs, step) for kind in kinds for step in kind.result.applied if step.applied.name == name]
+        yield _changes_of_steps(name, steps), steps[0][1].applied
 
 
 def _changes_of_steps(name: str, steps: Sequence[tuple[Sequence[int], TransformStep]]) -> TransformChanges:
@@ -147,14 +147,14 @@ def _changes_of_steps(name: str, steps: Sequence[tuple[Sequence[int], TransformS
     columns, columns_before = dict[str, list[str]](), dict[str, list[str]]()
     by_proc: dict[int, TransformStep] = {}
     for attribute in dict.fromkeys(attribute for _, step in steps for attribute in step.changes):
-        values = {(step.changes.get(attribute, ""), step.before.get(attribute, "")) for _, step in steps}
+        values = {(step.changes.get(attribute, ""), step.previous.get(attribute, "")) for _, step in steps}
         if len(values) == 1:
             ((changes[attribute], before[attribute]),) = values
             continue
         by_proc = by_proc or {proc: step for step_procs, step in steps for proc in step_procs}
         columns[attribute] = [by_proc[proc].changes.get(attribute, "") for proc in procs]
-        columns_before[attribute] = [by_proc[proc].before.get(attribute, "") for proc in procs]
-    skipped = tuple(dict.fromkeys(reason for _, step in steps for reason in step.done.skipped))
+        columns_before[attribute] = [by_proc[proc].previous.get(attribute, "") for proc in procs]
+    skipped = tuple(dict.fromkeys(reason for _, step in steps for reason in step.applied.skipped))
     return TransformChanges(name, ranges(procs), changes, before, pack(columns), pack(columns_before), skipped)
 
 
@@ -175,8 +175,8 @@ def _reject(
     answer(draft, command, "submit", command.file, {"refusal": text})
 
 
-def _reject_excess(draft: Draft[AccessPoint], command: Submit, number: int, limit: Exceeded) -> None:
-    read = {"MY.JobsThere": str(limit.there), "MY.JobsSubmitted": str(command.count)}
+def _reject_excess(draft: Draft[AccessPoint], command: Submit, number: int, limit: ExceededLimit) -> None:
+    read = {"MY.JobsThere": str(limit.queued), "MY.JobsSubmitted": str(command.count)}
     evaluation = Evaluation("", f"MY.JobsThere + MY.JobsSubmitted <= {limit.limit}", "false", read)
-    reason = limit.words.partition("\n")[2]
-    _reject(draft, command, number, SubmitRefusal(limit.setting, reason, evaluation), limit.proc, limit.words)
+    reason = limit.message.partition("\n")[2]
+    _reject(draft, command, number, SubmitRefusal(limit.setting, reason, evaluation), limit.proc, limit.message)

@@ -33,8 +33,8 @@ from ..state.job_ad import hold_reason, vacate_reason
 from ..state.job_limits import job_concurrency_limits
 from ..state.records import RUNS, Activation
 from ..state.state import AccessPoint
-from .expansion import expanded_by
-from .job_deferral import deferral, sleeps
+from .expansion import expand_for_slot
+from .job_deferral import deferral, unmatchable_until
 from .local_jobs import start_local_jobs
 
 
@@ -62,7 +62,7 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
             start_on_claim(draft, claimed, cluster, proc)
     for name, (number, proc) in list(state.claim_ready.items()):
         cluster = _cluster_of_idle_job(state, number, proc)
-        is_deferred = cluster is not None and sleeps(cluster, proc, draft.now, draft.context.timezone)
+        is_deferred = cluster is not None and unmatchable_until(cluster, proc, draft.now, draft.context.timezone)
         if cluster is None or is_deferred or not _visible_slot(draft, name).starts_jobs:
             reuse_claim(draft, name, number)
         else:
@@ -92,7 +92,7 @@ def start_on_claim(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc:
 def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> bool:
     """Activate a claimed, idle slot for a job; the event starts its processes. Return False if the slot cannot
     substitute the ``$$()`` in the job's ad, so that the job is held."""
-    expanded = expanded_by(draft, lambda: _visible_slot(draft, slot).ad, cluster, proc)
+    expanded = expand_for_slot(draft, lambda: _visible_slot(draft, slot).ad, cluster, proc)
     if expanded is None:
         return False
     draft.fire("job", "Idle", "activate")

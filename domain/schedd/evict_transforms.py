@@ -1,8 +1,8 @@
-"""The transforms of a job's own, which change it at the end of a run that is to hold it: TransformOnEvict.
+"""A job's own transforms (TransformOnEvict), which change it at the end of a run that would hold it.
 
-So a job that used more memory than it had asked for asks for more, and waits again instead (``retry_request_memory``).
-TransformOnEvict names them in their order; the attribute TransformBody_NAME has the lines of one. The first that
-changes a request which slots are matched by is the last, and the hold is left out. What the others changed stays.
+For example, a job that exceeded its memory requests more and becomes idle instead of held (``retry_request_memory``).
+TransformOnEvict lists the transforms; the attribute TransformBody_NAME has the lines of one. They are applied in order,
+up to the first that changes a request that matters for matching, which prevents the hold. Other changes stay.
 
 Source: Scheduler::shadowExitCode and TransformOnEvict (schedd.cpp) of HTCondor.
 """
@@ -20,41 +20,50 @@ from ..state.caches import ad_of, parse_cached
 from ..state.cluster import ON_EVICT, Cluster
 from ..state.job_ad import ad_at_exit
 from ..state.state import AccessPoint
-from .job_edits import why_not_edit
-from .job_transforms import Applied, Transform, TransformError, TransformMacros, apply, read_transform
-from .submitted_job import GONE, SubmittedJob
+from .job_edits import edit_refusal
+from .job_transforms import (
+    AppliedTransform,
+    Transform,
+    TransformError,
+    TransformMacros,
+    apply_transform,
+    read_transform,
+)
+from .submitted_job import DELETED_TEXT, SubmittedJob
 
-BODY: Final = "TransformBody_"
+BODY_PREFIX: Final = "TransformBody_"
 _SEPARATOR: Final = "\x1e"
-_REQUEST: Final = "request"
+_REQUEST_PREFIX: Final = "request"
 
 
-def requests_otherwise(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> bool:
-    """Change a job whose run ends with a hold, as ``exited`` tells, by its transforms; return whether it now asks for
-    something else of a slot, so that it need not be held."""
+def apply_evict_transforms(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> bool:
+    """Apply a job's transforms when ``exited`` would hold it; return True if its requests to slots changed, so that it
+    need not be held."""
     proc = exited.proc
-    kept_changes = {name: text for name, text in exited.changes.items() if not name.startswith("HoldReason")}
-    for name in _names(cluster, proc):
-        ad = ad_at_exit(cluster.attributes(proc), exited) | kept_changes
-        transform = _transform(name, cluster.requested_value(proc, f"{BODY}{name}"))
+    run_changes = {name: text for name, text in exited.changes.items() if not name.startswith("HoldReason")}
+    for name in _transform_names(cluster, proc):
+        ad = ad_at_exit(cluster.attributes(proc), exited) | run_changes
+        transform = _parse_transform(name, cluster.requested_value(proc, f"{BODY_PREFIX}{name}"))
         job = SubmittedJob(ad_of(ad), {}, ad)
         if transform is None or not transform.is_for(job, draft.context):
             continue
         try:
-            done = apply(transform, job, TransformMacros(job, {}, draft.context), draft.context)
+            applied = apply_transform(transform, job, TransformMacros(job, {}, draft.context), draft.context)
         except TransformError:
             continue
-        changes = {name: text for name, text in job.changes().items() if text != (ad.get(name) or GONE)}
-        refused = [attr for attr in changes if why_not_edit(attr, "", draft.state.settings, is_super=True)]
-        done.skipped += [f"{attr} is not a user's to set" for attr in refused]
-        _tell(draft, cluster, proc, done, {attr: text for attr, text in changes.items() if attr not in refused}, ad)
+        changes = {name: text for name, text in job.changes().items() if text != (ad.get(name) or DELETED_TEXT)}
+        rejected = [attr for attr in changes if edit_refusal(attr, "", draft.state.settings, is_super=True)]
+        applied.skipped += [f"{attr} is not a user's to set" for attr in rejected]
+        _log_changes(
+            draft, cluster, proc, applied, {attr: text for attr, text in changes.items() if attr not in rejected}, ad
+        )
         significant = draft.send(TellLikeness()).names
-        if any(attr.lower().startswith(_REQUEST) and attr.lower() in significant for attr in changes):
+        if any(attr.lower().startswith(_REQUEST_PREFIX) and attr.lower() in significant for attr in changes):
             return True
     return False
 
 
-def _names(cluster: Cluster, proc: int) -> list[str]:
+def _transform_names(cluster: Cluster, proc: int) -> list[str]:
     names = parse_cached(cluster.requested_value(proc, ON_EVICT) or "undefined")
     try:
         value = None if names is None else names.evaluate(ad_of(cluster.attributes(proc)), None)
@@ -63,8 +72,8 @@ def _names(cluster: Cluster, proc: int) -> list[str]:
     return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) and value.strip() else []
 
 
-def _transform(name: str, text: str) -> Transform | None:
-    """The transform that a TransformBody_ has; None: it is none."""
+def _parse_transform(name: str, text: str) -> Transform | None:
+    """Parse the value of a TransformBody_ attribute; return None if it is invalid."""
     transform = parse_cached(text or "undefined")
     try:
         lines = None if transform is None else transform.evaluate(ad_of({}), None)
@@ -73,17 +82,19 @@ def _transform(name: str, text: str) -> Transform | None:
         return None
 
 
-def _tell(draft: Draft[AccessPoint], cluster: Cluster, proc: int, done: Applied, changes: Ad, before: Ad) -> None:
+def _log_changes(
+    draft: Draft[AccessPoint], cluster: Cluster, proc: int, applied: AppliedTransform, changes: Ad, before: Ad
+) -> None:
     notes = [
-        draft.note(f"{BODY}{done.name} {one.what}".rstrip(), one.text, one.value, dict(one.read))
-        for one in done.evaluations
+        draft.note(f"{BODY_PREFIX}{applied.name} {result.what}".rstrip(), result.text, result.value, dict(result.read))
+        for result in applied.evaluations
     ]
     draft.emit(
         JobsEdited(
             *draft.why("evict_transform"), cluster.id, ranges([proc]), changes,
-            transform=done.name,
+            transform=applied.name,
             before={name: before.get(name, "") for name in changes},
             noted=tuple(note for note in notes if note),
-            skipped=tuple(done.skipped),
+            skipped=tuple(applied.skipped),
         )
     )  # fmt: skip

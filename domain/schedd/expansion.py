@@ -1,6 +1,6 @@
-"""``$$(Name)``, ``$$(Name:default)`` and ``$$([expression])`` in a job's ad, which its slot fills in when it begins.
+"""Expand ``$$(Name)``, ``$$(Name:default)`` and ``$$([expression])`` in a job's ad with its slot's ad when it starts.
 
-What was found is kept in the ad, as MATCH_Name and MATCH_EXP_Attribute; the attribute itself stays as it was submitted.
+The ad records the values as MATCH_Name and MATCH_EXP_Attribute; the attribute itself does not change.
 Source: the manual's "Substitutions and macros" (Submitting a Job), and dollarDollarExpand (qmgmt.cpp) of HTCondor.
 """
 
@@ -19,26 +19,26 @@ from ..state.cluster import Cluster
 from ..state.job_ad import EXPANDED, parse_int, quoted
 from ..state.state import AccessPoint
 
-MATCH: Final = "MATCH_"
+MATCH_PREFIX: Final = "MATCH_"
 _MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?::(?P<default>[^)]*))?)\)", re.DOTALL)
 
 
 class CannotExpandError(Exception):
-    """A job cannot begin: its slot has nothing to fill in. The text is what HTCondor says of it."""
+    """A job cannot start, because its slot has no value for ``$$()``. The message is that of HTCondor."""
 
 
-def asks(ad: Mapping[str, str]) -> bool:
-    """Check whether any attribute has something to fill in."""
+def has_macros(ad: Mapping[str, str]) -> bool:
+    """Check whether any attribute contains ``$$()``."""
     return any("$$(" in text for text in ad.values())
 
 
 def expand(ad: Ad, job: ClassAd, slot: ClassAd, context: Context) -> Ad:
-    """Return what changes in the ad. Raise `CannotExpandError`."""
+    """Return the changes of the ad; raise CannotExpandError."""
     changes: Ad = {}
 
-    def filled(match: re.Match[str]) -> str:
+    def fill_in(match: re.Match[str]) -> str:
         if match["expression"] is not None:
-            return _evaluated(match["expression"], job, slot, context)
+            return _evaluate_macro(match["expression"], job, slot, context)
         name = match["name"]
         if name.lower() == "dollardollar":
             return "$$"
@@ -49,21 +49,21 @@ def expand(ad: Ad, job: ClassAd, slot: ClassAd, context: Context) -> Ad:
             text = f'"{match["default"]}"'
         else:
             raise CannotExpandError(f"Cannot expand $$ expression ({name}).")
-        changes[f"{MATCH}{name}"] = text
+        changes[f"{MATCH_PREFIX}{name}"] = text
         return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
     for name, text in ad.items():
-        if "$$(" in text and not name.lower().startswith(MATCH.lower()):
-            expanded = _MACRO.sub(filled, text)
+        if "$$(" in text and not name.lower().startswith(MATCH_PREFIX.lower()):
+            expanded = _MACRO.sub(fill_in, text)
             if expanded != text:
                 changes[f"{EXPANDED}{name}"] = expanded
     return changes
 
 
-def _evaluated(text: str, job: ClassAd, slot: ClassAd, context: Context) -> str:
-    plain = re.sub(r'\\(["\\])', r"\1", text)
+def _evaluate_macro(text: str, job: ClassAd, slot: ClassAd, context: Context) -> str:
+    unescaped = re.sub(r'\\(["\\])', r"\1", text)
     try:
-        value = parse(f"string({plain})").evaluate(job, slot, context)
+        value = parse(f"string({unescaped})").evaluate(job, slot, context)
     except (ClassAdSyntaxError, EvaluationError):
         value = None
     if not isinstance(value, str):
@@ -71,13 +71,13 @@ def _evaluated(text: str, job: ClassAd, slot: ClassAd, context: Context) -> str:
     return value
 
 
-def expanded_by(
+def expand_for_slot(
     draft: Draft[AccessPoint], slot: Callable[[], Mapping[str, str]], cluster: Cluster, proc: int
 ) -> Ad | None:
-    """Return what a slot's ad fills in; None: it has nothing for it, and the job is held. Most jobs ask for nothing:
-    their ads are not put together for it."""
+    """Return the changes of a job's ad by a slot's ad; None if the slot lacks a value, so that the job is held. The
+    ad of a job without ``$$()`` is not built."""
     edited = cluster.changes(proc) if cluster.edit_count else {}
-    if not any(asks(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
+    if not any(has_macros(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
         return {}
     job = cluster.attributes(proc)
     try:

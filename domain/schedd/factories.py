@@ -1,7 +1,7 @@
-"""Factories: clusters whose jobs come into the queue little by little ("late materialization").
+"""Factories: clusters whose jobs are materialized gradually ("late materialization").
 
-A cluster with a JobMaterializeLimit or a JobMaterializeMaxIdle has one. It makes the next jobs whenever fewer than the
-limit are in the queue, and fewer than the other of them wait or are held. Source: the manual's "Submitting Lots of
+A cluster with JobMaterializeLimit or JobMaterializeMaxIdle has a factory. It materializes jobs while fewer than the
+limit are in the queue, and fewer than JobMaterializeMaxIdle are idle or held. Source: the manual's "Submitting Lots of
 Jobs"; HTCondor's MaterializeJobs and CheckMaterializePolicyExpression (qmgmt.cpp).
 """
 
@@ -20,99 +20,99 @@ from ..state.cluster import Cluster, Factory
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.state import AccessPoint
 from .crontab import ATTRIBUTES
-from .job_deferral import schedule, whole_of
-from .queue_limits import SHARED, most_more
+from .job_deferral import integer_attribute, schedule_runs
+from .queue_limits import SHARED_LIMITS, max_new_jobs
 
-# The attributes by which a cluster's factory goes (``factories``).
+# The attributes that control a cluster's factory.
 
-LIMIT: Final = "JobMaterializeLimit"
+LIMIT_ATTRIBUTE: Final = "JobMaterializeLimit"
 MAX_IDLE: Final = "JobMaterializeMaxIdle"
 PAUSED: Final = "JobMaterializePaused"
-LIMITS: Final = frozenset({LIMIT.lower(), MAX_IDLE.lower()})
-KEPT: Final = frozenset({"jobmaterializenextprocid", "jobmaterializenextrow", "totalsubmitprocs"})
-"""What a factory itself writes."""
+LIMITS: Final = frozenset({LIMIT_ATTRIBUTE.lower(), MAX_IDLE.lower()})
+FACTORY_ATTRIBUTES: Final = frozenset({"jobmaterializenextprocid", "jobmaterializenextrow", "totalsubmitprocs"})
+"""The attributes that only a factory writes."""
 
 
-def makes_factory(ad: Iterable[str]) -> bool:
-    """Check whether a submission with these attributes has its jobs made little by little."""
+def has_factory(ad: Iterable[str]) -> bool:
+    """Check whether a submission with these attributes has a factory."""
     return any(name.lower() in LIMITS for name in ad)
 
 
-_NOT_RUNNING: Final = tuple(STATUS_NUMBERS[name] for name in ("Idle", "Held"))
+_IDLE_OR_HELD: Final = tuple(STATUS_NUMBERS[name] for name in ("Idle", "Held"))
 
 
 def factory_ad(cluster: Cluster) -> Ad:
-    """The ad of a cluster with a factory, as it is for the jobs that are still to come."""
+    """Return the ad of a cluster with a factory, for the jobs that are not materialized yet."""
     assert cluster.factory is not None
-    more = {
+    computed = {
         "ClusterId": str(cluster.id),
         "JobMaterializeNextProcId": str(cluster.factory.materialized),
         "JobStatus": "1",
     }
     if cluster.factory.mode == "Paused":
-        more |= {PAUSED: "1"}
-    return {**cluster.ad, **cluster.factory.changes, **more}
+        computed |= {PAUSED: "1"}
+    return {**cluster.ad, **cluster.factory.changes, **computed}
 
 
 def materialize(draft: Draft[AccessPoint]) -> None:
-    """Let the factories make jobs of whose clusters anything has changed in this decision."""
+    """Materialize jobs of the clusters that changed in this decision."""
     state = draft.state
     numbers = {event.cluster for event in draft.events if isinstance(event, ClusterEvent)}
-    everybody = any(isinstance(event, PoolConfigured) for event in draft.events)
-    if state.factories and (everybody or (numbers and any(name in state.settings for name in SHARED))):
-        numbers = set(state.factories)  # there may be room that there was not
+    configured = any(isinstance(event, PoolConfigured) for event in draft.events)
+    if state.factories and (configured or (numbers and any(name in state.settings for name in SHARED_LIMITS))):
+        numbers = set(state.factories)  # a limit shared by clusters may have room again
     for number in sorted(numbers & state.factories.keys()):
         cluster = state.clusters[number]
         assert cluster.factory is not None
-        room = _room(draft, cluster)
-        if room > 0:
+        count = _jobs_to_materialize(draft, cluster)
+        if count > 0:
             first = cluster.factory.materialized
-            procs = ((first, first + room - 1),)
+            procs = ((first, first + count - 1),)
             draft.emit(JobsMaterialized(*draft.why("materialized"), number, procs, cluster.initial_status))
             if cluster.initial_status == "Idle" and any(cluster.requested_value(first, name) for name in ATTRIBUTES):
-                schedule(draft, cluster, list(range(first, first + room)))
+                schedule_runs(draft, cluster, list(range(first, first + count)))
 
 
-def _room(draft: Draft[AccessPoint], cluster: Cluster) -> int:
-    """How many jobs the cluster's factory may make now."""
+def _jobs_to_materialize(draft: Draft[AccessPoint], cluster: Cluster) -> int:
+    """Return how many jobs the cluster's factory may materialize now."""
     assert cluster.factory is not None
     if cluster.factory.mode != "Running":
         return 0
-    room = cluster.unmaterialized
-    limit, idle = (_number(draft, cluster, cluster.factory, name) for name in (LIMIT, MAX_IDLE))
+    count = cluster.unmaterialized
+    limit, max_idle = (_limit_value(draft, cluster, cluster.factory, name) for name in (LIMIT_ATTRIBUTE, MAX_IDLE))
     if limit is not None and limit > 0:
-        room = min(room, limit - cluster.live)
-    if idle is not None and idle >= 0:
-        room = min(room, idle - sum(cluster.status_counts[number] for number in _NOT_RUNNING))
-    most = most_more(draft.state, cluster)
-    return room if most is None else min(room, most)
+        count = min(count, limit - cluster.live)
+    if max_idle is not None and max_idle >= 0:
+        count = min(count, max_idle - sum(cluster.status_counts[number] for number in _IDLE_OR_HELD))
+    maximum = max_new_jobs(draft.state, cluster)
+    return count if maximum is None else min(count, maximum)
 
 
-def _number(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, name: str) -> int | None:
-    """Return a limit's value; None if it is not a number. Plain numbers, as most are, need no ad."""
+def _limit_value(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, name: str) -> int | None:
+    """Return the value of a limit; None if it is not a number. Plain numbers need no ad."""
     text = factory.changes.get(name) or cluster.ad.get(name, "")
     if text.isdecimal():
         return int(text)
-    return whole_of(ad_of({**cluster.ad, **factory.changes}), name, draft.context)
+    return integer_attribute(ad_of({**cluster.ad, **factory.changes}), name, draft.context)
 
 
 # Commands
 
 
 def selected_factories(draft: Draft[AccessPoint], selection: Selection, constraint: Expression | None) -> list[Cluster]:
-    """The clusters with factories that a command means as a whole."""
+    """Return the clusters with factories that a command selects as a whole."""
     factories = []
     state = draft.state
     only_constraint = constraint is not None and not (selection.clusters or selection.jobs or selection.owners)
     for number in state.factories:
         cluster = state.clusters[number]
-        named = number in selection.clusters or state.owner(cluster) in selection.owners
-        if (named or selection.everything or only_constraint) and _meets(draft, cluster, constraint):
+        is_named = number in selection.clusters or state.owner(cluster) in selection.owners
+        if (is_named or selection.everything or only_constraint) and _meets_constraint(draft, cluster, constraint):
             factories.append(cluster)
     return factories
 
 
-def _meets(draft: Draft[AccessPoint], cluster: Cluster, constraint: Expression | None) -> bool:
+def _meets_constraint(draft: Draft[AccessPoint], cluster: Cluster, constraint: Expression | None) -> bool:
     if constraint is None:
         return True
     try:
@@ -124,7 +124,7 @@ def _meets(draft: Draft[AccessPoint], cluster: Cluster, constraint: Expression |
 _TARGETS: Final = {"hold": "Paused", "release": "Running", "remove": "Removed"}
 
 
-def move(draft: Draft[AccessPoint], cluster: Cluster, action: str, cause: str, reason: str) -> bool:
+def move_factory(draft: Draft[AccessPoint], cluster: Cluster, action: str, cause: str, reason: str) -> bool:
     """Pause, resume or end a cluster's factory. Return False if that changes nothing."""
     target, factory = _TARGETS.get(action, ""), cluster.factory
     if factory is None or not target or factory.mode == target or cluster.id not in draft.state.factories:

@@ -13,17 +13,17 @@ from .claims import end_job
 from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
-SPOOLING = "16"
+SPOOLING_HOLD_CODE = "16"
 """The HoldReasonCode of jobs whose input files are being spooled: no policy is evaluated for them, and no user can
 release them."""
 HOLDS_BY_SHADOW = 3
-"""How many times a shadow records a policy's hold in the job's ad: when the policy fires, and twice as it ends the run
-(in HTCondor also at each evaluation until the process has ended)."""
+"""How often a shadow records a policy's hold in the job's ad: when the policy fires, and twice when it ends the run (in
+HTCondor also at each evaluation until the process has ended)."""
 
 
 class ActionReason(Struct, frozen=True):
-    """Why an action is done: the cause, the evidence's position in the log, and the vacate reason for running jobs'
-    ads, if it does not follow from the action."""
+    """The reason for an action: the cause, the position of the evidence in the log, and the vacate reason for the ads
+    of running jobs, if it does not follow from the action."""
 
     cause: str
     evidence: int = 0
@@ -33,42 +33,42 @@ class ActionReason(Struct, frozen=True):
 def hold(
     draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], status: str, changes: Ad, why: ActionReason
 ) -> None:
-    """Hold jobs that are all in this status; ``changes`` has the reason and its codes."""
+    """Hold jobs that all have this status; ``changes`` has the reason and its codes."""
     holds = HOLDS_BY_SHADOW if why.vacated else 1
     draft.move_jobs(cluster, ranges(procs), "hold", why.cause, status, changes, why.evidence, holds)
     withdraw_better_matches(draft, cluster.id, procs)
-    stop_all(draft, cluster, procs, why)
+    end_running_jobs(draft, cluster, procs, why)
 
 
 def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
-    """Release held jobs for this reason, an expression. Set the next time of jobs with a schedule."""
-    for held, group in _by_hold(cluster, procs).items():
-        changes: Ad = {f"Last{name}": text for name, text in zip(HOLD_ATTRIBUTES, held, strict=True) if text}
+    """Release held jobs for a reason (an expression). Set the next time of jobs with a schedule."""
+    for hold_fields, group in _group_by_hold_reason(cluster, procs).items():
+        changes: Ad = {f"Last{name}": text for name, text in zip(HOLD_ATTRIBUTES, hold_fields, strict=True) if text}
         changes |= dict.fromkeys(HOLD_ATTRIBUTES, "")
         changes["ReleaseReason"] = reason
         draft.move_jobs(cluster, ranges(group), "release", why.cause, "Held", changes, why.evidence)
-    if _scheduled(cluster, procs):
-        from .job_deferral import is_past, schedule
+    if _may_have_schedule(cluster, procs):
+        from .job_deferral import is_time_past, schedule_runs
 
-        schedule(draft, cluster, [proc for proc in procs if is_past(draft, cluster, proc)])
+        schedule_runs(draft, cluster, [proc for proc in procs if is_time_past(draft, cluster, proc)])
 
 
-def _by_hold(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[int]]:
-    """Group the jobs by hold reason. Jobs with the same history share it, unless the submission gave each its own."""
+def _group_by_hold_reason(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[int]]:
+    """Group the jobs by hold reason. Jobs with the same history share it, unless the submission set different ones."""
     groups: dict[tuple[str, ...], list[int]] = {}
     shared: dict[int, list[int]] = {}
-    together = cluster.variants.names.isdisjoint(HOLD_ATTRIBUTES)
+    is_shared = cluster.variants.names.isdisjoint(HOLD_ATTRIBUTES)
     for proc in procs:
-        mine = shared.get(cluster.cohort_of[proc])
-        if mine is None:
-            mine = groups.setdefault(tuple(cluster.value(proc, name) for name in HOLD_ATTRIBUTES), [])
-            if together:
-                shared[cluster.cohort_of[proc]] = mine
-        mine.append(proc)
+        group = shared.get(cluster.cohort_of[proc])
+        if group is None:
+            group = groups.setdefault(tuple(cluster.value(proc, name) for name in HOLD_ATTRIBUTES), [])
+            if is_shared:
+                shared[cluster.cohort_of[proc]] = group
+        group.append(proc)
     return groups
 
 
-def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
+def _may_have_schedule(cluster: Cluster, procs: list[int]) -> bool:
     """Check whether any of the jobs may have a schedule (``cron_minute`` and related commands)."""
     names = [name for name in ATTRIBUTES if cluster.is_uniform(name)]
     return len(names) < len(ATTRIBUTES) or any(cluster.requested_value(procs[0], name) for name in names)
@@ -77,13 +77,13 @@ def _scheduled(cluster: Cluster, procs: list[int]) -> bool:
 def remove(
     draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], status: str, reason: str, why: ActionReason
 ) -> None:
-    """Remove jobs that are all in this status, for this reason, an expression."""
+    """Remove jobs that all have this status, for a reason (an expression)."""
     draft.move_jobs(cluster, ranges(procs), "remove", why.cause, status, {"RemoveReason": reason}, why.evidence)
     withdraw_better_matches(draft, cluster.id, procs)
-    stop_all(draft, cluster, procs, why)
+    end_running_jobs(draft, cluster, procs, why)
 
 
-def stop_all(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], why: ActionReason) -> None:
+def end_running_jobs(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], why: ActionReason) -> None:
     """Stop the processes of the running jobs among these."""
     state = draft.state
     for activation in [state.by_job[cluster.id, proc] for proc in state.running_procs(cluster.id, procs)]:

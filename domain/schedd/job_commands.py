@@ -1,7 +1,7 @@
-"""Users' commands for jobs: hold, release, remove, vacate, suspend, continue.
+"""The commands of users for jobs: hold, release, remove, vacate, suspend, continue.
 
-A command for many jobs is logged as one event per group of jobs with the same status. A job that the command does not
-apply to keeps its status, and the answer says why. Users act on their own jobs, QUEUE_SUPER_USERS on all.
+A command for many jobs is logged as one event per group of jobs with the same status. A job to which the command does
+not apply keeps its status, and the answer says why. Users act on their own jobs, QUEUE_SUPER_USERS on all jobs.
 """
 
 from __future__ import annotations
@@ -34,47 +34,47 @@ from ..state.records import RUNS
 from ..state.state import AccessPoint
 from .claims import signal_job
 from .constraints import EvaluationBudget, select_matching
-from .job_actions import SPOOLING, ActionReason, hold, release, remove
+from .job_actions import SPOOLING_HOLD_CODE, ActionReason, hold, release, remove
 
 HELD_BY_USER = 1
-PROTECTED_HOLD_CODES = ("1", SPOOLING)
+PROTECTED_HOLD_CODES = ("1", SPOOLING_HOLD_CODE)
 """HoldReasonCodes of jobs that cannot be held again: held by users, or until their input files are spooled."""
 
 
 # Selecting
 
 
-def selected(draft: Draft[AccessPoint], selection: Selection) -> list[tuple[Cluster, list[int]]]:
-    """Each cluster that the command means, with its processes.
+def selected_jobs(draft: Draft[AccessPoint], selection: Selection) -> list[tuple[Cluster, list[int]]]:
+    """Return the clusters that a command selects, with their selected processes.
 
-    :raises NeedsPreEvaluation: too many jobs have to be asked one by one whether they meet its constraint
+    :raises NeedsPreEvaluation: if the constraint must be evaluated one by one for too many jobs
     """
     state = draft.state
-    constraint = constraint_of(selection.constraint)
+    constraint = parse_constraint(selection.constraint)
     numbers: dict[int, set[int] | None] = dict.fromkeys(selection.clusters)
     for number, proc in selection.jobs:
         procs = numbers.setdefault(number, set())
         if procs is not None:
             procs.add(proc)
     only_constraint = constraint is not None and not (numbers or selection.owners)
-    chosen: list[tuple[Cluster, list[int]]] = []
+    selected: list[tuple[Cluster, list[int]]] = []
     for cluster in state.clusters.values():
         if cluster.id in numbers:
             named = numbers[cluster.id]
-            procs_ = list(cluster.procs()) if named is None else sorted(p for p in named if p in cluster)
+            members = list(cluster.procs()) if named is None else sorted(p for p in named if p in cluster)
         elif selection.everything or only_constraint or state.owner(cluster) in selection.owners:
-            procs_ = list(cluster.procs())
+            members = list(cluster.procs())
         else:
             continue
-        if procs_:
-            chosen.append((cluster, procs_))
+        if members:
+            selected.append((cluster, members))
     if constraint is not None:
-        procs_of = select_matching(constraint, chosen, draft.context, draft.caches.of(EvaluationBudget))
-        chosen = [(cluster, procs_) for (cluster, _), procs_ in zip(chosen, procs_of, strict=True) if procs_]
-    return chosen
+        procs_of = select_matching(constraint, selected, draft.context, draft.caches.of(EvaluationBudget))
+        selected = [(cluster, members) for (cluster, _), members in zip(selected, procs_of, strict=True) if members]
+    return selected
 
 
-def constraint_of(text: str) -> Expression | None:
+def parse_constraint(text: str) -> Expression | None:
     if not text:
         return None
     try:
@@ -83,16 +83,16 @@ def constraint_of(text: str) -> Expression | None:
         raise Refusal(f"invalid constraint {text!r}: {error}") from None
 
 
-def missing(draft: Draft[AccessPoint], selection: Selection) -> list[ActionResult]:
+def missing_jobs(draft: Draft[AccessPoint], selection: Selection) -> list[ActionResult]:
     clusters = draft.state.clusters
-    gone = [ActionResult(number, (), "not found") for number in selection.clusters if number not in clusters]
+    not_found = [ActionResult(number, (), "not found") for number in selection.clusters if number not in clusters]
     for number, proc in selection.jobs:
         if number not in clusters or proc not in clusters[number]:
-            gone.append(ActionResult(number, ((proc, proc),), "not found"))
-    return gone
+            not_found.append(ActionResult(number, ((proc, proc),), "not found"))
+    return not_found
 
 
-def allowed(draft: Draft[AccessPoint], user: str, cluster: Cluster) -> bool:
+def may_act_on(draft: Draft[AccessPoint], user: str, cluster: Cluster) -> bool:
     return user in super_users(draft.state.settings) or user == draft.state.owner(cluster)
 
 
@@ -102,53 +102,55 @@ def allowed(draft: Draft[AccessPoint], user: str, cluster: Cluster) -> bool:
 def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
     """Execute the command for each selected job, and answer with the result for each."""
     statuses, rule = _RULES[type(command)]
-    outcomes = missing(draft, command.selection)
-    chosen = selected(draft, command.selection)
+    outcomes = missing_jobs(draft, command.selection)
+    selected = selected_jobs(draft, command.selection)
     if draft.state.factories:
         outcomes += _move_factories(draft, command)
-    for cluster, procs in chosen:
-        if not allowed(draft, command.user, cluster):
-            outcomes += outcomes_of(cluster, procs, "permission denied")
+    for cluster, procs in selected:
+        if not may_act_on(draft, command.user, cluster):
+            outcomes += results_for(cluster, procs, "permission denied")
             continue
         if isinstance(command, Release):
-            arriving = spooling(cluster, procs)
-            outcomes += outcomes_of(cluster, arriving, "Held")
-            procs = sorted({*procs}.difference(arriving)) if arriving else procs
-            spent = _spent(draft, command.user, cluster, procs)
-            outcomes += outcomes_of(cluster, spent, "release limit")
-            if spent:
-                procs = sorted({*procs}.difference(spent))
+            spooling = spooling_jobs(cluster, procs)
+            outcomes += results_for(cluster, spooling, "Held")
+            procs = sorted({*procs}.difference(spooling)) if spooling else procs
+            over_limit = _over_release_limit(draft, command.user, cluster, procs)
+            outcomes += results_for(cluster, over_limit, "release limit")
+            if over_limit:
+                procs = sorted({*procs}.difference(over_limit))
         elif isinstance(command, Hold) and cluster.status_counts[STATUS_NUMBERS["Held"]]:
-            firm = [proc for proc in procs if cluster.status_of(proc) == "Held" and is_firm(cluster, proc)]
-            outcomes += outcomes_of(cluster, firm, "Held")
+            firm = [proc for proc in procs if cluster.status_of(proc) == "Held" and is_protected_hold(cluster, proc)]
+            outcomes += results_for(cluster, firm, "Held")
             procs = sorted({*procs}.difference(firm))
-        for jobs in _groups(draft, cluster, procs):
-            done = jobs.status in statuses and rule(draft, command, jobs)
-            outcomes += outcomes_of(cluster, jobs.procs, "done" if done else jobs.status)
+        for jobs in _group_by_status(draft, cluster, procs):
+            succeeded = jobs.status in statuses and rule(draft, command, jobs)
+            outcomes += results_for(cluster, jobs.procs, "done" if succeeded else jobs.status)
     arguments = msgspec.json.encode(command.selection, order="sorted").decode()
     answer(draft, command, command.action, arguments, [outcome.as_answer() for outcome in outcomes])
 
 
 def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[ActionResult]:
     """Pause, resume or end the clusters' factories for a hold, a release or a removal of their jobs."""
-    from .factories import move, selected_factories
+    from .factories import move_factory, selected_factories
 
-    verb = {"hold": "hold", "release": "release", "remove": "rm"}.get(command.action)
+    command_name = {"hold": "hold", "release": "release", "remove": "rm"}.get(command.action)
     outcomes: list[ActionResult] = []
     for cluster in (
-        selected_factories(draft, command.selection, constraint_of(command.selection.constraint)) if verb else ()
+        selected_factories(draft, command.selection, parse_constraint(command.selection.constraint))
+        if command_name
+        else ()
     ):
-        if not allowed(draft, command.user, cluster):
+        if not may_act_on(draft, command.user, cluster):
             outcomes += [] if cluster.live else [ActionResult(cluster.id, (), "permission denied")]
             continue
-        reason = unquoted(_reason(command, verb or ""))
-        done = move(draft, cluster, command.action, f"user_{command.action}", reason)
-        if done and not cluster.live:
+        reason = unquoted(_reason(command, command_name or ""))
+        succeeded = move_factory(draft, cluster, command.action, f"user_{command.action}", reason)
+        if succeeded and not cluster.live:
             outcomes.append(ActionResult(cluster.id, (), "done"))
     return outcomes
 
 
-class _Jobs(NamedTuple):
+class _JobGroup(NamedTuple):
     """Jobs of a cluster that have the same status, and whether their processes run."""
 
     cluster: Cluster
@@ -157,27 +159,27 @@ class _Jobs(NamedTuple):
     running: bool
 
 
-def _groups(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> list[_Jobs]:
+def _group_by_status(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> list[_JobGroup]:
     running = {*draft.state.running_procs(cluster.id, procs)}
     statuses = bytes(map(cluster.status.__getitem__, procs))
     if statuses.count(statuses[:1]) == len(procs) and not running:
-        return [_Jobs(cluster, procs, cluster.status_of(procs[0]), False)] if procs else []
+        return [_JobGroup(cluster, procs, cluster.status_of(procs[0]), False)] if procs else []
     groups: dict[tuple[str, bool], list[int]] = {}
     for proc in procs:
         groups.setdefault((cluster.status_of(proc), proc in running), []).append(proc)
-    return [_Jobs(cluster, group, *shared) for shared, group in groups.items()]
+    return [_JobGroup(cluster, group, *status_and_running) for status_and_running, group in groups.items()]
 
 
-def outcomes_of(cluster: Cluster, procs: list[int], result: str) -> list[ActionResult]:
+def results_for(cluster: Cluster, procs: list[int], result: str) -> list[ActionResult]:
     return [ActionResult(cluster.id, ranges(procs), result)] if procs else []
 
 
-def _reason(command: JobCommand, verb: str) -> str:
-    how = command.reason or f"via condor_{verb}"
-    return quoted(f"{how} (by user {command.user})")
+def _reason(command: JobCommand, command_name: str) -> str:
+    reason = command.reason or f"via condor_{command_name}"
+    return quoted(f"{reason} (by user {command.user})")
 
 
-def _hold(draft: Draft[AccessPoint], command: Hold, jobs: _Jobs) -> bool:
+def _hold(draft: Draft[AccessPoint], command: Hold, jobs: _JobGroup) -> bool:
     changes = {
         "HoldReason": _reason(command, "hold"),
         "HoldReasonCode": str(HELD_BY_USER),
@@ -190,44 +192,43 @@ def _hold(draft: Draft[AccessPoint], command: Hold, jobs: _Jobs) -> bool:
     return True
 
 
-def is_firm(cluster: Cluster, proc: int) -> bool:
-    """Check whether a job is held by a user, or for its input files: a user's hold does not change such a hold."""
+def is_protected_hold(cluster: Cluster, proc: int) -> bool:
+    """Check whether a job is held by a user or for its input files, which another hold does not change."""
     return cluster.value(proc, "HoldReasonCode") in PROTECTED_HOLD_CODES
 
 
-def _release(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
+def _release(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
     release(draft, jobs.cluster, jobs.procs, _reason(command, "release"), ActionReason("user_release"))
     return True
 
 
-def _spooled(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
-    """Release jobs whose input files have arrived: the only release of jobs that are held for them."""
-    return spooling(jobs.cluster, jobs.procs) == jobs.procs and _release(draft, command, jobs)
+def _release_spooled(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
+    """Release jobs whose input files have arrived; no other command releases them."""
+    return spooling_jobs(jobs.cluster, jobs.procs) == jobs.procs and _release(draft, command, jobs)
 
 
-def spooling(cluster: Cluster, procs: list[int]) -> list[int]:
+def spooling_jobs(cluster: Cluster, procs: list[int]) -> list[int]:
     """Return the jobs that are held until their input files are spooled; users cannot release them."""
-    held = (proc for proc in procs if cluster.status_of(proc) == "Held")
-    return [proc for proc in held if cluster.value(proc, "HoldReasonCode") == SPOOLING]
+    held_procs = (proc for proc in procs if cluster.status_of(proc) == "Held")
+    return [proc for proc in held_procs if cluster.value(proc, "HoldReasonCode") == SPOOLING_HOLD_CODE]
 
 
-def _spent(draft: Draft[AccessPoint], user: str, cluster: Cluster, procs: list[int]) -> list[int]:
-    """Return the held jobs that were held more than SYSTEM_MAX_RELEASES times: only super users can release them."""
-    most = job_limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
-    if most is None or most < 0 or user in super_users(draft.state.settings):
+def _over_release_limit(draft: Draft[AccessPoint], user: str, cluster: Cluster, procs: list[int]) -> list[int]:
+    """Return the jobs that were held more than SYSTEM_MAX_RELEASES times, which only super users can release."""
+    maximum = job_limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
+    if maximum is None or maximum < 0 or user in super_users(draft.state.settings):
         return []
-    held = (proc for proc in procs if cluster.status_of(proc) == "Held")
-    return [proc for proc in held if parse_int(cluster.value(proc, "NumHolds")) > most]
+    held_procs = (proc for proc in procs if cluster.status_of(proc) == "Held")
+    return [proc for proc in held_procs if parse_int(cluster.value(proc, "NumHolds")) > maximum]
 
 
-def _remove(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
+def _remove(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
     remove(draft, jobs.cluster, jobs.procs, jobs.status, _reason(command, "rm"), ActionReason("user_remove"))
     return True
 
 
-def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
-    """Do not wait for removed jobs: kill their processes. Jobs without processes leave the queue, whatever their
-    LeaveJobInQueue is."""
+def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
+    """Kill the processes of removed jobs. Jobs without processes leave the queue, regardless of LeaveJobInQueue."""
     if not jobs.running:
         draft.move_jobs(jobs.cluster, ranges(jobs.procs), "remove_x", "user_remove", jobs.status, {})
         return True
@@ -236,7 +237,7 @@ def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> 
     return True
 
 
-def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _Jobs) -> bool:
+def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _JobGroup) -> bool:
     """Vacate jobs without retirement time: condor_vacate_job deactivates the claim. HTCondor's schedd rejects this for
     suspended jobs."""
     for proc in jobs.procs:
@@ -248,34 +249,34 @@ def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _Jobs) -> bool:
     return True
 
 
-def _suspend(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
+def _suspend(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
     return _pause(draft, jobs, ("Claimed/Busy", "Claimed/Retiring"), resume=False)
 
 
-def _continue(draft: Draft[AccessPoint], command: JobCommand, jobs: _Jobs) -> bool:
+def _continue(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
     return _pause(draft, jobs, ("Claimed/Suspended",), resume=True)
 
 
-def _pause(draft: Draft[AccessPoint], jobs: _Jobs, pairs: tuple[str, ...], resume: bool) -> bool:
+def _pause(draft: Draft[AccessPoint], jobs: _JobGroup, pairs: tuple[str, ...], resume: bool) -> bool:
     """Suspend or continue the slots of these jobs, if all of them are in a suitable state."""
     if jobs.cluster.is_local:
         return False  # without a slot no startd can suspend it
     slots = [draft.state.by_job[jobs.cluster.id, proc].slot for proc in jobs.procs]
-    seen = (draft.send(ShowSlot(slot)) for slot in slots)
-    if any(slot is None or slot.state_activity not in pairs for slot in seen):
+    visible = (draft.send(ShowSlot(slot)) for slot in slots)
+    if any(slot is None or slot.state_activity not in pairs for slot in visible):
         return False
-    done = [draft.send(PauseJob(slot, resume)) for slot in slots]
-    return all(done)
+    succeeded = [draft.send(PauseJob(slot, resume)) for slot in slots]
+    return all(succeeded)
 
 
-_RULES: dict[type[JobCommand], tuple[Collection[str], Callable[[Draft[AccessPoint], Any, _Jobs], bool]]] = {
+_RULES: dict[type[JobCommand], tuple[Collection[str], Callable[[Draft[AccessPoint], Any, _JobGroup], bool]]] = {
     Hold: (STATUS_NUMBERS.keys() - {"Removed", "Completed"}, _hold),
     Release: ({"Held"}, _release),
-    ReleaseSpooled: ({"Held"}, _spooled),
+    ReleaseSpooled: ({"Held"}, _release_spooled),
     Remove: (STATUS_NUMBERS.keys() - {"Removed"}, _remove),
     RemoveNow: ({"Removed"}, _remove_now),
     Vacate: (RUNS - {"Suspended"}, _vacate),
     Suspend: ({"Running"}, _suspend),
     Continue: (RUNS, _continue),  # a deferred job continues as Running on a suspended slot
 }
-"""The statuses of the jobs that a command applies to, and what it does with them."""
+"""The statuses of the jobs to which a command applies, and the function that executes it."""

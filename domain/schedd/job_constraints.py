@@ -1,8 +1,8 @@
-"""A constraint over many jobs, evaluated by columns.
+"""Evaluate a constraint over many jobs in columns.
 
-Jobs are the rows of a table with the attributes that the constraint reads, directly or not. ClusterId, ProcId and
-JobStatus come from the queue's own arrays. Shared attributes are looked up once for all jobs with the same history
-(``state.cluster``). A constraint that makes names as it is evaluated may read anything: it is evaluated job by job.
+Jobs are the rows of a table with the attributes that the constraint reads, directly or indirectly. ClusterId, ProcId
+and JobStatus come from the queue's arrays. Shared attributes are looked up once for all jobs with the same history
+(``state.cluster``). A constraint that computes names may read any attribute, so it is evaluated job by job.
 """
 
 from __future__ import annotations
@@ -25,67 +25,66 @@ Procs = Integers
 Jobs = Sequence[tuple[Cluster, list[int]]]
 Cell = tuple[int, int]
 """The kind of a value, and its payload in a table."""
-_NOBODY = ClassAd()
+_NO_JOB = ClassAd()
 _ABSENT: Cell = (ABSENT, 0)
-_ROWS = 200_000
+_MAX_ROWS = 200_000
 """The maximum number of jobs in one table, unless one cluster has more."""
-_DIGITS = 18
-"""So many digits are a number that fits into a column."""
-_FEW = 16
+_MAX_DIGITS = 18
+"""The most digits of a number that fits into a column."""
+_FEW_JOBS = 16
 """Up to this number, jobs are processed one by one."""
-_FIRST = np.zeros(1, np.int64)
-_BEYOND = DYNAMIC_REFERENCES | SCOPE_LEAVERS
-"""Functions that may read attributes that the constraint does not name."""
+_FIRST_ROW = np.zeros(1, np.int64)
+_UNBOUNDED_FUNCTIONS = DYNAMIC_REFERENCES | SCOPE_LEAVERS
+"""Functions that may read attributes that are not in the constraint's text."""
 
 
-def _statuses(rows: _Rows) -> Integers:
+def _statuses(rows: _JobTable) -> Integers:
     parts = [
         bytes(map(cluster.status.__getitem__, procs))
-        if len(procs) < _FEW
+        if len(procs) < _FEW_JOBS
         else np.frombuffer(bytes(cluster.status), np.uint8)[procs].tobytes()
         for cluster, procs in rows.jobs
     ]
     return np.frombuffer(b"".join(parts), np.uint8).astype(np.int64)
 
 
-_OWN: Mapping[str, Callable[[_Rows], Integers]] = {
+_QUEUE_ATTRIBUTES: Mapping[str, Callable[[_JobTable], Integers]] = {
     "clusterid": lambda rows: np.repeat(np.array([cluster.id for cluster, _ in rows.jobs], np.int64), rows.sizes),
     "procid": lambda rows: rows.procs,
     "jobstatus": _statuses,
 }
-"""The attributes that the queue itself has of each job."""
+"""The attributes that come from the queue's arrays."""
 
 
 def select_matching(
     constraint: Expression, jobs: Sequence[tuple[Cluster, list[int]]], context: Context
 ) -> list[list[int]] | None:
-    """Return, for each of these clusters, the processes that meet the constraint; None: it has to be evaluated job by
-    job."""
+    """Return, for each cluster, the processes that meet the constraint; None if it must be evaluated job by job."""
     selected: list[list[int]] = []
-    for _, several in groupby(_numbered(jobs), key=lambda one: one[0]):
-        part = [job for _, job in several]
-        rows = _Rows(part, context)
-        if not rows.lead(constraint):
+    for _, group in groupby(_numbered_tables(jobs), key=lambda numbered: numbered[0]):
+        table_jobs = [job for _, job in group]
+        rows = _JobTable(table_jobs, context)
+        if not rows.add_columns(constraint):
             return None
-        values = rows.table.of_slots(constraint, _NOBODY)
-        meets = ~np.isnan(values) & (values != 0)
-        procs = rows.procs[meets].tolist()
-        ends = np.concatenate([[0], np.cumsum(meets)])[np.cumsum(rows.sizes)].tolist()
-        selected += [procs[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        values = rows.table.of_slots(constraint, _NO_JOB)
+        is_selected = ~np.isnan(values) & (values != 0)
+        procs = rows.procs[is_selected].tolist()
+        ends = np.concatenate([[0], np.cumsum(is_selected)])[np.cumsum(rows.sizes)].tolist()
+        selected += [procs[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     return selected
 
 
-def _numbered(jobs: Sequence[tuple[Cluster, list[int]]]) -> Iterator[tuple[int, tuple[Cluster, list[int]]]]:
+def _numbered_tables(jobs: Sequence[tuple[Cluster, list[int]]]) -> Iterator[tuple[int, tuple[Cluster, list[int]]]]:
     """Yield the clusters, each with the number of its table."""
     number = rows = 0
     for job in jobs:
-        if rows and rows + len(job[1]) > _ROWS:
+        if rows and rows + len(job[1]) > _MAX_ROWS:
             number, rows = number + 1, 0
         rows += len(job[1])
         yield number, job
 
 
-class _Rows:
+class _JobTable:
     """Jobs as the rows of a table."""
 
     def __init__(self, jobs: Jobs, context: Context) -> None:
@@ -96,95 +95,98 @@ class _Rows:
         self.table.extend(len(self.procs))
         self._cells: dict[str, Cell] = {"": _ABSENT}
         self._unpacked: tuple[Cluster | None, dict[str, list[str]]] = None, {}
-        self._spelled: dict[tuple[str, ...], dict[str, list[str]]] = {}
+        self._spellings_by_names: dict[tuple[str, ...], dict[str, list[str]]] = {}
 
-    def lead(self, constraint: Expression) -> bool:
-        """Add a column for each attribute that the constraint may read; false: that is not known beforehand."""
-        known: set[str] = set()
+    def add_columns(self, constraint: Expression) -> bool:
+        """Add a column for each attribute that the constraint may read; return False if they are unknown."""
+        cells_or_absent: set[str] = set()
         pending = [constraint]
         while pending:
             reads = names_in(pending.pop())
-            if any(scope == CALL and name in _BEYOND for scope, name in reads):
+            if any(scope == CALL and name in _UNBOUNDED_FUNCTIONS for scope, name in reads):
                 return False
-            for name in sorted({name for scope, name in reads if scope != CALL} - known):
-                known.add(name)
-                self._fill(name)
+            for name in sorted({name for scope, name in reads if scope != CALL} - cells_or_absent):
+                cells_or_absent.add(name)
+                self._add_column(name)
                 pending += self.table.expressions(name)
         return True
 
-    def _fill(self, name: str) -> None:
-        """Add a column for one attribute, whose name is in small letters."""
-        own = _OWN.get(name)
-        if own is not None:
-            self.table.assign(name, INTEGER, own(self))
+    def _add_column(self, name: str) -> None:
+        """Add a column for an attribute, given by its lower-case name."""
+        array_of = _QUEUE_ATTRIBUTES.get(name)
+        if array_of is not None:
+            self.table.assign(name, INTEGER, array_of(self))
             return
-        cells = [self._shared(cluster, procs[0], name) if procs else _ABSENT for cluster, procs in self.jobs]
-        known = [_ABSENT if cell is None else cell for cell in cells]
-        kinds = np.repeat(np.array([kind for kind, _ in known], np.uint8), self.sizes)
-        payloads = np.repeat(np.array([payload for _, payload in known], np.int64), self.sizes)
-        begin = 0
+        cells = [self._shared_cell(cluster, procs[0], name) if procs else _ABSENT for cluster, procs in self.jobs]
+        cells_or_absent = [_ABSENT if cell is None else cell for cell in cells]
+        kinds = np.repeat(np.array([kind for kind, _ in cells_or_absent], np.uint8), self.sizes)
+        payloads = np.repeat(np.array([payload for _, payload in cells_or_absent], np.int64), self.sizes)
+        start = 0
         for cell, (cluster, procs) in zip(cells, self.jobs, strict=True):
-            rows = slice(begin, begin + len(procs))
-            begin = rows.stop
+            rows = slice(start, start + len(procs))
+            start = rows.stop
             if cell is None:
-                self._write(cluster, self.procs[rows], name, kinds[rows], payloads[rows])
+                self._write_cells(cluster, self.procs[rows], name, kinds[rows], payloads[rows])
         self.table.heap.strings.lowercase_codes()
         self.table.assign(name, kinds, payloads)
 
     def _spellings(self, cluster: Cluster, name: str) -> list[str]:
         """Return the spellings of an attribute in a cluster's submission."""
-        form = (*cluster.ad, *sorted(cluster.variants.names)) if cluster.variants.names else tuple(cluster.ad)
-        known = self._spelled.get(form)
-        if known is None:
-            known = self._spelled[form] = {}
-            for each in dict.fromkeys(form):
-                known.setdefault(each.lower(), []).append(each)
-        return known.get(name, [])
+        names = (*cluster.ad, *sorted(cluster.variants.names)) if cluster.variants.names else tuple(cluster.ad)
+        cells_or_absent = self._spellings_by_names.get(names)
+        if cells_or_absent is None:
+            cells_or_absent = self._spellings_by_names[names] = {}
+            for each in dict.fromkeys(names):
+                cells_or_absent.setdefault(each.lower(), []).append(each)
+        return cells_or_absent.get(name, [])
 
-    def _shared(self, cluster: Cluster, proc: int, name: str) -> Cell | None:
-        """Return the cell of one attribute that all of a cluster's jobs share (``proc`` is one of them); None: they
+    def _shared_cell(self, cluster: Cluster, proc: int, name: str) -> Cell | None:
+        """Return the cell of an attribute that all of a cluster's jobs share (``proc`` is one of them); None if they
         may differ."""
-        if len(cluster.members) > 1 and (len(cluster.members) > _FEW or sum(map(bool, cluster.members)) != 1):
+        if len(cluster.members) > 1 and (len(cluster.members) > _FEW_JOBS or sum(map(bool, cluster.members)) != 1):
             return None
         changes = cluster.changes(proc) if len(cluster.members) > 1 else {}
-        spelled = self._spelled_by(cluster, name, changes) if changes else self._spellings(cluster, name)
-        if cluster.variants.names and any(each in cluster.variants.names and each not in changes for each in spelled):
+        spellings = self._all_spellings(cluster, name, changes) if changes else self._spellings(cluster, name)
+        if cluster.variants.names and any(each in cluster.variants.names and each not in changes for each in spellings):
             return None
-        return self._last([changes.get(each, cluster.ad.get(each, "")) for each in spelled])
+        return self._last_cell([changes.get(each, cluster.ad.get(each, "")) for each in spellings])
 
-    def _spelled_by(self, cluster: Cluster, name: str, changes: Mapping[str, str]) -> list[str]:
+    def _all_spellings(self, cluster: Cluster, name: str, changes: Mapping[str, str]) -> list[str]:
         """Return the spellings of an attribute in a cluster's submission and in later changes of its jobs."""
-        given = self._spellings(cluster, name)
-        further = [each for each in changes if each not in given and each.lower() == name]
-        return [*given, *further] if further else given
+        spellings = self._spellings(cluster, name)
+        additional = [each for each in changes if each not in spellings and each.lower() == name]
+        return [*spellings, *additional] if additional else spellings
 
-    def _write(self, cluster: Cluster, procs: Procs, name: str, kinds: Kinds, payloads: Integers) -> None:
+    def _write_cells(self, cluster: Cluster, procs: Procs, name: str, kinds: Kinds, payloads: Integers) -> None:
         """Write the cells of one attribute of a cluster's jobs."""
-        of = np.frombuffer(cluster.cohort_of, np.uint32)[procs]
-        cohorts = of.tolist() if len(of) < _FEW else np.flatnonzero(np.bincount(of)).tolist()
+        cohort_of = np.frombuffer(cluster.cohort_of, np.uint32)[procs]
+        cohorts = cohort_of.tolist() if len(cohort_of) < _FEW_JOBS else np.flatnonzero(np.bincount(cohort_of)).tolist()
         for cohort in dict.fromkeys(cohorts):
-            rows = np.flatnonzero(of == cohort) if len(of) > 1 else _FIRST
+            rows = np.flatnonzero(cohort_of == cohort) if len(cohort_of) > 1 else _FIRST_ROW
             changes = cluster.changes(int(procs[rows[0]]))
-            spelled = self._spelled_by(cluster, name, changes)
-            varying = [each for each in spelled if each in cluster.variants.names and each not in changes]
-            texts = [changes.get(each, cluster.ad.get(each, "")) for each in spelled]
+            spellings = self._all_spellings(cluster, name, changes)
+            varying = [each for each in spellings if each in cluster.variants.names and each not in changes]
+            texts = [changes.get(each, cluster.ad.get(each, "")) for each in spellings]
             if not varying:
-                kinds[rows], payloads[rows] = self._last(texts)
+                kinds[rows], payloads[rows] = self._last_cell(texts)
                 continue
-            columns = self._columns(cluster)
+            columns = self._varying_columns(cluster)
             for row in rows.tolist():
                 proc = procs[row]
-                own = [columns[e][proc] if e in varying else text for e, text in zip(spelled, texts, strict=True)]
-                kinds[row], payloads[row] = self._last(own)
+                own = [
+                    columns[each][proc] if each in varying else text
+                    for each, text in zip(spellings, texts, strict=True)
+                ]
+                kinds[row], payloads[row] = self._last_cell(own)
 
-    def _columns(self, cluster: Cluster) -> dict[str, list[str]]:
+    def _varying_columns(self, cluster: Cluster) -> dict[str, list[str]]:
         """Return the attributes that differ between a cluster's jobs since the submission."""
         if self._unpacked[0] is not cluster:
             self._unpacked = cluster, unpack(cluster.variants.chunks)
         return self._unpacked[1]
 
-    def _last(self, texts: list[str]) -> Cell:
-        """Return an ad's cell of one attribute that several spellings set, one after the other; empty ones do not."""
+    def _last_cell(self, texts: list[str]) -> Cell:
+        """Return the cell of an attribute that several spellings set in this order; ignore empty texts."""
         for text in reversed(texts):
             cell = self._cell(text)
             if cell != _ABSENT:
@@ -195,8 +197,8 @@ class _Rows:
         """Return the cell of an attribute's text."""
         cell = self._cells.get(text)
         if cell is None:
-            if len(text) <= _DIGITS and text.isdecimal() and text.isascii():
-                return INTEGER, int(text)  # as most texts that differ from job to job
-            meaning = parse_cached(text)
-            cell = self._cells[text] = _ABSENT if meaning is None else self.table.heap.encode(meaning)
+            if len(text) <= _MAX_DIGITS and text.isdecimal() and text.isascii():
+                return INTEGER, int(text)  # most texts that differ between jobs
+            parsed = parse_cached(text)
+            cell = self._cells[text] = _ABSENT if parsed is None else self.table.heap.encode(parsed)
         return cell

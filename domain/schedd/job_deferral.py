@@ -1,7 +1,7 @@
-"""When jobs may begin: their deferral times, and the schedules (``parse_crontab``) that set them.
+"""Compute when jobs may start: their deferral times, and the schedules (``crontab``) that set them.
 
-By its Requirements, a deferred job can be matched from ScheddInterval and DeferralPrepTime before its time on. On its
-slot it waits for the time, with status Running. A job that is later than its DeferralWindow allows is held.
+The Requirements of a deferred job allow a match from ScheddInterval and DeferralPrepTime before its time. The job then
+waits on its slot with status Running. A job that is later than its DeferralWindow allows is held.
 
 Source: the manual's "Time Scheduling for Job Execution"; HTCondor's Scheduler::calculateCronTabSchedule and
 Starter::jobWaitUntilExecuteTime.
@@ -33,7 +33,7 @@ from ..units import SECOND
 from .crontab import ATTRIBUTES, InvalidCronTab, parse_crontab
 from .waiting_claims import withdraw_better_matches
 
-NO_TIME: Final = 1
+INVALID_TIME: Final = 1
 """The deferral of an activation with an invalid DeferralTime: the first instant, which is always missed."""
 INVALID_CRON_SETTINGS: Final = "25"
 """HoldReasonCode of a job with an invalid schedule."""
@@ -46,29 +46,31 @@ def has_schedule(cluster: Cluster, proc: int) -> bool:
     return any(cluster.requested_value(proc, name) for name in ATTRIBUTES)
 
 
-def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) -> None:
-    """Set the next time of these idle jobs if they have a schedule, and hold them if the schedule is invalid. A better
-    match that waits for one of them is withdrawn: it is for another time."""
+def schedule_runs(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) -> None:
+    """Set the next time of these idle jobs if they have a schedule; hold them if the schedule is invalid. Withdraw
+    better matches that wait for them, because these are for another time."""
     groups: dict[tuple[str | None, ...], list[int]] = {}
-    alike = bool(procs) and all(cluster.is_uniform(name) for name in ATTRIBUTES)
-    if alike:
+    is_uniform = bool(procs) and all(cluster.is_uniform(name) for name in ATTRIBUTES)
+    if is_uniform:
         if has_schedule(cluster, procs[0]):
-            groups[_texts(draft, cluster, procs[0])] = list(procs)
+            groups[_schedule_texts(draft, cluster, procs[0])] = list(procs)
     else:
         for proc in procs:
             if has_schedule(cluster, proc):
-                groups.setdefault(_texts(draft, cluster, proc), []).append(proc)
+                groups.setdefault(_schedule_texts(draft, cluster, proc), []).append(proc)
     for texts, group in groups.items():
         try:
-            slips = draft.state.dialect.extends_cron_days_of_week
-            instant = parse_crontab(texts).next_run(draft.now // SECOND, draft.context.utc_offset, slips_days=slips)
+            slips_days = draft.state.dialect.extends_cron_days_of_week
+            instant = parse_crontab(texts).next_run(
+                draft.now // SECOND, draft.context.utc_offset, slips_days=slips_days
+            )
         except InvalidCronTab as error:
-            before: dict[int, list[int]] = {}
+            procs_by_holds: dict[int, list[int]] = {}
             for proc in group:
-                before.setdefault(parse_int(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
-            for holds, those in before.items():
-                changes = _held(str(error), holds + 1)
-                draft.move_jobs(cluster, ranges(those), "hold", "invalid_schedule", "Idle", changes)
+                procs_by_holds.setdefault(parse_int(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
+            for system_holds, procs_to_hold in procs_by_holds.items():
+                changes = _invalid_schedule_hold(str(error), system_holds + 1)
+                draft.move_jobs(cluster, ranges(procs_to_hold), "hold", "invalid_schedule", "Idle", changes)
         else:
             group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(instant)]
             if group:
@@ -76,88 +78,88 @@ def schedule(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) 
         withdraw_better_matches(draft, cluster.id, group)
 
 
-def _held(error: str, holds: int) -> Ad:
+def _invalid_schedule_hold(error: str, system_holds: int) -> Ad:
     return {
-        "NumSystemHolds": str(holds),
+        "NumSystemHolds": str(system_holds),
         "HoldReason": quoted(f"Invalid cron schedule parameters: {error}"),
         "HoldReasonCode": INVALID_CRON_SETTINGS,
         "HoldReasonSubCode": "0",
     }
 
 
-def _texts(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> tuple[str | None, ...]:
+def _schedule_texts(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> tuple[str | None, ...]:
     """Return the texts of a job's schedule. A value that is not a string counts as missing."""
-    return tuple(_string(draft, cluster, proc, cluster.requested_value(proc, name)) for name in ATTRIBUTES)
+    return tuple(_string_value(draft, cluster, proc, cluster.requested_value(proc, name)) for name in ATTRIBUTES)
 
 
-def _string(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: str) -> str | None:
-    meaning = parse_cached(text) if text else None
-    if meaning is None:
+def _string_value(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: str) -> str | None:
+    parsed = parse_cached(text) if text else None
+    if parsed is None:
         return None
-    if isinstance(meaning, Literal):
-        value = meaning.value
+    if isinstance(parsed, Literal):
+        value = parsed.value
     else:
         try:
-            value = meaning.evaluate(ad_of(cluster.attributes(proc)), None, draft.context)
+            value = parsed.evaluate(ad_of(cluster.attributes(proc)), None, draft.context)
         except EvaluationError:
             return None
     return value if isinstance(value, str) else None
 
 
 def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
-    """Read the schedules of these idle jobs again if their time and window are past, or of all idle jobs."""
-    for number, several in stimulus.jobs:
+    """Set the next time of the given idle jobs whose time and window are past, or with ``again`` of all of them."""
+    for number, proc_ranges in stimulus.jobs:
         cluster = draft.state.clusters.get(number)
         if cluster is None:
             continue
-        procs = [proc for first, last in several for proc in range(first, min(last, cluster.count - 1) + 1)]
+        procs = [proc for first, last in proc_ranges for proc in range(first, min(last, cluster.count - 1) + 1)]
         idle = [proc for proc in procs if cluster.status[proc] == IDLE]
-        again = idle if stimulus.reschedule_all else [proc for proc in idle if is_past(draft, cluster, proc)]
-        schedule(draft, cluster, again)
+        to_schedule = idle if stimulus.reschedule_all else [proc for proc in idle if is_time_past(draft, cluster, proc)]
+        schedule_runs(draft, cluster, to_schedule)
 
 
-def is_past(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> bool:
+def is_time_past(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> bool:
     """Check whether a job has no time, or its time and window are past."""
-    expires = expiry(ad_of(cluster.attributes(proc)), draft.context)
-    return expires is None or draft.now // SECOND > expires
+    last_second = last_start_second(ad_of(cluster.attributes(proc)), draft.context)
+    return last_second is None or draft.now // SECOND > last_second
 
 
-def expiry(ad: ClassAd, context: Context) -> int | None:
-    """Return the last second in which a job with this ad may begin; None: its DeferralTime is not valid."""
-    time = whole_of(ad, DEFERRAL_TIME, context)
-    return None if time is None else time + max(0, window(ad, context))
+def last_start_second(ad: ClassAd, context: Context) -> int | None:
+    """Return the last second in which a job with this ad may start; None if its DeferralTime is invalid."""
+    time = integer_attribute(ad, DEFERRAL_TIME, context)
+    return None if time is None else time + max(0, deferral_window(ad, context))
 
 
-def window(ad: ClassAd, context: Context) -> int:
-    """Return how many seconds after its time a job may still begin."""
-    return whole_of(ad, "DeferralWindow", context) or 0
+def deferral_window(ad: ClassAd, context: Context) -> int:
+    """Return how many seconds after its time a job may still start."""
+    return integer_attribute(ad, "DeferralWindow", context) or 0
 
 
-def whole_of(ad: ClassAd, name: str, context: Context) -> int | None:
-    """Return an attribute's value as an integer; None: it is not a number."""
-    meaning = ad.get(name)
-    return None if meaning is None else integer_of(meaning, ad, None, context)
+def integer_attribute(ad: ClassAd, name: str, context: Context) -> int | None:
+    """Return the value of an attribute as an integer; None if it is not a number."""
+    parsed = ad.get(name)
+    return None if parsed is None else integer_of(parsed, ad, None, context)
 
 
-# A job that begins
+# The start of a job
 
 
 def deferral(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> int:
-    """Return until when the start of a job's process is deferred if it is activated now, in microseconds; 0: not
-    deferred. A time in the past has been missed."""
+    """Return until when a job's process is deferred if the job is activated now, in microseconds; 0: not deferred. A
+    time in the past means that the job has missed it."""
     return deferral_at(cluster, proc, draft.now, draft.context.timezone)
 
 
-def deferral_at(cluster: Cluster, proc: int, at: int, zone: tzinfo) -> int:
-    """Return the same for an activation at this instant."""
+def deferral_at(cluster: Cluster, proc: int, instant: int, zone: tzinfo) -> int:
+    """Return the ``deferral`` of a job that is activated at an instant."""
     if not cluster.requested_value(proc, DEFERRAL_TIME):
         return 0
     ad = ad_of(cluster.attributes(proc))
-    context = Context(now=at // SECOND, seed=at // SECOND, timezone=zone)
-    time, now = whole_of(ad, DEFERRAL_TIME, context), at // SECOND
+    context = Context(now=instant // SECOND, seed=instant // SECOND, timezone=zone)
+    time, now = integer_attribute(ad, DEFERRAL_TIME, context), instant // SECOND
     if time is None or time <= 0:
-        return NO_TIME
-    in_time = time <= now <= time + window(ad, context)
+        return INVALID_TIME
+    in_time = time <= now <= time + deferral_window(ad, context)
     return 0 if in_time else time * SECOND
 
 
@@ -165,34 +167,38 @@ def deferral_at(cluster: Cluster, proc: int, at: int, zone: tzinfo) -> int:
 
 
 class Sleep(Struct, frozen=True):
-    """A job cannot be matched with any slot before ``until``, in seconds; None: not by the time alone."""
+    """A job cannot match any slot before ``until``, in seconds; None: the time alone does not change this."""
 
     until: int | None
 
 
-def sleeps(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sleep | None:
-    """Return for how long a job cannot be matched with any slot; None: it can be.
+def unmatchable_until(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sleep | None:
+    """Return for how long a job cannot match any slot; None if it can match now.
 
     :param now: in microseconds
     """
     requirements = cluster.requested_value(proc, "Requirements")
-    return asleep(requirements, ad_of(cluster.attributes(proc)), now, zone) if timed_parts(requirements) else None
+    return (
+        clauses_false_until(requirements, ad_of(cluster.attributes(proc)), now, zone)
+        if clock_clauses(requirements)
+        else None
+    )
 
 
-def asleep(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:
-    """Return for how long a clause of these Requirements that reads no slot is false for a job with this ad; None:
-    there is none."""
+def clauses_false_until(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:
+    """Return for how long a clause of Requirements that reads no slot is false for a job with this ad; None if no such
+    clause is false."""
     second = now // SECOND
     context = Context(now=second, seed=second, timezone=zone)
-    false = [part for part in timed_parts(requirements) if not _holds(part, ad, context)]
-    changes = [next_change(part, ad, None, context) for part in false]
+    false_clauses = [part for part in clock_clauses(requirements) if not _may_be_true(part, ad, context)]
+    changes = [next_change(part, ad, None, context) for part in false_clauses]
     if not changes or POLL in changes:
         return None
-    known = [change for change in changes if isinstance(change, int)]
-    return Sleep(max(known) if len(known) == len(changes) else None)
+    instants = [change for change in changes if isinstance(change, int)]
+    return Sleep(max(instants) if len(instants) == len(changes) else None)
 
 
-def _holds(part: Expression, ad: ClassAd, context: Context) -> bool:
+def _may_be_true(part: Expression, ad: ClassAd, context: Context) -> bool:
     """Check whether a clause of Requirements is true, or may be true with a slot."""
     try:
         if part.references(ad).external:
@@ -203,8 +209,8 @@ def _holds(part: Expression, ad: ClassAd, context: Context) -> bool:
 
 
 @lru_cache(1000)
-def timed_parts(requirements: str) -> tuple[Expression, ...]:
-    """Return the clauses of a conjunction that name the clock."""
+def clock_clauses(requirements: str) -> tuple[Expression, ...]:
+    """Return the clauses of a conjunction that read the clock."""
     if "time" not in requirements.lower():
         return ()
     condition = parse_cached(requirements)
@@ -216,7 +222,7 @@ def _names_clock(part: Expression) -> bool:
     return "time()" in text or "currenttime" in text
 
 
-def names_read(requirements: str, ad: ClassAd) -> Iterable[str]:
-    """Return the attributes of a job that these clauses read, and those that limit when it may begin."""
-    read = {name for part in timed_parts(requirements) for name in references_or_empty(part, ad).internal}
-    return read | {"Requirements", "DeferralWindow", *ATTRIBUTES}
+def attributes_read_by_time(requirements: str, ad: ClassAd) -> Iterable[str]:
+    """Return the job attributes that these clauses read, and those that limit when the job may start."""
+    names = {name for part in clock_clauses(requirements) for name in references_or_empty(part, ad).internal}
+    return names | {"Requirements", "DeferralWindow", *ATTRIBUTES}

@@ -1,7 +1,7 @@
-"""A job's own policy at its end: whether it is done when it has exited, and whether it stays in the queue then.
+"""A job's own policy at its end: whether it is done after its exit, and whether it then stays in the queue.
 
 As in HTCondor's UserPolicy (user_job_policy.cpp), OnExitHold is evaluated before OnExitRemove. Only a true
-OnExitHold holds the job, only a false OnExitRemove sends it back, only a true LeaveJobInQueue keeps it.
+OnExitHold holds the job, only a false OnExitRemove requeues it, and only a true LeaveJobInQueue keeps it.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ from ..state.job_ad import ad_at_exit, quoted, vacate_reason
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import StopReason
 from . import periodic_policy
-from .periodic_policy import concerns, with_run_time
+from .periodic_policy import has_policies, with_run_time
 
 HELD_BY_POLICY = 3
 """HoldReasonCode of a job that its own policy holds."""
 
-LEAVE = "LeaveJobInQueue"
+LEAVE_ATTRIBUTE = "LeaveJobInQueue"
 
 
 class PolicyValue(Struct, frozen=True):
-    """The value of a job's policy expression. ``truth`` None: neither true nor false. ``text``: the expression, as
-    HTCondor prints it. ``evidence``: the position in the log of what it read, 0 if nothing."""
+    """The value of a job's policy expression (None: neither true nor false), its text as HTCondor prints it, and the
+    position in the log of the values that it read (0: none)."""
 
     truth: bool | None
     text: str
     evidence: int = 0
 
 
-def constant(text: str) -> PolicyValue | None:
-    """Return the value of a constant text; None: it has to be evaluated."""
-    meaning = parse_cached(text)
-    if not isinstance(meaning, Literal):
+def constant_value(text: str) -> PolicyValue | None:
+    """Return the value of a constant expression; None if it must be evaluated."""
+    parsed = parse_cached(text)
+    if not isinstance(parsed, Literal):
         return None
-    value = meaning.value
-    answer = bool(value) if isinstance(value, int | float) else None
-    return PolicyValue(answer, unparse_old(meaning))
+    value = parsed.value
+    value = bool(value) if isinstance(value, int | float) else None
+    return PolicyValue(value, unparse_old(parsed))
 
 
-def _answer(
+def _policy_value(
     draft: Draft[AccessPoint], cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]
 ) -> PolicyValue:
-    """Return the value of a job's policy expression, ``default`` if the job has none. ``ad`` returns the job's ad, and
-    is only called if the expression reads anything."""
+    """Return the value of a job's policy expression, or ``default`` if the job has none. ``ad`` returns the job's ad,
+    and is called only if the expression is not constant."""
     text = cluster.requested_value(proc, name)
     if not text:
         return PolicyValue(default, "")
-    return constant(text) or _ask(draft, name, text, ad())
+    return constant_value(text) or _evaluate_policy(draft, name, text, ad())
 
 
-def _ask(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> PolicyValue:
-    """Evaluate a job's policy expression in its ad, and log what it read."""
-    meaning = parse_cached(text)
-    if meaning is None:
+def _evaluate_policy(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> PolicyValue:
+    """Evaluate a job's policy expression in its ad, and log the values that it read."""
+    parsed = parse_cached(text)
+    if parsed is None:
         return PolicyValue(None, text)
     try:
-        value = value_text(meaning.evaluate(ad, None, draft.context))
+        value = value_text(parsed.evaluate(ad, None, draft.context))
     except EvaluationError:
         value = "error"
-    evidence = draft.note(name, unparse(meaning), value, values_read(meaning, ad, None, draft.context))
-    return PolicyValue(truth_of(meaning, ad, None, draft.context), unparse_old(meaning), evidence)
+    evidence = draft.note(name, unparse(parsed), value, values_read(parsed, ad, None, draft.context))
+    return PolicyValue(truth_of(parsed, ad, None, draft.context), unparse_old(parsed), evidence)
 
 
 # At the end of a run
@@ -85,42 +85,42 @@ class ExitDecision(Struct, frozen=True):
     evidence: int = 0
 
 
-def at_end(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> ExitDecision:
+def exit_decision(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> ExitDecision:
     """Evaluate the policy of a job that has exited."""
     ad = cache(lambda: ad_of(ad_at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
-    if concerns(draft.state, cluster):
-        decision = periodic_policy.at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
+    if has_policies(draft.state, cluster):
+        decision = periodic_policy.policy_at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
         if decision is not None:
             policy, action = decision
-            changes = periodic_policy.changes(policy, action) | vacate_reason(StopReason(0, 0, ""))
+            changes = periodic_policy.action_changes(policy, action) | vacate_reason(StopReason(0, 0, ""))
             return ExitDecision(policy.row, changes, action.evidence)
-    held = _answer(draft, cluster, exited.proc, "OnExitHold", False, ad)
-    if held.truth:
-        return _hold(draft, held, ad())
-    done = _answer(draft, cluster, exited.proc, "OnExitRemove", True, ad)
-    if done.truth is not False:
-        return ExitDecision(evidence=done.evidence)
-    return ExitDecision("requeue", {"RequeueReason": quoted(_words("OnExitRemove", done))}, done.evidence)
+    hold = _policy_value(draft, cluster, exited.proc, "OnExitHold", False, ad)
+    if hold.truth:
+        return _hold(draft, hold, ad())
+    remove = _policy_value(draft, cluster, exited.proc, "OnExitRemove", True, ad)
+    if remove.truth is not False:
+        return ExitDecision(evidence=remove.evidence)
+    return ExitDecision("requeue", {"RequeueReason": quoted(_reason("OnExitRemove", remove))}, remove.evidence)
 
 
-def _words(name: str, answer: PolicyValue) -> str:
-    """Return the reason in HTCondor's words."""
-    return f"The job attribute {name} expression '{answer.text}' evaluated to {'TRUE' if answer.truth else 'FALSE'}"
+def _reason(name: str, value: PolicyValue) -> str:
+    """Return the reason in the words of HTCondor."""
+    return f"The job attribute {name} expression '{value.text}' evaluated to {'TRUE' if value.truth else 'FALSE'}"
 
 
-def _hold(draft: Draft[AccessPoint], held: PolicyValue, ad: ClassAd) -> ExitDecision:
-    """Return the hold; the job's ad may give its reason and its subcode."""
-    reason, code = _evaluated(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
+def _hold(draft: Draft[AccessPoint], hold: PolicyValue, ad: ClassAd) -> ExitDecision:
+    """Return the hold; the job's ad may have its reason and subcode."""
+    reason, code = _evaluate_attribute(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
     subcode = None if code is None else integer_of(code, ad, None, draft.context)
     changes = {
-        "HoldReason": quoted(reason if isinstance(reason, str) and reason else _words("OnExitHold", held)),
+        "HoldReason": quoted(reason if isinstance(reason, str) and reason else _reason("OnExitHold", hold)),
         "HoldReasonCode": str(HELD_BY_POLICY),
         "HoldReasonSubCode": str(subcode or 0),
     }
-    return ExitDecision("hold", changes, held.evidence)
+    return ExitDecision("hold", changes, hold.evidence)
 
 
-def _evaluated(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> object:
+def _evaluate_attribute(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> object:
     try:
         return ad.eval(name, None, draft.context)
     except EvaluationError:
@@ -130,12 +130,12 @@ def _evaluated(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> object:
 # After its end
 
 
-def constant_wish(cluster: Cluster, proc: int) -> PolicyValue | None:
-    """Check whether a job that has ended stays in the queue, if its LeaveJobInQueue is constant."""
-    text = cluster.requested_value(proc, LEAVE)
-    return constant(text) if text else PolicyValue(False, "")
+def constant_leave_in_queue(cluster: Cluster, proc: int) -> PolicyValue | None:
+    """Return whether an ended job stays in the queue, if its LeaveJobInQueue is constant, else None."""
+    text = cluster.requested_value(proc, LEAVE_ATTRIBUTE)
+    return constant_value(text) if text else PolicyValue(False, "")
 
 
-def stays(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> PolicyValue:
-    """Check whether a job that has ended stays in the queue."""
-    return _answer(draft, cluster, proc, LEAVE, False, lambda: ad_of(cluster.attributes(proc)))
+def leave_in_queue(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> PolicyValue:
+    """Return whether an ended job stays in the queue."""
+    return _policy_value(draft, cluster, proc, LEAVE_ATTRIBUTE, False, lambda: ad_of(cluster.attributes(proc)))

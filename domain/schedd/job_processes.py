@@ -1,7 +1,7 @@
-"""Jobs' processes: their start, use of resources, and end.
+"""The processes of jobs: their start, use of resources, and end.
 
-The end of an activation decides the job's next transition: see the table in ``_verdict``, and ``continue_job`` for what
-may change it. A job that was held or removed while it ran keeps that status.
+The end of an activation determines the job's next transition: see the table in ``_run_outcome``; ``continue_job`` may
+change it. A job that was held or removed while it ran keeps that status.
 """
 
 from __future__ import annotations
@@ -37,43 +37,43 @@ from ..state_machines.hold_codes import (
 )
 from .claims import job_ended
 from .cool_down import cool_down
-from .evict_transforms import requests_otherwise
-from .job_deferral import schedule
-from .job_edits import unsettable
-from .job_policy import at_end
+from .evict_transforms import apply_evict_transforms
+from .job_deferral import schedule_runs
+from .job_edits import attributes_not_settable
+from .job_policy import exit_decision
 
-# How a job continues after a run: only here does a job that ran become idle again.
+# How a job continues after a run. Only this module makes a job idle again after a run.
 #
-# Every end of a run is handled here, whatever its cause. The job's own transform (``evict_transforms``) may replace a
-# hold. A cool-down (``cool_down``) comes after each run that another run is to follow, and replaces a hold whose reason
-# the execution point or the shadow reported with a code. Other holds are *final*: holds by a policy at the end of the
-# run, holds for a reason that the access point itself found, and holds by a local job's starter (JOB_SHOULD_HOLD).
+# A job's own transform (``evict_transforms``) may replace a hold. A cool-down (``cool_down``) follows each run after
+# which the job runs again, and replaces a hold whose reason the execution point or the shadow reported with a code.
+# Other holds are *final*: holds by a policy at the end of the run, holds for a reason of the access point, and holds by
+# a local job's starter (JOB_SHOULD_HOLD).
 #
 # Source: Scheduler::shadowExitCode (schedd.cpp) of HTCondor.
 
-AGAIN = frozenset({"evict", "requeue"})
-"""The rows after which a job runs again."""
+RERUN_ROWS = frozenset({"evict", "requeue"})
+"""The rows of transitions after which a job runs again."""
 
 
 def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, row: str) -> JobExited:
-    """Return the end of a run with its job's transition and the changes of its ad.
+    """Return the end of a run with the job's transition and the changes of its ad.
 
     :param exited: the end, without a row
-    :param row: the transition unless the job's policy, its transforms or a cool-down change it; empty if the job was
+    :param row: the transition, unless the job's policy, its transforms or a cool-down change it; empty if the job was
         held or removed before
     """
     if row == "complete":
-        ending = at_end(draft, cluster, exited)
-        exited = replace(exited, row=ending.row, changes=ending.changes, evidence=ending.evidence)
+        decision = exit_decision(draft, cluster, exited)
+        exited = replace(exited, row=decision.row, changes=decision.changes, evidence=decision.evidence)
     else:
         exited = replace(exited, row=row)
-    held, by_code = exited.row == "hold", cluster.universe == SCHEDULER_UNIVERSE
-    if held and cluster.has_evict_transforms(exited.proc) and requests_otherwise(draft, cluster, exited):
-        exited = _spared(replace(exited, evidence=0))
-    elif by_code or exited.row in AGAIN or (held and not _is_final(cluster, exited)):
-        cooled = cool_down(draft, cluster, exited)
-        if cooled is not None:
-            exited = _spared(cooled) if held and not by_code else cooled
+    is_held, is_scheduler = exited.row == "hold", cluster.universe == SCHEDULER_UNIVERSE
+    if is_held and cluster.has_evict_transforms(exited.proc) and apply_evict_transforms(draft, cluster, exited):
+        exited = _evict_instead(replace(exited, evidence=0))
+    elif is_scheduler or exited.row in RERUN_ROWS or (is_held and not _is_final(cluster, exited)):
+        with_cool_down = cool_down(draft, cluster, exited)
+        if with_cool_down is not None:
+            exited = _evict_instead(with_cool_down) if is_held and not is_scheduler else with_cool_down
     if not exited.row:
         return exited
     status = cluster.status_of(exited.proc)
@@ -82,44 +82,44 @@ def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited,
 
 
 def _is_final(cluster: Cluster, exited: JobExited) -> bool:
-    """Check whether a hold is one that no cool-down replaces."""
+    """Check whether a hold cannot be replaced by a cool-down."""
     by_access_point = parse_int(exited.changes.get("HoldReasonCode", "")) in ACCESS_POINT_CODES
     return exited.outcome == "exited" or cluster.is_local or by_access_point or exited.cause == "deferral_missed"
 
 
-def _spared(exited: JobExited) -> JobExited:
-    """Return the end of a run whose job waits again instead of being held."""
+def _evict_instead(exited: JobExited) -> JobExited:
+    """Return the end of a run with an eviction instead of a hold."""
     changes = {name: text for name, text in exited.changes.items() if name not in HOLD_ATTRIBUTES}
     return replace(exited, row="evict", changes=changes)
 
 
 VACATES_BY_SHADOW = 2
-"""How many times a shadow records the eviction in the ad of a job that a policy holds."""
+"""How often a shadow records the eviction in the ad of a job that a policy holds."""
 
 
-def transferred(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
+def log_transfer(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
     """Log the progress of a job's file transfer. After a restart, the report may repeat what the log has."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None:
         return
     job = activation.cluster, activation.proc
     cause = "activated" if stimulus.way == "input" else "exited"
-    step, before = TRANSFER_STEPS.index(stimulus.way), TRANSFER_STEPS.index(activation.transfer)
-    if stimulus.number > activation.checkpoints and before == step + 1:
-        before = step - 1  # the next of several checkpoints
-    if before < step:
+    step, logged_step = TRANSFER_STEPS.index(stimulus.way), TRANSFER_STEPS.index(activation.transfer)
+    if stimulus.number > activation.checkpoints and logged_step == step + 1:
+        logged_step = step - 1  # the next of several checkpoints
+    if logged_step < step:
         draft.emit(JobTransferBegan(*draft.why(cause), *job, stimulus.way, min(stimulus.began, draft.now)))
-    if stimulus.ended and before <= step:
-        ended = min(stimulus.ended, draft.now)
-        moved = JobTransferEnded(*draft.why(cause), *job, stimulus.way, stimulus.files, stimulus.size)
-        moved = replace(moved, number=stimulus.number, kept=stimulus.spooled)
-        draft.emit(replace(moved, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended))
+    if stimulus.ended and logged_step <= step:
+        ended_at = min(stimulus.ended, draft.now)
+        event = JobTransferEnded(*draft.why(cause), *job, stimulus.way, stimulus.files, stimulus.size)
+        event = replace(event, number=stimulus.number, kept=stimulus.spooled)
+        draft.emit(replace(event, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended_at))
 
 
-def started(draft: Draft[AccessPoint], stimulus: ActivationStarted) -> None:
+def log_start(draft: Draft[AccessPoint], stimulus: ActivationStarted) -> None:
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.executing:
-        return  # reported twice: the log has it
+        return  # reported twice
     draft.emit(
         JobExecuting(
             *draft.why("activated"),
@@ -132,9 +132,9 @@ def started(draft: Draft[AccessPoint], stimulus: ActivationStarted) -> None:
     )
 
 
-def measured(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> None:
+def log_measurement(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> None:
     activation = draft.state.activations.get(stimulus.key)
-    if activation is None or not _notable(draft, activation, stimulus):
+    if activation is None or not _is_notable(draft, activation, stimulus):
         return
     draft.emit(
         JobMeasured(
@@ -144,56 +144,60 @@ def measured(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> None:
     )  # fmt: skip
 
 
-def chirped(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
-    """Log the attributes that a job set, and its log notes. A job may only set what its owner may edit."""
+def log_chirp(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
+    """Log the attributes that a job set, and its log notes. A job may set only what its owner may edit."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.cluster not in draft.state.clusters:
         return
-    new = [write for write in stimulus.writes if write[0] > activation.chirped]
-    if not new:
-        return  # reported again: the log has it
-    refused = unsettable(draft.state.settings)
+    new_writes = [write for write in stimulus.writes if write[0] > activation.chirped]
+    if not new_writes:
+        return  # reported again
+    forbidden = attributes_not_settable(draft.state.settings)
     proc, cluster = activation.proc, draft.state.clusters[activation.cluster]
-    spelled = {name.lower(): name for name in (*cluster.ad, *cluster.variants.names, *cluster.changes(proc))}
-    sets: dict[str, tuple[str, str]] = {}
-    for _, kind, name, text in new:
+    spellings = {name.lower(): name for name in (*cluster.ad, *cluster.variants.names, *cluster.changes(proc))}
+    values: dict[str, tuple[str, str]] = {}
+    for _, kind, name, text in new_writes:
         if kind != "note":
-            sets[spelled.setdefault(name.lower(), name)] = kind, text
-    done = {name: text for name, (_, text) in sets.items() if name.lower() not in refused}
-    edited = JobsEdited(*draft.why("chirp"), activation.cluster, ((proc, proc),), done)
+            values[spellings.setdefault(name.lower(), name)] = kind, text
+    allowed = {name: text for name, (_, text) in values.items() if name.lower() not in forbidden}
+    edited = JobsEdited(*draft.why("chirp"), activation.cluster, ((proc, proc),), allowed)
     draft.emit(
         replace(
             edited,
-            before={name: cluster.value(proc, name) for name in done},
-            skipped=tuple(f"{name} = {sets[name][1]}: no job may set it" for name in sets if name not in done),
-            number=new[-1][0],
-            delayed=tuple(name for name in done if sets[name][0] == "delayed"),
-            notes=tuple(text for _, kind, _, text in new if kind == "note"),
+            before={name: cluster.value(proc, name) for name in allowed},
+            skipped=tuple(f"{name} = {values[name][1]}: no job may set it" for name in values if name not in allowed),
+            number=new_writes[-1][0],
+            delayed=tuple(name for name in allowed if values[name][0] == "delayed"),
+            notes=tuple(text for _, kind, _, text in new_writes if kind == "note"),
         )
     )
 
 
 MEASURED_EVERY = 300_000_000
-"""Microseconds after which a measurement is logged even if only CPU time changed: HTCondor updates its queue every five
-minutes."""
+"""Microseconds after which a measurement is logged even if only CPU time changed, because HTCondor updates its queue
+every five minutes."""
 NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
-"""A size counts as changed by more than a tenth, and more than a MiB."""
+"""A size has changed if it differs by more than a tenth and by more than a MiB."""
 
 
-def _notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationMeasured) -> bool:
-    """Check whether to log a measurement: the first one, one with a changed size, or one after a long time."""
+def _is_notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationMeasured) -> bool:
+    """Check whether to log a measurement: the first one, a changed size, or one after a long time."""
     if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
         return True
     cluster = draft.state.clusters[activation.cluster]
-    for name, size in (("ImageSize", new.image), ("ResidentSetSize", new.resident), ("DiskUsage", new.disk)):
+    for name, size in (
+        ("ImageSize", new.image),
+        ("ResidentSetSize", new.resident),
+        ("DiskUsage", new.disk),
+    ):
         text = cluster.value(activation.proc, name, "0")
-        before = int(text) if text.isdecimal() else 0
-        if abs(size - before) > max(before // NOTABLE_SHARE, NOTABLE_KIB):
+        previous = int(text) if text.isdecimal() else 0
+        if abs(size - previous) > max(previous // NOTABLE_SHARE, NOTABLE_KIB):
             return True
     return False
 
 
-def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
+def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     """Change the job's status after the last process of an activation has ended, then let the slot continue."""
     state = draft.state
     activation = state.activations.get(stimulus.key)
@@ -201,12 +205,12 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
         return
     cluster = state.clusters[activation.cluster]
     status = cluster.status_of(activation.proc)
-    outcome, cause, row, changes = _verdict(draft, activation, stimulus, status)
-    begins_unseen = not (activation.executing or activation.deferred or activation.transfer)
-    if begins_unseen and outcome in ("exited", "evicted"):
-        # Its start was never reported: the pool was down while it began and ended.
+    outcome, cause, row, changes = _run_outcome(draft, activation, stimulus, status)
+    unreported_start = not (activation.executing or activation.deferred or activation.transfer)
+    if unreported_start and outcome in ("exited", "evicted"):
+        # Its start was never reported, because the pool was down during the run.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
-    leaving = "" if cluster.is_local else draft.send(EndJob(activation.slot))
+    ending = "" if cluster.is_local else draft.send(EndJob(activation.slot))
     exited = JobExited(
         *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
         outcome, "", "", changes,
@@ -214,7 +218,7 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
         min(stimulus.at, draft.now), protocol=stimulus.protocol,
     )  # fmt: skip
     if outcome != "exited":
-        exited = replace(exited, changes=exited.changes | _vacated(draft, activation, stimulus, exited, leaving))
+        exited = replace(exited, changes=exited.changes | _vacate_ad(draft, activation, stimulus, exited, ending))
     exited = continue_job(draft, cluster, exited, row)
     if (
         not row
@@ -227,84 +231,89 @@ def ended(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
         exited = replace(exited, changes={**exited.changes, **core})
     draft.emit(exited)
     if exited.target == "Idle":
-        schedule(draft, cluster, [activation.proc])  # before its claim looks for the next job
+        schedule_runs(draft, cluster, [activation.proc])  # before its claim looks for the next job
     if not cluster.is_local:
-        job_ended(draft, activation.slot, activation.cluster, reuses=not _machines_fault(stimulus))
+        job_ended(draft, activation.slot, activation.cluster, reuses=not _is_machine_fault(stimulus))
 
 
-def _machines_fault(end: ActivationEnded) -> bool:
-    """Check whether the machine is the reason why the job did not start, or why its files were not transferred:
-    another job would fail there too."""
+def _is_machine_fault(end: ActivationEnded) -> bool:
+    """Check whether the machine prevented the job's start or file transfer, so another job would fail there too."""
     if end.hold_code in TRANSFER_CODES:
         return not goes_on_hold(end.hold_code, end.hold_subcode)
     return end.failed and end.hold_code >= FIRST_VACATE_CODE
 
 
-def _held_at_its_end(activation: Activation, end: ActivationEnded) -> bool:
-    """Check whether a run ends because the machine's policy holds the job at the end of the run."""
+def _held_by_machine(activation: Activation, end: ActivationEnded) -> bool:
+    """Check whether a run ends with a hold by the machine's policy."""
     by_machine = activation.vacate_reason.get("VacateReasonCode") == str(HELD_BY_STARTD)
     return by_machine and activation.first_signalled <= end.at
 
 
-def _hold_in(vacated: Ad) -> Ad:
+def _hold_from_vacate(vacated: Ad) -> Ad:
     """Return the hold for an eviction by the machine."""
     return {name.replace("Vacate", "Hold"): text for name, text in vacated.items()}
 
 
-def _vacated(
-    draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, leaving: str
+def _vacate_ad(
+    draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, ending: str
 ) -> Ad:
-    """Return the vacate reason for the job's ad. ``leaving``: the cause for which its claim was about to end."""
+    """Return the vacate reason for the job's ad; ``leaving`` is the cause for which its claim was about to end."""
     if activation.vacate_reason and exited.outcome == "evicted":
         return activation.vacate_reason
-    return vacate_reason(_why(draft, activation, end, exited, leaving))
+    return vacate_reason(_vacate_reason(draft, activation, end, exited, ending))
 
 
 _FAILURES = ("execution_failed", "transfer_failed")
 
 
-def _why(
-    draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, leaving: str
+def _vacate_reason(
+    draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, ending: str
 ) -> StopReason:
     if exited.outcome == "lost":
         return JOB_NOT_FOUND
-    if (exited.cause in _FAILURES and _machines_fault(end)) or "HoldReason" in exited.changes:
+    if (exited.cause in _FAILURES and _is_machine_fault(end)) or "HoldReason" in exited.changes:
         return StopReason(end.hold_code, end.hold_subcode, end.hold_reason)
     cluster = draft.state.clusters[activation.cluster]
     status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
     cause = draft.state.ending.get(activation.key, "")
-    if status in RUNS or cause:  # the eviction came first, whatever the job's status is now
-        return EVICTION_REASONS.get(cause) or EVICTION_REASONS.get(leaving) or UNSPECIFIED_INTERRUPTION
+    if status in RUNS or cause:  # the eviction came before any change of the job's status
+        return EVICTION_REASONS.get(cause) or EVICTION_REASONS.get(ending) or UNSPECIFIED_INTERRUPTION
     if status == "Removed":
         return StopReason(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
-    of = "" if status == "Held" else "Last"  # else it was released since
-    code, subcode = (parse_int(ad.get(f"{of}HoldReason{part}", "")) for part in ("Code", "SubCode"))
-    return StopReason(code, subcode, unquoted(ad.get(f"{of}HoldReason", "")))
+    prefix = "" if status == "Held" else "Last"  # else it was released since
+    code, subcode = (parse_int(ad.get(f"{prefix}HoldReason{part}", "")) for part in ("Code", "SubCode"))
+    return StopReason(code, subcode, unquoted(ad.get(f"{prefix}HoldReason", "")))
 
 
-def _verdict(
+def _run_outcome(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, status: str
 ) -> tuple[str, str, str, Ad]:
     """Return outcome, cause, the row of the job's table and the changes of its ad."""
-    overtaken = status not in RUNS  # a user acted first: held, removed, or held and released the job
-    held = {
+    already_changed = status not in RUNS  # the job was held, removed, or held and released before
+    is_held = {
         "HoldReason": quoted(end.hold_reason),
         "HoldReasonCode": str(end.hold_code),
         "HoldReasonSubCode": str(end.hold_subcode),
     }
-    unmoved = "evicted" if end.undelivered else "failed"
+    transfer_outcome = "evicted" if end.undelivered else "failed"
     cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
         # if                          outcome    cause               row         changes
         (end.undelivered and not end.hold_reason, "evicted", "evicted", "evict", {}),
-        (end.hold_code in TRANSFER_CODES and _machines_fault(end), unmoved, "transfer_failed", "evict", {}),
-        (end.hold_code in TRANSFER_CODES, unmoved, "transfer_failed", "hold", held),
-        (_machines_fault(end), "failed", "execution_failed", "evict", {}),
-        (end.failed, "failed", "execution_failed", "hold", held),
-        (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", held),
+        (end.hold_code in TRANSFER_CODES and _is_machine_fault(end), transfer_outcome, "transfer_failed", "evict", {}),
+        (end.hold_code in TRANSFER_CODES, transfer_outcome, "transfer_failed", "hold", is_held),
+        (_is_machine_fault(end), "failed", "execution_failed", "evict", {}),
+        (end.failed, "failed", "execution_failed", "hold", is_held),
+        (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", is_held),
         (end.lost, "lost", "lost", "evict", {}),
-        (_held_at_its_end(activation, end), "evicted", "held_by_machine", "hold", _hold_in(activation.vacate_reason)),
-        (overtaken or 0 < activation.first_signalled <= end.at, "evicted", "evicted", "evict", {}),
+        (
+            _held_by_machine(activation, end),
+            "evicted",
+            "held_by_machine",
+            "hold",
+            _hold_from_vacate(activation.vacate_reason),
+        ),
+        (already_changed or 0 < activation.first_signalled <= end.at, "evicted", "evicted", "evict", {}),
         (True, "exited", "exited", "complete", {}),
     )
-    outcome, cause, row, changes = next(case[1:] for case in cases if case[0])
-    return (outcome, cause, "", {}) if overtaken else (outcome, cause, row, changes)
+    outcome, cause, row, changes = next(row_of_table[1:] for row_of_table in cases if row_of_table[0])
+    return (outcome, cause, "", {}) if already_changed else (outcome, cause, row, changes)

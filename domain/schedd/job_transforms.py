@@ -1,12 +1,12 @@
-"""Job transforms: what the schedd changes in jobs as they are submitted.
+"""Job transforms: changes of jobs by the schedd at their submission.
 
 A transform is a list of lines that are executed from top to bottom: ``SET``, ``DEFAULT``, ``EVALSET``, ``EVALMACRO``,
 ``COPY``, ``RENAME``, ``DELETE``, macros (``x = value``) and conditions. Macros work as in configurations and submit
 descriptions. ``$(MY.Attr)`` is an attribute of the job; other names are looked up in the transforms, then in the
-configuration. A statement whose expression is none is left out, as in HTCondor; a line that is no statement
+configuration. As in HTCondor, a statement with an invalid expression is skipped, but a line that is not a statement
 makes the submission fail.
 
-Source: xform_utils.cpp and job_transforms.cpp of HTCondor, and what a real pool made of the same transforms.
+Source: xform_utils.cpp and job_transforms.cpp of HTCondor, and the results of the same transforms in a real pool.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .submitted_job import SubmittedJob
 
 
 class TransformError(PoolbookError):
-    """A transform cannot be applied, and why."""
+    """A transform cannot be applied; the message says why."""
 
 
 class Transform(Struct, frozen=True):
@@ -49,12 +49,12 @@ class Transform(Struct, frozen=True):
         if not self.requirements:
             return True
         requirements = parse_cached(self.requirements)
-        value = None if requirements is None else job.evaluated(requirements, context)
+        value = None if requirements is None else job.evaluate(requirements, context)
         return isinstance(value, bool | int | float) and bool(value)
 
 
 class Evaluation(Struct, frozen=True):
-    """An expression that a transform evaluated: its purpose, its text, its value, what it read."""
+    """An expression that a transform evaluated: its purpose, text and value, and the values that it read."""
 
     what: str
     text: str
@@ -62,19 +62,19 @@ class Evaluation(Struct, frozen=True):
     read: Mapping[str, str]
 
 
-class Applied(Struct):
-    """What a transform did to a job."""
+class AppliedTransform(Struct):
+    """The effect of a transform on a job."""
 
     name: str
     evaluations: list[Evaluation] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)  #: statements without effect, and why
 
 
-_ENVELOPE = re.compile(r"(name|requirements|universe|transform)(?:\s+(?![=:])(.*)|\s*)", re.IGNORECASE | re.DOTALL)
+_HEADER = re.compile(r"(name|requirements|universe|transform)(?:\s+(?![=:])(.*)|\s*)", re.IGNORECASE | re.DOTALL)
 _ASSIGNMENT = re.compile(r"([A-Za-z0-9_./+]+)\s*(@=|\+=|=)\s*(.*)", re.DOTALL)
 _ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _VERSION: Final = "25.14.1"
-VARIABLES: Final[Mapping[str, str]] = {
+PREDEFINED_MACROS: Final[Mapping[str, str]] = {
     "isclusterad": "0",
     "islinux": "1",
     "iswindows": "0",
@@ -85,12 +85,12 @@ VARIABLES: Final[Mapping[str, str]] = {
 
 
 def read_transform(name: str, text: str) -> Transform:
-    """Parse a transform: take NAME, REQUIREMENTS and the like out of its lines.
+    """Parse a transform, and separate NAME, REQUIREMENTS, UNIVERSE and TRANSFORM from its statements.
 
-    :raises TransformError: its REQUIREMENTS are not a valid expression, or a line is not a statement
+    :raises TransformError: if its REQUIREMENTS are not a valid expression
     """
     requirements, lines, tag = "", list[str](), ""
-    for line in _logical(text):
+    for line in _logical_lines(text):
         if tag:
             tag = "" if line == tag else tag
             lines.append(line)
@@ -100,81 +100,81 @@ def read_transform(name: str, text: str) -> Transform:
             tag = f"@{assignment[3]}" if assignment[2] == "@=" else ""
             lines.append(line)
             continue
-        match = _ENVELOPE.fullmatch(line)
+        match = _HEADER.fullmatch(line)
         if match is None:
             lines.append(line)
         elif match[1].lower() == "transform":
             break
         elif match[1].lower() == "requirements":
             requirements = (match[2] or "").strip()
-            meaning = _meaning(requirements)
-            if meaning is None:
-                raise TransformError(f"REQUIREMENTS {requirements} is no expression")
-            requirements = ad_text(meaning)
+            parsed = _parse(requirements)
+            if parsed is None:
+                raise TransformError(f"REQUIREMENTS {requirements} is not an expression")
+            requirements = ad_text(parsed)
     return Transform(name, requirements, tuple(lines))
 
 
 @lru_cache(maxsize=4096)
-def _meaning(text: str) -> Expression | None:
-    """Parse the text of an expression; None: it is not valid."""
+def _parse(text: str) -> Expression | None:
+    """Parse the text of an expression; return None if it is invalid."""
     try:
         return read_expression(text)
     except ClassAdSyntaxError:
         return None
 
 
-def _logical(text: str) -> Iterator[str]:
+def _logical_lines(text: str) -> Iterator[str]:
     lines = Lines(text)
     while (line := lines.next_logical()) is not None:
         yield line[1]
 
 
 class TransformMacros(Macros):
-    """The macros of a job's transforms: each transform sees what the earlier ones defined."""
+    """The macros of a job's transforms; each transform sees the definitions of the earlier ones."""
 
     def __init__(self, job: SubmittedJob, configured: Mapping[str, str], context: Context) -> None:
-        super().__init__({**configured, **VARIABLES}, FUNCTIONS, {})
+        super().__init__({**configured, **PREDEFINED_MACROS}, FUNCTIONS, {})
         self.job, self.ad, self._context = job, job.ad, context
 
     def _lookup(self, key: str) -> str | None:
         if not key.startswith("my."):
             return super()._lookup(key)
-        meaning = self.job.ad.get(key[3:])
-        return None if meaning is None else _unquoted(unparse_old(meaning))
+        parsed = self.job.ad.get(key[3:])
+        return None if parsed is None else _unquoted(unparse_old(parsed))
 
     def value(self, name: str) -> str | None:
-        """Return a macro's value; an attribute of the job is evaluated, as functions need it."""
+        """Return the value of a macro; evaluate an attribute of the job, as functions need it."""
         key = name.strip().lower()
         if not key.startswith("my."):
             return super().value(name)
-        meaning = self.job.ad.get(key[3:])
+        parsed = self.job.ad.get(key[3:])
         from ..classad.evidence import value_text  # few submissions are transformed
 
-        return None if meaning is None else _unquoted(value_text(self.job.evaluated(meaning, self._context)))
+        return None if parsed is None else _unquoted(value_text(self.job.evaluate(parsed, self._context)))
 
     def changed(self) -> None:
-        """Forget known values after a change of the job."""
+        """Discard cached values after a change of the job."""
         self._expanded.clear()
 
 
 def _unquoted(text: str) -> str:
-    plain = len(text) > 1 and text[0] == text[-1] == '"'
-    return text[1:-1].replace('\\"', '"') if plain else text
+    is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return text[1:-1].replace('\\"', '"') if is_quoted else text
 
 
-def apply(
+def apply_transform(
     transform: Transform, job: SubmittedJob, macros: TransformMacros, context: Context, *, note: bool = True
-) -> Applied:
+) -> AppliedTransform:
     """Apply a transform to a job.
 
-    :param note: record what was evaluated, which takes longer than the rest
-    :raises TransformError: a line is not a statement
+    :param note: record the evaluations, which takes most of the time
+    :raises TransformError: if a line is not a statement
     """
-    done = Applied(transform.name)
+    applied = AppliedTransform(transform.name)
     if transform.requirements and note:
         requirements = parse_cached(transform.requirements)
         assert requirements is not None
-        done.evaluations.append(_evaluation("", requirements, job.evaluated(requirements, context), job, context))
+        applied.evaluations.append(_evaluation("", requirements, job.evaluate(requirements, context), job, context))
     conditions = Conditions(macros, _VERSION)
     lines = iter(transform.lines)
     try:
@@ -183,13 +183,13 @@ def apply(
                 continue
             assignment = _ASSIGNMENT.fullmatch(line)
             if assignment is None:
-                _statement(line, _StatementTarget(job, macros, context, done, note))
+                _statement(line, _StatementTarget(job, macros, context, applied, note))
             else:
                 _assign(assignment, macros, lines)
         conditions.check_closed()
     except MacroError as error:
         raise TransformError(error.message) from None
-    return done
+    return applied
 
 
 def _assign(assignment: re.Match[str], macros: Macros, lines: Iterator[str]) -> None:
@@ -202,55 +202,57 @@ def _assign(assignment: re.Match[str], macros: Macros, lines: Iterator[str]) -> 
 
 
 class _StatementTarget(Struct, frozen=True):
-    """What a statement works on."""
+    """The objects that a statement changes."""
 
     job: SubmittedJob
     macros: TransformMacros
     context: Context
-    done: Applied
+    applied: AppliedTransform
     note: bool
 
 
 def _statement(line: str, step: _StatementTarget) -> None:
-    word, _, rest = line.partition(" ")
-    if "\t" in word:
-        word, _, rest = line.partition("\t")
-    statement = _STATEMENTS.get(word.upper())
-    rest = rest.strip()
-    if statement is None or not rest:
-        raise TransformError(f"{line[:60]!r} is no statement of a transform; there are {', '.join(_STATEMENTS)}")
-    name, flags, rest = _first(rest, word.upper() in _OF_PATTERNS)
-    if word.upper() != "DELETE":
-        rest = re.sub(r"^[=,](?:\s+|$)", "", rest)
-        if not rest:
-            raise TransformError(f"{word.upper()} needs 2 arguments")
-    statement(step, name, flags, step.macros.expand(rest))
+    keyword, _, remaining = line.partition(" ")
+    if "\t" in keyword:
+        keyword, _, remaining = line.partition("\t")
+    statement = _STATEMENTS.get(keyword.upper())
+    remaining = remaining.strip()
+    if statement is None or not remaining:
+        raise TransformError(f"{line[:60]!r} is not a statement of a transform; use {', '.join(_STATEMENTS)}")
+    name, flags, remaining = _first_argument(remaining, keyword.upper() in _PATTERN_STATEMENTS)
+    if keyword.upper() != "DELETE":
+        remaining = re.sub(r"^[=,](?:\s+|$)", "", remaining)
+        if not remaining:
+            raise TransformError(f"{keyword.upper()} needs 2 arguments")
+    statement(step, name, flags, step.macros.expand(remaining))
     step.macros.changed()
 
 
-def _first(rest: str, may_be_pattern: bool) -> tuple[str, str | None, str]:
+def _first_argument(remaining: str, may_be_pattern: bool) -> tuple[str, str | None, str]:
     """Return the first argument, its flags if it is a regular expression, and the rest of the line."""
-    if may_be_pattern and rest.startswith("/"):
-        match = re.match(r"/((?:[^/\\]|\\.)*)/([A-Za-z]*)", rest)
+    if may_be_pattern and remaining.startswith("/"):
+        match = re.match(r"/((?:[^/\\]|\\.)*)/([A-Za-z]*)", remaining)
         if match is None:
             raise TransformError("invalid regex")
-        return match[1].replace("\\/", "/"), match[2] + "i", rest[match.end() :].strip()
-    name, _, rest = rest.replace("\t", " ", 1).partition(" ") if "\t" in rest.partition(" ")[0] else rest.partition(" ")
-    return name[:-1] if name[-1:] in (",", "=") and len(name) > 1 else name, None, rest.strip()
+        return match[1].replace("\\/", "/"), match[2] + "i", remaining[match.end() :].strip()
+    if "\t" in remaining.partition(" ")[0]:
+        remaining = remaining.replace("\t", " ", 1)
+    name, _, remaining = remaining.partition(" ")
+    return name[:-1] if name[-1:] in (",", "=") and len(name) > 1 else name, None, remaining.strip()
 
 
-def _evaluation(what: str, meaning: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
+def _evaluation(what: str, parsed: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
     from ..classad.evidence import value_text, values_read  # few submissions are transformed
 
-    return Evaluation(what, unparse_old(meaning), value_text(value), values_read(meaning, job.ad, None, context))
+    return Evaluation(what, unparse_old(parsed), value_text(value), values_read(parsed, job.ad, None, context))
 
 
 def _set(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
-    meaning = _meaning(text)
-    if meaning is None or not _ATTRIBUTE.fullmatch(name):
-        step.done.skipped.append(f"SET {name} {text}: this is no expression")
+    parsed = _parse(text)
+    if parsed is None or not _ATTRIBUTE.fullmatch(name):
+        step.applied.skipped.append(f"SET {name} {text}: this is not an expression")
     else:
-        step.job.set(name, meaning)
+        step.job.set(name, parsed)
 
 
 def _default(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
@@ -258,54 +260,54 @@ def _default(step: _StatementTarget, name: str, flags: str | None, text: str) ->
         _set(step, name, flags, text)
 
 
-def _value(step: _StatementTarget, word: str, name: str, text: str) -> object:
-    """Return the value of an expression; None: it has none."""
-    meaning = _meaning(text)
-    if meaning is None:
-        step.done.skipped.append(f"{word} {name} {text}: this is no expression")
+def _evaluate_statement(step: _StatementTarget, keyword: str, name: str, text: str) -> object:
+    """Return the value of an expression; None if it is invalid or fails."""
+    parsed = _parse(text)
+    if parsed is None:
+        step.applied.skipped.append(f"{keyword} {name} {text}: this is not an expression")
         return None
     try:
-        value: object = meaning.evaluate(step.job.ad, None, step.context)
+        value: object = parsed.evaluate(step.job.ad, None, step.context)
     except EvaluationError as error:
-        step.done.skipped.append(f"{word} {name} {text}: {error}")
+        step.applied.skipped.append(f"{keyword} {name} {text}: {error}")
         return None
     if step.note:
-        step.done.evaluations.append(_evaluation(name, meaning, value, step.job, step.context))
+        step.applied.evaluations.append(_evaluation(name, parsed, value, step.job, step.context))
     return value
 
 
 def _evalset(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
-    value = _value(step, "EVALSET", name, text)
+    value = _evaluate_statement(step, "EVALSET", name, text)
     if value is not None and _ATTRIBUTE.fullmatch(name):
         step.job.set(name, as_expression(value))
 
 
 def _evalmacro(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
-    value = _value(step, "EVALMACRO", name, text)
+    value = _evaluate_statement(step, "EVALMACRO", name, text)
     if value is not None:
         step.macros.define(Definition(name, value if isinstance(value, str) else unparse_old(as_expression(value))))
 
 
 def _for_each(
-    step: _StatementTarget, word: str, name: str, flags: str | None, new: str, do: Callable[[str, str], object]
+    step: _StatementTarget, keyword: str, name: str, flags: str | None, new: str, apply_to: Callable[[str, str], object]
 ) -> None:
-    """Do it with one attribute, or with all of the job's own whose names a regular expression finds."""
+    """Call ``do`` for an attribute, or for all of the job's attributes whose names match a regular expression."""
     if flags is None:
         names = {name: new}
     elif not is_pattern(name, flags):
-        step.done.skipped.append(f"{word} /{name}/: this is no regular expression")
+        step.applied.skipped.append(f"{keyword} /{name}/: this is not a regular expression")
         return
     else:
-        matches = {each: first_match(name, each, flags) for each in step.job.open()}
-        names = {each: _filled(new, groups) for each, groups in matches.items() if groups}
-    for old, other in sorted(names.items()):
-        if other and not _ATTRIBUTE.fullmatch(other):
-            step.done.skipped.append(f"{word} {old} {other}: this is no attribute's name")
+        matches = {each: first_match(name, each, flags) for each in step.job.visible_attributes()}
+        names = {each: _fill_groups(new, groups) for each, groups in matches.items() if groups}
+    for old_name, new_name in sorted(names.items()):
+        if new_name and not _ATTRIBUTE.fullmatch(new_name):
+            step.applied.skipped.append(f"{keyword} {old_name} {new_name}: this is not an attribute name")
         else:
-            do(old, other)
+            apply_to(old_name, new_name)
 
 
-def _filled(pattern: str, groups: list[str]) -> str:
+def _fill_groups(pattern: str, groups: list[str]) -> str:
     def part(match: re.Match[str]) -> str:
         return groups[int(match[1])] if int(match[1]) < len(groups) else match[0]
 
@@ -317,15 +319,15 @@ def _copy(step: _StatementTarget, name: str, flags: str | None, new: str) -> Non
 
 
 def _rename(step: _StatementTarget, name: str, flags: str | None, new: str) -> None:
-    def do(old: str, other: str) -> None:
-        if old.lower() != other.lower() and step.job.copy(old, other):
-            step.job.delete(old)
+    def apply_to(old_name: str, new_name: str) -> None:
+        if old_name.lower() != new_name.lower() and step.job.copy(old_name, new_name):
+            step.job.delete(old_name)
 
-    _for_each(step, "RENAME", name, flags, new, do)
+    _for_each(step, "RENAME", name, flags, new, apply_to)
 
 
 def _delete(step: _StatementTarget, name: str, flags: str | None, new: str) -> None:
-    _for_each(step, "DELETE", name, flags, "", lambda old, other: step.job.delete(old))
+    _for_each(step, "DELETE", name, flags, "", lambda old_name, new_name: step.job.delete(old_name))
 
 
 _STATEMENTS: Final[Mapping[str, Callable[[_StatementTarget, str, str | None, str], None]]] = {
@@ -337,11 +339,11 @@ _STATEMENTS: Final[Mapping[str, Callable[[_StatementTarget, str, str | None, str
     "RENAME": _rename,
     "DELETE": _delete,
 }
-_OF_PATTERNS: Final = frozenset({"COPY", "RENAME", "DELETE"})
+_PATTERN_STATEMENTS: Final = frozenset({"COPY", "RENAME", "DELETE"})
 
 
-def faults(transform: Transform) -> Iterator[str]:
-    """Yield what cannot work in a transform for any job: lines that are not statements, and invalid expressions."""
+def transform_problems(transform: Transform) -> Iterator[str]:
+    """Yield the problems of a transform that affect all jobs: lines that are not statements, invalid expressions."""
     tag = ""
     for line in transform.lines:
         assignment = _ASSIGNMENT.fullmatch(line)
@@ -350,11 +352,13 @@ def faults(transform: Transform) -> Iterator[str]:
         elif assignment is not None:
             tag = f"@{assignment[3]}" if assignment[2] == "@=" else ""
         elif not re.fullmatch(r"(?:if|elif|else|endif)\b.*", line, re.IGNORECASE | re.DOTALL):
-            word, *rest = line.split(None, 2)
-            if word.upper() not in _STATEMENTS or not rest:
-                there_are = ", ".join(_STATEMENTS)
-                yield f"{line[:60]!r} is no statement; there are {there_are}: submissions that it is for fail"
-            elif word.upper() in ("SET", "DEFAULT", "EVALSET", "EVALMACRO") and len(rest) > 1 and "$" not in line:
-                text = re.sub(r"^[=,](?:\s+|$)", "", rest[1])
-                if _meaning(text) is None:
-                    yield f"{line[:60]!r} has no effect: {text[:60]!r} is no expression"
+            keyword, *remaining = line.split(None, 2)
+            if keyword.upper() not in _STATEMENTS or not remaining:
+                usage = ", ".join(_STATEMENTS)
+                yield f"{line[:60]!r} is not a statement, so submissions to which it applies fail; use {usage}"
+            elif (
+                keyword.upper() in ("SET", "DEFAULT", "EVALSET", "EVALMACRO") and len(remaining) > 1 and "$" not in line
+            ):
+                text = re.sub(r"^[=,](?:\s+|$)", "", remaining[1])
+                if _parse(text) is None:
+                    yield f"{line[:60]!r} has no effect: {text[:60]!r} is not an expression"

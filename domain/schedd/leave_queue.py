@@ -1,7 +1,7 @@
 """Leaving the queue: the last transition of a job, which then moves to the history.
 
-A Completed or Removed job leaves as soon as it has no processes, unless its LeaveJobInQueue is true. That is evaluated
-when the job ends, after each later edit or removal, and again when the time may have changed it.
+A Completed or Removed job leaves as soon as it has no processes, unless its LeaveJobInQueue is true. This is evaluated
+when the job ends, after each later edit or removal, and when the time may have changed its value.
 """
 
 from __future__ import annotations
@@ -22,22 +22,20 @@ from ..state.job_ad import STATUS_NAMES, TERMINAL, parse_int
 from ..state.job_procs import job_procs
 from ..state.state import AccessPoint
 from ..units import SECOND
-from .job_policy import LEAVE, constant_wish, stays
+from .job_policy import LEAVE_ATTRIBUTE, constant_leave_in_queue, leave_in_queue
 
-ASKED_EVERY = 60 * SECOND
-"""The time between two evaluations of one job if nothing happens to it: the default of PERIODIC_EXPR_INTERVAL."""
+EVALUATION_INTERVAL = 60 * SECOND
+"""The time between two evaluations of an unchanged job: the default of PERIODIC_EXPR_INTERVAL."""
 
 
-def staying(state: AccessPoint) -> Jobs:
+def ended_jobs(state: AccessPoint) -> Jobs:
     """Return all jobs that have ended and are still in the queue."""
-    everything = (
-        (cluster, ((0, cluster.count - 1),)) for cluster in state.clusters.values() if cluster.has_finished_jobs
-    )
-    found = ((cluster.id, ranges(_over(state, cluster, procs))) for cluster, procs in everything)
-    return tuple((number, procs) for number, procs in found if procs)
+    clusters = (cluster for cluster in state.clusters.values() if cluster.has_finished_jobs)
+    ended = ((one.id, _ended_without_processes(state, one, ((0, one.count - 1),))) for one in clusters)
+    return tuple((number, ranges(procs)) for number, procs in ended if procs)
 
 
-def _over(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
+def _ended_without_processes(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
     """Return the ended jobs without processes that are still in the queue."""
     if len(procs) >= MANY_RANGES:
         from ..state import many_jobs
@@ -45,80 +43,82 @@ def _over(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
         ended = many_jobs.procs_in_status(cluster.status, procs, FINISHED)
     else:
         status = cluster.status
-        everyone = (range(first, min(last, cluster.count - 1) + 1) for first, last in procs)
-        ended = [proc for some in everyone for proc in some if status[proc] in FINISHED]
+        proc_ranges = (range(first, min(last, cluster.count - 1) + 1) for first, last in procs)
+        ended = [proc for proc_range in proc_ranges for proc in proc_range if status[proc] in FINISHED]
     running = {*state.running_procs(cluster.id, ended)}
     return [proc for proc in ended if proc not in running] if running else ended
 
 
 def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
-    """Let the jobs leave that no LeaveJobInQueue keeps."""
+    """Remove from the queue the jobs whose LeaveJobInQueue is not true."""
     for number, procs in stimulus.jobs:
         cluster = draft.state.clusters.get(number)
         if cluster is None:
             continue
-        for (status, evidence), group in _leaving(draft, cluster, _over(draft.state, cluster, procs)).items():
+        ended = _ended_without_processes(draft.state, cluster, procs)
+        for (status, evidence), group in _group_leaving(draft, cluster, ended).items():
             draft.move_jobs(cluster, ranges(group), "leave", "left_queue", STATUS_NAMES[status], {}, evidence)
 
 
-def _leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
-    """Return the jobs that no LeaveJobInQueue keeps, by their status and their evidence in the log."""
+def _group_leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
+    """Return the jobs whose LeaveJobInQueue is not true, by their status and their evidence in the log."""
     status, groups = cluster.status, dict[tuple[int, int], list[int]]()
-    same = constant_wish(cluster, procs[0]) if procs and cluster.is_uniform(LEAVE) else None
+    constant_value = (
+        constant_leave_in_queue(cluster, procs[0]) if procs and cluster.is_uniform(LEAVE_ATTRIBUTE) else None
+    )
     statuses = bytes(map(status.__getitem__, procs))
-    if same is not None and statuses.count(statuses[0]) == len(procs):
-        return {} if same.truth is True else {(statuses[0], same.evidence): procs}
+    if constant_value is not None and statuses.count(statuses[0]) == len(procs):
+        return {} if constant_value.truth is True else {(statuses[0], constant_value.evidence): procs}
     for proc in procs:
-        answer = same or stays(draft, cluster, proc)
-        if answer.truth is not True:
-            groups.setdefault((status[proc], answer.evidence), []).append(proc)
+        value = constant_value or leave_in_queue(draft, cluster, proc)
+        if value.truth is not True:
+            groups.setdefault((status[proc], value.evidence), []).append(proc)
     return groups
 
 
-def asked_again(cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
-    """Return when a job that stays in the queue is evaluated again if nothing happens to it; None if time does not
-    change its answer. Where the change can be predicted, this follows from the job alone, so that a pool that folds its
-    log again plans the same instant: an edit, or an earlier evaluation, does not put it off."""
-    meaning = parse_cached(cluster.requested_value(proc, LEAVE))
-    if meaning is None or constant_wish(cluster, proc) is not None:
+def next_evaluation(cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
+    """Return when to evaluate a job that stays in the queue again; None if time does not change the value. A predicted
+    change depends only on the job, so that a pool that folds its log again plans the same instant."""
+    parsed = parse_cached(cluster.requested_value(proc, LEAVE_ATTRIBUTE))
+    if parsed is None or constant_leave_in_queue(cluster, proc) is not None:
         return None
-    change = next_change(meaning, ad_of(cluster.attributes(proc)), None, context)
-    if change is None:
+    change_second = next_change(parsed, ad_of(cluster.attributes(proc)), None, context)
+    if change_second is None:
         return None
-    if change is POLL:
-        return now + ASKED_EVERY
+    if change_second is POLL:
+        return now + EVALUATION_INTERVAL
     ended = parse_int(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
-    return max(ended + ASKED_EVERY, change * SECOND)
+    return max(ended + EVALUATION_INTERVAL, change_second * SECOND)
 
 
-class StayingJobs:
+class EndedJobsAgenda:
     """The agenda of the ended jobs that stay in the queue."""
 
     def __init__(self) -> None:
         self._agenda: Agenda[tuple[int, int]] = Agenda()
 
-    def begin(self, state: AccessPoint, zone: tzinfo) -> None:
-        """Plan for a folded state. The last evaluation of each job is not known: it was not before the job's end."""
+    def plan_all(self, state: AccessPoint, zone: tzinfo) -> None:
+        """Plan for a folded state, in which the last evaluation of a job is taken to be at its end."""
         allowance = Allowance(limit=PREDICTION_STEPS)
-        for number, procs in staying(state):
+        for number, procs in ended_jobs(state):
             cluster = state.clusters[number]
-            for proc in _members(procs):
-                since = parse_int(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
-                context = context_at(state, since, zone, allowance)
-                self._agenda.schedule((number, proc), asked_again(cluster, proc, since, context))
+            for proc in _proc_numbers(procs):
+                ended_at = parse_int(cluster.value(proc, "EnteredCurrentStatus")) * SECOND
+                context = context_at(state, ended_at, zone, allowance)
+                self._agenda.schedule((number, proc), next_evaluation(cluster, proc, ended_at, context))
 
-    def asked(self, draft: Draft[AccessPoint], jobs: Jobs) -> None:
-        """Plan the next evaluation of the jobs that were just evaluated and are still in the queue."""
+    def plan_next(self, draft: Draft[AccessPoint], jobs: Jobs) -> None:
+        """Plan the next evaluation of jobs that were just evaluated, if they are still in the queue."""
         context = context_at(draft.state, draft.now, draft.context.timezone, Allowance(limit=PREDICTION_STEPS))
         for number, procs in jobs:
             cluster = draft.state.clusters.get(number)
-            for proc in _members(procs):
+            for proc in _proc_numbers(procs):
                 due = None
                 if cluster is not None and proc in cluster:
-                    due = asked_again(cluster, proc, draft.now, context)
+                    due = next_evaluation(cluster, proc, draft.now, context)
                 self._agenda.schedule((number, proc), due)
 
-    def next(self) -> int | None:
+    def next_due(self) -> int | None:
         """Return the first instant at which a job is due."""
         return self._agenda.next_due()
 
@@ -130,29 +130,29 @@ class StayingJobs:
         return tuple((number, ranges(procs)) for number, procs in due.items())
 
 
-def _members(procs: Procs) -> Iterable[int]:
+def _proc_numbers(procs: Procs) -> Iterable[int]:
     return (proc for first, last in procs for proc in range(first, last + 1))
 
 
 Jobs = tuple[tuple[int, Procs], ...]
-"""Jobs, by their clusters."""
+"""Jobs, by cluster."""
 
 
-def to_be_asked(state: AccessPoint, events: Iterable[Event]) -> Jobs:
-    """Return the jobs that may leave the queue after these events: they ended, or changed after their end."""
+def jobs_to_evaluate(state: AccessPoint, events: Iterable[Event]) -> Jobs:
+    """Return the jobs that may leave the queue after these events, because they ended or changed after their end."""
     jobs: dict[int, list[Procs]] = {}
     for event in events:
-        ends = isinstance(event, JobsTransitioned) and event.target in TERMINAL
-        if not (ends or isinstance(event, JobExited | JobsEdited)):
+        has_ended = isinstance(event, JobsTransitioned) and event.target in TERMINAL
+        if not (has_ended or isinstance(event, JobExited | JobsEdited)):
             continue
         number, procs = job_procs(event) or (0, ())
         cluster = state.clusters.get(number)
         if cluster is not None and cluster.has_finished_jobs:
             jobs.setdefault(number, []).append(procs)
-    return tuple((number, _union(parts)) for number, parts in jobs.items())
+    return tuple((number, _union(proc_lists)) for number, proc_lists in jobs.items())
 
 
-def _union(parts: list[Procs]) -> Procs:
-    if len(parts) == 1:
-        return parts[0]
-    return ranges(sorted({proc for procs in parts for first, last in procs for proc in range(first, last + 1)}))
+def _union(proc_lists: list[Procs]) -> Procs:
+    if len(proc_lists) == 1:
+        return proc_lists[0]
+    return ranges(sorted({proc for procs in proc_lists for first, last in procs for proc in range(first, last + 1)}))

@@ -1,4 +1,4 @@
-"""What a mail to a job's user says: subject and fields as HTCondor's mails have them, which filters look for."""
+"""The text of a mail to a job's user. The subject and fields are those of HTCondor's mails, which filters match."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _UNITS: Final = ("B ", "KB", "MB", "GB", "TB")
 _LAST_RUN: Final = re.compile(r"SizeBytesLastRun = (\d{1,18})")
 
 
-def subject(cluster: int, proc: int, what: str) -> str:
+def subject_line(cluster: int, proc: int, what: str) -> str:
     return f"[Condor] Condor Job {cluster}.{proc} {what}".rstrip()
 
 
-def heading(pool: str) -> Iterator[str]:
+def heading_lines(pool: str) -> Iterator[str]:
     yield f'This mail was written by the pool "{pool}".'
     yield "Nobody reads answers to it."
     yield ""
 
 
-def job(cluster: int, proc: int, ad: ClassAd, context: Context) -> Iterator[str]:
-    """Which job it is."""
+def job_lines(cluster: int, proc: int, ad: ClassAd, context: Context) -> Iterator[str]:
+    """Yield the lines that identify the job."""
     yield f"Condor job {cluster}.{proc}"
     command = " ".join(
         filter(None, (_text(ad, "Cmd", context), _text(ad, "Arguments", context) or _text(ad, "Args", context)))
@@ -37,9 +37,9 @@ def job(cluster: int, proc: int, ad: ClassAd, context: Context) -> Iterator[str]
             yield f"\t{label} {text}"
 
 
-def exit(ad: ClassAd, context: Context) -> Iterator[str]:
-    """How a job ended, what it used, and what its EmailAttributes ask for."""
-    yield _ended(ad, context)
+def exit_lines(ad: ClassAd, context: Context) -> Iterator[str]:
+    """Yield how a job ended, the resources that it used, and the attributes listed in its EmailAttributes."""
+    yield _exit_text(ad, context)
     now, began, queued = context.now or 0, _number(ad, "JobCurrentStartDate", context), _number(ad, "QDate", context)
     yield from ("", "")
     yield f"Submitted at:        {_instant(queued, context)}"
@@ -59,13 +59,13 @@ def exit(ad: ClassAd, context: Context) -> Iterator[str]:
     yield f"Allocation/Run time:     {_interval(_number(ad, 'RemoteWallClockTime', context))}"
     yield ""
     yield "Network:"
-    for which, amount in (("Run", _last_run), ("Total", _total)):
+    for label, bytes_of in (("Run", _last_run), ("Total", _total)):
         for direction, name in (("Received", "Input"), ("Sent", "Output")):
-            yield f"{_size(amount(ad, name, context)):>10} {which} Bytes {direction} By Job"
-    yield from _asked_for(ad, context)
+            yield f"{_size(bytes_of(ad, name, context)):>10} {label} Bytes {direction} By Job"
+    yield from _requested_attributes(ad, context)
 
 
-def signature(settings: Mapping[str, str], pool: str) -> Iterator[str]:
+def signature_lines(settings: Mapping[str, str], pool: str) -> Iterator[str]:
     yield from ("", "")
     if settings.get("EMAIL_SIGNATURE"):
         yield settings["EMAIL_SIGNATURE"]
@@ -75,13 +75,13 @@ def signature(settings: Mapping[str, str], pool: str) -> Iterator[str]:
     yield f"Whoever runs this pool answers questions: {address}"
 
 
-def _ended(ad: ClassAd, context: Context) -> str:
+def _exit_text(ad: ClassAd, context: Context) -> str:
     if _value(ad, "ExitBySignal", context) is True:
         return _text(ad, "ExitReason", context) or f"died on signal {_number(ad, 'ExitSignal', context):.0f}"
     return f"exited normally with status {_number(ad, 'ExitCode', context):.0f}"
 
 
-def _asked_for(ad: ClassAd, context: Context) -> Iterator[str]:
+def _requested_attributes(ad: ClassAd, context: Context) -> Iterator[str]:
     names = [name for name in re.split(r"[,\s]+", _text(ad, "EmailAttributes", context)) if name and name in ad]
     if names:
         yield from ("", "")
@@ -119,9 +119,9 @@ def _instant(seconds: float, context: Context) -> str:
 
 
 def _interval(seconds: float) -> str:
-    """An interval as HTCondor's format_time has it: days+hours:minutes:seconds."""
-    days, rest = divmod(max(0, int(seconds)), 86400)
-    return f"{days:3}+{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    """Format an interval like HTCondor's format_time: days+hours:minutes:seconds."""
+    days, remaining = divmod(max(0, int(seconds)), 86400)
+    return f"{days:3}+{remaining // 3600:02}:{remaining % 3600 // 60:02}:{remaining % 60:02}"
 
 
 def _size(size: float) -> str:

@@ -1,8 +1,8 @@
-"""Mail to a job's user: when it is due, its recipient, and its text (``mail_text``).
+"""Send mail to a job's user: when, to whom, and with which text (``mail_text``).
 
 ``notification`` (JobNotification) selects the occasions: a job's end, a hold or removal by a policy or for a failure,
-its first start. A user's own commands send no mail: in HTCondor the shadow sends these mails, and does not know of
-commands.
+its first start. A user's commands send no mail, because in HTCondor the shadow, which sends these mails, does not know
+them.
 
 Source: Email::shouldSend (email_cpp.cpp) of HTCondor and the manual's ``notification``; what a real pool of
 version 25.14 sent.
@@ -30,7 +30,7 @@ from .job_policy import HELD_BY_POLICY
 
 NEVER, ALWAYS, COMPLETE, ERROR, START = range(5)
 EXIT, HOLD, REMOVE, BEGIN = "exit", "put on hold", "removed", "start"
-_ASKED_FOR: Final = frozenset({1, HELD_BY_POLICY, 15})
+_REQUESTED_HOLDS: Final = frozenset({1, HELD_BY_POLICY, 15})
 """HoldReasonCodes of holds that are not failures: by a user, by the job's policy, by its submission."""
 NOT_EXPANDED: Final = "not_expanded"
 """The cause of the hold of a job whose slot cannot substitute the ``$$()`` of its ad."""
@@ -38,9 +38,9 @@ _BY_USERS: Final = frozenset({"user_hold", "user_remove"})
 
 
 class _Occasion(Struct, frozen=True):
-    """An occasion for a mail to a job's user. ``reason``: why the job was held or removed."""
+    """An occasion for a mail to a job's user; ``reason`` says why the job was held or removed."""
 
-    what: str
+    kind: str
     cluster: Cluster
     proc: int
     reason: str = ""
@@ -51,12 +51,12 @@ def notify(draft: Draft[AccessPoint]) -> None:
     for event in tuple(draft.events):
         for occasion in _occasions(draft, event):
             ad = ad_of(occasion.cluster.attributes(occasion.proc))
-            if _wanted(draft, occasion, ad):
-                _due(draft, occasion, ad)
+            if _is_wanted(draft, occasion, ad):
+                _log_mail(draft, occasion, ad)
 
 
 def mail_handled(draft: Draft[AccessPoint], stimulus: MailHandled) -> None:
-    """Log that a mail was sent, or why not: it is not sent again."""
+    """Log that a mail was sent, or why not, so that it is not sent again."""
     mail = draft.state.mails.get(stimulus.mail)
     if mail is not None:
         draft.emit(Mailed(*draft.why("mailed"), mail.cluster, mail.proc, stimulus.mail, stimulus.failure))
@@ -68,60 +68,59 @@ def _occasions(draft: Draft[AccessPoint], event: Event) -> Iterator[_Occasion]:
     if cluster is None:
         return
     if isinstance(event, JobExited):
-        what = {"Completed": EXIT, "Held": HOLD, "Removed": REMOVE}.get(event.target, "")
-        if event.row and what:
-            yield _Occasion(what, cluster, event.proc, _reason(event.changes, what))
+        kind = {"Completed": EXIT, "Held": HOLD, "Removed": REMOVE}.get(event.target, "")
+        if event.row and kind:
+            yield _Occasion(kind, cluster, event.proc, _reason(event.changes, kind))
     elif isinstance(event, JobsTransitioned):
-        what = {"Held": HOLD, "Removed": REMOVE}.get(event.target, "")
-        began = event.source in RUNS or event.cause == NOT_EXPANDED
-        if what and began and event.cause not in _BY_USERS:
+        kind = {"Held": HOLD, "Removed": REMOVE}.get(event.target, "")
+        counts = event.source in RUNS or event.cause == NOT_EXPANDED
+        if kind and counts and event.cause not in _BY_USERS:
             for first, last in event.procs:
                 yield from (
-                    _Occasion(what, cluster, proc, _reason(event.changes, what)) for proc in range(first, last + 1)
+                    _Occasion(kind, cluster, proc, _reason(event.changes, kind)) for proc in range(first, last + 1)
                 )
     elif isinstance(event, JobExecuting) and cluster.value(event.proc, "NumJobStarts") == "1":
         yield _Occasion(BEGIN, cluster, event.proc)
 
 
-def _reason(changes: dict[str, str], what: str) -> str:
-    return unquoted(changes.get("HoldReason" if what == HOLD else "RemoveReason", ""))
+def _reason(changes: dict[str, str], kind: str) -> str:
+    return unquoted(changes.get("HoldReason" if kind == HOLD else "RemoveReason", ""))
 
 
-def _wanted(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> bool:
+def _is_wanted(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> bool:
     """Check whether the job's user wants this mail."""
 
     def number(name: str) -> int:
-        meaning = ad.get(name)
-        return (None if meaning is None else integer_of(meaning, ad, None, draft.context)) or 0
+        parsed = ad.get(name)
+        return (None if parsed is None else integer_of(parsed, ad, None, draft.context)) or 0
 
-    how, what = number(NOTIFICATION), occasion.what
-    if how == START or what == BEGIN:
-        return how == START and what == BEGIN
-    if how == ERROR:
-        by_signal = what == EXIT and bool(number("ExitBySignal"))
-        failure = what == HOLD and number("HoldReasonCode") not in _ASKED_FOR
-        return by_signal or failure or number("ExitCode") != number("JobSuccessExitCode")
-    return what == EXIT if how == COMPLETE else how != NEVER
+    setting, kind = number(NOTIFICATION), occasion.kind
+    if setting == START or kind == BEGIN:
+        return setting == START and kind == BEGIN
+    if setting == ERROR:
+        by_signal = kind == EXIT and bool(number("ExitBySignal"))
+        is_failure = kind == HOLD and number("HoldReasonCode") not in _REQUESTED_HOLDS
+        return by_signal or is_failure or number("ExitCode") != number("JobSuccessExitCode")
+    return kind == EXIT if setting == COMPLETE else setting != NEVER
 
 
-def _due(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> None:
+def _log_mail(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> None:
     number, proc = occasion.cluster.id, occasion.proc
-    subject = mail_text.subject(number, proc, "" if occasion.what in (EXIT, BEGIN) else occasion.what)
-    lines = [*mail_text.heading(draft.state.name), *mail_text.job(number, proc, ad, draft.context)]
-    if occasion.what == EXIT:
-        lines += mail_text.exit(ad, draft.context)
-    elif occasion.what == BEGIN:
+    subject = mail_text.subject_line(number, proc, "" if occasion.kind in (EXIT, BEGIN) else occasion.kind)
+    lines = [*mail_text.heading_lines(draft.state.name), *mail_text.job_lines(number, proc, ad, draft.context)]
+    if occasion.kind == EXIT:
+        lines += mail_text.exit_lines(ad, draft.context)
+    elif occasion.kind == BEGIN:
         lines += ["", f"has started on {_text(draft, ad, 'RemoteHost')}", ""]
     else:
-        lines += ["", f"is being {occasion.what}.", "", occasion.reason]
-    lines += mail_text.signature(draft.state.settings, draft.state.name)
-    to = tuple(_addresses(draft, ad))
-    draft.emit(MailDue(*draft.why("notified"), number, proc, to, subject, "\n".join(lines) + "\n"))
+        lines += ["", f"is being {occasion.kind}.", "", occasion.reason]
+    lines += mail_text.signature_lines(draft.state.settings, draft.state.name)
+    recipients = tuple(_addresses(draft, ad))
+    draft.emit(MailDue(*draft.why("notified"), number, proc, recipients, subject, "\n".join(lines) + "\n"))
 
 
 def _addresses(draft: Draft[AccessPoint], ad: ClassAd) -> Iterator[str]:
-    """Return the recipient of a job's mail: NotifyUser, or the owner; a domain is added to the first name without
-    one."""
+    """Yield the recipients of a job's mail: NotifyUser, or the owner. A name without a domain gets one."""
     names = _text(draft, ad, "NotifyUser") or _text(draft, ad, "Owner")
     settings = draft.state.settings
     if "@" not in names:

@@ -1,7 +1,7 @@
-"""The schedd settings that are implemented: transforms and requirements, guarded attributes, limits, user maps.
+"""The implemented settings of the schedd: transforms and requirements, protected attributes, limits, user maps.
 
-A transform is stored as written, with the configuration's values of the macros that it refers to. User maps are stored
-as lines, including the lines of included files.
+A transform is stored unchanged, with the configuration's values of the macros to which it refers. User maps are stored
+as lines, including those of included files.
 """
 
 from __future__ import annotations
@@ -27,54 +27,56 @@ from ..state.pool_settings import (
     TRANSFER_LIMITS,
     invalid_value,
 )
-from .job_transforms import VARIABLES, TransformError, faults
-from .submit_policy import transform_of
+from .job_transforms import PREDEFINED_MACROS, TransformError, transform_problems
+from .submit_policy import parse_transform
 
 Warn = Callable[[str], None]
-"""Is called with a warning for each setting without effect."""
+"""Called with a warning for each setting without effect."""
 DAEMONS = ("SCHEDD", "STARTD", "NEGOTIATOR", "COLLECTOR", "SUBMIT", "TOOL")
 _FUNCTIONS = frozenset({"INT", "REAL", "STRING", "EVAL", "CHOICE", "SUBSTR", "BASENAME", "DIRNAME", "ENV"})
-_OWN_TEMPLATE = "FEATURE:PelicanRetryPolicy"
-"""HTCondor uses this template by default, for jobs that transfer files with Pelican (not supported here)."""
+_DEFAULT_TEMPLATE = "FEATURE:PelicanRetryPolicy"
+"""The template that HTCondor uses by default, for file transfer with Pelican, which Poolbook does not support."""
 
-_OWN_COOL_DOWN = "? PelicanRetryDelay : ("
+_DEFAULT_COOL_DOWN = "? PelicanRetryDelay : ("
 """The start of the template's cool-down; the configured one, or 0, follows."""
 
 
 def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
-    """Return all of these settings that are set.
+    """Return the implemented settings that are set.
 
-    :param configuration: as the schedd has it
-    :raises ConfigError: an invalid value, with its place
+    :param configuration: the configuration of the schedd
+    :raises ConfigError: if a value is invalid
     """
     return {
         **_transforms(configuration, warn),
         **_requirements(configuration, warn),
-        **_guards(configuration),
-        **_starts(configuration, warn),
-        **_periodic(configuration, warn),
-        **_most_moved(configuration, warn),
-        **_maps(configuration, warn),
+        **_attribute_lists(configuration),
+        **_start_conditions(configuration, warn),
+        **_periodic_policies(configuration, warn),
+        **_transfer_limits(configuration, warn),
+        **_user_maps(configuration, warn),
         **{name: text for name in MAIL_SETTINGS if (text := _set_text(configuration, name))},
     }
 
 
-def _given(configuration: Configuration, name: str) -> bool:
+def _is_set(configuration: Configuration, name: str) -> bool:
     """Check whether a setting was set."""
     source = configuration.source(name)
-    return source.kind != "default" and not (source.kind == "template" and _is_own(source.used, source.line))
+    if source.kind == "template":
+        return not _is_default_template(source.used, source.line)
+    return source.kind != "default"
 
 
-def _is_own(used: str, line: int) -> bool:
-    return used == _OWN_TEMPLATE and not line
+def _is_default_template(used: str, line: int) -> bool:
+    return used == _DEFAULT_TEMPLATE and not line
 
 
 def _set_text(configuration: Configuration, name: str) -> str:
-    """Return what was set; empty: nothing."""
-    return configuration.get(name).strip() if _given(configuration, name) else ""
+    """Return the value of a setting that is set, else an empty text."""
+    return configuration.get(name).strip() if _is_set(configuration, name) else ""
 
 
-def _words(configuration: Configuration, name: str) -> list[str]:
+def _list_of(configuration: Configuration, name: str) -> list[str]:
     return list(dict.fromkeys(configuration.get(name).replace(",", " ").split()))
 
 
@@ -86,18 +88,18 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
         return {}
     settings: Ad = {}
     names = []
-    for name in _words(configuration, "JOB_TRANSFORM_NAMES"):
+    for name in _list_of(configuration, "JOB_TRANSFORM_NAMES"):
         setting = f"JOB_TRANSFORM_{name}"
         text = (configuration.raw(setting) or "").strip()
-        if name.upper() == "NAMES" or not _given(configuration, setting):
+        if name.upper() == "NAMES" or not _is_set(configuration, setting):
             if not text:
                 warn(f"{setting} is not defined: define it, or remove {name} from JOB_TRANSFORM_NAMES")
             continue
         try:
-            for fault in faults(transform_of(name, text)):
-                warn(f"{setting}: {fault}")
+            for problem in transform_problems(parse_transform(name, text)):
+                warn(f"{setting}: {problem}")
         except (TransformError, ClassAdSyntaxError) as error:
-            _ignored(configuration, setting, "transform", error, warn)
+            _warn_ignored(configuration, setting, "transform", error, warn)
             continue
         names.append(name)
         settings[setting] = text
@@ -108,13 +110,13 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _macros(configuration: Configuration, texts: list[str]) -> Ad:
-    """Return the configuration's values of the macros that texts refer to, directly or not."""
+    """Return the configuration's values of the macros to which texts refer, directly or indirectly."""
     macros: Ad = {}
     pending = list(texts)
     while pending:
-        for name in _referred(pending.pop()):
+        for name in _referenced_names(pending.pop()):
             key = name.lower()
-            if key in macros or key in VARIABLES or key.startswith("my."):
+            if key in macros or key in PREDEFINED_MACROS or key.startswith("my."):
                 continue
             text = configuration.raw(name)
             if text:
@@ -123,10 +125,10 @@ def _macros(configuration: Configuration, texts: list[str]) -> Ad:
     return {name: macros[name] for name in sorted(macros)}
 
 
-def _referred(text: str) -> Iterator[str]:
+def _referenced_names(text: str) -> Iterator[str]:
     for macro in macros_in(text, _FUNCTIONS):
         if macro.default:
-            yield from _referred(macro.default)
+            yield from _referenced_names(macro.default)
         yield from (part.strip() for part in macro.body.split(",")[:1] if re.fullmatch(r"[\w./]+", part.strip()))
     yield from re.findall(r"defined\s+([A-Za-z_][\w.]*)", text, re.IGNORECASE)
 
@@ -137,13 +139,13 @@ def _referred(text: str) -> Iterator[str]:
 def _requirements(configuration: Configuration, warn: Warn) -> Ad:
     settings: Ad = {}
     names = []
-    for name in _words(configuration, "SUBMIT_REQUIREMENT_NAMES"):
+    for name in _list_of(configuration, "SUBMIT_REQUIREMENT_NAMES"):
         setting = f"SUBMIT_REQUIREMENT_{name}"
         if name == "NAMES" or not configuration.get(setting).strip():
             warn(f"{setting} is not defined: define it, or remove {name} from SUBMIT_REQUIREMENT_NAMES")
             continue
-        both = (setting, f"{setting}_REASON")
-        texts = {one: _valid(configuration, one, configuration.get(one), warn) for one in both}
+        setting_names = (setting, f"{setting}_REASON")
+        texts = {one: _valid_expression(configuration, one, configuration.get(one), warn) for one in setting_names}
         if not texts[setting]:
             continue
         names.append(name)
@@ -155,7 +157,7 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
     return settings
 
 
-def _guards(configuration: Configuration) -> Ad:
+def _attribute_lists(configuration: Configuration) -> Ad:
     settings = {
         name: configuration.get(name).strip() or SET_TO_EMPTY
         for name in ATTRIBUTE_LISTS
@@ -169,70 +171,72 @@ def _guards(configuration: Configuration) -> Ad:
         if configuration.source(name).kind != "default" and configuration.get(name).strip():
             number = configuration.integer(name, 0)
             if number < 0:
-                raise configuration.error(name, f"{name}: {number} is no number of jobs")
+                raise configuration.error(name, f"{name}: {number} is not a number of jobs; use 0 or more")
             settings[name] = str(number)
     return settings
 
 
-def _starts(configuration: Configuration, warn: Warn) -> Ad:
+def _start_conditions(configuration: Configuration, warn: Warn) -> Ad:
     """Return the conditions for the start of local and scheduler universe jobs."""
-    given = ((name, _set_text(configuration, name)) for name, _ in START_SETTINGS.values())
-    return {name: text for name, each in given if (text := _valid(configuration, name, each, warn))}
+    texts_set = ((name, _set_text(configuration, name)) for name, _ in START_SETTINGS.values())
+    return {
+        name: text for name, text_set in texts_set if (text := _valid_expression(configuration, name, text_set, warn))
+    }
 
 
 # Periodic policies
 
 
-def _periodic(configuration: Configuration, warn: Warn) -> Ad:
-    """Return the policies for all jobs, as written: HTCondor quotes them in its reasons."""
+def _periodic_policies(configuration: Configuration, warn: Warn) -> Ad:
+    """Return the policies for all jobs, unchanged, because HTCondor quotes them in its reasons."""
     settings: Ad = {}
     for policy in PERIODIC_SETTINGS:
-        names = [name for name in _words(configuration, f"{policy}_NAMES") if name.upper() != "NAMES"]
+        names = [name for name in _list_of(configuration, f"{policy}_NAMES") if name.upper() != "NAMES"]
         for setting in (*(f"{policy}_{name}" for name in names), policy):
-            if not _given(configuration, setting) or not configuration.get(setting).strip():
+            if not _is_set(configuration, setting) or not configuration.get(setting).strip():
                 if setting != policy:
                     warn(f"{setting} is not defined: define it, or remove it from {policy}_NAMES")
                 continue
-            for each in (setting, f"{setting}_REASON", f"{setting}_SUBCODE"):
-                if text := _valid(configuration, each, configuration.get(each), warn):
-                    settings[each] = text
-                elif each == setting:
+            for setting_name in (setting, f"{setting}_REASON", f"{setting}_SUBCODE"):
+                if text := _valid_expression(configuration, setting_name, configuration.get(setting_name), warn):
+                    settings[setting_name] = text
+                elif setting_name == setting:
                     break
-        known = [name for name in names if f"{policy}_{name}" in settings]
-        if known:
-            settings[f"{policy}_NAMES"] = ", ".join(known)
-    if text := _valid(configuration, "SYSTEM_ON_VACATE_COOL_DOWN", _cool_down(configuration), warn):
+        defined_names = [name for name in names if f"{policy}_{name}" in settings]
+        if defined_names:
+            settings[f"{policy}_NAMES"] = ", ".join(defined_names)
+    if text := _valid_expression(configuration, "SYSTEM_ON_VACATE_COOL_DOWN", _cool_down(configuration), warn):
         settings["SYSTEM_ON_VACATE_COOL_DOWN"] = text
-    return settings | _periodic_pace(configuration)
+    return settings | _policy_pace(configuration)
 
 
 def _cool_down(configuration: Configuration) -> str:
-    """Return what was set for the cool-down; empty: nothing. HTCondor's own template wraps that expression."""
+    """Return the configured cool-down, or an empty text. HTCondor's default template wraps that expression."""
     text = configuration.get("SYSTEM_ON_VACATE_COOL_DOWN").strip()
-    if _given(configuration, "SYSTEM_ON_VACATE_COOL_DOWN"):
+    if _is_set(configuration, "SYSTEM_ON_VACATE_COOL_DOWN"):
         return text
-    behind = text.partition(_OWN_COOL_DOWN)[2].removesuffix("))").strip()
-    return "" if behind == "0" else behind
+    inner_text = text.partition(_DEFAULT_COOL_DOWN)[2].removesuffix("))").strip()
+    return "" if inner_text == "0" else inner_text
 
 
-def _valid(configuration: Configuration, name: str, text: str, warn: Warn) -> str:
-    """Return the text of an expression; for an invalid one warn and return an empty text, since the schedd ignores
+def _valid_expression(configuration: Configuration, name: str, text: str, warn: Warn) -> str:
+    """Return the text of an expression; if it is invalid, warn and return an empty text, because the schedd ignores
     it."""
     try:
         return text.strip() if text.strip() and expression_text(text.strip()) else ""
     except ClassAdSyntaxError as error:
-        _ignored(configuration, name, "expression", error, warn)
+        _warn_ignored(configuration, name, "expression", error, warn)
         return ""
 
 
-def _ignored(configuration: Configuration, name: str, kind: str, error: Exception, warn: Warn) -> None:
+def _warn_ignored(configuration: Configuration, name: str, kind: str, error: Exception, warn: Warn) -> None:
     source = configuration.source(name)
     reason = str(error).partition("\n")[0]
     place = f"{source.file}:{source.line}: " if source.line else ""
     warn(f"{place}{name} is not a valid {kind} and is ignored, as in HTCondor: {reason}")
 
 
-def _periodic_pace(configuration: Configuration) -> Ad:
+def _policy_pace(configuration: Configuration) -> Ad:
     paces: Ad = {}
     for name in SCHEDD_NUMBERS:
         text = configuration.get(name).strip()
@@ -250,20 +254,24 @@ def _periodic_pace(configuration: Configuration) -> Ad:
 # File transfer
 
 
-def _most_moved(configuration: Configuration, warn: Warn) -> Ad:
-    given = (
+def _transfer_limits(configuration: Configuration, warn: Warn) -> Ad:
+    texts_set = (
         (name, configuration.get(name)) for name in TRANSFER_LIMITS if configuration.source(name).kind != "default"
     )
-    return {name: expression_text(text) for name, each in given if (text := _valid(configuration, name, each, warn))}
+    return {
+        name: expression_text(text)
+        for name, text_set in texts_set
+        if (text := _valid_expression(configuration, name, text_set, warn))
+    }
 
 
 # User maps
 
 
-def _maps(configuration: Configuration, warn: Warn) -> Ad:
-    """Return the maps of all daemons: the pool is one program, and all of its expressions can use them."""
+def _user_maps(configuration: Configuration, warn: Warn) -> Ad:
+    """Return the maps of all daemons, because all expressions of the pool can use them."""
     lists = [user_maps.NAMES, *(f"{daemon}_{user_maps.NAMES}" for daemon in DAEMONS)]
-    names = dict.fromkeys(name for setting in lists for name in _words(configuration, setting))
+    names = dict.fromkeys(name for setting in lists for name in _list_of(configuration, setting))
     maps: Ad = {}
     for name in names:
         file, data = f"CLASSAD_USER_MAPFILE_{name}", f"{user_maps.DATA}{name}"
@@ -275,7 +283,7 @@ def _maps(configuration: Configuration, warn: Warn) -> Ad:
             if not text.strip():
                 warn(f"the user map {name} has no lines: neither {file} nor {data} is set")
                 continue
-            text = _whole(configuration, data, text, "")
+            text = _complete_map(configuration, data, text, "")
         if configuration.boolean(f"{user_maps.PREFIX}{name}", False):
             maps[f"{user_maps.PREFIX}{name}"] = "true"
         _check(file if path else data, text, warn)
@@ -291,11 +299,11 @@ def _file(configuration: Configuration, setting: str, path: str) -> str:
     except OSError as error:
         message = f"the user map {path} cannot be read: {error.strerror or error}"
         raise configuration.error(setting, f"{setting}: {message}") from None
-    return _whole(configuration, setting, text, path)
+    return _complete_map(configuration, setting, text, path)
 
 
-def _whole(configuration: Configuration, setting: str, text: str, path: str) -> str:
-    """Return the lines of a map and of its included files; ``path``: the map's own file, if it has one."""
+def _complete_map(configuration: Configuration, setting: str, text: str, path: str) -> str:
+    """Return the lines of a map and its included files; ``path`` is the map's file, if any."""
     try:
         return "\n".join(_lines(text, path, configuration.file))
     except OSError as error:
@@ -307,14 +315,14 @@ _INCLUDE = re.compile(r"[ \t]*@include[ \t]+(?:\"([^\"]*)\"|(\S+))\s*")
 
 
 def _lines(text: str, path: str, read: Callable[[str], str]) -> Iterator[str]:
-    """Yield the lines of a map and of its included files. Includes in included files are ignored."""
+    """Yield the lines of a map and its included files. Includes in included files are ignored."""
     for line in text.split("\n"):
         match = _INCLUDE.fullmatch(line)
         if match is None:
             yield line
             continue
         included = posixpath.join(posixpath.dirname(path), match[1] or match[2])
-        yield from (each for each in read(included).split("\n") if not _INCLUDE.fullmatch(each))
+        yield from (setting_name for setting_name in read(included).split("\n") if not _INCLUDE.fullmatch(setting_name))
 
 
 def _check(setting: str, text: str, warn: Warn) -> None:

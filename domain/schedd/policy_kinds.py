@@ -1,4 +1,4 @@
-"""Jobs of a cluster that are alike in what expressions read: one of them is asked for all."""
+"""Groups of a cluster's jobs that are alike in what expressions read, so that one is evaluated for all."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from ..classad.tree import Call, children
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
 
-ANYTHING = "*"
-"""Stands for all attributes: an expression makes names as it is evaluated."""
+ALL_ATTRIBUTES = "*"
+"""Stands for all attributes: an expression computes attribute names."""
 
 
 def attributes_read(expressions: Iterable[Expression], cluster: Cluster, proc: int) -> frozenset[str]:
-    """The attributes, in small letters, that the expressions lead to in a job's ad, those that it lacks too."""
+    """Return the attributes that the expressions read, directly or not, in lower case; a job's ad may lack some."""
     ad: ClassAd = ad_of(cluster.attributes(proc))
     reads: set[str] = set()
     pending = list(expressions)
     while pending:
         expression = pending.pop()
         if _may_read_anything(expression):
-            return frozenset({ANYTHING})
+            return frozenset({ALL_ATTRIBUTES})
         try:
             references = expression.references(ad)
         except EvaluationError:
-            return frozenset({ANYTHING})
+            return frozenset({ALL_ATTRIBUTES})
         names = {name.rpartition(".")[2].lower() for name in (*references.internal, *references.external)} - reads
         reads |= names
         pending += (ad[name] for name in names if name in ad)
@@ -44,15 +44,14 @@ def _may_read_anything(expression: Expression) -> bool:
     return False
 
 
-def kinds(cluster: Cluster, procs: Sequence[int], names: frozenset[str]) -> list[list[int]]:
-    """The jobs by what they share: those that went the same way until now, and have the same of what differs between
-    the jobs of their submission and is read."""
-    if ANYTHING in names or "procid" in names:
+def group_alike(cluster: Cluster, procs: Sequence[int], names: frozenset[str]) -> list[list[int]]:
+    """Group the jobs: those of a group have the same history, and equal values of the attributes that are read."""
+    if ALL_ATTRIBUTES in names or "procid" in names:
         return [[proc] for proc in procs]
-    read = [name for name in cluster.variants.names if name.lower() in names]
+    names_read = [name for name in cluster.variants.names if name.lower() in names]
     groups: dict[tuple[object, ...], list[int]] = {}
-    of, status = cluster.cohort_of, cluster.status
+    cohorts, status = cluster.cohort_of, cluster.status
     for proc in procs:
-        varied = [cluster.variants.of(proc)[name] for name in read] if read else ()
-        groups.setdefault((of[proc], status[proc], *varied), []).append(proc)
+        values = [cluster.variants.of(proc)[name] for name in names_read] if names_read else ()
+        groups.setdefault((cohorts[proc], status[proc], *values), []).append(proc)
     return list(groups.values())

@@ -1,8 +1,8 @@
-"""How many jobs the queue takes: MAX_JOBS_SUBMITTED, MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION.
+"""Limits on the number of jobs in the queue: MAX_JOBS_SUBMITTED, MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION.
 
-A submission that would come to more is refused as a whole. That of a factory counts no job; the factory makes as many
-as there is room for, of its cluster MAX_MATERIALIZED_JOBS_PER_CLUSTER at most. Source: NewCluster, NewProc and
-JobMaterializeTimerCallback (qmgmt.cpp) of HTCondor, condor_submit for the words.
+A submission that would exceed one is refused as a whole. The submission of a factory adds no jobs; the factory then
+creates as many as the limits allow, and at most MAX_MATERIALIZED_JOBS_PER_CLUSTER of its cluster. Source: NewCluster,
+NewProc and JobMaterializeTimerCallback (qmgmt.cpp) of HTCondor, condor_submit for the message.
 """
 
 from __future__ import annotations
@@ -14,63 +14,63 @@ from ..state.pool_settings import job_limit
 from ..state.state import AccessPoint
 
 
-class Exceeded(Struct, frozen=True):
+class ExceededLimit(Struct, frozen=True):
     """A limit that a submission would exceed."""
 
     setting: str
     limit: int
-    there: int  #: how many jobs count for it already
-    proc: int  #: the first job that there is no place for
+    queued: int  #: how many jobs it counts already
+    proc: int  #: the first job of the submission that exceeds it
 
     @property
-    def words(self) -> str:
-        """What condor_submit says."""
+    def message(self) -> str:
+        """The message of condor_submit."""
         failed = "Failed to create proc"
         if self.setting == "MAX_JOBS_SUBMITTED" and self.proc == 0:
-            failed = f"MAX_JOBS_SUBMITTED exceeded. Current={self.there}, Limit={self.limit}"
+            failed = f"MAX_JOBS_SUBMITTED exceeded. Current={self.queued}, Limit={self.limit}"
         return f"{failed}\nNumber of submitted jobs would exceed {self.setting}"
 
 
-def exceeded(state: AccessPoint, user: str, count: int) -> Exceeded | None:
-    """The limit that a submission of ``count`` further jobs of a user would exceed first; None: there is none."""
-    reached: list[Exceeded] = []
+def exceeded_limit(state: AccessPoint, user: str, count: int) -> ExceededLimit | None:
+    """Return the limit that a user's submission of ``count`` jobs would exceed first; None if it exceeds none."""
+    exceeded_limits: list[ExceededLimit] = []
     for setting in ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION"):
-        most = job_limit(state.settings, setting)
-        if most is None:
+        limit = job_limit(state.settings, setting)
+        if limit is None:
             continue
         queued = (
             0
             if setting == "MAX_JOBS_PER_SUBMISSION"
-            else _in_the_queue(state, "" if setting == "MAX_JOBS_SUBMITTED" else user)
+            else _jobs_in_queue(state, "" if setting == "MAX_JOBS_SUBMITTED" else user)
         )
-        if queued + count > most:
-            reached.append(Exceeded(setting, most, queued, max(0, most - queued)))
-    return min(reached, key=lambda one: one.proc, default=None)
+        if queued + count > limit:
+            exceeded_limits.append(ExceededLimit(setting, limit, queued, max(0, limit - queued)))
+    return min(exceeded_limits, key=lambda one: one.proc, default=None)
 
 
-FOR_FACTORIES = (
+FACTORY_LIMITS = (
     "MAX_MATERIALIZED_JOBS_PER_CLUSTER",
     "MAX_JOBS_PER_SUBMISSION",
     "MAX_JOBS_SUBMITTED",
     "MAX_JOBS_PER_OWNER",
 )
-SHARED = ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER")
-"""The limits for which the jobs of several clusters count together."""
+SHARED_LIMITS = ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER")
+"""The limits on the total of several clusters."""
 
 
-def most_more(state: AccessPoint, cluster: Cluster) -> int | None:
-    """How many further jobs a cluster's factory may have in the queue; None: no limit says so."""
-    given = [(name, most) for name in FOR_FACTORIES if (most := job_limit(state.settings, name)) is not None]
-    return min((most - _counting(state, cluster, name) for name, most in given), default=None)
+def max_new_jobs(state: AccessPoint, cluster: Cluster) -> int | None:
+    """Return how many more jobs a cluster's factory may create; None if there is no limit."""
+    limits = [(name, limit) for name in FACTORY_LIMITS if (limit := job_limit(state.settings, name)) is not None]
+    return min((limit - _counted_jobs(state, cluster, name) for name, limit in limits), default=None)
 
 
-def _counting(state: AccessPoint, cluster: Cluster, name: str) -> int:
-    """How many jobs count for a limit of the cluster's."""
-    if name not in SHARED:
+def _counted_jobs(state: AccessPoint, cluster: Cluster, name: str) -> int:
+    """Return how many jobs a limit of the cluster counts."""
+    if name not in SHARED_LIMITS:
         return cluster.live
-    return _in_the_queue(state, "" if name == "MAX_JOBS_SUBMITTED" else state.owner(cluster))
+    return _jobs_in_queue(state, "" if name == "MAX_JOBS_SUBMITTED" else state.owner(cluster))
 
 
-def _in_the_queue(state: AccessPoint, owner: str) -> int:
-    """How many jobs there are in the queue, of one owner or (empty) of all."""
+def _jobs_in_queue(state: AccessPoint, owner: str) -> int:
+    """Return the number of jobs in the queue: of one owner, or of all (empty)."""
     return sum(cluster.live for cluster in state.clusters.values() if not owner or state.owner(cluster) == owner)

@@ -1,9 +1,9 @@
-"""Run an idle job at once in place of running ones, the victims (condor_now).
+"""Run an idle job immediately in place of running jobs, its victims (condor_now).
 
-The victims are vacated fast and their claims kept for the job: no other job gets them. When the last victim is gone,
-one decision ends these claims, carves what the job asks for from the partitionable slot that theirs were parts of, and
-begins the job there. Until then nothing binds the job itself. If it has been held, removed or started elsewhere by
-then, or if what there is does not do, the claims are given up. Requirements of the job are not asked, START is.
+The victims are vacated fast and their claims are kept for the job: no other job gets them. When the last victim has
+left, a single decision ends these claims, carves a slot for the job from the partitionable slot they belonged to, and
+starts the job there. Until then, the job is idle as any other. If it has been held, removed or started elsewhere by
+then, or if the resources are not enough, the claims are given up. START is evaluated, the job's Requirements are not.
 
 Source: HTCondor's Scheduler::reassign_slot_handler and child_exit (schedd.cpp), pccc.cpp, and the startd's
 command_coalesce_slots (command.cpp).
@@ -25,18 +25,18 @@ from ..state.pool_settings import schedd_seconds
 from ..state.records import Reservation
 from ..state.state import AccessPoint
 from .claims import reuse_claim, signal_job, start_on_claim
-from .job_commands import allowed
+from .job_commands import may_act_on
 from .waiting_claims import withdraw_better_matches
 
 
 class _Role(NamedTuple):
-    """What one of the named jobs has to be, with HTCondor's words where it is not."""
+    """What is required of one of the jobs, with HTCondor's messages for a job that does not meet it."""
 
     unknown: str
     foreign: str
     universe: str
     status: str
-    wanted: str
+    required_status: str
 
 
 _NOW_JOB: Final = _Role(
@@ -58,30 +58,30 @@ _VICTIM: Final = _Role(
 def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
     """Vacate the victims, and keep their claims for the job.
 
-    :raises Refusal: a job is not what it has to be; then none is vacated.
+    :raises Refusal: a job does not meet the conditions; none is vacated then
     """
     state = draft.state
     number, proc = command.job
     name = job_id(number, proc)
-    _check(draft, command.user, command.job, _NOW_JOB)
+    _check_job(draft, command.user, command.job, _NOW_JOB)
     victims = list(dict.fromkeys(command.victims))
     for victim in victims:
-        _check(draft, command.user, victim, _VICTIM)
+        _check_job(draft, command.user, victim, _VICTIM)
     if not victims:
-        way_out = f"name at least one running job that is to make room for {name}"
-        raise _refused("invalid vacate-job ID list", way_out)
+        advice = f"name at least one running job to vacate for {name}"
+        raise _refused("invalid vacate-job ID list", advice)
     if command.job in state.reservations:
         names = ", ".join(state.reservations[command.job].claims)
         rule = "the now-job must not already be scheduled to run immediately"
-        raise _refused(rule, f"{name} waits for the jobs on {names} to go")
-    runs = [state.by_job[victim] for victim in victims]
-    claims = {run.slot: state.claims[run.slot].claim for run in runs if run.slot in state.claims}
+        raise _refused(rule, f"{name} already waits for the jobs on {names} to be vacated")
+    activations = [state.by_job[victim] for victim in victims]
+    claims = {run.slot: state.claims[run.slot].claim for run in activations if run.slot in state.claims}
     for job, reservation in list(state.reservations.items()):
         if not claims.keys().isdisjoint(reservation.claims):
             _give_up(draft, job, reservation, "now_taken")
-    until = draft.now + schedd_seconds(state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000
-    draft.emit(ClaimsReserved(*draft.why("run_now"), number, proc, claims, until))
-    for run in runs:
+    deadline = draft.now + schedd_seconds(state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000
+    draft.emit(ClaimsReserved(*draft.why("run_now"), number, proc, claims, deadline))
+    for run in activations:
         if run.stop != "hard":
             signal_job(draft, run, "hard", "run_now")
     jobs = [job_id(*victim) for victim in victims]
@@ -89,32 +89,32 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
 
 
 def _refused(rule: str, why: str) -> Refusal:
-    """Return the refusal by a rule, in HTCondor's words, which is all that condor_now says."""
+    """Return a refusal. ``rule``: HTCondor's message, which is all that condor_now prints."""
     return Refusal(f"{rule}: {why}", tool=rule)
 
 
-def _check(draft: Draft[AccessPoint], user: str, job: tuple[int, int], role: _Role) -> None:
+def _check_job(draft: Draft[AccessPoint], user: str, job: tuple[int, int], role: _Role) -> None:
     name, cluster = job_id(*job), draft.state.clusters.get(job[0])
     if cluster is None or job[1] not in cluster:
-        raise _refused(role.unknown, f"{name} is not in the queue; `poolbook q -all` lists what is")
-    if not allowed(draft, user, cluster):
-        raise _refused(role.foreign, f"{name} is {draft.state.owner(cluster)}'s, and {user} is no super user")
+        raise _refused(role.unknown, f"{name} is not in the queue; `poolbook q -all` lists all jobs")
+    if not may_act_on(draft, user, cluster):
+        raise _refused(role.foreign, f"{name} belongs to {draft.state.owner(cluster)}, and {user} is not a super user")
     if cluster.universe not in ("", UNIVERSE_VANILLA):
-        raise _refused(role.universe, f"{name} is of universe {cluster.universe}, which has no slot")
+        raise _refused(role.universe, f"{name} is in universe {cluster.universe}, whose jobs run without slots")
     status = cluster.status_of(job[1])
-    if status != role.wanted:
+    if status != role.required_status:
         raise _refused(role.status, f"{name} is {status}")
 
 
 # Progress and result
 
 
-def settle(draft: Draft[AccessPoint]) -> None:
-    """See how far each job is that is to run at once, whatever was decided: its claims are given up if one has ended
-    or their time is over, and put together for it when nothing runs on them any more."""
+def settle_earmarks(draft: Draft[AccessPoint]) -> None:
+    """Check each job that is to run immediately, after any decision: its claims are given up if one has ended or their
+    time is over, and combined for it when no job runs on them any more."""
     state = draft.state
     for job, reservation in list(state.reservations.items()):
-        claims = _kept(draft, reservation)
+        claims = _kept_slots(draft, reservation)
         if len(claims) < len(reservation.claims):
             _give_up(draft, job, reservation, "now_lost")
         elif all(seen.state_activity == "Claimed/Idle" for seen in claims.values()):
@@ -123,39 +123,39 @@ def settle(draft: Draft[AccessPoint]) -> None:
             _give_up(draft, job, reservation, "now_late")
 
 
-def _kept(draft: Draft[AccessPoint], reservation: Reservation) -> dict[str, SlotSeen]:
-    """Return the slots whose claims are still there."""
-    held = draft.state.claims
-    names = (name for name, claim in reservation.claims.items() if name in held and held[name].claim == claim)
+def _kept_slots(draft: Draft[AccessPoint], reservation: Reservation) -> dict[str, SlotSeen]:
+    """Return the slots whose claims still exist."""
+    claims = draft.state.claims
+    names = (name for name, claim in reservation.claims.items() if name in claims and claims[name].claim == claim)
     return {name: seen for name in names if (seen := draft.send(ShowSlot(name))) is not None}
 
 
 def _give_up(draft: Draft[AccessPoint], job: tuple[int, int], reservation: Reservation, cause: str) -> None:
-    """Keep these claims no longer. Those of which the job is gone are released, the others when theirs is."""
+    """Stop keeping these claims. Those whose job has left are released; the others are when their job leaves."""
     draft.emit(ReservationEnded(*draft.why(cause), *job))
-    for slot, seen in _kept(draft, reservation).items():
+    for slot, seen in _kept_slots(draft, reservation).items():
         if seen.state_activity == "Claimed/Idle":
             draft.send(ReleaseClaim(draft.stimulus, slot, cause))
 
 
 def _coalesce(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, SlotSeen]) -> None:
-    """Put together what the claims of these slots hold, and begin the job on it."""
-    cause = _hindrance(draft, job, slots) or "coalesced"
+    """Combine the resources of these slots, and start the job on them."""
+    cause = _obstacle(draft, job, slots) or "coalesced"
     first = next(iter(slots))
     parent, negotiator = slots[first].parent, draft.state.claims[first].negotiator
     for slot in slots:
         draft.send(ReleaseClaim(draft.stimulus, slot, cause))
-    made = ""
+    slot = ""
     if cause == "coalesced":
-        made = _claimed(draft, parent, draft.state.clusters[job[0]], job[1], negotiator)
-        cause = cause if made else "now_unfit"
-    draft.emit(ReservationEnded(*draft.why(cause), *job, made))
-    if made:
-        _begin(draft, made, draft.state.clusters[job[0]], job[1])
+        slot = _claim_slot(draft, parent, draft.state.clusters[job[0]], job[1], negotiator)
+        cause = cause if slot else "now_unfit"
+    draft.emit(ReservationEnded(*draft.why(cause), *job, slot))
+    if slot:
+        _start_job(draft, slot, draft.state.clusters[job[0]], job[1])
 
 
-def _hindrance(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, SlotSeen]) -> str:
-    """Return the cause for which the job cannot have what these slots hold; empty: there is none."""
+def _obstacle(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, SlotSeen]) -> str:
+    """Return why the job cannot have the resources of these slots; empty if it can."""
     cluster = draft.state.clusters.get(job[0])
     if cluster is None or job[1] not in cluster:
         return "now_gone"
@@ -166,12 +166,11 @@ def _hindrance(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str,
     return "now_apart" if len({seen.parent for seen in slots.values()}) > 1 else ""
 
 
-def _claimed(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
-    """Claim a slot for the job, which is carved from ``parent``; empty: too little is left of it, or its policy does
-    not let it."""
+def _claim_slot(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
+    """Claim a slot for the job, carved from ``parent``; return empty if its resources or its policy do not allow it."""
     job = job_ad(cluster, proc)
-    read = slot_attribute_words(draft.send(TellLikeness()).signature(cluster, proc))
-    if not requirements_met(draft.send(ShowAd(parent, read)), job, draft.context):
+    signature = slot_attribute_words(draft.send(TellLikeness()).signature(cluster, proc))
+    if not requirements_met(draft.send(ShowAd(parent, signature)), job, draft.context):
         return ""
     withdraw_better_matches(draft, cluster.id, [proc])
     request = RequestClaim(
@@ -181,8 +180,8 @@ def _claimed(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int
     return draft.send(request)
 
 
-def _begin(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
-    """Begin the job; if it may not run just now, the next one of its submitter that fits."""
+def _start_job(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
+    """Start the job, or if it cannot run now, the next job of its submitter that fits."""
     job = cluster.id, proc
     if job in draft.state.by_job or job in draft.state.cool_downs:
         reuse_claim(draft, slot, cluster.id)

@@ -1,6 +1,6 @@
 """The schedd's ad for expressions: submit requirements, and the start conditions of local and scheduler universe jobs.
 
-Its hardware is that of the pool's machine: the one with the pool's name, or else the first.
+Its hardware attributes are those of the pool's machine: the one with the pool's name, or else the first.
 Source: Scheduler::publish and count_jobs (schedd.cpp) of HTCondor.
 """
 
@@ -18,8 +18,8 @@ from ..state.pool_settings import job_limit
 from ..state.records import RUNS
 from ..state.state import AccessPoint
 
-UNIVERSES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
-"""The names of the universes without slots in the names of the counts."""
+UNIVERSE_NAMES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
+"""The universes without slots, as the attribute names contain them."""
 HARDWARE: Final = {
     "Arch": "Arch",
     "OpSys": "OpSys",
@@ -27,8 +27,8 @@ HARDWARE: Final = {
     "Memory": "DetectedMemory",
     "Disk": "TotalDisk",
 }
-"""The attributes copied from a known machine, each with the machine's attribute."""
-_OF_MACHINE: Final = {**HARDWARE, "OpSysVer": "OpSysVer", "OpSysAndVer": "OpSysAndVer"}
+"""The attributes copied from the machine's ad, each with the machine's attribute."""
+_MACHINE_ATTRIBUTES: Final = {**HARDWARE, "OpSysVer": "OpSysVer", "OpSysAndVer": "OpSysAndVer"}
 
 
 def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
@@ -45,24 +45,24 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
         )
     attributes["TotalJobAds"] = sum(cluster.live for cluster in clusters)
     attributes["NumUsers"] = len({state.owner(cluster) for cluster in clusters})
-    running = job_limit(state.settings, "MAX_JOBS_RUNNING")
-    if running is not None:
-        attributes["MaxJobsRunning"] = running
+    max_running = job_limit(state.settings, "MAX_JOBS_RUNNING")
+    if max_running is not None:
+        attributes["MaxJobsRunning"] = max_running
     ad = ClassAd(attributes)
-    for universe, name in UNIVERSES.items():
-        its = [cluster for cluster in clusters if cluster.universe == universe]
-        ad[f"Total{name}JobsIdle"] = Literal(_counted(its, "Idle"))
-        ad[running_of(universe)] = Literal(_counted(its, *RUNS))
-    hardware = {name: host[source] for name, source in _OF_MACHINE.items() if source in host}
+    for universe, name in UNIVERSE_NAMES.items():
+        of_universe = [cluster for cluster in clusters if cluster.universe == universe]
+        ad[f"Total{name}JobsIdle"] = Literal(_count_jobs(of_universe, "Idle"))
+        ad[running_attribute(universe)] = Literal(_count_jobs(of_universe, *RUNS))
+    hardware = {name: host[source] for name, source in _MACHINE_ATTRIBUTES.items() if source in host}
     for name, expression in ad_of(hardware).items():
         ad[name] = expression
     return ad
 
 
-def running_of(universe: str) -> str:
+def running_attribute(universe: str) -> str:
     """Return the attribute with the number of running jobs of a universe."""
-    return f"Total{UNIVERSES[universe]}JobsRunning"
+    return f"Total{UNIVERSE_NAMES[universe]}JobsRunning"
 
 
-def _counted(clusters: list[Cluster], *names: str) -> int:
+def _count_jobs(clusters: list[Cluster], *names: str) -> int:
     return sum(cluster.status_counts[STATUS_NUMBERS[name]] for cluster in clusters for name in names)

@@ -1,7 +1,7 @@
 """The schedd's policy for a submission: its transforms change the jobs, its requirements refuse or warn.
 
-Jobs that are equal in all that the policy reads are one kind, with one decision for all of them. What the policy may
-read is found in its texts: every word counts as an attribute's name, so a kind may be too small but never too large.
+Jobs that are equal in all that the policy reads form a group, with one decision for all of them. What the policy may
+read is found in its texts: every word counts as an attribute, so a group may be too small but never too large.
 
 Source: the manual's "condor_schedd Policy Configuration"; CheckTransaction (qmgmt.cpp), job_transforms.cpp and
 checkSubmitRequirements (schedd.cpp) of HTCondor.
@@ -23,15 +23,23 @@ from ..classad.unparse import unparse_old
 from ..events import Ad
 from ..state.caches import parse_cached
 from ..state.pool_settings import listed_names
-from .job_edits import may_be_submitted
-from .job_transforms import Applied, Evaluation, Transform, TransformError, TransformMacros, apply, read_transform
-from .submitted_job import SubmittedJob, text_in
+from .job_edits import allowed_changes
+from .job_transforms import (
+    AppliedTransform,
+    Evaluation,
+    Transform,
+    TransformError,
+    TransformMacros,
+    apply_transform,
+    read_transform,
+)
+from .submitted_job import SubmittedJob, attribute_text
 
-# Job transforms in the old syntax of the job router's routes, made into statements.
+# Job transforms in the old syntax of the job router's routes, converted to statements.
 #
 # ``[ Requirements = ...; copy_A = "B"; delete_C = true; set_D = expr; eval_set_E = expr; F = value ]``: copies come
-# first, then deletions, settings, and evaluations, each by name; other attributes are macros. The manual has this
-# syntax; HTCondor 25.14 no longer reads it, and skips such a transform.
+# first, then deletions, settings, and evaluations, each sorted by name; other attributes are macros. The manual
+# documents this syntax; HTCondor 25.14 no longer reads it, and skips such a transform.
 #
 # Source: ConvertClassadJobRouterRouteToXForm (xform_utils.cpp) of HTCondor.
 
@@ -40,73 +48,73 @@ _PREFIXES: Final = {"copy_": "COPY", "delete_": "DELETE", "set_": "SET", "eval_s
 _ORDER: Final = ("COPY", "DELETE", "SET", "EVALSET")
 
 
-def is_old(text: str) -> bool:
+def is_old_syntax(text: str) -> bool:
     """Check whether a transform is in the old syntax."""
     return text.lstrip().startswith("[")
 
 
-def statements(text: str) -> str:
+def convert_old_syntax(text: str) -> str:
     """Convert a transform in the old syntax to lines.
 
     :raises ClassAdSyntaxError: it is not an ad
     """
     ad = ClassAd.from_new(text)
-    about: list[str] = []
-    by_word: dict[str, list[tuple[str, str]]] = {word: [] for word in _ORDER}
+    head: list[str] = []
+    by_keyword: dict[str, list[tuple[str, str]]] = {keyword: [] for keyword in _ORDER}
     macros: list[tuple[str, Expression]] = []
-    for name, meaning in ad.items():
+    for name, expression in ad.items():
         prefix = next((one for one in _PREFIXES if name.lower().startswith(one)), "")
         if prefix:
-            _note(by_word[_PREFIXES[prefix]], _PREFIXES[prefix], name[len(prefix) :], meaning)
+            _add_statement(by_keyword[_PREFIXES[prefix]], _PREFIXES[prefix], name[len(prefix) :], expression)
         elif name.lower() == "requirements":
-            about.append(f"REQUIREMENTS {_line(meaning)}")
+            head.append(f"REQUIREMENTS {_one_line(expression)}")
         elif name.lower() == "targetuniverse":
-            about.append(f"UNIVERSE {_line(meaning)}")
+            head.append(f"UNIVERSE {_one_line(expression)}")
         elif name.lower() != "name":
-            macros.append((name, meaning))
-    ordered = [line for word in _ORDER for _, line in sorted(by_word[word], key=lambda one: one[0].lower())]
-    mentioned = _mentioned((line for word, line in ((one[:7], one) for one in ordered) if word == "EVALSET"), macros)
-    lines = [*about, *(f"{name} = {_value(meaning)}" for name, meaning in _by_name(macros))]
-    at = next((place for place, line in enumerate(ordered) if line.startswith("EVALSET")), len(ordered))
-    lines += [*ordered[:at], *(f"SET {name} {_line(meaning)}" for name, meaning in _by_name(mentioned)), *ordered[at:]]
-    return "\n".join([*lines, *(f"DELETE {name}" for name, _ in _by_name(mentioned))])
+            macros.append((name, expression))
+    ordered = [line for keyword in _ORDER for _, line in sorted(by_keyword[keyword], key=lambda one: one[0].lower())]
+    evaluations = [line for line in ordered if line.startswith("EVALSET")]
+    used = _sorted_by_name(_macros_used(evaluations, macros))
+    lines = [*head, *(f"{name} = {_macro_value(expression)}" for name, expression in _sorted_by_name(macros))]
+    lines += ordered[: len(ordered) - len(evaluations)]
+    lines += [f"SET {name} {_one_line(expression)}" for name, expression in used]
+    return "\n".join([*lines, *evaluations, *(f"DELETE {name}" for name, _ in used)])
 
 
-def _by_name(of: Iterable[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
-    return sorted(of, key=lambda one: one[0].lower())
+def _sorted_by_name(macros: Iterable[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
+    return sorted(macros, key=lambda one: one[0].lower())
 
 
-def _note(lines: list[tuple[str, str]], word: str, name: str, meaning: Expression) -> None:
-    if word == "DELETE":
+def _add_statement(lines: list[tuple[str, str]], keyword: str, name: str, expression: Expression) -> None:
+    if keyword == "DELETE":
         lines.append((name, f"DELETE {name}"))
-    elif word == "COPY":
-        if isinstance(meaning, Literal) and isinstance(meaning.value, str):
-            lines.append((name, f"COPY {name} {meaning.value}"))
+    elif keyword == "COPY":
+        if isinstance(expression, Literal) and isinstance(expression.value, str):
+            lines.append((name, f"COPY {name} {expression.value}"))
     else:
-        lines.append((name, f"{word} {name} {_line(meaning)}"))
+        lines.append((name, f"{keyword} {name} {_one_line(expression)}"))
 
 
-def _mentioned(lines: Iterable[str], macros: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
-    """Return the macros that evaluations refer to: the job has them as attributes meanwhile."""
-    import re
-
+def _macros_used(lines: Iterable[str], macros: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
+    """Return the macros that evaluations refer to; the job has them as attributes during the evaluations."""
     names = {word.lower() for line in lines for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", line)}
     return [macro for macro in macros if macro[0].lower() in names]
 
 
-def _line(meaning: Expression) -> str:
-    return " ".join(unparse_old(meaning).split("\n"))
+def _one_line(expression: Expression) -> str:
+    return " ".join(unparse_old(expression).split("\n"))
 
 
-def _value(meaning: Expression) -> str:
-    return meaning.value if isinstance(meaning, Literal) and isinstance(meaning.value, str) else _line(meaning)
-
-
-__all__ = ["ClassAdSyntaxError", "is_old", "statements"]
+def _macro_value(expression: Expression) -> str:
+    return (
+        expression.value
+        if isinstance(expression, Literal) and isinstance(expression.value, str)
+        else _one_line(expression)
+    )
 
 
 Columns = Mapping[str, Sequence[str]]
-"""What differs between the jobs of a submission: attribute -> a text for each of them."""
+"""The attributes that differ between the jobs of a submission, each with one text per job."""
 
 
 class Requirement(Struct, frozen=True):
@@ -114,25 +122,25 @@ class Requirement(Struct, frozen=True):
 
     name: str
     text: str  #: the condition
-    reason: str  #: an expression for the message to the user (empty: HTCondor's words)
+    reason: str  #: an expression for the message to the user (empty: HTCondor's message)
     is_warning: bool  #: whether a failure only warns
 
 
-class Words(Struct, frozen=True):
-    """What a policy may read, by its texts."""
+class NamesRead(Struct, frozen=True):
+    """The attributes that a policy may read, according to its texts."""
 
-    names: frozenset[str]  #: their words, in small letters
-    everything: bool  #: whether it may read what they do not name
+    names: frozenset[str]  #: the words of the texts, in lower case
+    reads_all: bool  #: whether it may read attributes that the texts do not name
 
 
 class SubmitPolicy(Struct, frozen=True):
-    """The schedd's policy for submissions, by its settings."""
+    """The schedd's policy for submissions, from its settings."""
 
     transforms: tuple[Transform, ...]
     requirements: tuple[Requirement, ...]
-    macros: Mapping[str, str]  #: what the configuration had for macros of the transforms, in small letters
-    of_transforms: Words
-    of_all: Words
+    macros: Mapping[str, str]  #: the configuration's values of the transforms' macros, by lower-case name
+    read_by_transforms: NamesRead
+    read_by_all: NamesRead
 
     def __bool__(self) -> bool:
         return bool(self.transforms or self.requirements)
@@ -142,70 +150,70 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MAKES_NAMES = re.compile(
     r"\b(?:eval|unparse|evalineachcontext|countmatches|unresolved)\s*\(|\w\$\(|\)\w|\(MY\.\$\(", re.I
 )
-_OF_PATTERN = re.compile(r"^\s*(?:COPY|RENAME|DELETE)\s+/", re.IGNORECASE | re.MULTILINE)
-_PLAIN = re.compile(r"\"[^\"]*\"")
-_DRAWS = re.compile(r"\brandom\s*\(", re.IGNORECASE)
-_SCOPES = re.compile(r'"(?:[^"\\]|\\.)*"|\b(JOB|SCHEDD)(\s*\.)', re.IGNORECASE)
+_PATTERN_STATEMENT = re.compile(r"^\s*(?:COPY|RENAME|DELETE)\s+/", re.IGNORECASE | re.MULTILINE)
+_PLAIN_STRING = re.compile(r"\"[^\"]*\"")
+_CALLS_RANDOM = re.compile(r"\brandom\s*\(", re.IGNORECASE)
+_SCOPED_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|\b(JOB|SCHEDD)(\s*\.)', re.IGNORECASE)
 
 
 def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
     """Return the policy in force."""
     if "JOB_TRANSFORM_NAMES" not in settings and "SUBMIT_REQUIREMENT_NAMES" not in settings:
-        return _NONE
-    mine = tuple(
+        return _NO_POLICY
+    policy_settings = tuple(
         (name, text)
         for name, text in settings.items()
         if name.startswith(("JOB_TRANSFORM_", "SUBMIT_REQUIREMENT_", "$(")) and text.strip()
     )
-    return _policy(mine)
+    return _policy(policy_settings)
 
 
 @lru_cache(maxsize=8)
 def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
-    given = dict(settings)
+    by_name = dict(settings)
     transforms = []
-    for name in listed_names(given, "JOB_TRANSFORM_NAMES"):
-        text = given.get(f"JOB_TRANSFORM_{name}", "")
+    for name in listed_names(by_name, "JOB_TRANSFORM_NAMES"):
+        text = by_name.get(f"JOB_TRANSFORM_{name}", "")
         if text and name.upper() != "NAMES":
             with suppress(TransformError, ClassAdSyntaxError):  # as in HTCondor; the configuration warned of it
-                transforms.append(transform_of(name, text))
-    named = [name for name in listed_names(given, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
+                transforms.append(parse_transform(name, text))
+    names = [name for name in listed_names(by_name, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
     requirements = tuple(
         Requirement(
             name,
-            _scoped(given[f"SUBMIT_REQUIREMENT_{name}"]),
-            _scoped(given.get(f"SUBMIT_REQUIREMENT_{name}_REASON", "")),
-            given.get(f"SUBMIT_REQUIREMENT_{name}_IS_WARNING", "").lower() == "true",
+            _replace_scopes(by_name[f"SUBMIT_REQUIREMENT_{name}"]),
+            _replace_scopes(by_name.get(f"SUBMIT_REQUIREMENT_{name}_REASON", "")),
+            by_name.get(f"SUBMIT_REQUIREMENT_{name}_IS_WARNING", "").lower() == "true",
         )
-        for name in named
-        if f"SUBMIT_REQUIREMENT_{name}" in given
+        for name in names
+        if f"SUBMIT_REQUIREMENT_{name}" in by_name
     )
-    macros = {name[2:-1].lower(): text for name, text in given.items() if name.startswith("$(")}
-    own = {name: text for name, text in given.items() if name.startswith(("JOB_TRANSFORM_", "$("))}
-    return SubmitPolicy(tuple(transforms), requirements, macros, _words(own), _words(given))
+    macros = {name[2:-1].lower(): text for name, text in by_name.items() if name.startswith("$(")}
+    for_transforms = {name: text for name, text in by_name.items() if name.startswith(("JOB_TRANSFORM_", "$("))}
+    return SubmitPolicy(tuple(transforms), requirements, macros, _names_read(for_transforms), _names_read(by_name))
 
 
-def _words(texts: Mapping[str, str]) -> Words:
+def _names_read(texts: Mapping[str, str]) -> NamesRead:
     text = "\n".join(texts.values())
     names = frozenset(word.lower() for word in _WORD.findall(text))
-    if _DRAWS.search(text):
+    if _CALLS_RANDOM.search(text):
         names |= {"procid"}
-    return Words(names, bool(_MAKES_NAMES.search(text) or _OF_PATTERN.search(text)))
+    return NamesRead(names, bool(_MAKES_NAMES.search(text) or _PATTERN_STATEMENT.search(text)))
 
 
-_NOTHING: Final = Words(frozenset(), False)
-_NONE: Final = SubmitPolicy((), (), {}, _NOTHING, _NOTHING)
+_NO_NAMES: Final = NamesRead(frozenset(), False)
+_NO_POLICY: Final = SubmitPolicy((), (), {}, _NO_NAMES, _NO_NAMES)
 
 
-def transform_of(name: str, text: str) -> Transform:
+def parse_transform(name: str, text: str) -> Transform:
     """Parse a transform in either syntax.
 
     :raises TransformError, ClassAdSyntaxError: it is valid in neither
     """
-    return read_transform(name, statements(text) if is_old(text) else text)
+    return read_transform(name, convert_old_syntax(text) if is_old_syntax(text) else text)
 
 
-def _scoped(text: str) -> str:
+def _replace_scopes(text: str) -> str:
     """Rewrite an expression to use MY for the schedd's ad and TARGET for the job's."""
 
     def scope(match: re.Match[str]) -> str:
@@ -213,7 +221,7 @@ def _scoped(text: str) -> str:
             return match[0]
         return ("TARGET" if match[1].upper() == "JOB" else "MY") + match[2]
 
-    return _SCOPES.sub(scope, text)
+    return _SCOPED_NAME.sub(scope, text)
 
 
 # -- one job
@@ -230,9 +238,9 @@ class SubmitRefusal(Struct, frozen=True):
 class TransformStep(Struct, frozen=True):
     """A transform that applied to a job: what it did, what it set, and the previous values (empty: none)."""
 
-    done: Applied
+    applied: AppliedTransform
     changes: Ad
-    before: Ad
+    previous: Ad
 
 
 class TransformResult(Struct):
@@ -240,10 +248,10 @@ class TransformResult(Struct):
 
     applied: list[TransformStep] = field(default_factory=list)  #: the transforms that applied to it, in their order
     changes: Ad = field(default_factory=dict)  #: the new attributes of the final ad
-    refused: SubmitRefusal | None = None  #: why it cannot be transformed
+    refusal: SubmitRefusal | None = None  #: why it cannot be transformed
 
 
-FAILED: Final = "Failed to apply a required job transform."
+TRANSFORM_FAILED: Final = "Failed to apply a required job transform."
 
 
 class Judge(Struct, frozen=True):
@@ -253,56 +261,56 @@ class Judge(Struct, frozen=True):
     settings: Mapping[str, str]
     schedd: ClassAd  #: the schedd's ad
     context: Context
-    cluster: ClassAd  #: the submission's attributes, with the first job's values of those that differ
-    spelled: Mapping[str, str]  #: the attributes' spellings, by their names in small letters
-    everything: bool  #: whether statements with regular expressions see all attributes, as the manual has it
+    cluster: ClassAd  #: the submission's attributes; of those that differ, the first job's values
+    spellings: Mapping[str, str]  #: the spellings of the attributes, by lower-case name
+    reads_all: bool  #: whether regular expressions of statements match all attributes, as the manual says
     noted: set[str] = field(default_factory=set)
-    """The transforms whose evaluations were noted, for the first job of each."""
+    """The transforms whose evaluation is already in the log, for the first job of each."""
 
     def context_of(self, proc: int) -> Context:
         """Return the context of a job's evaluations; each job has its own random seed."""
         context = self.context
-        if context.seed is None or "random" not in self.policy.of_all.names:
+        if context.seed is None or "random" not in self.policy.read_by_all.names:
             return context
         return context.replace(seed=context.seed + 1_000_003 * proc)
 
     def transform(self, job: SubmittedJob, proc: int) -> TransformResult:
         """Apply the transforms to a job."""
-        outcome, context = TransformResult(), self.context_of(proc)
+        result, context = TransformResult(), self.context_of(proc)
         macros = TransformMacros(job, self.policy.macros, context)
         for transform in self.policy.transforms:
-            if transform.is_for(job, context) and not self._apply(transform, job, macros, outcome, context):
-                outcome.refused = SubmitRefusal(f"JOB_TRANSFORM_{transform.name}", FAILED)
-                return outcome
-        for step in outcome.applied:
-            outcome.changes |= step.changes
-        return outcome
+            if transform.is_for(job, context) and not self._apply(transform, job, macros, result, context):
+                result.refusal = SubmitRefusal(f"JOB_TRANSFORM_{transform.name}", TRANSFORM_FAILED)
+                return result
+        for step in result.applied:
+            result.changes |= step.changes
+        return result
 
     def _apply(
         self,
         transform: Transform,
         job: SubmittedJob,
         macros: TransformMacros,
-        outcome: TransformResult,
+        result: TransformResult,
         context: Context,
     ) -> bool:
-        """Apply a transform; False: it cannot be applied, or sets a forbidden attribute."""
+        """Apply a transform; return False if it fails or sets a forbidden attribute."""
         before = job.ad.copy()
         job.changed.clear()
         try:
-            done = apply(transform, job, macros, context, note=transform.name not in self.noted)
+            done = apply_transform(transform, job, macros, context, note=transform.name not in self.noted)
         except TransformError:
             return False
-        changes = {self.spelled.get(name.lower(), name): text for name, text in job.changes().items()}
+        changes = {self.spellings.get(name.lower(), name): text for name, text in job.changes().items()}
         self.noted.add(transform.name)
-        accepted = may_be_submitted(changes, self.cluster, self.settings)
+        accepted = allowed_changes(changes, self.cluster, self.settings)
         if accepted is None:
             return False
-        outcome.applied.append(TransformStep(done, accepted, {name: text_in(before, name) for name in accepted}))
+        result.applied.append(TransformStep(done, accepted, {name: attribute_text(before, name) for name in accepted}))
         return True
 
     def require(self, job: SubmittedJob, context: Context, warnings: list[str]) -> SubmitRefusal | None:
-        """Return why a job is refused; add failures that only warn to the warnings."""
+        """Return why a job is refused, or None; add the failures that only warn to the warnings."""
         for requirement in self.policy.requirements:
             setting = f"SUBMIT_REQUIREMENT_{requirement.name}"
             condition = parse_cached(requirement.text)
@@ -329,9 +337,9 @@ class Judge(Struct, frozen=True):
         return None
 
     def _reason(self, requirement: Requirement, job: SubmittedJob, context: Context) -> str:
-        meaning = parse_cached(requirement.reason) if requirement.reason else None
+        expression = parse_cached(requirement.reason) if requirement.reason else None
         try:
-            value = None if meaning is None else meaning.evaluate(self.schedd, job.ad, context)
+            value = None if expression is None else expression.evaluate(self.schedd, job.ad, context)
         except EvaluationError:
             value = None
         return value if isinstance(value, str) else f"Submit requirement {requirement.name} not met.\n"
@@ -340,69 +348,69 @@ class Judge(Struct, frozen=True):
 # -- all jobs of a submission
 
 
-class AlikeJobs(Struct, frozen=True):
+class JobGroup(Struct, frozen=True):
     """Jobs that are alike for the transforms, in order, and their result."""
 
     procs: Sequence[int]
-    outcome: TransformResult
+    result: TransformResult
 
 
 class SubmitPolicyResult(Struct, frozen=True):
     """The result of the policy for a submission."""
 
-    kinds: Sequence[AlikeJobs]
-    warnings: tuple[str, ...] = ()  #: the warnings for its user, each once
-    refused: SubmitRefusal | None = None  #: why it is refused
+    groups: Sequence[JobGroup]
+    warnings: tuple[str, ...] = ()  #: the warnings to its user, without duplicates
+    refusal: SubmitRefusal | None = None  #: why it is refused
     proc: int = 0  #: the first job that is refused
 
 
 def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyResult:
     """Decide about the jobs of a submission."""
-    of_all = _read(judge.policy.of_all, ad, columns)
-    kinds: list[AlikeJobs] = []
+    all_read = _attributes_read(judge.policy.read_by_all, ad, columns)
+    groups: list[JobGroup] = []
     verdicts: list[tuple[int, SubmitRefusal | None, list[str]]] = []
-    for procs in _alike(_read(judge.policy.of_transforms, ad, columns), columns, range(count)):
+    for procs in _group_alike(_attributes_read(judge.policy.read_by_transforms, ad, columns), columns, range(count)):
         proc = procs[0]
-        own = {name: texts[proc] for name, texts in columns.items() if texts[proc] != texts[0]}
+        differing = {name: texts[proc] for name, texts in columns.items() if texts[proc] != texts[0]}
         status = (columns["JobStatus"][proc] if "JobStatus" in columns else ad.get("JobStatus")) or "1"
-        own |= {"ProcId": str(proc), "JobStatus": status}
-        job = SubmittedJob(judge.cluster, own, judge.cluster if judge.everything else ())
-        outcome = judge.transform(job, proc)
-        kinds.append(AlikeJobs(procs, outcome))
-        if outcome.refused is not None:
-            verdicts.append((proc, outcome.refused, []))
+        differing |= {"ProcId": str(proc), "JobStatus": status}
+        job = SubmittedJob(judge.cluster, differing, judge.cluster if judge.reads_all else ())
+        result = judge.transform(job, proc)
+        groups.append(JobGroup(procs, result))
+        if result.refusal is not None:
+            verdicts.append((proc, result.refusal, []))
         elif judge.policy.requirements:
-            read = {name: texts for name, texts in columns.items() if name.lower() in of_all - set(job.changed_ever)}
-            verdicts += _required(judge, job, _alike(of_all, columns, procs), read)
+            read = {name: texts for name, texts in columns.items() if name.lower() in all_read - set(job.ever_changed)}
+            verdicts += _check_requirements(judge, job, _group_alike(all_read, columns, procs), read)
     verdicts.sort(key=lambda one: one[0])
     warnings: dict[str, None] = {}
-    for proc, refused, said in verdicts:
-        if refused is not None:
-            return SubmitPolicyResult(kinds, (), refused, proc)
-        warnings |= dict.fromkeys(said)
-    return SubmitPolicyResult(kinds, tuple(warnings))
+    for proc, refusal, messages in verdicts:
+        if refusal is not None:
+            return SubmitPolicyResult(groups, (), refusal, proc)
+        warnings |= dict.fromkeys(messages)
+    return SubmitPolicyResult(groups, tuple(warnings))
 
 
-def _required(
-    judge: Judge, job: SubmittedJob, alike: Iterator[Sequence[int]], read: Columns
+def _check_requirements(
+    judge: Judge, job: SubmittedJob, groups: Iterator[Sequence[int]], read: Columns
 ) -> Iterator[tuple[int, SubmitRefusal | None, list[str]]]:
-    """Check the requirements for jobs with the same result of the transforms: for the first job of each kind."""
-    for first, procs in enumerate(alike):
+    """Check the requirements for jobs with the same result of the transforms: for the first job of each group."""
+    for first, procs in enumerate(groups):
         proc = procs[0]
         if first:
             for name, texts in read.items():
-                meaning = parse_cached(texts[proc])
-                if meaning is not None:
-                    job.ad[name] = meaning
+                expression = parse_cached(texts[proc])
+                if expression is not None:
+                    job.ad[name] = expression
             job.ad["ProcId"] = Literal(proc)
-        said: list[str] = []
-        refused = judge.require(job, judge.context_of(proc), said)
-        yield proc, refused, said
-        if refused is not None:
+        messages: list[str] = []
+        refusal = judge.require(job, judge.context_of(proc), messages)
+        yield proc, refusal, messages
+        if refusal is not None:
             return
 
 
-def _alike(read: frozenset[str], columns: Columns, procs: Sequence[int]) -> Iterator[Sequence[int]]:
+def _group_alike(read: frozenset[str], columns: Columns, procs: Sequence[int]) -> Iterator[Sequence[int]]:
     """Group the jobs by equal values of all that is read, in the order of each group's first job."""
     if "procid" in read:
         yield from ((proc,) for proc in procs)
@@ -417,45 +425,47 @@ def _alike(read: frozenset[str], columns: Columns, procs: Sequence[int]) -> Iter
     yield from groups.values()
 
 
-def _read(words: Words, ad: Ad, columns: Columns) -> frozenset[str]:
-    """The attributes, in small letters, on which an outcome may depend."""
+def _attributes_read(read: NamesRead, ad: Ad, columns: Columns) -> frozenset[str]:
+    """Return the attributes on which a result may depend, in lower case."""
     everything = frozenset(name.lower() for name in columns) | {"procid"}
-    if words.everything:
+    if read.reads_all:
         return everything
-    known = set(words.names)
+    names = set(read.names)
     texts: dict[str, Sequence[str]] = {name.lower(): [text] for name, text in ad.items()}
     texts |= {name.lower(): column for name, column in columns.items()}
-    pending = [name for name in known if name in texts]
+    pending = [name for name in names if name in texts]
     while pending:
         for text in dict.fromkeys(texts[pending.pop()]):
-            if text.isdecimal() or _PLAIN.fullmatch(text):
+            if text.isdecimal() or _PLAIN_STRING.fullmatch(text):
                 continue
             if _MAKES_NAMES.search(text):
                 return everything
-            fresh = {word.lower() for word in _WORD.findall(text)} - known
-            known |= fresh
-            pending += [word for word in fresh if word in texts]
-    return frozenset(known)
+            new_words = {word.lower() for word in _WORD.findall(text)} - names
+            names |= new_words
+            pending += [word for word in new_words if word in texts]
+    return frozenset(names)
 
 
-def merged(kinds: Sequence[AlikeJobs], ad: Ad, columns: Columns, count: int) -> tuple[Ad, dict[str, Sequence[str]]]:
-    """Return the final ads of the jobs: the shared attributes, and the columns of those that differ."""
-    ad, out = dict(ad), dict(columns)
-    for name in dict.fromkeys(name for kind in kinds for name in kind.outcome.changes):
-        values = {kind.outcome.changes.get(name) for kind in kinds}
+def merge_results(
+    groups: Sequence[JobGroup], ad: Ad, columns: Columns, count: int
+) -> tuple[Ad, dict[str, Sequence[str]]]:
+    """Return the final attributes of the jobs: the common ones, and the columns of those that differ."""
+    ad, merged_columns = dict(ad), dict(columns)
+    for name in dict.fromkeys(name for group in groups for name in group.result.changes):
+        values = {group.result.changes.get(name) for group in groups}
         if len(values) == 1:
             (text,) = values
             assert text is not None
             ad[name] = text
-            out.pop(name, None)
+            merged_columns.pop(name, None)
             continue
         before = columns.get(name) or [ad.get(name, "undefined")] * count
         texts = list(before)
-        for kind in kinds:
-            text = kind.outcome.changes.get(name)
+        for group in groups:
+            text = group.result.changes.get(name)
             if text is not None:
-                for proc in kind.procs:
+                for proc in group.procs:
                     texts[proc] = text
         ad.pop(name, None)
-        out[name] = texts
-    return ad, out
+        merged_columns[name] = texts
+    return ad, merged_columns

@@ -1,4 +1,4 @@
-"""A job on its way into the queue, as transforms change it and submit requirements see it."""
+"""A job during its submission, as transforms change it and submit requirements read it."""
 
 from __future__ import annotations
 
@@ -9,69 +9,69 @@ from ..classad.old_form import ad_text
 from ..events import Ad
 from ..state.caches import parse_cached
 
-GONE = "undefined"
-"""The text of an attribute that a transform took away."""
+DELETED_TEXT = "undefined"
+"""The text of an attribute that a transform deleted."""
 
 
 class SubmittedJob:
-    """:param cluster: what the jobs of the submission say, the first of them where they differ
-    :param own: what this job says otherwise
-    :param open: the attributes that statements with regular expressions see besides ``own``
+    """:param cluster: the submission's attributes; of those that differ, the first job's values
+    :param own: this job's other values
+    :param open: the attributes besides ``own`` that regular expressions of statements match
     """
 
     def __init__(self, cluster: ClassAd, own: Mapping[str, str], open: Iterable[str] = ()) -> None:
         self.ad = ClassAd(chained=cluster)
         for name, text in own.items():
-            meaning = parse_cached(text)
-            if meaning is not None:
-                self.ad[name] = meaning
-        self._open = {name.lower(): name for name in (*own, *open)}
+            expression = parse_cached(text)
+            if expression is not None:
+                self.ad[name] = expression
+        self._visible = {name.lower(): name for name in (*own, *open)}
         self.changed: dict[str, str] = {}
-        """The attributes that a transform set or deleted, by their names in small letters."""
-        self.changed_ever: set[str] = set()
-        """Those that any transform did."""
+        """The attributes that the current transform set or deleted, by lower-case name."""
+        self.ever_changed: set[str] = set()
+        """The attributes that any transform set or deleted, in lower case."""
 
-    def evaluated(self, expression: Expression, context: Context) -> object:
-        """The value of an expression in the job's ad; ``ERROR`` where it cannot be evaluated."""
+    def evaluate(self, expression: Expression, context: Context) -> object:
+        """Return the value of an expression in the job's ad; ``ERROR`` if it cannot be evaluated."""
         try:
             value: object = expression.evaluate(self.ad, None, context)
         except EvaluationError:
             return ERROR
         return value
 
-    def open(self) -> list[str]:
-        """The attributes that statements with regular expressions see."""
-        return [name for name in self._open.values() if self.ad.get(name, UNDEFINED) is not UNDEFINED]
+    def visible_attributes(self) -> list[str]:
+        """Return the attributes that regular expressions of statements match."""
+        return [name for name in self._visible.values() if self.ad.get(name, UNDEFINED) is not UNDEFINED]
 
-    def set(self, name: str, meaning: Expression) -> None:
-        self.ad[name] = meaning
-        spelled = self._open.setdefault(name.lower(), name)
-        self._note(name, spelled)
+    def set(self, name: str, expression: Expression) -> None:
+        self.ad[name] = expression
+        spelling = self._visible.setdefault(name.lower(), name)
+        self._note_change(name, spelling)
 
     def copy(self, name: str, new: str) -> bool:
-        """Copy an attribute's expression to another; False: the attribute does not exist."""
-        meaning = self.ad.get(name)
-        if meaning is None:
+        """Copy an attribute's expression to another; return False if the attribute does not exist."""
+        expression = self.ad.get(name)
+        if expression is None:
             return False
-        self.set(new, meaning)
+        self.set(new, expression)
         return True
 
     def delete(self, name: str) -> None:
-        """Delete an attribute. An attribute of the submission becomes undefined, also in the queue."""
+        """Delete an attribute. An attribute that the submission has becomes undefined, also in the queue."""
         if name in self.ad:
             del self.ad[name]
-            self._note(name, self._open.get(name.lower(), name))
+            self._note_change(name, self._visible.get(name.lower(), name))
 
-    def _note(self, name: str, spelled: str) -> None:
-        self.changed.setdefault(name.lower(), spelled)
-        self.changed_ever.add(name.lower())
+    def _note_change(self, name: str, spelling: str) -> None:
+        self.changed.setdefault(name.lower(), spelling)
+        self.ever_changed.add(name.lower())
 
     def changes(self) -> Ad:
-        """What was set or deleted, with the texts that the queue gets."""
-        return {name: text_in(self.ad, name) or GONE for name in self.changed.values()}
+        """Return what the current transform set or deleted, with the texts for the queue."""
+        return {name: attribute_text(self.ad, name) or DELETED_TEXT for name in self.changed.values()}
 
 
-def text_in(ad: ClassAd, name: str) -> str:
-    """The text of an attribute; empty: the ad has none."""
-    meaning = ad.get(name)
-    return "" if meaning is None else ad_text(meaning)
+def attribute_text(ad: ClassAd, name: str) -> str:
+    """Return the text of an attribute; empty if the ad does not have it."""
+    expression = ad.get(name)
+    return "" if expression is None else ad_text(expression)

@@ -1,7 +1,7 @@
-"""The timers of an access point: which are due, and what happens then.
+"""The timers of an access point, and what happens when they are due.
 
-They are the deferral of a job's start, the cool-down of a job, the time that victims of condor_now have to end, and the
-time that a signalled job without a slot has to end.
+They are the deferral of a job's start, the cool-down of a job, the deadline of condor_now's victims, and the deadline
+of a signalled job without a slot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..ports.timers import Timer
 from ..state.state import AccessPoint
 from ..units import SECOND
 from . import claims, cool_down
-from .deferred_starts import deferral_over
+from .deferred_starts import start_deferred_job
 
 
 def timers(state: AccessPoint) -> Iterator[Timer]:
@@ -22,15 +22,17 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
     for key in state.ending:
         run = state.activations[key]
         if state.clusters[run.cluster].is_local:
-            patience = "KILLING_TIMEOUT" if run.stop == "hard" else "MachineMaxVacateTime"
-            yield Timer(run.next_signal or run.last_signalled + state.setting(patience), "stop", key)
+            setting = "KILLING_TIMEOUT" if run.stop == "hard" else "MachineMaxVacateTime"
+            yield Timer(run.next_signal or run.last_signalled + state.setting(setting), "stop", key)
     for key in state.deferred:
         run = state.activations[key]
         yield Timer(max(run.deferred, run.began), "deferral", key)
     for job, last in state.cool_downs.items():
         yield Timer((last + 1) * SECOND, "cool-down", f"{job[0]}.{job[1]}")
     for job, reservation in state.reservations.items():
-        yield Timer(reservation.deadline, "reservation", f"{job[0]}.{job[1]}")  # what follows: ``run_now.settle``
+        yield Timer(
+            reservation.deadline, "reservation", f"{job[0]}.{job[1]}"
+        )  # what follows: ``run_now.settle_earmarks``
 
 
 def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
@@ -39,6 +41,6 @@ def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
     if timer.kind == "stop" and name in state.activations:
         claims.signal_job(draft, state.activations[name], "hard", "kill_timeout")
     elif timer.kind == "deferral" and name in state.deferred:
-        deferral_over(draft, state.activations[name])
+        start_deferred_job(draft, state.activations[name])
     elif timer.kind == "cool-down":
         cool_down.end_cool_down(draft, *JobId.parse(name))

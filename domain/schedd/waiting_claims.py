@@ -1,4 +1,4 @@
-"""Claims that wait for a claimed slot, as a better match (``claims``)."""
+"""Claims that wait for a claimed slot because their job is a better match (``claims``)."""
 
 from __future__ import annotations
 

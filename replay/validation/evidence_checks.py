@@ -18,7 +18,7 @@ from ...domain.classad.evidence import is_cut
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
 from ...domain.classad.values import truth
-from ...domain.schedd.job_policy import PolicyValue, constant
+from ...domain.schedd.job_policy import PolicyValue, constant_value
 from ...domain.state.caches import ad_of, parse_cached
 from ...domain.state.cluster import Cluster
 from ...domain.state.records import Slot
@@ -115,7 +115,7 @@ def _check_constants(
         return
     for name, truths in wanted_truths.items():
         text = cluster.requested_value(proc, name)
-        value = constant(text) if text else PolicyValue(WITHOUT[name], "")
+        value = constant_value(text) if text else PolicyValue(WITHOUT[name], "")
         if value is None or value.truth in truths:
             return
     known_texts = ", ".join(f"{name} = {cluster.requested_value(proc, name) or 'not there'}" for name in wanted_truths)

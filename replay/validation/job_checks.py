@@ -7,10 +7,10 @@ import re
 from msgspec.structs import replace
 
 from ...domain import events as e
-from ...domain.schedd.factories import LIMIT, MAX_IDLE
-from ...domain.schedd.job_commands import HELD_BY_USER, is_firm
-from ...domain.schedd.job_edits import IDENTITY, IMMUTABLE, OWN, guard
-from ...domain.schedd.queue_limits import most_more
+from ...domain.schedd.factories import LIMIT_ATTRIBUTE, MAX_IDLE
+from ...domain.schedd.job_commands import HELD_BY_USER, is_protected_hold
+from ...domain.schedd.job_edits import IDENTITY, IMMUTABLE, POOL_ATTRIBUTES, protection_of
+from ...domain.schedd.queue_limits import max_new_jobs
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import TERMINAL, parse_int, unquoted
 from ...domain.state.proc_ads import CHUNK
@@ -146,7 +146,7 @@ def _check_repeated_hold(
     """Check that a hold takes the place of another one only where it is a user's, and the other is not."""
     if event.cause != "user_hold" or event.changes.get("HoldReasonCode") != str(HELD_BY_USER):
         pool.report((cluster.id, first), "cause", "it is held again, but by no user")
-    firm = next((proc for proc in range(first, behind) if proc in cluster and is_firm(cluster, proc)), None)
+    firm = next((proc for proc in range(first, behind) if proc in cluster and is_protected_hold(cluster, proc)), None)
     if firm is not None:
         pool.report((cluster.id, firm), "source", "it is held again, but a user holds it already, or its input does")
 
@@ -232,15 +232,15 @@ def _check_factory_limits(pool: JudgedPool, cluster: Cluster, count: int) -> Non
     """Check that a factory makes no more jobs than its limits allow, where these are plain numbers."""
     assert cluster.factory is not None
     ad = {**cluster.ad, **cluster.factory.changes}
-    limit, max_idle = parse_int(ad.get(LIMIT, "")), ad.get(MAX_IDLE, "")
+    limit, max_idle = parse_int(ad.get(LIMIT_ATTRIBUTE, "")), ad.get(MAX_IDLE, "")
     if limit and cluster.live + count > limit:
-        text = f"{cluster.live + count} of its jobs are in the queue, more than its {LIMIT} {limit}"
+        text = f"{cluster.live + count} of its jobs are in the queue, more than its {LIMIT_ATTRIBUTE} {limit}"
         pool.report(f"cluster {cluster.id}", "factory", text)
     idle_count = cluster.status_counts[IDLE] + cluster.status_counts[NUMBERS["Held"]] + count
     if max_idle.isdecimal() and idle_count > int(max_idle):
         text = f"{idle_count} of its jobs do not run, more than its {MAX_IDLE} {max_idle}"
         pool.report(f"cluster {cluster.id}", "factory", text)
-    most = most_more(pool.state, cluster)
+    most = max_new_jobs(pool.state, cluster)
     if most is not None and count > most:
         pool.report(
             f"cluster {cluster.id}", "factory", f"{count} of its jobs are made, but the queue has room for {most}"
@@ -274,7 +274,7 @@ def check_edited(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> Non
     elif event.transform or event.before or event.noted or event.skipped:
         check_job_transform(pool, cluster, event)
     for name in event.changes:
-        if name.lower() in IDENTITY | OWN or guard(name, pool.state.settings) == IMMUTABLE:
+        if name.lower() in IDENTITY | POOL_ATTRIBUTES or protection_of(name, pool.state.settings) == IMMUTABLE:
             pool.report(f"cluster {cluster.id}", "immutable", f"{name} is edited")
     pool.add_to_story(cluster.id)
 

@@ -8,9 +8,9 @@ from ...domain import events as e
 from ...domain.classad import ClassAd, Context
 from ...domain.classad.analysis import value_or_error
 from ...domain.classad.values import truth
-from ...domain.schedd.evict_transforms import BODY
+from ...domain.schedd.evict_transforms import BODY_PREFIX
 from ...domain.schedd.job_actions import HOLDS_BY_SHADOW
-from ...domain.schedd.job_processes import AGAIN
+from ...domain.schedd.job_processes import RERUN_ROWS
 from ...domain.schedd.periodic_policy import BY_CAUSE, EVICT, POLICIES, Policy, system_names
 from ...domain.state.caches import parse_cached
 from ...domain.state.cluster import SCHEDULER_UNIVERSE, Cluster
@@ -121,7 +121,7 @@ def check_job_transform(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited)
     if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
         pool.report((cluster.id, proc), "activation", "a job's own transform changes it alone, at the end of its run")
         return
-    if not cluster.requested_value(proc, f"{BODY}{event.transform}"):
+    if not cluster.requested_value(proc, f"{BODY_PREFIX}{event.transform}"):
         pool.report((cluster.id, proc), "reference", f"it has no transform {event.transform}")
     _check_values_before(pool, cluster, proc, event)
     for place in event.noted:
@@ -208,7 +208,7 @@ def check_cool_down(pool: JudgedPool, event: e.JobExited) -> None:
     place = event.cooled if event.row == "requeue" else event.evidence
     note, text = pool.notes.get(place), pool.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "")
     seconds = int(event.changes[EXPIRATION]) - event.at // 1_000_000
-    if event.row not in AGAIN:
+    if event.row not in RERUN_ROWS:
         words = f"a run that is followed by {event.row} has no cool-down"
     elif note is None and place:
         words = f"its evidence is said to be {place}, where the stimulus recorded none"

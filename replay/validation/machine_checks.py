@@ -7,9 +7,9 @@ from math import isfinite
 from typing import Final
 
 from ...domain import events as e
-from ...domain.defrag.choice import allowed
+from ...domain.defrag.choice import allowed_drains
 from ...domain.defrag.defrag_settings import DefragPolicy, policy_in_force
-from ...domain.defrag.poll import COMPLETION, before, habits_of
+from ...domain.defrag.poll import COMPLETION, dialect_rules, earlier_polls
 from ...domain.startd.backfill_client import (
     backfill_system,
     backoff_after_end,
@@ -256,9 +256,9 @@ def _check_machine_sets(
 def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
     if policy.interval <= 0:
         return
-    drains_before = before(pool.state, event.at)
-    number, stop_reason = allowed(
-        policy, drains_before, event.at // SECOND, event.draining, event.whole, habits_of(pool.state)
+    drains_before = earlier_polls(pool.state, event.at)
+    number, stop_reason = allowed_drains(
+        policy, drains_before, event.at // SECOND, event.draining, event.whole, dialect_rules(pool.state)
     )
     if (event.wanted, event.stopped) != (number, stop_reason):
         stop_text = f" ({STOPPED[stop_reason]})" if stop_reason else ""

@@ -10,9 +10,9 @@ from msgspec.structs import asdict
 from ...domain import events as e
 from ...domain.classad import Context
 from ...domain.schedd.admission import TransformChanges, changes_by_transform, judge_of
-from ...domain.schedd.job_submission import NUMBERS_GIVEN_OUT
-from ...domain.schedd.queue_limits import exceeded
-from ...domain.schedd.submit_policy import Columns, decide, merged, submit_policy
+from ...domain.schedd.job_submission import MAX_RESERVED_NUMBERS
+from ...domain.schedd.queue_limits import exceeded_limit
+from ...domain.schedd.submit_policy import Columns, decide, merge_results, submit_policy
 from ...domain.startd.machines import host_ad
 from ...domain.state.job_ad import HOLD_ATTRIBUTES, unquoted
 from ...domain.state.pool_settings import JOB_LIMITS
@@ -52,9 +52,9 @@ def check_submission_refused(pool: JudgedPool, event: e.SubmissionRefused) -> No
 def check_number(pool: JudgedPool, event: e.ClusterSubmitted | e.SubmissionRefused) -> None:
     """Check that no submission had this number: it is the next or a later one, or was given out and not yet used."""
     state, number = pool.state, event.cluster
-    if number > state.next_cluster + NUMBERS_GIVEN_OUT:
+    if number > state.next_cluster + MAX_RESERVED_NUMBERS:
         pool.folds = None
-        text = f"its number was never given out: at most {NUMBERS_GIVEN_OUT:,} follow on {state.next_cluster}"
+        text = f"its number was never given out: at most {MAX_RESERVED_NUMBERS:,} follow on {state.next_cluster}"
         pool.report(f"cluster {number}", "reference", text)
     elif number < state.next_cluster and number not in state.unused_cluster_ids:
         pool.report(f"cluster {number}", "reference", f"cluster {number} was submitted before, or is below 1")
@@ -78,9 +78,9 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     name, settings = f"cluster {event.cluster}", pool.state.settings
     transformations = pool.transformed.pop(event.cluster, [])
     user = unquoted(event.ad.get("Owner", ""))
-    exceeded_limit = exceeded(pool.state, user, 0 if event.factory else event.count)
-    if exceeded_limit is not None:
-        pool.report(name, "policy", f"{exceeded_limit.setting} = {exceeded_limit.limit} refuses it")
+    exceeded = exceeded_limit(pool.state, user, 0 if event.factory else event.count)
+    if exceeded is not None:
+        pool.report(name, "policy", f"{exceeded.setting} = {exceeded.limit} refuses it")
     if not (submit_policy(settings) or transformations):
         if event.warnings:
             pool.report(name, "policy", f"it is warned of {event.warnings}, and no requirement is in force")
@@ -98,14 +98,14 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     context = Context(now=second, seed=second, user_maps=pool.state.user_maps)
     judging = judge_of(pool.state, host_ad(pool.state), context, event.at, event.cluster, user, ad, columns_before)
     decided_transforms = decide(judging, ad, columns_before, event.count)
-    kinds, refusal = decided_transforms.kinds, decided_transforms.refused
+    kinds, refusal = decided_transforms.groups, decided_transforms.refusal
     if refusal is not None:
         pool.report(name, "policy", f"{refusal.setting} refuses it: {refusal.reason.strip()}")
         return
     if decided_transforms.warnings != event.warnings:
         pool.report(name, "policy", f"its warnings are {event.warnings}, and should be {decided_transforms.warnings}")
-    ad_after, columns_after = merged(kinds, ad, columns_before, event.count)
-    for attribute in dict.fromkeys(change for kind in kinds for change in kind.outcome.changes):
+    ad_after, columns_after = merge_results(kinds, ad, columns_before, event.count)
+    for attribute in dict.fromkeys(change for kind in kinds for change in kind.result.changes):
         if attribute.lower() in _NOT_COMPARED:
             continue
         values = columns.get(attribute, [event.ad.get(attribute, "undefined")])

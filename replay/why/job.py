@@ -10,7 +10,7 @@ import attrs
 
 from ...domain import events as e
 from ...domain.classad import Context
-from ...domain.schedd.job_deferral import asleep, whole_of
+from ...domain.schedd.job_deferral import clauses_false_until, integer_attribute
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import DEFERRAL_TIME
 from ...domain.state.pool_settings import START_SETTINGS, job_limit
@@ -189,8 +189,8 @@ def _is_deferred(job: OwnJob) -> Situation | None:
     if DEFERRAL_TIME not in job.ad:
         return None
     ad = ad_of(job.ad)
-    time = whole_of(ad, DEFERRAL_TIME, Context(now=job.at // SECOND, timezone=job.zone))
-    sleep_end = None if time is None else asleep(job.ad.get("Requirements", ""), ad, job.at, job.zone)
+    time = integer_attribute(ad, DEFERRAL_TIME, Context(now=job.at // SECOND, timezone=job.zone))
+    sleep_end = None if time is None else clauses_false_until(job.ad.get("Requirements", ""), ad, job.at, job.zone)
     if time is None or sleep_end is None:
         return None
     facts = {"time": instant(time * SECOND, job.zone)}

@@ -99,13 +99,14 @@ def test_jobs_of_one_submission_have_one_submitter(
 @pytest.mark.parametrize(
     ("columns", "attributes", "message"),
     [
-        ({"AccountingGroup": ['"v0"', '"v1"', '"v2"']}, {}, "the jobs of one submission count for one submitter, but "
-         "AccountingGroup differs between them (v0@example.org, v1@example.org): submit them separately"),
-        ({"AccountingGroup": ['"v0"', "undefined"]}, {}, "the jobs of one submission count for one submitter, but "
+        ({"AccountingGroup": ['"v0"', '"v1"', '"v2"']}, {},
+         "all jobs of a submission must have the same submitter, but AccountingGroup differs between them "
+         "(v0@example.org, v1@example.org): submit them separately"),
+        ({"AccountingGroup": ['"v0"', "undefined"]}, {}, "all jobs of a submission must have the same submitter, but "
          "AccountingGroup differs between them (v0@example.org, alice@example.org): submit them separately"),
         ({"Team": ['"a"', '"b"']}, {"AccountingGroup": 'strcat("group_", team)'}, 'AccountingGroup = '
-         'strcat("group_", team): it reads Team, which differs between the jobs, but all of them count for one '
-         "submitter: submit them separately"),
+         'strcat("group_", team): it reads Team, which differs between the jobs, but all of them must '
+         "have the same submitter: submit them separately"),
     ],
 )  # fmt: skip
 def test_a_submission_with_several_submitters_is_rejected(

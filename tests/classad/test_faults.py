@@ -114,11 +114,11 @@ def test_a_call_with_a_wrong_number_of_arguments_is_an_error_in_htcondor_too(nam
         ("isDefined()", "there is no function isDefined; write X isnt undefined"),
         ("stringlistmembr(X, Y)", "there is no function stringlistmembr; did you mean stringlistmember?"),
         ("nonsense(1)", "there is no function nonsense"),
-        ('regexp("a")', 'regexp takes 2 to 3 arguments, and regexp("a") has 1'),
-        ("ifThenElse(x, true)", "ifThenElse takes 3 arguments, and ifThenElse(x,true) has 2"),
-        ("X > quantize(5)", "quantize takes 2 arguments, and quantize(5) has 1"),
-        ("!(pow(1))", "pow takes 2 arguments, and pow(1) has 1"),
-        ("isUndefined()", "isUndefined takes 1 argument, and isUndefined() has 0"),
+        ('regexp("a")', 'regexp takes 2 to 3 arguments, but regexp("a") has 1'),
+        ("ifThenElse(x, true)", "ifThenElse takes 3 arguments, but ifThenElse(x,true) has 2"),
+        ("X > quantize(5)", "quantize takes 2 arguments, but quantize(5) has 1"),
+        ("!(pow(1))", "pow takes 2 arguments, but pow(1) has 1"),
+        ("isUndefined()", "isUndefined takes 1 argument, but isUndefined() has 0"),
     ],
 )
 def test_the_message_about_a_wrong_call_names_the_rule_and_the_fix(text: str, why: str) -> None:

@@ -170,8 +170,8 @@ REFUSED = [
     ('"a\\000"', 0, "zero"),
     ("a /* b", 2, "is not closed"),
     # times
-    ('absTime("noon")', 8, "no time"),
-    ('1 + relTime("soon")', 12, "no time"),
+    ('absTime("noon")', 8, "not a time"),
+    ('1 + relTime("soon")', 12, "not a time"),
 ]
 
 

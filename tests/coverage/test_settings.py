@@ -17,7 +17,7 @@ from poolbook.domain.config import Configuration, is_known, is_supported, read
 from poolbook.domain.config.param_info import PREDEFINED
 from poolbook.domain.config.tables import defaults, names_without_default
 from poolbook.domain.coverage.settings import UNKNOWN_EFFECT, describe_effect, sections_of
-from poolbook.domain.negotiator.negotiator_settings import followed
+from poolbook.domain.negotiator.negotiator_settings import configured_settings
 from poolbook.domain.startd import provisioning
 from poolbook.domain.startd.startd_settings import SETTINGS
 from poolbook.domain.state import pool_settings as pools
@@ -69,7 +69,7 @@ def read_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
 def test_every_setting_that_the_code_reads_is_listed_as_implemented(read_names: set[str]) -> None:
     configuration = read(EVERYTHING)
     provisioning.machine_offer("1", "node1", configuration, EQUIPMENT)
-    followed(configuration)
+    configured_settings(configuration)
     cron_jobs(configuration)
     Sensors.configured(configuration).close()
     rejected = {"SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"}

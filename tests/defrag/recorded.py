@@ -13,8 +13,8 @@ from attrs import define, field, frozen
 from poolbook.domain.classad import ClassAd, Context
 from poolbook.domain.config import read
 from poolbook.domain.coverage.settings import DEFRAG
-from poolbook.domain.defrag.defrag_settings import DefragPolicy, followed, policy_in_force
-from poolbook.domain.defrag.drain_candidates import CandidateSlot, Questions, questions
+from poolbook.domain.defrag.defrag_settings import DefragPolicy, configured_settings, policy_in_force
+from poolbook.domain.defrag.drain_candidates import CandidateSlot, PolicyConditions, policy_conditions
 from poolbook.domain.state_machines import HTCONDOR_25
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "recordings"
@@ -51,13 +51,13 @@ def policy_of(folder: Path) -> DefragPolicy:
     """Return the policy of the recorded configuration."""
     text = (folder / "scenario.conf").read_text()
     configuration = read(text, detected={"FULL_HOSTNAME": "localhost", "HOSTNAME": "localhost"}, subsystem=DEFRAG)
-    policy = policy_in_force(followed(configuration))
+    policy = policy_in_force(configured_settings(configuration))
     assert policy is not None
     return policy
 
 
-def questions_of(policy: DefragPolicy) -> Questions:
-    return questions(policy, HTCONDOR_25.defrag_joins_whole_machine_expr)
+def questions_of(policy: DefragPolicy) -> PolicyConditions:
+    return policy_conditions(policy, HTCONDOR_25.defrag_joins_whole_machine_expr)
 
 
 def _text(path: Path) -> str:

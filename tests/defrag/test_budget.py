@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.defrag.choice import DrainsBegun, Rates, drains_left, rates, wanted
+from poolbook.domain.defrag.choice import DrainsBegun, Rates, drains_left, machines_to_drain, rates
 from poolbook.domain.units import DAY, HOUR
 
 from ..together import together
@@ -53,7 +53,7 @@ def test_a_rate_is_split_into_whole_machines_per_poll_hour_and_day(
 def test_the_first_poll_of_an_hour_gets_its_machines_and_fewer_if_it_is_late(
     last: int, now: int, expected: int
 ) -> None:
-    assert wanted(Rates(0, 4, 0), 600, last, now) == expected
+    assert machines_to_drain(Rates(0, 4, 0), 600, last, now) == expected
 
 
 @together(
@@ -66,7 +66,7 @@ def test_the_first_poll_of_an_hour_gets_its_machines_and_fewer_if_it_is_late(
     ],
 )
 def test_the_first_poll_of_a_day_gets_its_machines(last: int, now: int, expected: int) -> None:
-    assert wanted(Rates(0, 0, 12), 600, last, now) == expected
+    assert machines_to_drain(Rates(0, 0, 12), 600, last, now) == expected
 
 
 def _polls(interval: int, phase: int, days: int) -> list[int]:
@@ -77,7 +77,7 @@ def _polls(interval: int, phase: int, days: int) -> list[int]:
 def test_polls_on_time_drain_the_configured_rate_over_several_days(per_hour: float, interval: int, phase: int) -> None:
     polls = _polls(interval, phase % interval, 4)
     rate = rates(per_hour, interval)
-    drained = sum(wanted(rate, interval, last, now) for last, now in pairwise(polls))
+    drained = sum(machines_to_drain(rate, interval, last, now) for last, now in pairwise(polls))
     expected = per_hour * (polls[-1] - polls[0]) / HOUR
     # Machines per day are rounded; the machines of an hour or a day come at its start.
     assert abs(drained - expected) <= 0.5 * 4 + rate.poll + rate.hour + rate.day + 4.01
@@ -97,9 +97,8 @@ def test_no_hour_or_day_has_more_drains_than_the_settings_at_its_last_drain_allo
         now += elapsed
         hour, day = now // HOUR, now // DAY
         drains_begun = DrainsBegun(in_hour.get(hour, 0), in_day.get(day, 0))
-        drained = min(
-            wanted(rates(per_hour, interval), interval, last, now), drains_left(per_hour, interval, drains_begun)
-        )
+        allowed = drains_left(per_hour, interval, drains_begun)
+        drained = min(machines_to_drain(rates(per_hour, interval), interval, last, now), allowed)
         in_hour[hour], in_day[day], last = drains_begun.in_hour + drained, drains_begun.in_day + drained, now
         if drained:
             assert in_day[day] <= per_hour * 24 + 0.51

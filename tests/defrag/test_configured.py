@@ -7,7 +7,7 @@ import pytest
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.config.tables import defaults
 from poolbook.domain.coverage.settings import DEFRAG as DAEMON
-from poolbook.domain.defrag.defrag_settings import DefragPolicy, followed, policy_in_force
+from poolbook.domain.defrag.defrag_settings import DefragPolicy, configured_settings, policy_in_force
 from poolbook.domain.state.pool_settings import DEFRAG, complete_settings
 
 from ..together import together
@@ -17,7 +17,7 @@ HOST = {"FULL_HOSTNAME": "cm.example.org", "HOSTNAME": "cm"}
 
 
 def pool_settings(text: str) -> dict[str, str]:
-    return followed(read(text, detected=HOST, subsystem=DAEMON))
+    return configured_settings(read(text, detected=HOST, subsystem=DAEMON))
 
 
 def policy(text: str) -> DefragPolicy:

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.runtime.pool_ads import statistics
-from poolbook.domain.defrag.choice import Before, Cost, Decision, DrainsBegun, Habits, averages, choose, rates
+from poolbook.domain.defrag.choice import (
+    Cost,
+    Decision,
+    DialectRules,
+    DrainsBegun,
+    EarlierPolls,
+    averages,
+    choose,
+    rates,
+)
 from poolbook.domain.defrag.drain_candidates import CandidateSlot, rank_of
 from poolbook.domain.events import DefragCancel, DefragDrain, DefragPolled
 from poolbook.domain.state.defrag_state import Defrag, fold_poll
@@ -15,7 +24,7 @@ from poolbook.domain.state.defrag_state import Defrag, fold_poll
 from .recorded import FOLDERS, RecordedPoll, context_of, policy_of, questions_of, recorded_polls
 
 SECOND = 1_000_000
-HTCONDOR_HABITS = Habits(exceeds_maxima=True, stops_at_long_intervals=True)
+HTCONDOR_HABITS = DialectRules(exceeds_maxima=True, stops_at_long_intervals=True)
 STOPPED = {
     "rate": "number to drain in next",
     "concurrent": "DEFRAG_MAX_CONCURRENT_DRAINING=",
@@ -27,7 +36,7 @@ each_recording = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: f
 
 def decide(folder: Path, recorded: RecordedPoll, last: int) -> Decision:
     policy = policy_of(folder)
-    before = Before(last, DrainsBegun(0, 0))
+    before = EarlierPolls(last, DrainsBegun(0, 0))
     at, context = recorded.logged.at, context_of(recorded.logged)
     return choose(policy, questions_of(policy), recorded.slots, before, at, context, HTCONDOR_HABITS)
 

@@ -21,7 +21,7 @@ from poolbook.domain.schedd.constraints import (
     NeedsPreEvaluation,
     SlowConstraint,
 )
-from poolbook.domain.schedd.job_commands import selected
+from poolbook.domain.schedd.job_commands import selected_jobs
 from poolbook.domain.schedd.job_constraints import select_matching
 from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.cluster import Cluster
@@ -205,7 +205,7 @@ def test_a_waiting_constraint_has_the_value_of_when_it_arrived() -> None:
 def test_a_command_over_many_jobs_selects_the_same_ones(constraint: str) -> None:
     state = queue([(MIN_JOBS_FOR_COLUMNS, {"Own": list(OWN)}), (3, {})], [("hold", 1, (5, 8), "", "")])
     draft: Draft[State] = Draft(state, "test", WHY[0], Tables())
-    matching = {cluster.id: procs for cluster, procs in selected(draft, Selection(constraint=constraint))}
+    matching = {cluster.id: procs for cluster, procs in selected_jobs(draft, Selection(constraint=constraint))}
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     one_by_one_result = one_by_one(constraint, jobs, draft.context)
     assert matching == {cluster.id: procs for (cluster, _), procs in zip(jobs, one_by_one_result, strict=True) if procs}
@@ -221,6 +221,6 @@ def test_attributes_that_jobs_share_are_looked_up_once_for_all_of_them(monkeypat
 
     monkeypatch.setattr(Cluster, "changes", counted)
     draft: Draft[State] = Draft(state, "test", WHY[0], Tables())
-    (matching,) = selected(draft, Selection(constraint="ProcId % 2 == 0 && RequestMemory == 1024 && Wish > 0"))
+    (matching,) = selected_jobs(draft, Selection(constraint="ProcId % 2 == 0 && RequestMemory == 1024 && Wish > 0"))
     assert matching[1] == list(range(0, 20_000, 2))
     assert queries < 10

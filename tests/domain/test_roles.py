@@ -74,9 +74,14 @@ def separated(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(_RULES, stimulus, of_one_role(rule))
     for message, (role, rule) in delivery._RECEIVED.items():
         monkeypatch.setitem(delivery._RECEIVED, message, (role, of_one_role(rule)))
-    rules = [(job_submission, "submit"), (run_now, "settle"), (notification, "notify"), (factories, "materialize")]
+    rules = [
+        (job_submission, "submit"),
+        (run_now, "settle_earmarks"),
+        (notification, "notify"),
+        (factories, "materialize"),
+    ]
     rules += [
-        (deferred_starts, "end_told"),
+        (deferred_starts, "end_signalled_jobs"),
         (shutdown, "finish_drains_and_shutdowns"),
         (periodic_evaluation, "publish_changed_slots"),
     ]

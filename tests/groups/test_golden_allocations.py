@@ -14,7 +14,7 @@ import pytest
 from poolbook.domain.config import read as read_configuration
 from poolbook.domain.negotiator.groups.quotas import assign, oversubscribes
 from poolbook.domain.negotiator.groups.rounds import allocate, recover
-from poolbook.domain.negotiator.negotiator_settings import followed, read
+from poolbook.domain.negotiator.negotiator_settings import configured_settings, read
 from poolbook.domain.state_machines.dialects import HTCONDOR_25
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -64,7 +64,7 @@ def rounds(folder: Path) -> Iterator[RecordedRound]:
 def test_quotas_and_allocations_are_those_of_htcondors_negotiator(run: str) -> None:
     folder, count = DATA / run, 0
     text = (folder / "scenario.conf").read_text(encoding="utf-8")
-    rules = read(followed(read_configuration(text, subsystem="NEGOTIATOR")))
+    rules = read(configured_settings(read_configuration(text, subsystem="NEGOTIATOR")))
     for recorded_round in rounds(folder):
         nodes = rules.tree.grown()
         assign(nodes[0], recorded_round.total, oversubscribes(rules.quotas, HTCONDOR_25))

@@ -19,7 +19,7 @@ from poolbook.domain.config import ConfigError, read
 from poolbook.domain.decide import Refusal
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import terms, updated
-from poolbook.domain.negotiator.negotiator_settings import followed
+from poolbook.domain.negotiator.negotiator_settings import configured_settings
 from poolbook.domain.negotiator.negotiator_settings import read as read_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
@@ -41,7 +41,7 @@ HOUR = 3600
 
 
 def configured(text: str) -> dict[str, str]:
-    return followed(read(text, subsystem="NEGOTIATOR"))
+    return configured_settings(read(text, subsystem="NEGOTIATOR"))
 
 
 # Reading a configuration

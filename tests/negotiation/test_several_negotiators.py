@@ -14,7 +14,7 @@ from poolbook import Refusal
 from poolbook.domain import events as e
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.negotiator.cycle import CycleResult, hold
-from poolbook.domain.negotiator.negotiator_settings import followed
+from poolbook.domain.negotiator.negotiator_settings import configured_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.negotiators import names, partition, settings_for
@@ -33,7 +33,7 @@ JOB = {"executable": "/bin/sleep", "arguments": "100"}
 
 
 def configured(text: str) -> dict[str, str]:
-    return followed(read(text, subsystem="NEGOTIATOR"))
+    return configured_settings(read(text, subsystem="NEGOTIATOR"))
 
 
 # Reading a configuration

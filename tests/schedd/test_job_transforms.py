@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poolbook.domain import events as e
-from poolbook.domain.schedd.submit_policy import statements
+from poolbook.domain.schedd.submit_policy import convert_old_syntax
 
 from ..together import together
 from .policy_pool import PolicyPool
@@ -71,10 +71,10 @@ def test_a_transform_without_effect_is_reported_when_the_configuration_is_read()
 @together(
     ("line", "message"),
     [
-        ("SET", "is no statement"),
-        ("FROB Alpha 1", "is no statement"),
-        ("FROB", "is no statement"),
-        ("SET Alpha )", "is no expression"),
+        ("SET", "is not a statement"),
+        ("FROB Alpha 1", "is not a statement"),
+        ("FROB", "is not a statement"),
+        ("SET Alpha )", "is not an expression"),
         ("set Alpha 1", ""),
         ("DELETE Alpha", ""),
         ("Mine = 3", ""),
@@ -94,7 +94,7 @@ def test_an_invalid_line_of_a_transform_is_reported(line: str, message: str) -> 
 def test_the_old_syntax_becomes_statements_in_the_routers_order() -> None:
     old = """[ Requirements = Which == "old"; set_OldSet = 3; copy_Alpha = "OldCopy"; delete_Gamma = true;
                eval_set_OldEval = RequestCpus + k; k = 3; s = "x"; Name = "n"; TargetUniverse = 5 ]"""
-    assert statements(old).split("\n") == [
+    assert convert_old_syntax(old).split("\n") == [
         'REQUIREMENTS Which == "old"',
         "UNIVERSE 5",
         "k = 3",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from poolbook.domain.decide import Draft, Tables
 from poolbook.domain.decision.draft import ranges
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.schedd.policy_times import PolicyPasses, running_of
+from poolbook.domain.schedd.policy_times import PolicyPasses, running_procs
 from poolbook.domain.state.records import Activation
 from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
@@ -38,14 +38,14 @@ def test_slow_evaluations_are_further_apart(settings: dict[str, str], lengths: l
     pool = TestPool(settings=settings)
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
     passes, now = PolicyPasses(), BEGIN * SECOND
-    passes.begin(pool.state, now)
+    passes.plan_all(pool.state, now)
     evaluation = s.EvaluateJobPolicies("", (1,))
     for length in lengths:
         passes.note_duration(pool.state, evaluation, now, length * MILLISECOND)
-    passes.asked(Draft(pool.state, "policy", now, Tables()), evaluation)
+    passes.plan_next(Draft(pool.state, "policy", now, Tables()), evaluation)
     pool.edit("1.0", Other="1")
     passes.note(pool.state, pool.events()[-2:], now + 1)
-    due = passes.next()
+    due = passes.next_due()
     assert due is not None
     step = int(settings.get("PERIODIC_EXPR_INTERVAL", "60"))
     assert step * -(-(due // SECOND - BEGIN) // step) == rests
@@ -56,8 +56,8 @@ def test_an_evaluation_of_running_jobs_alone_delays_no_one() -> None:
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
     passes, now = PolicyPasses(), BEGIN * SECOND
     passes.note_duration(pool.state, s.EvaluateJobPolicies("", (), ((1, 0),)), now, 20_000 * MILLISECOND)
-    passes.begin(pool.state, now)
-    assert passes.next() == now + 60 * SECOND
+    passes.plan_all(pool.state, now)
+    assert passes.next_due() == now + 60 * SECOND
 
 
 PROCS = st.sets(st.integers(0, 60), min_size=1)
@@ -70,7 +70,7 @@ def test_running_jobs_are_found_among_many(batch: set[int], running: set[int], o
         for proc in procs:
             state.by_job[number, proc] = Activation("", number, proc, "", 0)
     expected = batch if len(batch) == 1 else batch & running
-    assert sorted(running_of(state, 1, ranges(sorted(batch)))) == sorted(expected)
+    assert sorted(running_procs(state, 1, ranges(sorted(batch)))) == sorted(expected)
 
 
 class CountedRuns(dict):  # type: ignore[type-arg]
@@ -92,5 +92,5 @@ class CountedRuns(dict):  # type: ignore[type-arg]
 def test_a_batch_costs_no_more_than_its_jobs_and_no_more_than_the_runs(batch: int, runs: int) -> None:
     state = State()
     state.by_job = CountedRuns({(1, proc): Activation("", 1, proc, "", 0) for proc in range(runs)})
-    assert len(running_of(state, 1, ((0, batch - 1),))) == min(batch, runs)
+    assert len(running_procs(state, 1, ((0, batch - 1),))) == min(batch, runs)
     assert state.by_job.looked <= min(batch, runs)

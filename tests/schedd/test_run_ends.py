@@ -174,7 +174,7 @@ def test_only_run_ends_gives_the_end_of_a_run_a_row() -> None:
         "schedd/claims.py": "'activate'",
         "schedd/local_jobs.py": "'activate'",
         "schedd/job_processes.py": "exited.row",
-        "schedd/job_submission.py": "'submit_on_hold' if held else 'submit'",
+        "schedd/job_submission.py": "'submit_on_hold' if is_held else 'submit'",
     }
 
 

@@ -116,7 +116,7 @@ def test_the_remainder_of_the_victims_slots_returns_to_the_partitionable_slot() 
     assert is_sound(pool)
 
 
-NOBODY_HAS = "is not in the queue; `poolbook q -all` lists what is"
+NOBODY_HAS = "is not in the queue; `poolbook q -all` lists all jobs"
 
 
 @together(
@@ -124,31 +124,31 @@ NOBODY_HAS = "is not in the queue; `poolbook q -all` lists what is"
     [
         ("9.0", ("1.0",), "alice", f"no such job (now-job): 9.0 {NOBODY_HAS}"),
         ("2.7", ("1.0",), "alice", f"no such job (now-job): 2.7 {NOBODY_HAS}"),
-        ("2.0", ("1.0",), "bob", "you must own the now-job: 2.0 is alice's, and bob is no super user"),
+        ("2.0", ("1.0",), "bob", "you must own the now-job: 2.0 belongs to alice, and bob is not a super user"),
         ("1.0", ("1.0",), "alice", "the now-job must be idle: 1.0 is Running"),
         ("4.0", ("1.0",), "alice", "the now-job must be idle: 4.0 is Held"),
         (
             "5.0",
             ("1.0",),
             "alice",
-            "the now-job must be in the vanilla universe: 5.0 is of universe 12, which has no slot",
+            "the now-job must be in the vanilla universe: 5.0 is in universe 12, whose jobs run without slots",
         ),
         ("2.0", ("9.0",), "alice", f"no such job (vacate-job): 9.0 {NOBODY_HAS}"),
         ("2.0", ("1.0", "1.9"), "alice", f"no such job (vacate-job): 1.9 {NOBODY_HAS}"),
-        ("3.0", ("1.0",), "bob", "you must own the vacate-job: 1.0 is alice's, and bob is no super user"),
+        ("3.0", ("1.0",), "bob", "you must own the vacate-job: 1.0 belongs to alice, and bob is not a super user"),
         ("2.0", ("2.1",), "alice", "vacate-job must be running: 2.1 is Idle"),
         ("2.0", ("1.0", "4.0"), "alice", "vacate-job must be running: 4.0 is Held"),
         (
             "2.0",
             ("5.0",),
             "alice",
-            "vacate-job must be in the vanilla universe: 5.0 is of universe 12, which has no slot",
+            "vacate-job must be in the vanilla universe: 5.0 is in universe 12, whose jobs run without slots",
         ),
         (
             "2.0",
             (),
             "alice",
-            "invalid vacate-job ID list: name at least one running job that is to make room for 2.0",
+            "invalid vacate-job ID list: name at least one running job to vacate for 2.0",
         ),
     ],
 )
@@ -178,7 +178,8 @@ def test_a_super_user_may_give_the_slot_of_one_user_to_another() -> None:
 def test_a_job_can_be_requested_once_at_a_time() -> None:
     pool = crowded(immortal="1.0")
     assert now(pool, "2.0", "1.0") == ""
-    message = "the now-job must not already be scheduled to run immediately: 2.0 waits for the jobs on slot1_1@h to go"
+    rule = "the now-job must not already be scheduled to run immediately"
+    message = f"{rule}: 2.0 already waits for the jobs on slot1_1@h to be vacated"
     assert now(pool, "2.0", "1.1") == message
     pool.advance(30)
     assert now(pool, "2.0", "1.1") == ""

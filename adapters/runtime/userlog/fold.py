@@ -12,7 +12,7 @@ from typing import Any
 
 from ....domain import events as e
 from ....domain.events.handlers import handlers_of
-from ....domain.schedd.job_submission import heading, warnings_text
+from ....domain.schedd.job_submission import warning_heading, warnings_text
 from ....domain.state.job_ad import failed_to_start, quoted, unquoted
 from ....domain.state_machines import LEFT
 from ....domain.state_machines.hold_codes import (
@@ -151,7 +151,7 @@ class UserLogs:
         self._clusters[event.cluster] = cluster
 
         warnings = warnings_text(event.warnings, self._dialect)
-        warning = f"{heading(self._dialect)} {warnings}" if warnings else ""
+        warning = f"{warning_heading(self._dialect)} {warnings}" if warnings else ""
 
         def body(proc: int) -> str:
             return event_text.submitted(self._host, cluster.notes(proc), warning)
