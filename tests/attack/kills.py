@@ -15,7 +15,7 @@ from poolbook.domain.events import ClusterSubmitted, JobActivated
 
 from .. import forked
 from ..pool.real import Folder
-from ..pool.test_crashes import JOBS, check, ended, prepare, runs_of
+from ..pool.test_crashes import JOBS, check, events_of_ended_log, prepare, runs_of
 from ..simulation.test_stories import tell
 from .attacks import Trial, attack
 
@@ -56,7 +56,7 @@ def _run_and_kill(trial: Trial, pool_dies: bool, supervisor_dies: bool) -> None:
 
 def _check_runs(folder: Folder) -> None:
     """Check that the log has every run, even if it ended unrecorded because the supervisor had died."""
-    starts = Counter(event.proc for event in ended(folder) if isinstance(event, JobActivated))
+    starts = Counter(event.proc for event in events_of_ended_log(folder) if isinstance(event, JobActivated))
     for proc, marks in runs_of(folder.path / "marks").items():
         steps = [step for step, _ in marks]
         assert "beside" not in steps, f"job {proc} ran twice at the same time"

@@ -60,7 +60,7 @@ def test_the_corpus_has_6000_evaluations() -> None:
 # Parsing and printing --------------------------------------------------------------------------
 
 
-def printed(kind: str, text: str) -> dict[str, Any]:
+def poolbook_answers(kind: str, text: str) -> dict[str, Any]:
     """Return Poolbook's answers to the questions that the corpus answers about a text."""
     try:
         if kind == "expr":
@@ -79,7 +79,7 @@ def test_every_text_of_a_kind_is_rejected_or_printed_as_by_the_reference(kind: s
     disagreements = []
     for case in chosen_cases:
         expected = {name: fact for name, fact in case.items() if name not in ("id", "kind", "text")}
-        actual = printed(kind, case["text"])
+        actual = poolbook_answers(kind, case["text"])
         if actual != expected:
             disagreements.append(describe_case(case, text=repr(case["text"]), wanted=expected, got=actual))
     report(disagreements, len(chosen_cases))

@@ -54,7 +54,9 @@ def ad(attributes: Mapping[str, Any]) -> ClassAd:
     )
 
 
-def later(text: str, my: Mapping[str, Any], target: Mapping[str, Any] | None = None, now: int = NINE) -> Any:
+def seconds_to_change(
+    text: str, my: Mapping[str, Any], target: Mapping[str, Any] | None = None, now: int = NINE
+) -> Any:
     """Return the seconds from now to the next change, with ClockMin and ClockDay moving."""
     other = None if target is None else ad(target)
     change = next_change(parse(text), ad(my), other, Context(now=now), CLOCK)
@@ -143,7 +145,7 @@ PREEMPT = '((Activity == "Suspended") && ((time() - EnteredCurrentActivity) > 10
 def test_a_policy_changes_when_its_owner_expects(
     text: str, my: Mapping[str, Any], target: Mapping[str, Any] | None, expected: Any
 ) -> None:
-    assert later(text, my, target) == expected
+    assert seconds_to_change(text, my, target) == expected
 
 
 @pytest.mark.parametrize(
@@ -157,8 +159,8 @@ def test_a_policy_changes_when_its_owner_expects(
     ],
 )
 def test_working_hours_begin_and_end_with_the_clock(now: int, after_hours: int) -> None:
-    assert later(AFTER_HOURS, {}, now=now) == after_hours - now
-    assert later(WORK_HOURS, {}, now=now) == after_hours - now
+    assert seconds_to_change(AFTER_HOURS, {}, now=now) == after_hours - now
+    assert seconds_to_change(WORK_HOURS, {}, now=now) == after_hours - now
 
 
 def test_no_change_is_predicted_beyond_the_known_time_of_a_moving_attribute() -> None:
@@ -268,7 +270,7 @@ def test_an_expression_changes_at(text: str, expected: Any) -> None:
         "Word": "slot",
     }
     target = {"Timer": f"=time() - {NINE - 5}", "Back": "=TARGET.Timer"}
-    assert later(text, my, target) == expected
+    assert seconds_to_change(text, my, target) == expected
 
 
 def test_the_time_is_needed() -> None:
@@ -283,8 +285,8 @@ def test_a_moving_attribute_that_would_not_be_found_is_rejected() -> None:
 
 def test_if_the_evaluation_fails_only_the_clock_can_change_that() -> None:
     deep = "!" * 450 + "true"
-    assert later(deep, {}) is NEVER
-    assert later(f"time() > 0 && {deep}", {}) is POLL
+    assert seconds_to_change(deep, {}) is NEVER
+    assert seconds_to_change(f"time() > 0 && {deep}", {}) is POLL
 
 
 def test_a_moving_attribute_counts_by_full_units() -> None:
@@ -422,14 +424,14 @@ SIMPLEST = {"policy": "comparison", "tangle": "number"}
 PLACES = re.compile(r"\b(" + "|".join(TEXTS) + r")\b(?!\()")
 
 
-def written(kind: str, choices: Iterator[int], depth: int) -> str:
+def write_text(kind: str, choices: Iterator[int], depth: int) -> str:
     """Write a text of a kind, each position in it filled with another; the choices are read from bytes, then all the
     first."""
     if depth == 0:
         kind = SIMPLEST.get(kind, kind)
     texts = TEXTS[kind]
     text = texts[next(choices, 0) % len(texts)]
-    return PLACES.sub(lambda place: written(place[0], choices, max(depth - 1, 0)), text)
+    return PLACES.sub(lambda place: write_text(place[0], choices, max(depth - 1, 0)), text)
 
 
 def cases(kind: str) -> SearchStrategy[Case]:
@@ -437,7 +439,7 @@ def cases(kind: str) -> SearchStrategy[Case]:
     time."""
     seconds = [NINE, NINE + 1, NINE + 13, NINE + 59, NINE + 86]
     return st.builds(
-        lambda choices, now: Case(written(kind, iter(choices), 3), now),
+        lambda choices, now: Case(write_text(kind, iter(choices), 3), now),
         st.binary(min_size=40, max_size=40),
         st.sampled_from(seconds),
     )

@@ -169,7 +169,7 @@ OPERATORS = [
 ]
 
 
-def written(operator: str, first: str, right: str) -> str:
+def operation(operator: str, first: str, right: str) -> str:
     return f"({first})[{right}]" if operator == "[]" else f"({first}) {operator} ({right})"
 
 
@@ -182,7 +182,7 @@ def specimens() -> list[ClassAd]:
 
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_an_operator_has_the_same_results_on_columns_of_all_kinds(operator: str, specimens: list[ClassAd]) -> None:
-    check_evaluation(SlotTable(specimens), specimens, ClassAd(), parse(written(operator, "X", "Y")))
+    check_evaluation(SlotTable(specimens), specimens, ClassAd(), parse(operation(operator, "X", "Y")))
 
 
 @pytest.mark.parametrize("most", thorough(14))
@@ -192,9 +192,9 @@ def test_an_operator_has_the_same_results_between_a_column_and_a_constant(operat
     table = SlotTable(slots)
     for text in spread(SPECIMENS, most):
         for first, right in (("TARGET.X", text), (text, "TARGET.X"), ("TARGET.X", "MY.C"), ("C", "X")):
-            expression = parse(written(operator, first, right))
+            expression = parse(operation(operator, first, right))
             check_evaluation(table, slots, ClassAd({"C": pools.expression(text)}), expression)
-        check_clauses(table, slots, ClassAd({"Requirements": parse(written(operator, "TARGET.X", text))}))
+        check_clauses(table, slots, ClassAd({"Requirements": parse(operation(operator, "TARGET.X", text))}))
 
 
 KINDS_OF_COLUMNS = {
@@ -213,9 +213,9 @@ def test_operators_have_the_same_results_on_columns_of_one_kind(first: str, righ
     slots = [ClassAd({"X": pools.expression(x), "Y": pools.expression(y)}) for x, y in pairs]
     table = SlotTable(slots)
     for operator in OPERATORS:
-        check_evaluation(table, slots, ClassAd(), parse(written(operator, "X", "Y")))
+        check_evaluation(table, slots, ClassAd(), parse(operation(operator, "X", "Y")))
         for y in spread(KINDS_OF_COLUMNS[right], most):
-            for text in (written(operator, "TARGET.X", y), written(operator, y, "TARGET.X")):
+            for text in (operation(operator, "TARGET.X", y), operation(operator, y, "TARGET.X")):
                 check_evaluation(table, slots, ClassAd(), parse(text))
                 check_clauses(table, slots, ClassAd({"Requirements": parse(text)}))
 

@@ -38,13 +38,13 @@ def append_cycle(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank
     pool.engine.read_on()
 
 
-def give(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> None:
+def match_slot(pool: TestPool, job: str, slot: str = SLOT, reason: str = "rank") -> None:
     """Match the slot with the job, and let the access point act on the match."""
     append_cycle(pool, job, slot, reason)
     pool.engine.handle([])
 
 
-def waiting(state: State) -> dict[tuple[int, int], str]:
+def jobs_waiting_for_claims(state: State) -> dict[tuple[int, int], str]:
     """Return the jobs that wait for a slot's present claim to end, with the slots."""
     claimed_jobs = {
         name: slot.queued_claim.job.split(".")
@@ -58,4 +58,4 @@ def promises(state: State) -> dict[tuple[int, int], str]:
     """Return the jobs that wait for a slot that was promised to them, with the slots: what ``promised`` must
     contain."""
     matched_slots = {job: name for name, jobs in state.matches.items() for job in jobs}
-    return waiting(state) | matched_slots | {job: name for name, job in state.claim_ready.items()}
+    return jobs_waiting_for_claims(state) | matched_slots | {job: name for name, job in state.claim_ready.items()}

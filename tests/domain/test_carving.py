@@ -39,7 +39,7 @@ def kinds(events: list[Event], slot: str) -> list[str]:
     return [type(event).__name__ for event in events if getattr(event, "slot", "") == slot]
 
 
-def matched(pool: TestPool) -> list[tuple[str, str]]:
+def matches_of_cycle(pool: TestPool) -> list[tuple[str, str]]:
     return [
         (match.job, match.slot) for event in pool.events() if isinstance(event, CycleHeld) for match in event.matches
     ]
@@ -58,7 +58,7 @@ def test_a_match_names_the_slot_that_exists_when_it_is_made(dialect: str, expect
     pool.machine("h", cpus=3)
     pool.submit(4)
     pool.advance(0)
-    assert matched(pool) == expected
+    assert matches_of_cycle(pool) == expected
     running = [
         (f"{event.cluster}.{event.proc}", event.slot) for event in pool.events() if isinstance(event, JobActivated)
     ]
@@ -90,7 +90,7 @@ def test_in_htcondors_dialect_the_slot_is_carved_and_claimed_in_one_step() -> No
     assert not any(isinstance(event, SlotCreated) for event in events[cycle_position : cycle_position + 1])
 
 
-def between(pool: TestPool, *matches: Match) -> State:
+def pool_after_cycle(pool: TestPool, *matches: Match) -> State:
     """Return the pool after a cycle has matched, before any claim."""
     state: State = deepcopy(pool.state)
     evolve(state, CycleHeld(pool.world.clock, "negotiated", "cycle", matches, ()))
@@ -113,7 +113,7 @@ def waiting_pool(**machine: str) -> TestPool:
 def test_a_rejected_request_leaves_no_event_of_a_dynamic_slot() -> None:
     """Too little remains for the third job: its match is void."""
     pool = waiting_pool()
-    state = between(pool, *(Match(f"1.{proc}", "slot1@h") for proc in range(3)))
+    state = pool_after_cycle(pool, *(Match(f"1.{proc}", "slot1@h") for proc in range(3)))
     events = decided(state, s.ClaimMatches(""), pool.world.clock)
     assert [event.slot for event in events if isinstance(event, SlotCreated)] == ["slot1_1@h", "slot1_2@h"]
     assert [(event.slot, event.job, event.cause) for event in events if isinstance(event, MatchVoided)] == [
@@ -124,7 +124,7 @@ def test_a_rejected_request_leaves_no_event_of_a_dynamic_slot() -> None:
 
 def test_a_machine_that_starts_to_drain_drops_all_matches_of_its_slot() -> None:
     pool = waiting_pool()
-    state = between(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@h"))
+    state = pool_after_cycle(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@h"))
     events = decided(state, s.Drain("drain", "root", "h"), pool.world.clock)
     assert [event.job for event in events if isinstance(event, MatchVoided)] == ["1.0", "1.1"]
     assert state.matches == {}
@@ -135,7 +135,7 @@ def test_a_machine_that_starts_to_drain_drops_all_matches_of_its_slot() -> None:
 
 def test_a_job_that_left_the_queue_drops_only_its_own_match() -> None:
     pool = waiting_pool()
-    state = between(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@h"))
+    state = pool_after_cycle(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@h"))
     selection = s.Selection((), ((1, 0),), (), False)
     decided(state, s.JOB_COMMANDS["hold"](id="hold", user="alice", selection=selection), pool.world.clock)
     events = decided(state, s.ClaimMatches(""), pool.world.clock)
@@ -186,7 +186,7 @@ def test_claims_are_made_in_the_order_of_the_matches() -> None:
     pool = waiting_pool()
     pool.machine("g", cpus=2)
     pool.advance(10)
-    state = between(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@g"), Match("1.2", "slot1@h"))
+    state = pool_after_cycle(pool, Match("1.0", "slot1@h"), Match("1.1", "slot1@g"), Match("1.2", "slot1@h"))
     events = decided(state, s.ClaimMatches(""), pool.world.clock)
     claims = [(event.job, event.slot) for event in events if isinstance(event, ClaimMade)]
     assert claims == [("1.0", "slot1_1@h"), ("1.1", "slot1_1@g"), ("1.2", "slot1_2@h")]

@@ -34,20 +34,20 @@ def ad_of(pool: TestPool) -> Ad:
     return dict(pool.state.clusters[1].attributes(0))
 
 
-def held(pool: TestPool) -> None:
+def hold_job(pool: TestPool) -> None:
     pool.act("hold", "1.0")
     pool.advance(3)
 
 
 def held_twice(pool: TestPool) -> None:
-    held(pool)
+    hold_job(pool)
     pool.act("release", "1.0")
     pool.advance(5)
-    held(pool)
+    hold_job(pool)
 
 
 def held_and_released(pool: TestPool) -> None:
-    held(pool)
+    hold_job(pool)
     pool.act("release", "1.0")
 
 
@@ -69,7 +69,7 @@ def suspended(pool: TestPool) -> None:
 
 
 def removed_while_held(pool: TestPool) -> None:
-    held(pool)
+    hold_job(pool)
     pool.act("remove", "1.0")
 
 
@@ -89,7 +89,7 @@ HOLD = "via condor_hold (by user alice)"
     ("act", "behaviour", "ad", "expected"),
     [
         (
-            held, Behaviour(900), {},
+            hold_job, Behaviour(900), {},
             {
                 "NumHolds": "1", "NumHoldsByReason": "[ UserRequest = 1 ]", "NumVacates": "1",
                 "NumVacatesByReason": "[ UserRequest = 1 ]", "VacateReason": HOLD, "VacateReasonCode": "1",
@@ -111,7 +111,7 @@ HOLD = "via condor_hold (by user alice)"
         ),
         (vacated, Behaviour(900), {}, {"VacateReason": "Job vacated by schedd", "VacateReasonCode": "1022"}),
         (
-            held, Behaviour(900), {},
+            hold_job, Behaviour(900), {},
             {"ExitBySignal": "true", "ExitSignal": "15", "ExitReason": "died on signal 15 (Terminated)"},
         ),
         (nothing, Behaviour(900), {}, {"JobLastStartDate": ""}),

@@ -92,13 +92,13 @@ CLUSTERS = st.lists(
 def queue(
     clusters: list[tuple[int, dict[str, list[str]]]], steps: list[tuple[str, int, tuple[int, int], str, str]]
 ) -> State:
-    state = submitted(clusters)
-    for _ in happened(state, steps):
+    state = state_of(clusters)
+    for _ in apply_steps(state, steps):
         pass
     return state
 
 
-def submitted(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
+def state_of(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
     state = State()
     evolve(state, e.PoolFounded(*WHY, "test", "htcondor-25", "example.org", "0", complete_settings({})))
     for number, (count, members) in enumerate(clusters, 1):
@@ -108,7 +108,7 @@ def submitted(clusters: list[tuple[int, dict[str, list[str]]]]) -> State:
     return state
 
 
-def happened(state: State, steps: list[tuple[str, int, tuple[int, int], str, str]]) -> Iterator[e.Event]:
+def apply_steps(state: State, steps: list[tuple[str, int, tuple[int, int], str, str]]) -> Iterator[e.Event]:
     """Apply the events to the state, yielding each one afterwards."""
     for kind, number, (first, position), name, text in steps:
         cluster = state.clusters.get(number)
@@ -158,14 +158,14 @@ def test_jobs_evaluated_ahead_have_their_value_at_the_decision_whatever_happens_
     text: str,
     turns: list[int],
 ) -> None:
-    state, context, condition = submitted(clusters), Context(now=NOW, seed=NOW), parse(text)
+    state, context, condition = state_of(clusters), Context(now=NOW, seed=NOW), parse(text)
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     with pytest.raises(NeedsPreEvaluation) as first:
         constraints.select_matching(condition, jobs, context, EvaluationBudget(maximum=0))
     ahead = SlowConstraint(context)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(constraints, "_JOBS_PER_PAUSE", 2)
-        asking, events = ahead.evaluate(first.value), happened(state, steps)
+        asking, events = ahead.evaluate(first.value), apply_steps(state, steps)
         for turn in turns:
             for _ in range(turn):
                 next(asking, None)
@@ -185,7 +185,7 @@ def test_jobs_evaluated_ahead_have_their_value_at_the_decision_whatever_happens_
 def test_a_waiting_constraint_has_the_value_of_when_it_arrived() -> None:
     """HTCondor's schedd evaluates it immediately: with the clock and the user maps of that time."""
     values, decided = ({"CLASSAD_USER_MAPDATA_team": f"* alice {team}"} for team in ("red", "blue"))
-    state, condition = submitted([(4, {})]), parse('eval("userMap(\\"team\\", Owner)") == "red" && time() < 1800000030')
+    state, condition = state_of([(4, {})]), parse('eval("userMap(\\"team\\", Owner)") == "red" && time() < 1800000030')
     jobs = [(cluster, list(cluster.procs())) for cluster in state.clusters.values()]
     context = Context(now=NOW, seed=NOW, user_maps=user_maps(values))
     with pytest.raises(NeedsPreEvaluation) as first:

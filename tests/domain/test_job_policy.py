@@ -21,7 +21,7 @@ RETRIES = {
 """What condor_submit makes of max_retries = 2."""
 
 
-def ran(behaviour: Behaviour, seconds: float = 1, **ad: str) -> TestPool:
+def pool_after_run(behaviour: Behaviour, seconds: float = 1, **ad: str) -> TestPool:
     """Return a pool in which a job of one second has run, and may have run again."""
     pool = TestPool(behave=lambda launch: behaviour)
     pool.machine(static=1, cpus=1)
@@ -86,7 +86,7 @@ def holds(text: str, value: str = "TRUE", codes: str = "(3, 0)") -> str:
     ],
 )  # fmt: skip
 def test_at_its_end_a_jobs_policy_decides_its_next_status(ad: dict[str, str], code: int, row: str, why: str) -> None:
-    pool = ran(Behaviour(1, code=code), 1, **ad)
+    pool = pool_after_run(Behaviour(1, code=code), 1, **ad)
     end = ends(pool)[0]
     assert (end.outcome, end.row) == ("exited", row)
     changes = end.changes
@@ -98,9 +98,9 @@ def test_at_its_end_a_jobs_policy_decides_its_next_status(ad: dict[str, str], co
 
 
 def test_a_jobs_own_signal_counts_as_an_end_and_an_eviction_does_not() -> None:
-    crash = ran(Behaviour(1, signal=11), OnExitHold="ExitBySignal && ExitSignal == 11")
+    crash = pool_after_run(Behaviour(1, signal=11), OnExitHold="ExitBySignal && ExitSignal == 11")
     assert ends(crash)[0].row == "hold"
-    evicted = ran(Behaviour(900), OnExitHold="true", OnExitRemove="false")
+    evicted = pool_after_run(Behaviour(900), OnExitHold="true", OnExitRemove="false")
     evicted.act("vacate", "1.0", fast=True)
     evicted.advance(1)
     assert [end.row for end in ends(evicted)] == ["evict"]
@@ -108,14 +108,14 @@ def test_a_jobs_own_signal_counts_as_an_end_and_an_eviction_does_not() -> None:
 
 @pytest.mark.parametrize(("code", "runs"), [(7, 3), (0, 1)])
 def test_max_retries_runs_a_failing_job_that_many_times_again(code: int, runs: int) -> None:
-    pool = ran(Behaviour(1, code=code), 10, **RETRIES)
+    pool = pool_after_run(Behaviour(1, code=code), 10, **RETRIES)
     assert [end.row for end in ends(pool)] == ["requeue"] * (runs - 1) + ["complete"]
     assert pool.status("1.0") == "ended"
 
 
 def test_a_requeued_job_has_the_counts_of_the_recorded_run() -> None:
     """Trace 13: after a requeue the ad has its end and NumJobCompletions, and nothing was vacated or committed."""
-    pool = ran(Behaviour(10), 10, OnExitRemove="false")
+    pool = pool_after_run(Behaviour(10), 10, OnExitRemove="false")
     cluster = pool.state.clusters[1]
     attributes = cluster.attributes(0)
     assert {name: attributes.get(name) for name in ("ExitCode", "ExitBySignal", "ExitStatus", "NumJobCompletions")} == {
@@ -128,13 +128,13 @@ def test_a_requeued_job_has_the_counts_of_the_recorded_run() -> None:
 
 
 def test_attributes_that_the_policy_read_are_recorded_and_constants_are_not() -> None:
-    read = ran(Behaviour(1, code=3), OnExitHold="ExitCode == 4", OnExitRemove="ExitCode == 0")
+    read = pool_after_run(Behaviour(1, code=3), OnExitHold="ExitCode == 4", OnExitRemove="ExitCode == 0")
     notes = {position: event for position, event in read.log.read() if isinstance(event, EvaluationRecorded)}
     note = notes[ends(read)[0].evidence]
     assert (note.name, note.expression, note.value, note.read) == (
         "OnExitRemove", "ExitCode == 0", "false", {"MY.ExitCode": "3"},
     )  # fmt: skip
-    assert ends(ran(Behaviour(1), OnExitRemove="false"))[0].evidence == 0
+    assert ends(pool_after_run(Behaviour(1), OnExitRemove="false"))[0].evidence == 0
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,6 @@ def test_attributes_that_the_policy_read_are_recorded_and_constants_are_not() ->
     ],
 )
 def test_why_reports_what_the_policy_decided(ad: dict[str, str], message: str) -> None:
-    pool = ran(Behaviour(1, code=3), 1, **ad)
+    pool = pool_after_run(Behaviour(1, code=3), 1, **ad)
     sentences = [sentence.full for sentence in why_job(list(pool.log.read()), 1, 0).life]
     assert any(text.endswith(message) for text in sentences), sentences

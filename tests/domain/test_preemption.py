@@ -25,7 +25,7 @@ from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 from ..policy.points import POLICIES, Point
 from ..policy.test_machine import APART, DEEDS, LIVES, SOAK, Deed, bounds
 from .pools import TestPool
-from .preempting import DIALECTS, RETIRES, SLOT, append_cycle, contested, give, promises, waiting
+from .preempting import DIALECTS, RETIRES, SLOT, append_cycle, contested, jobs_waiting_for_claims, match_slot, promises
 from .test_invariants import as_plain
 
 
@@ -33,7 +33,7 @@ def since_begin(pool: TestPool, event: e.Event) -> float:
     return (event.at - pool.events()[0].at) / SECOND
 
 
-def begun(pool: TestPool) -> list[tuple[str, float]]:
+def start_order(pool: TestPool) -> list[tuple[str, float]]:
     """Return the jobs in the order in which they started, each with the second."""
     events = [event for event in pool.events() if isinstance(event, e.JobActivated)]
     return [(f"{event.cluster}.{event.proc}", since_begin(pool, event)) for event in events]
@@ -97,10 +97,10 @@ def test_the_better_match_takes_over_when_the_job_has_gone(
 ) -> None:
     pool = contested(dialect, alice, Behaviour(20), **policy)
     before = pool.state.position
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     assert pool.state.reserved == {(2, 0): SLOT}
     pool.advance(55)
-    assert begun(pool)[:2] == [("1.0", 0), ("2.0", begins)]
+    assert start_order(pool)[:2] == [("1.0", 0), ("2.0", begins)]
     assert rows(pool, before) == way[DIALECTS.index(dialect)].split()
     signals = [event for event in pool.events() if isinstance(event, e.JobSignalled)]
     assert [signal.how for signal in signals] == sentences
@@ -111,7 +111,7 @@ def test_the_better_match_takes_over_when_the_job_has_gone(
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_preempted_job_waits_and_is_run_again(dialect: str) -> None:
     pool = contested(dialect, Behaviour(100), Behaviour(20))
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.advance(5)
     assert (pool.status("1.0"), pool.status("2.0"), pool.status("2.1")) == ("Idle", "Running", "Idle")
     end = next(event for event in pool.events() if isinstance(event, e.JobExited))
@@ -119,7 +119,7 @@ def test_the_preempted_job_waits_and_is_run_again(dialect: str) -> None:
     claims = [event.submitter for event in pool.events() if isinstance(event, e.ClaimMade)]
     assert claims == ["alice@example.org", "bob@example.org"]
     pool.advance(200)
-    assert begun(pool) == [("1.0", 0), ("2.0", 10), ("2.1", 30), ("1.0", 50)]
+    assert start_order(pool) == [("1.0", 0), ("2.0", 10), ("2.1", 30), ("1.0", 50)]
     assert not pool.state.clusters
     sound(pool)
 
@@ -131,7 +131,7 @@ def test_a_holder_outside_of_the_pool_makes_way_too(dialect: str) -> None:
     point.claim()
     point.job("bob", behaviour=Behaviour(20))
     if not point.state.by_job:
-        give(point, "1.0", reason="rank")
+        match_slot(point, "1.0", reason="rank")
     assert [point.slot().claim.submitter] == ["bob@example.org"]  # type: ignore[union-attr]
     assert point.pair() == "Claimed/Busy" and point.status("1.0") == "Running"
     sound(point)
@@ -144,7 +144,7 @@ def test_a_holder_outside_of_the_pool_makes_way_too(dialect: str) -> None:
 @pytest.mark.parametrize("end", ["hold", "remove", "edit"])
 def test_a_job_that_no_longer_waits_lets_the_other_continue(dialect: str, end: str) -> None:
     pool = contested(dialect, Behaviour(100), **RETIRES)
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.advance(3)
     assert pair(pool) == "Claimed/Retiring"
     answer = pool.edit("2.0", user="bob", JobPrio="5") if end == "edit" else pool.act(end, "2.0", user="bob")
@@ -153,7 +153,7 @@ def test_a_job_that_no_longer_waits_lets_the_other_continue(dialect: str, end: s
     pool.advance(5)
     assert pair(pool) == "Claimed/Busy"
     pool.advance(100)
-    assert begun(pool)[:2] == [("1.0", 0), ("2.1" if end != "edit" else "2.0", 100)]
+    assert start_order(pool)[:2] == [("1.0", 0), ("2.1" if end != "edit" else "2.0", 100)]
     assert not any(isinstance(event, e.JobSignalled) for event in pool.events())
     sound(pool)
 
@@ -161,10 +161,10 @@ def test_a_job_that_no_longer_waits_lets_the_other_continue(dialect: str, end: s
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_better_match_that_leaves_while_the_job_ends_frees_the_slot_for_all(dialect: str) -> None:
     pool = contested(dialect, STUBBORN)
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.act("remove", "2", user="bob")
     pool.advance(30)
-    assert begun(pool) == [("1.0", 0), ("1.0", 15)]
+    assert start_order(pool) == [("1.0", 0), ("1.0", 15)]
     sound(pool)
 
 
@@ -186,7 +186,7 @@ def test_a_job_held_in_the_second_of_its_turn_leaves_the_claim_to_the_next(
     pool.engine.matching = True
     pool.act("hold", held, user="bob")
     pool.advance(5)
-    assert begun(pool)[1:] == [(next_job, begins)]
+    assert start_order(pool)[1:] == [(next_job, begins)]
     assert pool.state.reserved == {}
     sound(pool)
 
@@ -203,36 +203,36 @@ def test_a_better_match_that_is_rejected_in_the_end_has_no_promise_left(
     dialect: str, end: str, policy: dict[str, str]
 ) -> None:
     pool = contested(dialect, Behaviour(1000, grace=3), **policy)
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     if end == "the drain":
         pool.handle(s.Drain(pool.id(), "root", "h", "Quick"))
     pool.advance(5)
     assert withdrawn(pool) == ["better_match_refused"]
     assert pool.state.reserved == {}
-    assert begun(pool)[1:2] == ([("1.0", 15)] if end == "START" else [])
+    assert start_order(pool)[1:2] == ([("1.0", 15)] if end == "START" else [])
     sound(pool)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_of_two_better_matches_the_last_one_waits(dialect: str) -> None:
     pool = contested(dialect, **RETIRES)
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.submit(user="carol")
-    give(pool, "3.0", reason="priority")
+    match_slot(pool, "3.0", reason="priority")
     assert withdrawn(pool) == []
     assert pool.state.reserved == {(2, 0): SLOT}, "the slot does not prefer carol's to bob's, which waits"
-    give(pool, "2.1", reason="priority")
+    match_slot(pool, "2.1", reason="priority")
     assert withdrawn(pool) == ["better_match"]
     assert pool.state.reserved == {(2, 1): SLOT}
     pool.advance(100)
-    assert [job for job, _ in begun(pool)][:2] == ["1.0", "2.1"]
+    assert [job for job, _ in start_order(pool)][:2] == ["1.0", "2.1"]
     sound(pool)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_slot_rejects_a_job_that_it_ranks_lower_than_its_current_one(dialect: str) -> None:
     pool = contested(dialect, Rank='TARGET.Owner == "alice"')
-    give(pool, "2.0", reason="priority")
+    match_slot(pool, "2.0", reason="priority")
     assert pool.state.reserved == {} and pair(pool) == "Claimed/Busy"
     assert [(event.cause, event.job) for event in pool.events() if isinstance(event, e.MatchVoided)] == [
         ("claim_failed", "2.0")
@@ -243,10 +243,10 @@ def test_a_slot_rejects_a_job_that_it_ranks_lower_than_its_current_one(dialect: 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_job_that_was_promised_a_slot_gets_no_other(dialect: str) -> None:
     pool = contested(dialect, **RETIRES)
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.machine("i", static=1, cpus=1)
     pool.advance(10)
-    assert begun(pool)[1:] == [("2.1", 15)]
+    assert start_order(pool)[1:] == [("2.1", 15)]
     assert pool.state.reserved == {(2, 0): SLOT}
     sound(pool)
 
@@ -303,7 +303,7 @@ class ContestedPoint(Point):
         ]
         job = self._first()
         if claimed_names and job:
-            (give if at_once else append_cycle)(self, job, claimed_names[which % len(claimed_names)], reason)
+            (match_slot if at_once else append_cycle)(self, job, claimed_names[which % len(claimed_names)], reason)
 
     def does(self, deed: Deed) -> None:
         name, arguments, named = deed
@@ -366,7 +366,7 @@ def promises_are_kept(
     state, stimulus = State(), ""
     for event in point.events():
         if event.stimulus != stimulus:
-            for cluster, proc in waiting(state):
+            for cluster, proc in jobs_waiting_for_claims(state):
                 assert state.clusters[cluster].status_of(proc) == "Idle" and (cluster, proc) not in state.by_job
         stimulus = event.stimulus
         evolve(state, event)

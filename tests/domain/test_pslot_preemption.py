@@ -135,7 +135,7 @@ def test_a_partitionable_slots_ad_describes_its_dynamic_slots() -> None:
     assert (rolled_up["NumDynamicSlots"], rolled_up["PslotRollupInformation"]) == ("3", "true")
 
 
-def lived(seed: int) -> TestPool:
+def random_pool(seed: int) -> TestPool:
     """Return a pool with random events, drawn by a seed."""
     dice = random.Random(seed)
     pool = TestPool(
@@ -167,7 +167,7 @@ def lived(seed: int) -> TestPool:
 def test_resources_add_up_and_the_log_is_legal_after_random_events() -> None:
     preempted_count = 0
     for seed in range(3):
-        pool = lived(seed)
+        pool = random_pool(seed)
         log = list(pool.log.read())
         preempted_count += sum(
             len(match.preempts) for _, event in log if isinstance(event, CycleHeld) for match in event.matches

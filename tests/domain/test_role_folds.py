@@ -51,7 +51,7 @@ def repeated(state: State, event: e.Event) -> e.Event:
     return event
 
 
-def apart(log: Log) -> Iterator[tuple[State, dict[type[LogState], LogState]]]:
+def fold_by_role(log: Log) -> Iterator[tuple[State, dict[type[LogState], LogState]]]:
     """Fold a log; after each event, yield the pool's state and its roles' states."""
     whole_state = State()
     roles: dict[type[LogState], LogState] = {AccessPoint: AccessPoint(), ExecutionPoint: ExecutionPoint()}
@@ -95,7 +95,7 @@ def plain(value: Any, kind: type[LogState]) -> Any:
 
 
 def each_role_has_its_part(log: Log, every: int) -> None:
-    for number, (whole_state, roles) in enumerate(apart(log)):
+    for number, (whole_state, roles) in enumerate(fold_by_role(log)):
         if number % every and number + 1 < len(log):
             continue
         for kind, state in roles.items():
@@ -159,7 +159,7 @@ def test_an_edit_of_a_running_job_reaches_its_startd_as_a_message() -> None:
 def test_a_pools_timed_actions_are_due_for_one_of_its_roles(release: str, tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
-    for whole_state, roles in apart([*open_log(str(path), create=False, read_only=True).read()]):
+    for whole_state, roles in fold_by_role([*open_log(str(path), create=False, read_only=True).read()]):
         point, queue = roles[ExecutionPoint], roles[AccessPoint]
         deadlines = {
             kind: deadline(state) for kind, state in ((State, whole_state), (AccessPoint, queue), (LogState, point))

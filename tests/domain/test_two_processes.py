@@ -214,7 +214,7 @@ def story(state: Any, decide: Ask, ask: Ask) -> None:
 
 
 @contextmanager
-def apart() -> Iterator[tuple[Socket, Callable[[], list[e.Event]]]]:
+def two_processes() -> Iterator[tuple[Socket, Callable[[], list[e.Event]]]]:
     """Return the access point's side, and a function that returns the log of the execution point, which runs in a
     child."""
     end, other_end = socket.socketpair()
@@ -259,7 +259,7 @@ def comparable(event: e.Event) -> str:
 
 
 def test_ten_jobs_run_where_two_processes_decide() -> None:
-    with apart() as (side, log_of_point):
+    with two_processes() as (side, log_of_point):
         story(side.state, side.decide, side.ask)
         point_log = log_of_point()
     node = side.state
@@ -282,7 +282,7 @@ def test_two_processes_make_the_same_decisions_as_the_roles_in_one_log() -> None
             log.extend(decide(whole_state, stimulus, now, tables))
 
     story(whole_state, together, together)
-    with apart() as (side, log_of_point):
+    with two_processes() as (side, log_of_point):
         story(side.state, side.decide, side.ask)
         point_log = log_of_point()
     for kind, log_of_side in ((SubmitNode, side.log), (ExecutionPoint, point_log)):

@@ -158,7 +158,7 @@ def movers() -> Iterator[Movers]:
     poll.close()
 
 
-def worked(movers: Movers, folder: Path, hands: TransferUsers = OWN) -> Mover:
+def run_task(movers: Movers, folder: Path, hands: TransferUsers = OWN) -> Mover:
     """Return the mover that did a task: a transfer of nothing."""
     (folder / "scratch").mkdir(exist_ok=True)
     transfer = {"executable": False, "inputs": [], "brought": [], "preserve": False, "max_input_mb": None}
@@ -170,22 +170,22 @@ def worked(movers: Movers, folder: Path, hands: TransferUsers = OWN) -> Mover:
     return task
 
 
-def gone(mover: Mover) -> bool:
+def has_ended(mover: Mover) -> bool:
     return os.waitpid(mover.pid, 0)[0] == mover.pid
 
 
 def test_movers_that_are_idle_for_long_or_too_many_end(movers: Movers, tmp_path: Path) -> None:
-    scratches = [worked(movers, tmp_path) for _ in range(3)]
+    scratches = [run_task(movers, tmp_path) for _ in range(3)]
     assert len({mover.pid for mover in scratches}) == 3
     for second, mover in enumerate(scratches):
         movers.set_idle(mover, second * SECOND_US)
-    assert worked(movers, tmp_path) is scratches[2]  # the last one that became idle
+    assert run_task(movers, tmp_path) is scratches[2]  # the last one that became idle
     movers.set_idle(scratches[2], 3 * SECOND_US)
     movers.end_idle(30 * SECOND_US)
-    assert gone(scratches[0]) and movers.of(scratches[1].talk.fileno()) is scratches[1]
+    assert has_ended(scratches[0]) and movers.of(scratches[1].talk.fileno()) is scratches[1]
     movers.end_idle(60 * SECOND_US)
-    assert gone(scratches[1]) and gone(scratches[2])
-    assert worked(movers, tmp_path) not in scratches
+    assert has_ended(scratches[1]) and has_ended(scratches[2])
+    assert run_task(movers, tmp_path) not in scratches
 
 
 @pytest.fixture
@@ -210,11 +210,11 @@ def test_no_mover_serves_two_users(movers: Movers, passable: Path) -> None:
         for path in (folder, folder / "scratch"):
             if name:
                 os.chown(path, users.files.uid, users.files.gid)  # type: ignore[union-attr]
-        owners[name] = worked(movers, folder, users)
+        owners[name] = run_task(movers, folder, users)
         movers.set_idle(owners[name], 0)
         assert owners[name].reusable
     assert len({mover.pid for mover in owners.values()}) == 3
-    assert worked(movers, passable / "games", hands["games"]) is owners["games"]
-    owner_uids = worked(movers, passable / "news", TransferUsers(hands["news"].files, hands["games"].account))
-    assert owner_uids not in owners.values() and not owner_uids.reusable and gone(owner_uids)
+    assert run_task(movers, passable / "games", hands["games"]) is owners["games"]
+    owner_uids = run_task(movers, passable / "news", TransferUsers(hands["news"].files, hands["games"].account))
+    assert owner_uids not in owners.values() and not owner_uids.reusable and has_ended(owner_uids)
     movers.end_idle(60 * SECOND_US)

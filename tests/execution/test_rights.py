@@ -95,14 +95,14 @@ def test_a_process_that_becomes_a_user_has_the_users_groups_and_none_of_roots(pl
     assert answer == repr(((USER.pw_uid,) * 3, (USER.pw_gid,) * 3, sorted(GROUPS), ["groups"]))
 
 
-def becomes(rights: UserIds) -> str:
+def process_of(rights: UserIds) -> str:
     become(rights)
     return "it is"
 
 
 @pytest.mark.parametrize("rights", [UserIds(0, USER.pw_gid, GROUPS), UserIds(USER.pw_uid, 0, GROUPS)])
 def test_no_process_becomes_root_for_others(rights: UserIds) -> None:
-    assert "programs of other users never run with root's rights" in in_a_process(lambda: becomes(rights))
+    assert "programs of other users never run with root's rights" in in_a_process(lambda: process_of(rights))
 
 
 def test_an_action_as_a_user_has_the_users_groups_and_roots_again_afterwards(place: Path) -> None:

@@ -47,7 +47,7 @@ def spool(bench: Bench) -> str:
     return str(bench.home / "spool/1/0/cluster1.proc0.subproc0")
 
 
-def kept(bench: Bench) -> dict[str, str]:
+def spooled_files(bench: Bench) -> dict[str, str]:
     contents = files(Path(spool(bench)))
     contents.pop(supervisor_spool.KEPT, None)
     return contents
@@ -69,7 +69,12 @@ def test_the_files_of_an_evicted_job_are_in_its_next_run_and_come_back_at_its_en
     end = evict(bench, "1")
     assert (end.code, end.undelivered, end.failure) == (9, False, None)
     assert [(move.way, move.kept, move.files) for move in end.moves] == [("input", False, 1), ("output", True, 4)]
-    assert kept(bench) == {"_condor_stdout": "from 0\nalpha\n", "ready": "", "seen.0": "alpha\n", "state": "1\n"}
+    assert spooled_files(bench) == {
+        "_condor_stdout": "from 0\nalpha\n",
+        "ready": "",
+        "seen.0": "alpha\n",
+        "state": "1\n",
+    }
     assert files(iwd) == before
     (iwd / "a").write_text("other\n")
     start(bench, iwd, "2", ends="", goal=2, on_evict=True)
@@ -96,17 +101,17 @@ def test_nothing_is_stored_for_a_removed_job(bench: Bench, iwd: Path, case: str)
 def test_a_held_job_keeps_its_files(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "1", on_evict=True, outputs=("state", "seen.0"))
     evict(bench, "1", "hold")
-    assert kept(bench) == {"_condor_stdout": "from 0\nalpha\n", "seen.0": "alpha\n", "state": "1\n"}
+    assert spooled_files(bench) == {"_condor_stdout": "from 0\nalpha\n", "seen.0": "alpha\n", "state": "1\n"}
 
 
 def test_an_eviction_keeps_the_stored_files_if_an_output_is_missing(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "1", on_evict=True, outputs=("state",))
     evict(bench, "1")
-    before = kept(bench)
+    before = spooled_files(bench)
     start(bench, iwd, "2", on_evict=True, outputs=("state", "missing"))
     end = evict(bench, "2")
     assert (end.failure, end.moves[-1].failed, end.undelivered) == (None, True, False)
-    assert kept(bench) == before
+    assert spooled_files(bench) == before
     assert not Path(spool(bench) + ".tmp").exists()
 
 
@@ -114,17 +119,17 @@ def test_a_full_disk_leaves_the_stored_files(bench: Bench, iwd: Path) -> None:
     with disk(bench.home / "spool", "size=1m") as place:
         start(bench, iwd, "1", on_evict=True, outputs=("state",))
         evict(bench, "1")
-        before = kept(bench)
+        before = spooled_files(bench)
         large = "dd if=/dev/zero of=large bs=1k count=2000 2>/dev/null; " + WAITS
         start(bench, iwd, "2", large, on_evict=True, outputs=("state", "large"))
         end = evict(bench, "2")
         assert (end.failure, end.moves[-1].failed) == (None, True)
-        assert kept(bench) == before
+        assert spooled_files(bench) == before
         assert not list(place.rglob("large"))
         checkpoint: dict[str, Any] = {"checkpoint": CHECKPOINT, "checkpoint_files": ("state", "large")}
         start(bench, iwd, "3", large.replace(WAITS, "exit 85"), **checkpoint)
         assert (bench.end("3").failure.code, bench.end("3").failure.errno) == (36, errno.ENOSPC)
-        assert kept(bench) == before
+        assert spooled_files(bench) == before
 
 
 def test_directories_and_links_are_stored_and_no_link_leads_out_of_the_scratch_directory(
@@ -133,7 +138,12 @@ def test_directories_and_links_are_stored_and_no_link_leads_out_of_the_scratch_d
     makes = "mkdir -p d/e; echo deep > d/e/deep; ln -s /etc/passwd d/out; ln -s ../../state d/e/in; " + WAITS
     start(bench, iwd, "1", makes, on_evict=True, outputs=("d", "state"))
     evict(bench, "1")
-    assert kept(bench) == {"_condor_stdout": "from 0\nalpha\n", "d/e/deep": "deep\n", "d/e/in": "1\n", "state": "1\n"}
+    assert spooled_files(bench) == {
+        "_condor_stdout": "from 0\nalpha\n",
+        "d/e/deep": "deep\n",
+        "d/e/in": "1\n",
+        "state": "1\n",
+    }
     shows = "find d | LC_ALL=C sort; exit 0"
     start(bench, iwd, "2", shows, on_evict=True, outputs=())
     bench.end("2")
@@ -148,7 +158,7 @@ def test_a_checkpoint_is_stored_and_the_job_continues_in_its_scratch_directory_i
     assert (end.code, end.undelivered) == (0, False)
     assert [(move.way, move.number) for move in end.moves] == [("input", 0), ("checkpoint", 2), ("output", 0)]
     assert files(iwd) == {"a": "alpha\n", "out": "from 0\nalpha\nfrom 1\nalpha\nfrom 2\nalpha\n", "result": "3\n"}
-    assert kept(bench) == {"_condor_stdout": "from 0\nalpha\nfrom 1\nalpha\n", "state": "2\n"}
+    assert spooled_files(bench) == {"_condor_stdout": "from 0\nalpha\nfrom 1\nalpha\n", "state": "2\n"}
 
 
 @pytest.mark.parametrize(
@@ -195,7 +205,7 @@ def test_a_killed_change_is_undone_or_finished(tmp_path: Path, moment: str) -> N
 def test_a_supervisor_killed_while_it_stores_files_leaves_those_stored_before(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, "1", on_evict=True, outputs=("state",))
     evict(bench, "1")
-    before = kept(bench)
+    before = spooled_files(bench)
     script = "i=0; while test $i -lt 3000; do echo $i > f$i; i=$((i+1)); done; " + WAITS
     start(bench, iwd, "2", script, on_evict=True)
     bench.until(lambda: bench.of("2", Started))
@@ -204,7 +214,7 @@ def test_a_supervisor_killed_while_it_stores_files_leaves_those_stored_before(be
     bench.supervisor.signal("2", "soft")
     wait(lambda: Path(spool(bench) + ".tmp").exists())
     bench.kill_supervisor()
-    assert kept(bench) == before
+    assert spooled_files(bench) == before
     bench.end("2")
     start(bench, iwd, "3", "exit 0", on_evict=True, outputs=())
     assert bench.end("3").code == 0
@@ -221,6 +231,6 @@ def test_a_job_killed_during_its_checkpoint_does_not_start_again(bench: Bench, i
     end = bench.end("1")
     assert len(bench.of("1", Started)) == 1
     file_names = [f"f{number}" for number in range(2000)]
-    names = sorted(name for name in kept(bench) if name.startswith("f"))
+    names = sorted(name for name in spooled_files(bench) if name.startswith("f"))
     assert names == sorted(file_names) or (how == "hard" and not names)
     assert end.failure is None

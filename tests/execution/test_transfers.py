@@ -325,7 +325,7 @@ def many_inputs(iwd: Path) -> Path:
     return folder
 
 
-def stopped(bench: Bench, way: str) -> None:
+def stop_transfer(bench: Bench, way: str) -> None:
     """Stop the job's transfer in this direction while it is running."""
     bench.until(
         lambda: (
@@ -356,7 +356,7 @@ def test_a_job_that_is_ended_during_its_output_transfer_leaves_no_partial_file(
 ) -> None:
     before = files(iwd)
     start(bench, iwd, OUTPUT)
-    stopped(bench, "output")
+    stop_transfer(bench, "output")
     bench.supervisor.signal("1", how)
     end = bench.end("1")
     bench.supervisor.acknowledge(["1"])
@@ -367,7 +367,7 @@ def test_a_job_that_is_ended_during_its_output_transfer_leaves_no_partial_file(
 
 def test_a_soft_kill_lets_an_output_transfer_finish(bench: Bench, iwd: Path) -> None:
     start(bench, iwd, OUTPUT)
-    stopped(bench, "output")
+    stop_transfer(bench, "output")
     bench.supervisor.signal("1", "soft")
     end = bench.end("1")
     assert not end.undelivered and len(list(iwd.glob("f*"))) == MANY
@@ -387,7 +387,7 @@ def test_a_killed_supervisor_takes_the_transfer_with_it_and_leaves_no_partial_fi
 ) -> None:
     before = files(iwd)
     start(bench, iwd, OUTPUT if way == "output" else "true", inputs=("many",) if way == "input" else ())
-    stopped(bench, way)
+    stop_transfer(bench, way)
     bench.until(lambda: True)
     os.kill(bench.pid(), signal.SIGKILL)
     end = bench.end("1")
@@ -431,27 +431,27 @@ def test_a_killed_transfer_does_not_end_the_job(bench: Bench, iwd: Path, many_in
 
 
 @pytest.fixture
-def later(bench: Bench) -> Iterator[Supervisor]:
+def later_supervisor(bench: Bench) -> Iterator[Supervisor]:
     """Return the handle of a pool that starts after the first one was killed."""
     with Supervisor(bench.folder) as supervisor:
         yield supervisor
 
 
 def test_a_pool_that_reconnects_receives_the_state_of_a_transfer(
-    bench: Bench, iwd: Path, many_inputs: Path, later: Supervisor
+    bench: Bench, iwd: Path, many_inputs: Path, later_supervisor: Supervisor
 ) -> None:
     start(bench, iwd, "true", inputs=("many",))
     start(bench, iwd, "while ! test -e go; do sleep 0.01; done; echo new > made", key="2", inputs=("a",))
     bench.supervisor.signal("1", "suspend")
     bench.until(lambda: bench.of("2", Started))
-    states = later.recover(["1", "2"])
+    states = later_supervisor.recover(["1", "2"])
     assert isinstance(states["1"], Transferring) and states["1"].moves[0].ended == 0
     assert isinstance(states["2"], Running) and [type(move) for move in states["2"].moves] == [Move]
-    later.signal("1", "hard")
+    later_supervisor.signal("1", "hard")
     (bench.folder / "execute/dir_2/scratch/go").touch()
     ends: dict[str, Any] = {}
     while len(ends) < 2:
-        ends |= {report.key: report for report in later.poll(0.1) if isinstance(report, Exited)}
+        ends |= {report.key: report for report in later_supervisor.poll(0.1) if isinstance(report, Exited)}
     assert ends["1"].undelivered and [move.way for move in ends["2"].moves] == ["input", "output"]
 
 
@@ -587,7 +587,7 @@ def test_a_jobs_disk_usage_counts_moved_files(bench: Bench, iwd: Path) -> None:
 
 
 @contextmanager
-def deep(folder: Path, depth: int) -> Iterator[None]:
+def nested_directories(folder: Path, depth: int) -> Iterator[None]:
     """Create this many nested directories, and a file in the innermost."""
     directory = os.open(folder, os.O_RDONLY)
     for _ in range(depth):
@@ -604,7 +604,7 @@ def deep(folder: Path, depth: int) -> Iterator[None]:
 
 @pytest.mark.soak
 def test_an_input_may_be_deeper_than_path_calls_can_reach(bench: Bench, iwd: Path) -> None:
-    with deep(iwd, 1100):
+    with nested_directories(iwd, 1100):
         bench.sh("1", f"test -e {'d/' * 1100}f", iwd=str(iwd), transfer=FileTransfer(executable=False, inputs=("d",)))
         assert bench.end("1").code == 0
         bench.supervisor.acknowledge(["1"])
@@ -616,7 +616,7 @@ def test_an_input_may_be_deeper_than_path_calls_can_reach(bench: Bench, iwd: Pat
 @pytest.mark.soak
 def test_a_tree_too_deep_for_a_path_is_removed(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
-    with deep(tmp_path / "tree", 3000):
+    with nested_directories(tmp_path / "tree", 3000):
         pass
     assert list(tmp_path.iterdir()) == []
 

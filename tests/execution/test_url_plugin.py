@@ -92,7 +92,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
         thread.join()
 
 
-def moved(folder: Path, *files: tuple[str, Path], upload: bool = False) -> tuple[int, list[Any]]:
+def run_plugin(folder: Path, *files: tuple[str, Path], upload: bool = False) -> tuple[int, list[Any]]:
     """Return the plugin's exit code and report after a request for these files."""
     request_file, result_file = folder / "requests", folder / "results"
     request_file.write_text(write_ads([{"Url": url, "LocalFileName": str(path)} for url, path in files]))
@@ -123,7 +123,7 @@ def test_each_download_scheme_delivers_a_whole_file_or_none(tmp_path: Path, serv
     (tmp_path / "with blank").write_bytes(b"there\n")
     place = (str(tmp_path), f"127.0.0.1:{server.server_port}")
     urls = [url.replace("FOLDER", place[0]).replace("SERVER", place[1]) for url in (*READ, *UNREADABLE)]
-    code, message = moved(tmp_path, *((url, tmp_path / f"file{number}") for number, url in enumerate(urls)))
+    code, message = run_plugin(tmp_path, *((url, tmp_path / f"file{number}") for number, url in enumerate(urls)))
     assert code == 1 and [ad["transferurl"] for ad in message] == urls
     for number, data in enumerate(READ.values()):
         assert (tmp_path / f"file{number}").read_bytes() == data
@@ -143,12 +143,12 @@ def test_each_upload_scheme_delivers_a_whole_file_or_none(tmp_path: Path, server
         f"file://{target}/none/a": f"(errno 2) No such file or directory {target}/none/a",
         "data://,x/y": "data: URLs cannot be written",
     }
-    code, message = moved(tmp_path, *((url, tmp_path / "a") for url in (*good_urls, *bad_urls)), upload=True)
+    code, message = run_plugin(tmp_path, *((url, tmp_path / "a") for url in (*good_urls, *bad_urls)), upload=True)
     assert code == 1 and [ad["transfersuccess"] for ad in message] == [True] * 2 + [False] * 3
     assert [ad["transfererror"] for ad in message[2:]] == list(bad_urls.values())
     assert server.RequestHandlerClass.came["/up"] == (target / "a").read_bytes() == b"alpha\n"  # type: ignore[attr-defined]
     assert [path.name for path in target.iterdir()] == ["a"]
-    assert moved(tmp_path, (good_urls[0], tmp_path / "a"), upload=True)[0] == 0
+    assert run_plugin(tmp_path, (good_urls[0], tmp_path / "a"), upload=True)[0] == 0
 
 
 def test_the_plugin_describes_its_abilities(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from ..negotiation.pools import Pool
 NAMES = ("a", "b", "a.x", "a.y", "a.x.p", "a.x.q", "b.z")
 
 
-def drawn(seed: int, dialect: str = "manual") -> Pool:
+def random_pool(seed: int, dialect: str = "manual") -> Pool:
     """Return a random pool with groups, users in them and slots, some of which are in use."""
     dice = random.Random(seed)
     names = [name for name in NAMES if name in ("a", "b") or dice.random() < 0.8]
@@ -76,7 +76,7 @@ def standing(pool: Pool) -> list[Node]:
     return nodes
 
 
-def played(pool: Pool, cycle: CycleResult) -> list[Node]:
+def groups_after_matches(pool: Pool, cycle: CycleResult) -> list[Node]:
     """Return the groups after the cycle's matches, made one by one; check that none exceeds a quota."""
     tree, nodes = read(pool.state.settings).tree, standing(pool)
     for choice in cycle.choices:
@@ -95,10 +95,10 @@ def played(pool: Pool, cycle: CycleResult) -> list[Node]:
 
 @given(st.integers(0, 10**9))
 def test_no_match_exceeds_a_quota_and_its_surplus_at_any_node(seed: int) -> None:
-    pool = drawn(seed)
+    pool = random_pool(seed)
     for _ in range(2):
         cycle = pool.hold()
-        played(pool, cycle)
+        groups_after_matches(pool, cycle)
         pool.cycle()
         pool.now += 60_000_000
 
@@ -106,9 +106,9 @@ def test_no_match_exceeds_a_quota_and_its_surplus_at_any_node(seed: int) -> None
 @given(st.integers(0, 10**9))
 def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
     """After a cycle no job waits that fits a free slot, if its group and all around it have room for the slot."""
-    pool = drawn(seed)
+    pool = random_pool(seed)
     cycle = pool.hold()
-    nodes, tree = played(pool, cycle), read(pool.state.settings).tree
+    nodes, tree = groups_after_matches(pool, cycle), read(pool.state.settings).tree
     weighs = read(pool.state.settings).use_slot_weights
     slots = {choice.slot for choice in cycle.choices}
     free = [slot for slot in pool.state.slots.values() if slot.claim is None and slot.name not in slots]
@@ -128,7 +128,7 @@ def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
 @settings(max_examples=30)
 @given(st.integers(0, 10**9))
 def test_a_reported_quota_is_used_up(seed: int) -> None:
-    pool = drawn(seed)
+    pool = random_pool(seed)
     cycle = pool.hold().held
     for reason in () if cycle is None else cycle.unmatched:
         assert bool(reason.group) == (reason.limit == "quota")

@@ -100,7 +100,7 @@ def test_a_remainder_goes_to_the_group_that_got_one_longest_ago() -> None:
 
 
 @st.composite
-def requested(draw: st.DrawFn) -> tuple[dict[str, Node], int]:
+def draw_requests(draw: st.DrawFn) -> tuple[dict[str, Node], int]:
     slots = draw(st.integers(0, 60))
     nodes_by_name = nodes(draw(trees()), slots)
     for node in nodes_by_name.values():
@@ -112,7 +112,7 @@ def within(node: Node) -> float:
     return node.allocated + sum(within(child) for child in node.children)
 
 
-@given(requested())
+@given(draw_requests())
 def test_no_group_gets_more_than_it_requests_and_no_cap_is_exceeded(case: tuple[dict[str, Node], int]) -> None:
     nodes_by_name, slots = case
     unallocated = allocate(nodes_by_name[NONE])
@@ -123,7 +123,7 @@ def test_no_group_gets_more_than_it_requests_and_no_cap_is_exceeded(case: tuple[
             assert within(node) <= node.subtree_quota + 1e-6
 
 
-@given(requested())
+@given(draw_requests())
 def test_no_surplus_is_left_that_a_group_would_accept(case: tuple[dict[str, Node], int]) -> None:
     nodes_by_name, _ = case
     unallocated = allocate(nodes_by_name[NONE])

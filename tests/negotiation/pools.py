@@ -1,7 +1,7 @@
 """Pools in random states, made of events alone: whatever a negotiator may find in a log.
 
-``Pool`` applies one event after the other to a state, as a log would. ``drawn`` and ``lives_on`` choose the events by a
-seed, so that a failing pool can be repeated.
+``Pool`` applies one event after the other to a state, as a log would. ``random_pool`` and ``run_random_events`` choose
+the events by a seed, so that a failing pool can be repeated.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ _UNSTABLE: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def drawn(seed: int, *, unstable: bool = False) -> Pool:
+def random_pool(seed: int, *, unstable: bool = False) -> Pool:
     """Return a pool drawn by a seed: some machines, claims, jobs and settings."""
     dice = random.Random(seed)
     configured = {name: dice.choice(texts) for name, texts in _CONFIGURED.items() if dice.random() < 0.3}
@@ -262,11 +262,11 @@ def drawn(seed: int, *, unstable: bool = False) -> Pool:
         _machine(pool, dice, f"m{number}")
     for _ in range(dice.randint(1, 6)):
         _submits(pool, dice)
-    lives_on(pool, dice, dice.randint(0, 25))
+    run_random_events(pool, dice, dice.randint(0, 25))
     return pool
 
 
-def lives_on(pool: Pool, dice: random.Random, steps: int) -> None:
+def run_random_events(pool: Pool, dice: random.Random, steps: int) -> None:
     """Let this many random events happen in the pool."""
     for _ in range(steps):
         pool.now += dice.choice((0, 1, 30)) * SECOND

@@ -15,13 +15,13 @@ from poolbook.domain.state.cluster import IDLE
 
 from ..together import together
 from .oracle import Negotiation
-from .pools import SECOND, Pool, drawn, lives_on
+from .pools import SECOND, Pool, random_pool, run_random_events
 
 
 @given(st.integers(0, 2**32 - 1))
 def test_jobs_of_one_autocluster_accept_the_same_slots(seed: int) -> None:
-    pool = drawn(seed)
-    lives_on(pool, random.Random(seed), 5)
+    pool = random_pool(seed)
+    run_random_events(pool, random.Random(seed), 5)
     alike, oracle = autoclusters_of(pool.state, pool.caches), Negotiation(pool.folded(), pool.now, pool.context())
     answers: dict[object, object] = {}
     for user in list(oracle.users.values()):

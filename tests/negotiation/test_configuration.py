@@ -246,7 +246,7 @@ until 3:00
 """
 
 
-def played(text: str) -> Simulation:
+def run_scenario(text: str) -> Simulation:
     scenario = read_play(text)
     stage = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), lambda line: None)
     play(stage)
@@ -254,7 +254,7 @@ def played(text: str) -> Simulation:
 
 
 def test_a_scenarios_configuration_applies_to_the_negotiator() -> None:
-    stage = played(SCENARIO)
+    stage = run_scenario(SCENARIO)
     assert changes(stage.log.read()) == [
         CYCLE_TIMES | {"NEGOTIATOR_INTERVAL": "45", "PRIORITY_HALFLIFE": "1000"},
         {"DEFAULT_PRIO_FACTOR": "10"},
@@ -265,7 +265,7 @@ def test_a_scenarios_configuration_applies_to_the_negotiator() -> None:
 
 def test_an_invalid_setting_in_a_scenario_is_reported_with_its_line() -> None:
     with pytest.raises(PlayError, match="PREEMPTION_REQUIREMENTS"):
-        played("config\nPREEMPTION_REQUIREMENTS = 1 +\nend\nuntil 1:00\n")
+        run_scenario("config\nPREEMPTION_REQUIREMENTS = 1 +\nend\nuntil 1:00\n")
 
 
 def test_a_configuration_is_checked_before_a_pool_is_opened_with_it() -> None:

@@ -15,7 +15,7 @@ from poolbook.domain.events import Match
 from poolbook.domain.negotiator import candidates
 
 from .oracle import Negotiation
-from .pools import SECOND, Pool, drawn, lives_on
+from .pools import SECOND, Pool, random_pool, run_random_events
 
 EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
 SEEDS = st.integers(0, 2**32 - 1)
@@ -54,23 +54,23 @@ def compare_rejections(pool: Pool, oracle: Negotiation, cycle) -> None:  # type:
 
 @given(SEEDS)
 def test_every_match_is_the_one_found_by_asking_each_slot(seed: int) -> None:
-    compare_cycle(drawn(seed))
+    compare_cycle(random_pool(seed))
 
 
 @pytest.mark.parametrize(("seed", "unstable"), [(1586, False), (676014, True)])
 def test_a_slot_of_weight_0_fits_every_quota(seed: int, unstable: bool) -> None:
-    compare_cycle(drawn(seed, unstable=unstable))
+    compare_cycle(random_pool(seed, unstable=unstable))
 
 
 @given(SEEDS)
 def test_matches_agree_if_preemption_depends_on_what_the_cycle_changes(seed: int) -> None:
-    compare_cycle(drawn(seed, unstable=True))
+    compare_cycle(random_pool(seed, unstable=True))
 
 
 @given(SEEDS, st.integers(1, 3))
 def test_matches_agree_if_orders_are_built_in_small_steps(seed: int, places: int) -> None:
     with patch.object(candidates, "PART", places):
-        compare_cycle(drawn(seed))
+        compare_cycle(random_pool(seed))
 
 
 @given(SEEDS, st.booleans())
@@ -80,7 +80,7 @@ def test_caches_across_cycles_change_no_decision(seed: int, unstable: bool) -> N
 
 
 def check_caches(seed: int, cycles: int, unstable: bool) -> None:
-    pool, dice = drawn(seed, unstable=unstable), random.Random(seed)
+    pool, dice = random_pool(seed, unstable=unstable), random.Random(seed)
     for _ in range(cycles):
         cycle, refolded_cycle = pool.hold(), pool.hold(pool.folded())
         assert cycle.held == refolded_cycle.held
@@ -88,7 +88,7 @@ def check_caches(seed: int, cycles: int, unstable: bool) -> None:
         for event in (cycle.priorities, cycle.held):
             if event is not None and dice.random() < 0.7:
                 pool.append(event)
-        lives_on(pool, dice, dice.randint(0, 4))
+        run_random_events(pool, dice, dice.randint(0, 4))
         pool.now += dice.choice((0, 1, 60, 3600)) * SECOND
 
 
@@ -96,7 +96,7 @@ def check_caches(seed: int, cycles: int, unstable: bool) -> None:
 @given(SEEDS, st.booleans())
 @settings(max_examples=EXAMPLES, deadline=None)
 def test_many_cycles_agree_with_asking_each_slot(seed: int, unstable: bool) -> None:
-    compare_cycle(drawn(seed, unstable=unstable))
+    compare_cycle(random_pool(seed, unstable=unstable))
 
 
 @pytest.mark.soak

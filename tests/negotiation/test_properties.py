@@ -43,7 +43,7 @@ PREEMPTION = {
 RANKS = ["0.0", 'TARGET.Owner == "ann"', "TARGET.RequestMemory", "undefined"]
 
 
-def promised(state: State) -> Counter[str]:
+def promised_resources(state: State) -> Counter[str]:
     """Return what submitters were given and do not use yet, in thousandths of cores."""
     slots_by_user: Counter[str] = Counter()
     for (cluster, _), name in state.reserved.items():
@@ -159,7 +159,7 @@ class Cycles(RuleBasedStateMachine):
             new[cluster.submitter] += cores if self.weighted else 1000
         for parent, cores in cut.items():
             assert cores <= int(state.slots[parent].ad["Cpus"])
-        waiting = promised(state) if self.weighted else Counter()
+        waiting = promised_resources(state) if self.weighted else Counter()
         for name, cores in new.items():
             most = ceiling(state.submitters[name], cycle.at)
             has = state.submitters[name].weighted_in_use if self.weighted else 1000 * state.submitters[name].slots
@@ -254,14 +254,14 @@ def deserved(pool: Pool) -> dict[str, float]:
     }
 
 
-def free(pool: Pool) -> list[float]:
+def free_slots(pool: Pool) -> list[float]:
     return [float(slot.ad["Cpus"]) for slot in pool.state.slots.values() if slot.claim is None]
 
 
 @given(unequal())
 def test_no_cycle_leaves_a_slot_free_that_fits_a_submitter_below_its_share(pool: Pool) -> None:
     pool.cycle()
-    slots = free(pool)
+    slots = free_slots(pool)
     assert not slots or all(cores < min(slots) - 1e-6 for cores in deserved(pool).values())
 
 
@@ -269,12 +269,12 @@ def test_no_cycle_leaves_a_slot_free_that_fits_a_submitter_below_its_share(pool:
 def test_a_remainder_smaller_than_a_slot_each_goes_to_one_submitter_in_the_next_cycle(pool: Pool) -> None:
     """A cycle rounds up once for each: a submitter with room for a part of a slot gets one."""
     for _ in range(40):
-        before = free(pool)
+        before = free_slots(pool)
         below = any(cores > 1e-6 for cores in deserved(pool).values())
         pool.cycle()
         if before and below:
-            assert len(free(pool)) < len(before)
-        if not free(pool):
+            assert len(free_slots(pool)) < len(before)
+        if not free_slots(pool):
             return
     assert not any(cores > 1e-6 for cores in deserved(pool).values())
 

@@ -239,7 +239,7 @@ def test_a_ceiling_counts_the_part_that_the_job_takes() -> None:
 # Random pools
 
 
-def drawn(dice: random.Random) -> Pool:
+def random_pool(dice: random.Random) -> Pool:
     ranks = ("0.0", "TARGET.Importance", "undefined")
     rules = {"PREEMPTION_REQUIREMENTS": dice.choice(("true", "", "RemoteUserPrio > 600"))}
     pool = Pool(dice.choice(DIALECTS), **ALLOWED | (NO_RANKS if dice.random() < 0.5 else {}) | rules)
@@ -264,7 +264,7 @@ def drawn(dice: random.Random) -> Pool:
 @settings(max_examples=30, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**32))
 def test_preempted_slots_suffice_and_are_needed_and_none_of_them_is_retiring(seed: int) -> None:
-    pool = drawn(random.Random(seed))
+    pool = random_pool(random.Random(seed))
     preempted: list[str] = []
     cycle = pool.hold().held
     for match in () if cycle is None else cycle.matches:

@@ -22,7 +22,7 @@ from poolbook.replay.recheck_cycles import recheck
 
 from ..domain.pools import TestPool
 from ..together import together
-from .pools import SECOND, Pool, drawn, lives_on
+from .pools import SECOND, Pool, random_pool, run_random_events
 
 GPU = "NEGOTIATOR_GPU"
 BOTH = "DAEMON_LIST = MASTER COLLECTOR NEGOTIATOR NEGOTIATOR_GPU SCHEDD STARTD\n"
@@ -148,7 +148,7 @@ _CONSTRAINTS = (
 def test_no_slot_is_matched_by_two_negotiators_whatever_their_constraints(
     seed: int, texts: list[str], has_default: bool
 ) -> None:
-    pool = drawn(seed)
+    pool = random_pool(seed)
     names = [f"NEGOTIATOR_{number}" for number in range(len(texts))]
     constraints = {f"{name}.NEGOTIATOR_SLOT_CONSTRAINT": text for name, text in zip(names, texts, strict=True)}
     all_names = (
@@ -166,7 +166,7 @@ def test_no_slot_is_matched_by_two_negotiators_whatever_their_constraints(
                 slot = match.slot if match.slot in pool.state.slots else f"{parent.split('_')[0]}@{host}"
                 assert matched_by.setdefault(match.slot, name) == name
                 assert parts.setdefault(slot, name) == name
-        lives_on(pool, dice, 5)
+        run_random_events(pool, dice, 5)
 
 
 def test_a_slot_or_job_matched_by_one_negotiator_is_not_matched_by_another() -> None:

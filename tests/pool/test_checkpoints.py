@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from .real import Folder
-from .test_transfers import ad, ended
+from .test_transfers import ad, has_ended
 
 GOAL = 11
 
@@ -62,7 +62,7 @@ def test_a_job_evicted_ten_times_ends_like_one_that_was_not(folder: Folder) -> N
             scratch = log(folder).rpartition('CondorScratchDir = "')[2].partition('"')[0]
             folder.wait_for(lambda run=run, at=scratch: f"step {run}\n" in Path(at, "steps").read_text())
             folder.call("vacate", "1")
-        folder.wait_for(lambda: ended(folder))
+        folder.wait_for(lambda: has_ended(folder))
         folder.wait_for(lambda: not spooled(folder))
     assert (folder.path / "state").read_text() == f"{GOAL}\n"
     assert (folder.path / "steps").read_text() == "".join(f"step {n}\n" for n in range(1, GOAL + 1))
@@ -91,7 +91,7 @@ def test_a_job_continues_in_its_slot_after_each_checkpoint_and_from_the_last_one
         before = ad(folder, "NumJobStarts", "NumOutputTransferStarts", "CheckpointNumber", "SuccessCheckpointExitCode")
         folder.write("go", "")
         folder.call("release", "1")
-        folder.wait_for(lambda: ended(folder))
+        folder.wait_for(lambda: has_ended(folder))
         folder.wait_for(lambda: not spooled(folder))
     assert before == ["1", "4", "3", "85"]
     assert (folder.path / "steps").read_text() == "".join(f"step {n}\n" for n in range(1, GOAL + 1))

@@ -64,14 +64,14 @@ def runs_of(marks: Path) -> dict[int, list[tuple[str, str]]]:
 def check(folder: Folder, runs: int = 1) -> None:
     """Check that the log is sound, that every job ended once with its exit code, and that none ran more often than
     allowed."""
-    starts = Counter(event.proc for event in ended(folder) if isinstance(event, JobExecuting))
+    starts = Counter(event.proc for event in events_of_ended_log(folder) if isinstance(event, JobExecuting))
     for proc, marks in runs_of(folder.path / "marks").items():
         assert [word for word, _ in marks] == ["begin", "end"] * (len(marks) // 2), f"job {proc} ran twice at one time"
         assert len(marks) // 2 <= runs
         assert starts[proc] == len(marks) // 2
 
 
-def ended(folder: Folder) -> list[Event]:
+def events_of_ended_log(folder: Folder) -> list[Event]:
     """Return the events of a sound log in which every job ended once, with its exit code, and nothing remains."""
     assert verify_seal(str(folder.path / "pool.db")) == []
     log = open_log(str(folder.path / "pool.db"), create=False, read_only=True)

@@ -98,7 +98,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         yield called
 
 
-def requested(kind: str, **fields: Any) -> None:
+def send_request(kind: str, **fields: Any) -> None:
     with suppress(RequestRefused):
         ask("pool.db", {"kind": kind, **fields})
 
@@ -111,7 +111,7 @@ def test_a_command_line_and_a_request_are_the_same_command(
     decided: list[type[s.Stimulus]], served: Callable[[Callable[[], object]], None]
 ) -> None:
     for kind, doors in DOORS.items():
-        served(lambda kind=kind, doors=doors: requested(kind.__name__, **doors.fields))  # type: ignore[misc]
+        served(lambda kind=kind, doors=doors: send_request(kind.__name__, **doors.fields))  # type: ignore[misc]
         assert decided == [kind], doors
         decided.clear()
         if doors.words:
@@ -150,7 +150,7 @@ def test_a_cycle_is_started_by_one_function(
             await pool.negotiate(negotiator="d")
 
     served(lambda: main(["reschedule", "-name", "a"]))
-    served(lambda: requested("Reschedule", name="b"))
+    served(lambda: send_request("Reschedule", name="b"))
     with Pool.open() as pool:
         pool.negotiate(negotiator="c")
     asyncio.run(awaited())

@@ -24,7 +24,7 @@ concurrency_limits_expr = strcat("a", E40)
 """
 
 
-def written(shape: str) -> str:
+def submit_file(shape: str) -> str:
     return "".join(f"+{name} = {text}\n" for name, text in SHAPES[shape].items())
 
 
@@ -37,13 +37,13 @@ def test_jobs_with_exploding_expressions_keep_no_other_user_waiting_even_after_a
         with pool.served("-users", "-config", "pool.conf") as server:
             for shape in ("sums", "strings", "lists", "nested ads", "choices by the slot", "circular references"):
                 for used in ("requirements = E40 =!= 3\n", EVERYWHERE):
-                    pool.submit(OWNER, "exit 0", written(shape) + used)
-            assert pool.ran(OTHER, "echo on") == ["on"]
+                    pool.submit(OWNER, "exit 0", submit_file(shape) + used)
+            assert pool.output_of_job(OTHER, "echo on") == ["on"]
             server.kill()
             server.wait()
         (pool.path / "pool.db.sock").unlink(missing_ok=True)
         with pool.served("-users", "-config", "pool.conf"):
-            assert pool.ran(OTHER, "echo on again") == ["on again"]
+            assert pool.output_of_job(OTHER, "echo on again") == ["on again"]
             assert "Total for all users" in pool.says(OTHER, "q", "-allusers")
 
 
@@ -84,14 +84,14 @@ def test_commands_and_submissions_with_such_jobs_keep_no_other_user_waiting(shap
             ):
                 home = pool.home(OWNER)
                 (home / "job.sub").write_text(
-                    f"executable = /bin/true\n{written(shape)}{fields}requirements = false\nqueue 3\n"
+                    f"executable = /bin/true\n{submit_file(shape)}{fields}requirements = false\nqueue 3\n"
                 )
                 pool.says(OWNER, "submit", "job.sub")
             cluster = pool.submit(OTHER, "exit 0", "hold = true")
             for command in COMMANDS:
                 pool.says(OWNER, *command)
                 assert "Set attribute" in pool.says(OTHER, "qedit", f"{cluster}.0", "Answered", "true")
-            assert pool.ran(OTHER, "echo on") == ["on"]
+            assert pool.output_of_job(OTHER, "echo on") == ["on"]
 
 
 def test_a_table_shows_the_start_of_a_huge_hold_reason_and_how_much_is_cut() -> None:

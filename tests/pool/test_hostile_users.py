@@ -41,7 +41,7 @@ def test_a_program_that_became_a_fifo_keeps_no_one_waiting(pool: PoolForAll) -> 
     os.mkfifo(program, 0o777)
     assert "released" in pool.says(OWNER, "release", str(cluster))
     assert pool.wait_for_end(cluster) == "5 6"
-    assert pool.ran(OTHER, "echo on") == ["on"]
+    assert pool.output_of_job(OTHER, "echo on") == ["on"]
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def test_a_program_that_its_user_blocks_from_being_opened_keeps_no_one_else_wait
     with lease_held(OWNER, home / f"{name}.sh"):
         pool.says(OWNER, "release", str(cluster))
         pool.wait_for((home / f"{name}.out").exists)
-        assert pool.ran(OTHER, "echo on") == ["on"]
+        assert pool.output_of_job(OTHER, "echo on") == ["on"]
         assert (home / f"{name}.out").read_text() == ""
     assert pool.wait_for_end(cluster) == ""
     assert (home / f"{name}.out").read_text() == "ran\n"
@@ -86,7 +86,7 @@ def test_a_process_with_the_number_of_another_users_job_does_not_belong_to_that_
         '(env -i prlimit --rttime=$n: setsid sh -c "echo \\$\\$ > thief; exec sleep 1000" &)\n'
         "while ! [ -s thief ]; do sleep 0.01; done; sleep 1.5"
     )
-    assert pool.ran(OWNER, script) == []
+    assert pool.output_of_job(OWNER, script) == []
     assert not runs(int((pool.home(OWNER) / "thief").read_text()))
     assert pool.says(None, "q", "-allusers", str(victim), "-af", "JobStatus") == "2\n"
     pool.says(OTHER, "rm", str(victim))
@@ -99,7 +99,7 @@ def test_a_dedicated_account_that_stops_all_its_processes_keeps_no_one_waiting(p
     cluster = pool.submit(DEDICATED, script)
     assert pool.wait_for_end(cluster) == ""
     assert not runs(int((pool.home(DEDICATED) / "stops").read_text()))
-    assert pool.ran(OTHER, "echo on") == ["on"]
+    assert pool.output_of_job(OTHER, "echo on") == ["on"]
 
 
 def test_a_deep_directory_in_the_spool_is_removed_and_other_files_there_too(pool: PoolForAll) -> None:

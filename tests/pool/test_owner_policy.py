@@ -119,14 +119,14 @@ def owned(folder: Folder) -> OwnedMachine:
     return OwnedMachine(folder.path)
 
 
-def stopped(pid: int) -> bool:
+def is_stopped(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     except OSError:
         return False
 
 
-def restarted(owned: OwnedMachine, until: Callable[[], bool]) -> None:
+def restart_after(owned: OwnedMachine, until: Callable[[], bool]) -> None:
     """Return a pool that was killed without warning after `until` was true."""
     server = owned.start("serve")
     owned.wait_for(lambda: (owned.path / "pool.db.sock").exists())
@@ -145,10 +145,10 @@ def test_a_job_makes_way_for_the_owner_of_a_desktop(owned: OwnedMachine) -> None
         owned.wait_for(lambda: owned.pid())
         pid = owned.pid()
         owned.owner(AT_THE_KEYBOARD + "Patience = 1000\n")
-        owned.wait_for(lambda: stopped(pid))
+        owned.wait_for(lambda: is_stopped(pid))
         assert owned.status() == "Suspended"
         owned.owner(AWAY)
-        owned.wait_for(lambda: not stopped(pid))
+        owned.wait_for(lambda: not is_stopped(pid))
         owned.owner(AT_THE_KEYBOARD + "Patience = 1\n")
         owned.wait_for(lambda: owned.status() == "Idle")
         assert not Path(f"/proc/{pid}").exists()
@@ -184,15 +184,15 @@ def test_a_suspended_job_stays_suspended_when_the_pool_is_killed(owned: OwnedMac
     def suspended() -> bool:
         if owned.pid():
             owned.owner(AT_THE_KEYBOARD)
-        return stopped(owned.pid())
+        return is_stopped(owned.pid())
 
-    restarted(owned, suspended)
+    restart_after(owned, suspended)
     pid = owned.pid()
     with owned.served():
         time.sleep(1.2)  # at least one policy evaluation
-        assert stopped(pid) and owned.pair() == "Claimed/Suspended"
+        assert is_stopped(pid) and owned.pair() == "Claimed/Suspended"
         owned.owner(AWAY)
-        owned.wait_for(lambda: not stopped(pid))
+        owned.wait_for(lambda: not is_stopped(pid))
         owned.wait_for(lambda: owned.pair() == "Claimed/Busy")
         assert owned.pid() == pid
     assert owned.rows(JobsTransitioned).count("continue") == 1
@@ -207,7 +207,7 @@ def test_a_drain_and_its_retiring_job_continue_when_the_pool_is_killed(owned: Ow
             owned.call("drain", host_name(), "-reason", "new disk")
         return owned.pair() == "Claimed/Retiring"
 
-    restarted(owned, retiring)
+    restart_after(owned, retiring)
     pid = owned.pid()
     with owned.served():
         assert "Draining already in progress" in owned.call("drain", f"slot1@{host_name()}", code=1)

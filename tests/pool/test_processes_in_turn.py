@@ -41,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
         yield log_place
 
 
-def holding(url: str) -> forked.Process:
+def process_with_open_log(url: str) -> forked.Process:
     """Run a process that has the log open and has submitted a cluster to it."""
     process = forked.start(["-c", HOLDING, url])
     assert process.stdout is not None and process.stdout.readline() == "1\n"
@@ -60,7 +60,7 @@ def test_no_open_of_several_processes_is_lost(place: Place) -> None:
 
 
 def test_an_open_pool_is_never_taken_away_and_the_error_names_its_process(place: Place) -> None:
-    process = holding(place.url)
+    process = process_with_open_log(place.url)
     try:
         start_time = time.monotonic()
         with pytest.raises(AlreadyServed, match=rf"process {process.pid}\b.* has it open in a pool.*wait longer"):
@@ -82,7 +82,7 @@ if POSTGRES:
         place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "there"))
-        process = holding(place.url)
+        process = process_with_open_log(place.url)
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "here"))
         try:
             with pytest.raises(AlreadyServed, match=f"process {process.pid} on {os.uname().nodename}"):

@@ -35,7 +35,7 @@ def until(pool: Pool, holds: Callable[[], object]) -> None:
     raise AssertionError("it did not come to pass")
 
 
-def ran(tmp_path: Path, config: str, script: str, **commands: str) -> str:
+def output_of_job(tmp_path: Path, config: str, script: str, **commands: str) -> str:
     """Return what a job wrote to its standard output, under a configuration."""
     with Pool.open(f"{tmp_path}/pool.db", execute=True, config=PLAIN + config) as pool:
         pool.add_machine("here", cpus=2)
@@ -49,7 +49,7 @@ def test_a_pool_holds_the_cycle_that_is_due_when_its_benchmarks_end(
 ) -> None:
     """The pause after the first cycle is as long as the cycle, and a benchmark may end within it."""
     monkeypatch.setattr(benchmarks, "command", lambda: (["/bin/echo", "3000", "20000"], dict(os.environ)))
-    assert ran(tmp_path, "", "echo hello") == "hello\n"
+    assert output_of_job(tmp_path, "", "echo hello") == "hello\n"
 
 
 # Signals
@@ -102,7 +102,7 @@ def test_the_increment_is_an_expression_in_the_jobs_ad(tmp_path: Path, written: 
 
 
 def test_jobs_and_their_children_have_the_configured_niceness(tmp_path: Path) -> None:
-    assert ran(tmp_path, "JOB_RENICE_INCREMENT = 7", "nice; sh -c nice").split() == [str(os.nice(0) + 7)] * 2
+    assert output_of_job(tmp_path, "JOB_RENICE_INCREMENT = 7", "nice; sh -c nice").split() == [str(os.nice(0) + 7)] * 2
 
 
 # EXECUTE
@@ -118,7 +118,7 @@ def test_jobs_have_their_directories_below_execute_where_no_one_else_can_look(tm
     )
     script = "echo $_CONDOR_SCRATCH_DIR $TMPDIR; stat -c %a $_CONDOR_SCRATCH_DIR/../.."
     for slow_cluster, commands in ((slow, {}), (fast, {"+Fast": "true"})):
-        scratch, temporary, mode = ran(tmp_path / slow_cluster.name, config, script, **commands).split()
+        scratch, temporary, mode = output_of_job(tmp_path / slow_cluster.name, config, script, **commands).split()
         assert scratch == temporary and Path(scratch).parts[: len(slow_cluster.parts)] == slow_cluster.parts
         assert mode == "700"
 

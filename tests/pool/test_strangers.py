@@ -175,7 +175,7 @@ def jobs(pool: SharedFolder) -> str:
     return pool.call("q", "-constraint", 'Owner == "root"', "-af", "ClusterId", "JobStatus", "JobPrio", "Cmd")
 
 
-def tried(pool: SharedFolder, served: bool) -> None:
+def check_rights(pool: SharedFolder, served: bool) -> None:
     """Check that no command in the table changes anything of the user's when the stranger types it, and that all work
     for the user."""
     before = jobs(pool)
@@ -191,14 +191,14 @@ def tried(pool: SharedFolder, served: bool) -> None:
 def test_on_an_unserved_log_another_user_submits_and_changes_only_their_own_jobs(shared: SharedFolder) -> None:
     for _ in range(2):
         shared.call_as(None, "submit", "held.sub")
-    tried(shared, served=False)
+    check_rights(shared, served=False)
 
 
 def test_on_a_served_log_another_user_changes_nothing(shared: SharedFolder) -> None:
     for _ in range(2):
         shared.call_as(None, "submit", "held.sub")
     with shared.served():
-        tried(shared, served=True)
+        check_rights(shared, served=True)
 
 
 def refused(answer: dict[str, Any]) -> str:
@@ -289,7 +289,7 @@ def test_a_direct_writer_of_an_unserved_log_changes_only_their_own_jobs(shared: 
 SCRIPT = "executable = /bin/sh\ntransfer_executable = false\narguments = \"-c 'id -u >> ran.{}'\"\nqueue\n"
 
 
-def both_submit(shared: SharedFolder) -> None:
+def submit_for_both(shared: SharedFolder) -> None:
     """Submit a job of each user to the log, and a held one."""
     for name in ("theirs", "ours"):
         shared.write(f"{name}.sub", SCRIPT.format(name))
@@ -299,7 +299,7 @@ def both_submit(shared: SharedFolder) -> None:
 
 
 def test_a_job_in_a_log_that_root_serves_runs_with_its_owners_rights(shared: SharedFolder) -> None:
-    both_submit(shared)
+    submit_for_both(shared)
     shared.path.parent.chmod(0o755)
     with shared.served():
         shared.wait_for(lambda: shared.call("q", "-allusers", "2", "3", "-af", "ClusterId") == "")
@@ -326,7 +326,7 @@ def served_by_another(shared: SharedFolder) -> Iterator[None]:
 
 
 def test_a_job_in_a_log_that_another_user_serves_is_held_and_not_run_with_their_rights(shared: SharedFolder) -> None:
-    both_submit(shared)
+    submit_for_both(shared)
     with served_by_another(shared):
         for _ in range(2):
             shared.wait_for(lambda: shared.call("q", "3", "-af", "JobStatus", "HoldReasonCode") == "5 23\n")

@@ -76,7 +76,7 @@ def filled(folder: Folder) -> Folder:
     return folder
 
 
-def submitted(folder: Folder, *more: str, **options: Any) -> list[tuple[int, str, str]]:
+def submission_answers(folder: Folder, *more: str, **options: Any) -> list[tuple[int, str, str]]:
     """Return the answer to each submit file."""
     outputs = [
         call(folder, "submit", f"accepted{number}.sub", *arguments, *more, **options)
@@ -102,12 +102,12 @@ def log(folder: Folder, name: str) -> Iterator[None]:
 
 
 def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> None:
-    still = submitted(filled)
+    still = submission_answers(filled)
     at_rest = ads(filled)
     assert len(at_rest) == 19
     assert [code for code, _, _ in still] == [0] * len(ACCEPTED) + [1] * len(REFUSED)
     with log(filled, "still"), filled.served():
-        served_outputs = submitted(filled)
+        served_outputs = submission_answers(filled)
         assert served_outputs == still
         assert ads(filled) == at_rest
         calls: dict[str, dict[str, Any]] = {"another umask": {"umask": 0o077}}
@@ -115,7 +115,7 @@ def test_a_server_reads_submit_files_as_their_users_would(filled: Folder) -> Non
             calls["other groups"] = {"groups": [4, 24]}
         for options in calls.values():  # the client reads them: it would make other files, or see others
             call(filled, "rm", "-all")
-            assert [line[0] for line in submitted(filled, "-terse", **options)] == [line[0] for line in still]
+            assert [line[0] for line in submission_answers(filled, "-terse", **options)] == [line[0] for line in still]
             for ad_at_rest, ad in zip(ads(filled), at_rest, strict=True):
                 assert ad_at_rest == {**ad, "ClusterId": ad_at_rest["ClusterId"]}
 
@@ -184,8 +184,8 @@ def test_a_submit_file_that_is_sent_again_gets_the_first_answer(folder: Folder) 
 
 def test_a_submission_to_an_unserved_log_returns_the_parsed_jobs(folder: Folder) -> None:
     url = str(folder.path / "pool.db")
-    submitted = submit(url, description(folder.path, HELD + "queue 2\n"))
-    assert (submitted.cluster, submitted.jobs, submitted.parsed.count) == (1, 2, 2)
+    submission_answers = submit(url, description(folder.path, HELD + "queue 2\n"))
+    assert (submission_answers.cluster, submission_answers.jobs, submission_answers.parsed.count) == (1, 2, 2)
     resubmitted = submit(url, description(folder.path, HELD + "queue 5\n"))
     assert (resubmitted.cluster, resubmitted.jobs) == (1, 2)  # the id was answered before
     assert not is_served(url)

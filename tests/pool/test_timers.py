@@ -62,7 +62,7 @@ def events(folder: Folder, name: str) -> list[str]:
     return [number for number in numbers if number not in ("004", "006")]
 
 
-def killed_and_back(folder: Folder, seconds: int) -> tuple[int, int] | None:
+def kill_and_restart(folder: Folder, seconds: int) -> tuple[int, int] | None:
     """Kill a pool before this many seconds have passed, and start it again afterwards. Return the two times at which
     something is due, while it is dead and later; None if the machine was too slow."""
     dead = int(time.time()) + seconds
@@ -73,13 +73,13 @@ def killed_and_back(folder: Folder, seconds: int) -> tuple[int, int] | None:
             folder.call("submit", f"kind={kind}", f"{kind}=true", f"seconds={runs}", "jobs.sub")
         statuses = [status for status in WAITING.values() for _ in range(2)]
         folder.wait_for(lambda: [job["JobStatus"] for job in folder.json("q")] == statuses or time.time() > dead)
-        folder.wait_for(lambda: len(ran(folder)) == 4 or time.time() > dead)
+        folder.wait_for(lambda: len(start_times(folder)) == 4 or time.time() > dead)
         server.send_signal(signal.SIGKILL)
         server.wait()
     if time.time() >= dead - 1:
         return None
     time.sleep(dead + 1.1 - time.time())
-    assert sorted(ran(folder)) == ["held back", "held dead", "removed back", "removed dead"]
+    assert sorted(start_times(folder)) == ["held back", "held dead", "removed back", "removed dead"]
     with folder.served(*SERVE):
         if time.time() >= back - 1:
             return None
@@ -88,7 +88,7 @@ def killed_and_back(folder: Folder, seconds: int) -> tuple[int, int] | None:
     return dead, back
 
 
-def ran(folder: Folder) -> list[str]:
+def start_times(folder: Folder) -> list[str]:
     """Return the start times that the jobs recorded."""
     path = folder.path / "ran"
     return path.read_text().splitlines() if path.exists() else []
@@ -99,12 +99,12 @@ def test_timers_due_while_a_pool_was_killed_fire_once_and_not_before_their_time(
         place = Folder(folder.path / f"{seconds}")
         place.path.mkdir()
         place.write("pool.conf", CONF)
-        due = killed_and_back(place, seconds)
+        due = kill_and_restart(place, seconds)
         if due is not None:
             break
         place.kill_everything()
     assert due is not None, "this machine is too slow"
-    assert Counter(ran(place)) == Counter(f"{kind} {when}" for kind in KINDS for when in ("dead", "back"))
+    assert Counter(start_times(place)) == Counter(f"{kind} {when}" for kind in KINDS for when in ("dead", "back"))
     for when in ("dead", "back"):
         assert {kind: events(place, f"{kind}-{when}") for kind in KINDS} == DONE
     for proc, at in enumerate(due):

@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
     test_folder.kill_everything()
 
 
-def called(folder: Folder, tool: str, *arguments: str) -> tuple[str, int]:
+def run_tool(folder: Folder, tool: str, *arguments: str) -> tuple[str, int]:
     """Return the output and exit code of a tool."""
     completed = forked.run(
         [*POOLBOOK, f"condor_{tool}", *arguments], cwd=folder.path, env=environment(), timeout=PATIENCE
@@ -58,12 +58,12 @@ def called(folder: Folder, tool: str, *arguments: str) -> tuple[str, int]:
 )
 def test_the_end_of_a_jobs_files_is_printed(name: str, folder: Folder) -> None:
     real = capture(name)
-    assert called(folder, "tail", *real.argv) == (real.out + real.err, real.exit_code)
+    assert run_tool(folder, "tail", *real.argv) == (real.out + real.err, real.exit_code)
 
 
 def test_a_file_other_than_the_output_is_printed_although_htcondor_loses_count(folder: Folder) -> None:
     real = capture("tail_file")
-    out, code = called(folder, "tail", *real.argv)
+    out, code = run_tool(folder, "tail", *real.argv)
     assert out.split() == real.out.split()[:4] + out.split()[4:]
     assert (out.splitlines()[-1], code, real.exit_code) == ("400", 0, 1)
     assert len(out) <= 1024
@@ -73,7 +73,7 @@ def test_discarded_output_cannot_be_printed(folder: Folder) -> None:
     folder.write("null.sub", "executable = /bin/sleep\narguments = 300\noutput = /dev/null\nqueue\n")
     job = re.findall(r"\d+", folder.call("submit", "-terse", "null.sub"))[0]
     folder.wait_for(lambda: folder.call("q", job, "-af", "JobStatus") == "2\n")
-    out, code = called(folder, "tail", job)
+    out, code = run_tool(folder, "tail", job)
     real = capture("tail")
     assert re.sub(r"\(/\S*/scratch\)", "()", out) == re.sub(r"\(/\S*/scratch\)", "()", real.err)
     assert code == real.exit_code
@@ -81,14 +81,14 @@ def test_discarded_output_cannot_be_printed(folder: Folder) -> None:
 
 
 def test_a_shell_runs_in_the_jobs_directory_with_its_environment(folder: Folder) -> None:
-    out, code = called(folder, "ssh_to_job", "1.0", "pwd; echo $_CONDOR_SLOT $_CONDOR_SCRATCH_DIR; exit 3")
+    out, code = run_tool(folder, "ssh_to_job", "1.0", "pwd; echo $_CONDOR_SLOT $_CONDOR_SCRATCH_DIR; exit 3")
     place, line = out.splitlines()
     slot, scratch = line.split()
     assert (place, slot, code) == (scratch, "slot1_1", 3)
 
 
 def test_an_interactive_shell_has_htcondors_greeting(folder: Folder) -> None:
-    out, code = called(folder, "ssh_to_job", "-shells", "nosuchshell,true", "1")
+    out, code = run_tool(folder, "ssh_to_job", "-shells", "nosuchshell,true", "1")
     assert re.match(r"Welcome to slot1_1@\S+!\nYour condor job is running with pid\(s\) \d+\.\n", out)
     assert code == 0
 
@@ -96,12 +96,12 @@ def test_an_interactive_shell_has_htcondors_greeting(folder: Folder) -> None:
 @pytest.mark.parametrize("name", ["who_af", "who_constraint"])
 def test_the_jobs_on_this_machine_are_listed(name: str, folder: Folder) -> None:
     real = capture(name)
-    out, code = called(folder, "who", *real.argv)
+    out, code = run_tool(folder, "who", *real.argv)
     assert (re.sub(r"\S+@\S+|Startd : \S+", "X", out), code) == (re.sub(r"\S+@\S+|Startd : \S+", "X", real.out), 0)
 
 
 def test_the_table_has_the_processes_and_directories(folder: Folder) -> None:
-    out, code = called(folder, "who")
+    out, code = run_tool(folder, "who")
     heads, row = out.splitlines()[2:4]
     _, _, slot, job, runtime, _, directory = row.split()
     assert (slot, job, directory, code) == ("1_1", "1.0", str(folder.path), capture("who").exit_code)
@@ -117,14 +117,14 @@ def test_the_table_has_the_processes_and_directories(folder: Folder) -> None:
 @pytest.mark.parametrize("name", ["run_echo", "run_exit", "run_append"])
 def test_a_command_is_run_as_a_job(name: str, folder: Folder) -> None:
     real = capture(name)
-    assert called(folder, "run", *real.argv) == (real.out + real.err, real.exit_code)
+    assert run_tool(folder, "run", *real.argv) == (real.out + real.err, real.exit_code)
     assert not list(folder.path.glob(".condor_*"))
 
 
 @pytest.mark.parametrize("name", ["qsub_script", "qsub_named"])
 def test_a_script_is_submitted(name: str, folder: Folder) -> None:
     real = capture(name)
-    out, code = called(folder, "qsub", *real.argv)
+    out, code = run_tool(folder, "qsub", *real.argv)
     assert re.sub(r"\d+", "N", out) == re.sub(r"\d+", "N", real.out + real.err)
     (job,) = set(re.findall(r"\d+", out))
     output = folder.path / ("o.txt" if name == "qsub_named" else f"q.sh.o{job}")
@@ -134,9 +134,9 @@ def test_a_script_is_submitted(name: str, folder: Folder) -> None:
 
 def test_a_script_that_waits_for_another_is_released_when_that_has_ended(folder: Folder) -> None:
     folder.write("first.sh", "sleep 1\n")
-    first = re.findall(r"\d+", called(folder, "qsub", "first.sh")[0])[0]
+    first = re.findall(r"\d+", run_tool(folder, "qsub", "first.sh")[0])[0]
     folder.write("second.sh", "echo the second\n")
-    second = re.findall(r"\d+", called(folder, "qsub", "-hold_jid", first, "second.sh")[0])[0]
+    second = re.findall(r"\d+", run_tool(folder, "qsub", "-hold_jid", first, "second.sh")[0])[0]
     assert folder.call("q", second, "-af", "JobStatus") == "5\n"
     output = folder.path / f"second.sh.o{second}"
     folder.wait_for(lambda: output.exists() and output.read_text() == "the second\n")
@@ -144,7 +144,7 @@ def test_a_script_that_waits_for_another_is_released_when_that_has_ended(folder:
 
 def test_a_missing_script_is_reported_and_submitted_as_by_htcondor(folder: Folder) -> None:
     real = capture("qsub_noscript")
-    out, code = called(folder, "qsub", *real.argv)
+    out, code = run_tool(folder, "qsub", *real.argv)
     last = real.err.partition("/usr/bin/condor_qsub: line 453: ")[2]
     assert re.sub(r"\d+", "N", out).endswith(f"condor_qsub: {re.sub(r'[0-9]+', 'N', last)}")
     assert re.sub(r"\d+", "N", out).startswith(re.sub(r"\d+", "N", real.out))
@@ -154,7 +154,7 @@ def test_a_missing_script_is_reported_and_submitted_as_by_htcondor(folder: Folde
 def test_nothing_remains_to_be_fetched(folder: Folder) -> None:
     assert capture("transfer_data_job").out == capture("transfer_data_all").out == "Fetching data files...\n"
     for name in ("transfer_data_job", "transfer_data_all"):
-        assert called(folder, "transfer_data", *capture(name).argv) == (capture(name).out, 0)
+        assert run_tool(folder, "transfer_data", *capture(name).argv) == (capture(name).out, 0)
 
 
 def test_a_file_is_followed_until_its_job_ends(folder: Folder) -> None:

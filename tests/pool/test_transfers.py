@@ -38,7 +38,7 @@ def ad(folder: Folder, *names: str) -> list[str]:
     return (folder.call("q", *arguments) or folder.call("history", *arguments)).strip().split("\t")
 
 
-def ended(folder: Folder) -> bool:
+def has_ended(folder: Folder) -> bool:
     return folder.call("history", "-af", "ClusterId") == "1\n"
 
 
@@ -50,7 +50,7 @@ def test_files_move_with_every_run_and_the_sizes_are_summed_up(folder: Folder) -
         folder.call("vacate", "1")
         folder.wait_for(lambda: (folder.path / "job.log").read_text().count("001 (") == 2)
         folder.call("rm", "1")
-        folder.wait_for(lambda: ended(folder))
+        folder.wait_for(lambda: has_ended(folder))
     names = ("NumInputTransferStarts", "BytesRecvd", "BytesSent", "TransferInputStats")
     assert ad(folder, *names) == [
         "2",
@@ -75,10 +75,10 @@ def test_a_kill_during_a_transfer_leaves_no_partial_file_and_the_job_ends_correc
         if whom == "pool":
             pool.kill()
         else:
-            folder.wait_for(lambda: ended(folder))
+            folder.wait_for(lambda: has_ended(folder))
     if whom == "pool":
         with folder.served():
-            folder.wait_for(lambda: ended(folder))
+            folder.wait_for(lambda: has_ended(folder))
     assert [(folder.path / f"f{number}").read_text() for number in range(COUNT)] == [f"{n}\n" for n in range(COUNT)]
     folder.wait_for(lambda: not list(folder.path.glob(".poolbook-*")))
     assert ad(folder, "ExitCode", "JobStatus") == ["0", "4"]
@@ -114,7 +114,7 @@ def test_a_full_disk_at_either_end_holds_the_job_and_leaves_no_partial_file(
             }
             (place / "filler").unlink()
             folder.call("release", "1")
-            folder.wait_for(lambda: ended(folder))
+            folder.wait_for(lambda: has_ended(folder))
         assert way == "input" or (place / "big").stat().st_size == 600_000
 
 
@@ -123,7 +123,7 @@ def test_a_job_removed_during_its_output_transfer_leaves_no_partial_file(folder:
         submit(folder, MANY.format(count=1500))
         folder.wait_for(lambda: "Started transferring output" in (folder.path / "job.log").read_text())
         folder.call("rm", "1")
-        folder.wait_for(lambda: ended(folder))
+        folder.wait_for(lambda: has_ended(folder))
         folder.wait_for(lambda: not list(folder.path.glob(".poolbook-*")))
     assert len(list(folder.path.glob("f*"))) in (0, 1500)
 

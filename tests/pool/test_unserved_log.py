@@ -58,7 +58,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def printed(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+def json_printer(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """Return a function that returns what a command prints with -json."""
 
     def call(*arguments: str) -> Any:
@@ -94,14 +94,18 @@ def test_an_unserved_log_answers_as_its_pool_did(own_log: str) -> None:
         assert [row.name for row in log.usage(by="cluster")] == ["1"]
 
 
-def test_commands_that_name_positions_name_the_log(own_log: str, printed: Callable[..., Any]) -> None:
+def test_commands_that_name_positions_name_the_log(own_log: str, json_printer: Callable[..., Any]) -> None:
     with Pool.open(own_log) as pool, Log.open(own_log) as log:
         id_of_log = pool.id
         assert re.fullmatch("[0-9a-f]{16}", id_of_log)
         assert {log.id, log.verify().id, log.audit().id} == {id_of_log}
-    assert printed("verify", "-json", "-log", own_log)["id"] == printed("audit", own_log, "-json")["id"] == id_of_log
+    assert (
+        json_printer("verify", "-json", "-log", own_log)["id"]
+        == json_printer("audit", own_log, "-json")["id"]
+        == id_of_log
+    )
     for arguments in (["log"], ["log", "1"], ["why", "1.0"]):
-        assert {entry["log"] for entry in printed(*arguments, "-json", "-log", own_log)} == {id_of_log}
+        assert {entry["log"] for entry in json_printer(*arguments, "-json", "-log", own_log)} == {id_of_log}
 
 
 def test_verify_prints_the_id_of_the_log(own_log: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,10 +140,10 @@ def test_a_log_that_a_server_has_open_can_be_read(tmp_path: Path) -> None:
         assert [type(event) for _, event in log.events()][:2] == [events.PoolFounded, events.WriterBegan]
 
 
-def test_verify_and_audit_have_the_same_results_as_the_commands(own_log: str, printed: Callable[..., Any]) -> None:
+def test_verify_and_audit_have_the_same_results_as_the_commands(own_log: str, json_printer: Callable[..., Any]) -> None:
     with Log.open(own_log) as log:
         verification = log.verify(decisions=True)
-        printed_report = printed("verify", "-decisions", "-json", "-log", own_log)
+        printed_report = json_printer("verify", "-decisions", "-json", "-log", own_log)
         assert verification.sound and verification.decisions is not None
         assert (verification.verdict.events, verification.verdict.slots) == (
             printed_report["events"],
@@ -147,7 +151,7 @@ def test_verify_and_audit_have_the_same_results_as_the_commands(own_log: str, pr
         )
         assert verification.decisions.taken == printed_report["decisions"]["taken"] > 0
         assert log.verify().decisions is None
-        assert log.audit().transitions == printed("audit", own_log, "-json")["transitions"]
+        assert log.audit().transitions == json_printer("audit", own_log, "-json")["transitions"]
 
 
 def test_an_altered_log_is_not_sound_and_the_findings_name_the_place(own_log: str) -> None:
@@ -166,31 +170,33 @@ def test_an_altered_log_is_not_sound_and_the_findings_name_the_place(own_log: st
         assert audit.violations[0].line > 0
 
 
-def test_an_imported_log_gives_the_same_answers_as_the_commands(real: str, printed: Callable[..., Any]) -> None:
+def test_an_imported_log_gives_the_same_answers_as_the_commands(real: str, json_printer: Callable[..., Any]) -> None:
     with Log.open(real) as log:
         assert log.imported
-        assert sorted(ids(log.history())) == sorted(ids(printed("history", "-json", "-log", real)))
-        assert ids(log.jobs()) == ids(printed("q", "-json", "-log", real))
+        assert sorted(ids(log.history())) == sorted(ids(json_printer("history", "-json", "-log", real)))
+        assert ids(log.jobs()) == ids(json_printer("q", "-json", "-log", real))
         assert [slot["Name"] for slot in log.slots()] == [
-            slot["Name"] for slot in printed("status", "-json", "-log", real)
+            slot["Name"] for slot in json_printer("status", "-json", "-log", real)
         ]
-        people = [row for row in printed("userprio", "-json", "-all", "-log", real) if not row["IsAccountingGroup"]]
+        people = [
+            row for row in json_printer("userprio", "-json", "-all", "-log", real) if not row["IsAccountingGroup"]
+        ]
         standings = {
             submitter.name: [submitter.effective, submitter.factor, submitter.slots, submitter.used]
             for submitter in log.submitters()
         }
         names = ("Priority", "PriorityFactor", "ResourcesUsed", "WeightedAccumulatedUsage")
         assert standings == {person["Name"]: pytest.approx([person[name] for name in names]) for person in people}
-        assert [row._asdict() for row in sorted(log.usage(), key=lambda row: -row.slot_time)] == printed(
+        assert [row._asdict() for row in sorted(log.usage(), key=lambda row: -row.slot_time)] == json_printer(
             "usage", "-json", "-log", real
         )
         job = f"{log.history()[0]['ClusterId']}.{log.history()[0]['ProcId']}"
-        printed_report = printed("why", job, "-json", "-log", real)
+        printed_report = json_printer("why", job, "-json", "-log", real)
         assert log.why(job) == [part["text"] for part in printed_report if part["part"] == "answer"]
         assert log.why(job, verbose=True)[len(log.why(job)) :] == [
             part["full"] for part in printed_report if part["part"] == "life"
         ]
-        assert len(log.audit().sources) == len(printed("audit", real, "-json")["sources"])
+        assert len(log.audit().sources) == len(json_printer("audit", real, "-json")["sources"])
         assert log.verify().imported and log.verify().sound
 
 

@@ -71,7 +71,7 @@ class PoolForAll(SharedFolder):
         self.write("pool.conf", CONF + text)
         assert "Sent" in self.says(None, "reconfig")
 
-    def ran(self, user: pwd.struct_passwd, script: str, more: str = "") -> list[str]:
+    def output_of_job(self, user: pwd.struct_passwd, script: str, more: str = "") -> list[str]:
         """Run a job until it ends; return what it printed."""
         cluster = self.submit(user, script, more)
         state, name = self.wait_for_end(cluster), self.name
@@ -114,7 +114,7 @@ def test_jobs_run_in_the_configured_account_and_their_files_belong_to_the_owner(
             home = pool.home(OWNER)
             home.chmod(0o777 if transfer == "NO" else 0o755)
             case = (text, fields, transfer)
-            lines = pool.ran(OWNER, TELLS, f"{fields}\nshould_transfer_files = {transfer}")
+            lines = pool.output_of_job(OWNER, TELLS, f"{fields}\nshould_transfer_files = {transfer}")
             groups = " ".join(map(str, os.getgrouplist(user.pw_name, user.pw_gid)))
             expected = [str(user.pw_uid), str(user.pw_gid), groups, "0022", "0", user.pw_dir]
             scratch = [f"{user.pw_uid} 700", f"{user.pw_uid} 644"]
@@ -132,7 +132,7 @@ def test_jobs_run_in_the_configured_account_and_their_files_belong_to_the_owner(
 
 @pytest.mark.parametrize(("variable", "blocks"), [("4096", "8"), ("-1", "unlimited"), ("0", "0")])
 def test_a_core_file_may_become_as_large_as_the_job_requests(pool: PoolForAll, variable: str, blocks: str) -> None:
-    assert pool.ran(OWNER, "ulimit -Sc; ulimit -Hc", f"core_size = {variable}") == [blocks, blocks]
+    assert pool.output_of_job(OWNER, "ulimit -Sc; ulimit -Hc", f"core_size = {variable}") == [blocks, blocks]
 
 
 def test_no_processes_remain_in_a_dedicated_account(pool: PoolForAll) -> None:
@@ -140,10 +140,10 @@ def test_no_processes_remain_in_a_dedicated_account(pool: PoolForAll) -> None:
     assert lurker.stdout is not None
     assert lurker.stdout.readline() == "lurks\n"
     pool.configure(SLOT_USERS)
-    pool.ran(OWNER, "true", "should_transfer_files = YES")
+    pool.output_of_job(OWNER, "true", "should_transfer_files = YES")
     assert lurker.poll() is None
     pool.configure(f"{SLOT_USERS}DEDICATED_EXECUTE_ACCOUNT_REGEXP = {SLOTS.pw_name}")
-    pool.ran(OWNER, "true", "should_transfer_files = YES")
+    pool.output_of_job(OWNER, "true", "should_transfer_files = YES")
     assert lurker.wait(PATIENCE) == -9
     pool.configure("")
 

@@ -34,7 +34,7 @@ ATTRIBUTES = (
 )  # fmt: skip
 
 
-def submitted(cluster: int, owner: str, ad: dict[str, str], count: int = 3, **columns: list[str]) -> e.Event:
+def submission(cluster: int, owner: str, ad: dict[str, str], count: int = 3, **columns: list[str]) -> e.Event:
     attributes = {"Owner": f'"{owner}"', "QDate": "50"} | ad
     return e.ClusterSubmitted(*WHY, cluster, f"{owner}@x", attributes, count, pack(columns), "Idle")
 
@@ -89,7 +89,7 @@ def test_texts_are_what_the_ads_show(dialect: str) -> None:
 def test_an_attribute_is_shown_as_in_autoformat(text: str, shows: str) -> None:
     ad = {"Value": text, "Base": "7", "Indirect": "Deeper", "Deeper": "ProcId"}
     founded_event = e.PoolFounded(*WHY, "p", "manual", "x", "0.1", {})
-    job_views = views(founded_event, submitted(1, "alice", ad, Mine=['"x"', '"y"', '"z"']))
+    job_views = views(founded_event, submission(1, "alice", ad, Mine=['"x"', '"y"', '"z"']))
     context = Context(now=1234)
     texts = [row[0] for row in job_views.columns(["value"], context=context)]
     assert texts == (shows.split(" ") if len(shows.split(" ")) == 3 else [shows] * 3)
@@ -98,7 +98,7 @@ def test_an_attribute_is_shown_as_in_autoformat(text: str, shows: str) -> None:
 
 def test_the_later_text_of_an_attribute_counts_and_an_empty_one_removes_it() -> None:
     job_views = views(
-        submitted(1, "alice", {"A": "1", "B": "1", "C": "1"}, B=["2", "2", ""], D=["7", "8", "9"]),
+        submission(1, "alice", {"A": "1", "B": "1", "C": "1"}, B=["2", "2", ""], D=["7", "8", "9"]),
         e.JobsEdited(*WHY, 1, ((1, 1),), {"c": "3", "d": "", "b": "4"}),
     )
     names = ["A", "B", "C", "D"]
@@ -112,7 +112,7 @@ def test_the_later_text_of_an_attribute_counts_and_an_empty_one_removes_it() -> 
 
 def test_texts_that_differ_from_job_to_job_are_found_in_any_chunk() -> None:
     count = 2 * CHUNK + 3
-    job_views = views(submitted(1, "alice", {}, count, Args=[f'"{proc}"' for proc in range(count)]))
+    job_views = views(submission(1, "alice", {}, count, Args=[f'"{proc}"' for proc in range(count)]))
     assert list(job_views.columns(["Args", "ProcId"])) == [(str(proc), str(proc)) for proc in range(count)]
     last = job_views.job(1, count - 1)
     assert last is not None and last.eval("Args") == str(count - 1)
@@ -120,7 +120,7 @@ def test_texts_that_differ_from_job_to_job_are_found_in_any_chunk() -> None:
 
 def test_an_ad_shares_its_clusters_attributes_and_has_the_queues_own() -> None:
     founded_event = e.PoolFounded(*WHY, "pool", "manual", "x", "0.1", {})
-    job = views(founded_event, submitted(12, "alice", {"A": "B + 1", "B": "1"})).job(12, 2)
+    job = views(founded_event, submission(12, "alice", {"A": "B + 1", "B": "1"})).job(12, 2)
     assert job is not None
     assert job.to_old().splitlines() == [
         "A = B + 1",
@@ -139,9 +139,9 @@ def test_an_ad_shares_its_clusters_attributes_and_has_the_queues_own() -> None:
 
 def three_clusters() -> Views:
     return views(
-        submitted(1, "alice", {}),
-        submitted(2, "bob", {}, 5),
-        submitted(30, "alice", {}, 1),
+        submission(1, "alice", {}),
+        submission(2, "bob", {}, 5),
+        submission(30, "alice", {}, 1),
         e.JobsEdited(*WHY, 2, ((1, 1), (3, 3)), {"A": "1"}),
     )
 
@@ -172,7 +172,7 @@ def test_jobs_are_selected_by_id_and_owner(selection: JobSelection, selected: li
 
 
 def test_thousands_of_ids_may_be_selected() -> None:
-    job_views = views(submitted(1, "alice", {}, 10_000))
+    job_views = views(submission(1, "alice", {}, 10_000))
     assert len(list(job_views.ads(SelectedJobs(tuple((1, proc) for proc in range(0, 10_000, 2)))))) == 5000
 
 
@@ -193,18 +193,18 @@ def test_counts_are_those_of_the_ads(dialect: str) -> None:
 
 
 def test_a_batch_without_a_name_has_none() -> None:
-    job_views = views(submitted(1, "alice", {"JobBatchName": '"night \\"shift\\""'}), submitted(2, "bob", {}))
+    job_views = views(submission(1, "alice", {"JobBatchName": '"night \\"shift\\""'}), submission(2, "bob", {}))
     assert [row.batch for row in job_views.batches()] == ['night "shift"', None]
 
 
 # -- the history
 
 
-def ended() -> Views:
+def views_of_history() -> Views:
     def removed(*procs: tuple[int, int]) -> e.Event:
         return e.JobsTransitioned(*WHY, 1, procs, "remove", "Idle", "Removed", {}, left=True)
 
-    return views(submitted(1, "alice", {}, 9), removed((6, 6)), removed((0, 2), (4, 4)), removed((7, 8)))
+    return views(submission(1, "alice", {}, 9), removed((6, 6)), removed((0, 2), (4, 4)), removed((7, 8)))
 
 
 NEWEST_FIRST = [8, 7, 4, 2, 1, 0, 6]
@@ -227,7 +227,7 @@ NEWEST_FIRST = [8, 7, 4, 2, 1, 0, 6]
 def test_the_history_is_read_in_the_order_of_the_ends(
     selection: SelectedJobs, limit: int | None, forwards: bool, procs: list[int]
 ) -> None:
-    history = ended().history_ads(selection, limit, forwards)
+    history = views_of_history().history_ads(selection, limit, forwards)
     assert [ad.eval("ProcId") for ad in history] == procs
 
 
@@ -379,7 +379,7 @@ def test_rejections_are_reported_for_jobs_that_still_wait() -> None:
     assert [row.job for row in views_of(pool).rejections()] == [f"{other}.0"]
 
 
-def held() -> e.Event:
+def hold() -> e.Event:
     return e.JobsTransitioned(*WHY, 1, ((0, 0),), "hold", "Idle", "Held", {})
 
 
@@ -394,19 +394,19 @@ def cycle(*, matches: tuple[str, ...] = (), refusals: tuple[str, ...] = ()) -> e
         ([cycle(refusals=("1.0",))], ["1.0"]),
         ([cycle(refusals=("1.0",)), cycle(refusals=("1.2", "1.0"))], ["1.0", "1.2"]),
         ([cycle(refusals=("1.0", "1.1")), cycle(matches=("1.0",))], ["1.1"]),
-        ([cycle(refusals=("1.0", "1.1")), held()], ["1.1"]),
+        ([cycle(refusals=("1.0", "1.1")), hold()], ["1.1"]),
         ([cycle(refusals=("7.0", "1.9"))], []),
     ],
 )
 def test_a_match_clears_the_rejection(happens: list[e.Event], messages: list[str]) -> None:
-    refusals = views(submitted(1, "alice", {}), *happens).rejections()
+    refusals = views(submission(1, "alice", {}), *happens).rejections()
     assert [row.job for row in refusals] == messages
     assert all(row[1:8] == (7_000_000, 2, 5, (("A", 3, 2),), 1, 1, "") for row in refusals)
 
 
 def test_other_reasons_for_a_rejection_are_reported() -> None:
     why = e.Unmatched("1.0", 2, 5, (), 1, 1, "alice@h", e.Denied(policy=2, own=1), "share", 12.5, 12.0, (), "physics")
-    (row,) = views(submitted(1, "alice", {}), e.CycleHeld(*WHY, (), (why,))).rejections()
+    (row,) = views(submission(1, "alice", {}), e.CycleHeld(*WHY, (), (why,))).rejections()
     assert row[7:] == ("alice@h", {"policy": 2, "own": 1}, "share", 12.5, 12.0, "physics")
 
 

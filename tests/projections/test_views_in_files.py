@@ -42,7 +42,7 @@ def truth(url: str, upto: int | None = None) -> dict[str, list[tuple[object, ...
         return dump(folded(list(log.read(0, upto))), but="tracking")
 
 
-def held(url: str) -> dict[str, list[tuple[object, ...]]]:
+def contents(url: str) -> dict[str, list[tuple[object, ...]]]:
     """Return what a reader of the views sees."""
     with views_current(url) as views:
         return dump(views.connection, but="tracking")
@@ -99,20 +99,20 @@ def test_several_processes_may_update_the_same_views(url: str) -> None:
     with ExitStack() as stack:
         children = [stack.enter_context(child(catch_up_here)) for _ in range(4)]
         assert [child.wait() for child in children] == [0, 0, 0, 0]
-    assert held(url) == truth(url)
+    assert contents(url) == truth(url)
 
 
 def test_a_reader_sees_what_was_appended_since(url: str) -> None:
-    assert held(url) == truth(url)
+    assert contents(url) == truth(url)
     with closing(open_log(url, create=False)) as log:
         log.append([event for _, event in log.read(log.head.position - 1)])
-    assert held(url) == truth(url)
+    assert contents(url) == truth(url)
 
 
 def test_views_that_are_current_are_not_written(url: str) -> None:
-    held(url)
+    contents(url)
     before = os.stat(f"{url}.views").st_mtime_ns
-    held(url)
+    contents(url)
     assert os.stat(f"{url}.views").st_mtime_ns == before
 
 
@@ -135,7 +135,7 @@ def test_a_reader_sees_one_consistent_position(url: str) -> None:
         before = dump(views.connection)
         with closing(open_log(url, create=False)) as log:
             log.append([event for _, event in log.read(2, 2)])
-        held(url)
+        contents(url)
         assert dump(views.connection) == before
         assert views.position == before["tracking"][0][1]
 
@@ -215,9 +215,9 @@ def removed(url: str) -> None:
     "happens", [cut, written_on, another, altered, another_of_the_same_events, of_another_format, removed]
 )
 def test_views_of_another_log_are_rebuilt(url: str, happens: Callable[[str], None]) -> None:
-    held(url)
+    contents(url)
     happens(url)
-    assert held(url) == truth(url)
+    assert contents(url) == truth(url)
 
 
 def test_views_have_the_id_of_their_log(url: str) -> None:
@@ -269,7 +269,7 @@ def as_nobody(folder: Path) -> Iterator[None]:
 
 @pytest.mark.parametrize("state", ["missing", "current", "behind"])
 def test_a_log_in_a_folder_that_cannot_be_written_is_read(url: str, tmp_path: Path, state: str) -> None:
-    expected = held(url)
+    expected = contents(url)
     if state == "missing":
         removed(url)
     if state == "behind":
@@ -278,7 +278,7 @@ def test_a_log_in_a_folder_that_cannot_be_written_is_read(url: str, tmp_path: Pa
         expected = truth(url)
     before = sorted(os.listdir(tmp_path))
     with as_nobody(tmp_path):
-        assert held(url) == expected
+        assert contents(url) == expected
     assert sorted(os.listdir(tmp_path)) == before
 
 
@@ -300,12 +300,12 @@ def no_database(path: str) -> None:
     ],
 )
 def test_damaged_views_are_reported_and_rebuilt_on_demand(url: str, happens: Callable[[str], None], says: str) -> None:
-    held(url)
+    contents(url)
     happens(f"{url}.views")
     with pytest.raises(LogUnavailable, match=says):
-        held(url)
+        contents(url)
     assert rebuild(url) == len(folded_events(url))
-    assert held(url) == truth(url)
+    assert contents(url) == truth(url)
 
 
 NO_TEXT, NO_JSON = "CAST(x'7b22ff' AS TEXT)", "'{\"a'"
@@ -325,7 +325,7 @@ NO_TEXT, NO_JSON = "CAST(x'7b22ff' AS TEXT)", "'{\"a'"
 def test_a_damaged_cell_is_reported_with_the_fix(
     url: str, cell: str, value: str, question: Callable[[Queries], object]
 ) -> None:
-    held(url)
+    contents(url)
     table, column = cell.split(".")
     with closing(sqlite3.connect(f"{url}.views")) as tables, tables:
         assert tables.execute(f"UPDATE {table} SET {column}={value}").rowcount > 0
@@ -340,13 +340,13 @@ def test_sound_views_are_rebuilt_on_demand_under_their_readers(url: str) -> None
         with closing(sqlite3.connect(f"{url}.views")) as tables:
             tables.execute("UPDATE jobs SET status = 4")
             tables.commit()
-        assert held(url) != truth(url)
+        assert contents(url) != truth(url)
         assert rebuild(url) == len(folded_events(url))
         assert dump(reader.connection) == before
-    assert held(url) == truth(url)
+    assert contents(url) == truth(url)
 
 
-@pytest.mark.parametrize("does", [held, rebuild])
+@pytest.mark.parametrize("does", [contents, rebuild])
 def test_a_file_that_is_not_a_views_file_is_left_alone(url: str, does: Callable[[str], object]) -> None:
     with closing(sqlite3.connect(f"{url}.views")) as tables:
         tables.execute("CREATE TABLE recipes (name)")
@@ -388,7 +388,7 @@ def test_views_of_a_log_on_a_server_are_next_to_its_mark(monkeypatch: pytest.Mon
 
 def test_a_short_command_imports_neither_events_nor_the_engine(url: str) -> None:
     """Each of them takes longer to import than a short command may run."""
-    held(url)
+    contents(url)
     from subprocess import run
     from sys import executable
 

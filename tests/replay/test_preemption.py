@@ -16,7 +16,7 @@ from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why.answer import why
 
-from ..domain.preempting import DIALECTS, RETIRES, SLOT, contested, give
+from ..domain.preempting import DIALECTS, RETIRES, SLOT, contested, match_slot
 from .edits import Edit, change, drop, repeat, violations_after
 
 
@@ -24,10 +24,10 @@ from .edits import Edit, change, drop, repeat, violations_after
 def sound(dialect: str) -> tuple[e.Event, ...]:
     """Bob's first job waits for alice's slot, and is held; then his second waits, and gets it."""
     pool = contested(dialect, Behaviour(70, grace=3), Behaviour(20), **RETIRES)
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.advance(3)
     pool.act("hold", "2.0", user="bob")
-    give(pool, "2.1", reason="priority")
+    match_slot(pool, "2.1", reason="priority")
     pool.advance(60)
     return tuple(pool.events())
 

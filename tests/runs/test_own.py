@@ -11,7 +11,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.replay.runs.native_runs import own_runs
 from poolbook.replay.runs.of_log import runs_of as log_runs
 
-from ..domain.preempting import contested, give
+from ..domain.preempting import contested, match_slot
 from ..job_commands import job_command
 from ..play.test_transcripts import play_transcript
 from ..replay.virtual_point import PointPool
@@ -87,7 +87,7 @@ def test_a_run_ends_as_its_processes_do(end: str) -> None:
 @pytest.mark.parametrize("reason", ["rank", "priority"])
 def test_a_better_match_names_its_reason(reason: str) -> None:
     pool = contested("htcondor-25")
-    give(pool, "2.0", reason=reason)
+    match_slot(pool, "2.0", reason=reason)
     pool.advance(30)
     (run, *_) = log_runs(pool.log, evicted=True).runs
     assert (run.job, run.cause.name) == ("1.0", reason)

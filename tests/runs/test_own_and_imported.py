@@ -21,7 +21,7 @@ from poolbook.replay.usage.usage_sums import sums
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 from poolbook.replay.why.answer import why
 
-from ..domain.preempting import contested, give
+from ..domain.preempting import contested, match_slot
 from ..importing.folders import imported, write
 from ..play.test_transcripts import play_transcript
 from ..userlog.pool import JOB, Pool
@@ -90,7 +90,7 @@ def test_why_and_the_runs_agree_on_causes(name: str) -> None:
 @pytest.mark.parametrize("reason", ["rank", "priority"])
 def test_why_gives_a_preemption_the_cause_of_its_match(reason: str) -> None:
     pool = contested("htcondor-25")
-    give(pool, "2.0", reason=reason)
+    match_slot(pool, "2.0", reason=reason)
     pool.advance(30)
     assert [(job, cause) for job, _, cause in ends_of(pool.log)] == [("1.0", reason)]
 

@@ -13,7 +13,7 @@ from poolbook.replay.usage.preemptions import Preemption, preemptions, totals
 from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
-from ..domain.preempting import DIALECTS, contested, give
+from ..domain.preempting import DIALECTS, contested, match_slot
 from ..domain.test_pslot_preemption import contested as fragmented
 from ..replay.contested_pool import contested_pool as busy
 
@@ -40,7 +40,7 @@ def preemptions_of(pool: TestPool) -> list[Preemption]:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_preempting_job_used_the_slot(dialect: str) -> None:
     pool = contested(dialect, Behaviour(900), Behaviour(20))
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.advance(25)
     ((job, beneficiary, use, seconds_used, core_seconds_lost),) = summaries(pool)
     assert (job, beneficiary, use, seconds_used) == ("1.0", "2.0", "used", 20)
@@ -52,10 +52,10 @@ def test_the_preempting_job_used_the_slot(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_another_job_of_the_same_user_used_it(dialect: str) -> None:
     pool = contested(dialect, Behaviour(900, grace=3), Behaviour(20))
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.advance(1)
     pool.act("hold", "2.0", user="bob")
-    give(pool, "2.1", reason="priority")
+    match_slot(pool, "2.1", reason="priority")
     pool.advance(60)
     ((job, beneficiary, use, _, _),) = summaries(pool)
     assert (job, beneficiary, use) == ("1.0", "2.1", "used")
@@ -64,7 +64,7 @@ def test_another_job_of_the_same_user_used_it(dialect: str) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_slot_is_unused_if_the_preempting_job_has_left(dialect: str) -> None:
     pool = contested(dialect, Behaviour(900, grace=3), Behaviour(20))
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.advance(1)
     pool.act("remove", "2.0", user="bob")
     pool.act("remove", "2.1", user="bob")
@@ -76,7 +76,7 @@ def test_the_slot_is_unused_if_the_preempting_job_has_left(dialect: str) -> None
 
 def test_a_running_job_has_used_the_slot_so_far_and_a_slot_not_yet_free_is_unused() -> None:
     pool = contested("manual", Behaviour(900, grace=3), Behaviour(500))
-    give(pool, "2.0")
+    match_slot(pool, "2.0")
     pool.advance(1)
     assert summaries(pool) == []
     pool.advance(30)

@@ -25,7 +25,7 @@ def pool_of(expression: str, behaviour: Behaviour | None = None) -> TestPool:
     return pool
 
 
-def began(pool: TestPool) -> list[int]:
+def start_times(pool: TestPool) -> list[int]:
     first = pool.events()[0].at
     return [(event.at - first) // SECOND for event in pool.events() if isinstance(event, e.JobActivated)]
 
@@ -43,7 +43,7 @@ def test_a_vacated_job_gets_no_slot_in_its_cool_down(expression: str, rests: int
     pool = pool_of(expression)
     pool.act("vacate", "1.0")
     pool.advance(100)
-    _, second_run = began(pool)
+    _, second_run = start_times(pool)
     assert second_run == (11 + rests if rests else 10)
     ad = pool.state.clusters[1].attributes(0)
     assert (ad.get("NumJobCoolDowns"), ad.get("JobCoolDownExpiration")) == (
@@ -64,7 +64,7 @@ def test_each_interruption_counts() -> None:
         pool.act("vacate", "1.0")
         pool.advance(60)
     assert pool.state.clusters[1].attributes(0)["NumJobCoolDowns"] == "3"
-    assert began(pool) == [0, 31, 101, 171]
+    assert start_times(pool) == [0, 31, 101, 171]
 
 
 @together(("action", "behaviour"), [("hold", Behaviour(600)), ("remove", Behaviour(600)), ("", Behaviour(20))])
@@ -133,7 +133,7 @@ def test_a_local_job_cools_down_and_one_of_the_scheduler_universe_does_not(unive
     pool.advance(10)
     pool.act("vacate", "1.0")
     pool.advance(100)
-    assert began(pool) == [0, second_run]
+    assert start_times(pool) == [0, second_run]
     assert not examine(pool.log.read()).violations
 
 
@@ -156,7 +156,7 @@ def test_a_failed_scheduler_universe_job_that_waits_again_cools_down(
     pool.advance(15)
     assert pool.state.clusters[1].attributes(0).get("NumJobCoolDowns") == counted
     pool.advance(400)
-    assert began(pool) == [0, second_run]
+    assert start_times(pool) == [0, second_run]
     assert (pool.state.clusters, pool.state.cool_downs) == ({}, {})
     assert not examine(pool.log.read()).violations
 

@@ -304,7 +304,7 @@ def times(pool: TestPool) -> list[str]:
     ]
 
 
-def begun(pool: TestPool) -> list[str]:
+def local_start_times(pool: TestPool) -> list[str]:
     return [
         f"{datetime.fromtimestamp(event.at / SECOND, UTC):%d %H:%M:%S}"
         for event in pool.events()
@@ -317,7 +317,7 @@ def test_a_scheduled_job_gets_its_time_when_it_is_submitted_and_whenever_it_wait
     cron(pool, CronMinute="*/20")
     assert ad(pool)["DeferralTime"] == str(NOW + 1200)  # the pool starts at 08:00
     pool.advance(3700)
-    assert begun(pool) == ["15 08:20:00", "15 08:40:00", "15 09:00:00"]
+    assert local_start_times(pool) == ["15 08:20:00", "15 08:40:00", "15 09:00:00"]
     assert times(pool) == ["15 08:20", "15 08:40", "15 09:00", "15 09:20"]
     assert (ad(pool)["NumJobStarts"], ad(pool)["NumJobCompletions"]) == ("3", "3")
     assert sound(pool)
@@ -327,7 +327,7 @@ def test_at_most_one_instance_of_a_job_runs_at_a_time() -> None:
     pool = pool_of(seconds=90)
     cron(pool, CronMinute="*")
     pool.advance(600)
-    assert begun(pool) == [f"15 08:{minute:02}:00" for minute in (1, 3, 5, 7, 9)]
+    assert local_start_times(pool) == [f"15 08:{minute:02}:00" for minute in (1, 3, 5, 7, 9)]
 
 
 def test_a_job_that_found_no_slot_in_time_waits_for_its_next_time() -> None:
@@ -336,7 +336,7 @@ def test_a_job_that_found_no_slot_in_time_waits_for_its_next_time() -> None:
     cron(pool, CronMinute="*/20", DeferralWindow="60")
     pool.advance(2500)
     assert times(pool) == ["15 08:20", "15 08:40"]
-    assert begun(pool) == ["15 08:40:00"]
+    assert local_start_times(pool) == ["15 08:40:00"]
 
 
 def test_a_job_within_its_window_starts_although_it_is_late() -> None:
@@ -352,7 +352,7 @@ def test_a_job_that_ends_in_its_window_does_not_start_in_it_a_second_time() -> N
     pool = pool_of(seconds=1)
     cron(pool, CronMinute="*/20", DeferralWindow="600")
     pool.advance(1800)
-    assert begun(pool) == ["15 08:20:00"]
+    assert local_start_times(pool) == ["15 08:20:00"]
 
 
 def test_an_invalid_schedule_holds_its_job_with_code_25() -> None:
@@ -407,7 +407,7 @@ def test_an_edited_schedule_counts_immediately() -> None:
     assert ad(pool)["DeferralTime"] == str(NOW + 420)
     pool.edit("1.0", DeferralTime=f"{NOW + 100}")
     pool.advance(500)
-    assert begun(pool)[:2] == ["15 08:01:40", "15 08:07:00"]
+    assert local_start_times(pool)[:2] == ["15 08:01:40", "15 08:07:00"]
 
 
 def test_a_pool_that_starts_to_be_served_gives_all_jobs_their_next_time() -> None:
@@ -430,7 +430,7 @@ def test_a_schedule_follows_local_time_over_both_changes_of_daylight_saving() ->
     pool.engine.zone = ZoneInfo("America/New_York")
     cron(pool, CronMinute="30", CronHour="1,2", CronDayOfMonth="7,14", CronMonth="3,11")
     pool.advance(304 * 86_400)
-    assert begun(pool) == [  # in UTC
+    assert local_start_times(pool) == [  # in UTC
         "07 06:30:00", "07 07:30:00",
         "14 06:30:00", "14 07:30:00",  # 2:30 is skipped: 3:30
         "07 05:30:00", "07 07:30:00",  # 1:30 occurs twice, and comes once
@@ -474,7 +474,7 @@ def test_an_idle_pool_evaluates_no_second_twice() -> None:
 # Submission
 
 
-def submitted(text: str) -> dict[str, Any]:
+def attributes_of(text: str) -> dict[str, Any]:
     with Pool.open(user="alice") as pool:
         pool.submit(f"executable = /bin/x\n{text}\nqueue")
         (job,) = pool.jobs()
@@ -503,7 +503,7 @@ def submitted(text: str) -> dict[str, Any]:
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_a_submission_writes_the_attributes_of_its_commands(text: str, attributes: dict[str, object]) -> None:
-    pool = submitted(text)
+    pool = attributes_of(text)
     assert {name: pool.get(name) for name in attributes} == attributes
 
 
@@ -518,7 +518,7 @@ def test_a_submission_writes_the_attributes_of_its_commands(text: str, attribute
 )  # fmt: skip
 def test_an_invalid_number_of_seconds_is_rejected_as_by_condor_submit(text: str) -> None:
     with pytest.raises(SubmitError, match=r"must be (an expression|a number of seconds)"):
-        submitted(text)
+        attributes_of(text)
 
 
 def test_a_deferral_of_a_scheduler_universe_job_is_a_fatal_error() -> None:

@@ -41,12 +41,12 @@ def factory(pool: TestPool, count: int, limit: str = "", idle: str = "", **more:
     assert not answer.refusal, answer.refusal
 
 
-def present(pool: TestPool, cluster: int = 1) -> list[int]:
+def jobs_in_queue(pool: TestPool, cluster: int = 1) -> list[int]:
     cluster_record = pool.state.clusters.get(cluster)
     return [] if cluster_record is None else list(cluster_record.procs())
 
 
-def made(pool: TestPool) -> list[tuple[int, int]]:
+def created_jobs(pool: TestPool) -> list[tuple[int, int]]:
     return [procs for event in pool.events() if isinstance(event, JobsMaterialized) for procs in event.procs]
 
 
@@ -65,7 +65,7 @@ def sound(pool: TestPool) -> bool:
 def test_a_factory_creates_as_many_jobs_as_its_limits_permit(limit: str, idle: str, first: int) -> None:
     pool = pool_of()
     factory(pool, 10, limit, idle)
-    assert present(pool) == list(range(first))
+    assert jobs_in_queue(pool) == list(range(first))
     assert pool.state.clusters[1].ad["TotalSubmitProcs"] == "10"
     assert sound(pool)
 
@@ -76,7 +76,7 @@ def test_max_materialize_limits_the_jobs_in_the_queue() -> None:
     factory(pool, 4, limit="2")
     ads = []
     for _ in range(4):
-        ads.append(present(pool))
+        ads.append(jobs_in_queue(pool))
         pool.advance(3)
     assert ads == [[0, 1], [1, 2], [2, 3], [3]]
     assert (pool.state.clusters, pool.state.factories) == ({}, {})
@@ -88,13 +88,13 @@ def test_max_idle_limits_the_jobs_that_do_not_run() -> None:
     pool = pool_of(cpus=2, seconds=3)
     factory(pool, 5, idle="1")
     pool.advance(1)
-    assert present(pool) == [0, 1, 2]
+    assert jobs_in_queue(pool) == [0, 1, 2]
     pool.act("hold", "1.2")
     pool.advance(3)
-    assert present(pool) == [2]  # a held job counts as one that does not run
+    assert jobs_in_queue(pool) == [2]  # a held job counts as one that does not run
     pool.act("release", "1.2")
     pool.advance(1)
-    assert present(pool) == [2, 3, 4]
+    assert jobs_in_queue(pool) == [2, 3, 4]
     assert sound(pool)
 
 
@@ -112,14 +112,14 @@ def test_a_held_cluster_creates_no_jobs_until_it_is_released() -> None:
     factory(pool, 10, limit="3", idle="2")
     pool.act("hold", "1")
     pool.advance(10)
-    assert (present(pool), {pool.status(f"1.{proc}") for proc in present(pool)}) == ([0, 1, 2], {"Held"})
+    assert (jobs_in_queue(pool), {pool.status(f"1.{proc}") for proc in jobs_in_queue(pool)}) == ([0, 1, 2], {"Held"})
     moves = [event for event in pool.events() if isinstance(event, FactoryTransitioned)]
     assert [(event.source, event.target, event.reason) for event in moves] == [
         ("Running", "Paused", "via condor_hold (by user alice)")
     ]
     pool.act("release", "1")
     pool.advance(3)
-    assert present(pool)[-1] == 3
+    assert jobs_in_queue(pool)[-1] == 3
     assert sound(pool)
 
 
@@ -129,7 +129,7 @@ def test_a_held_job_does_not_pause_its_factory() -> None:
     pool.act("hold", "1.1")
     assert pool.state.clusters[1].factory.mode == "Running"
     pool.advance(3)
-    assert present(pool) == [1, 2]
+    assert jobs_in_queue(pool) == [1, 2]
 
 
 def test_an_edit_of_a_cluster_counts_for_jobs_that_are_not_created_yet() -> None:
@@ -148,16 +148,16 @@ def test_edited_limits_count_immediately() -> None:
     pool = pool_of()
     factory(pool, 10, limit="2")
     pool.edit("1", JobMaterializeLimit="4")
-    assert present(pool) == [0, 1, 2, 3]
+    assert jobs_in_queue(pool) == [0, 1, 2, 3]
     pool.edit("1", JobMaterializeLimit="3", JobMaterializeMaxIdle="100")
-    assert present(pool) == [0, 1, 2, 3]
+    assert jobs_in_queue(pool) == [0, 1, 2, 3]
     pool.edit("1", JobMaterializePaused="1")
     pool.edit("1", JobMaterializeLimit="6")
-    assert len(present(pool)) == 4
+    assert len(jobs_in_queue(pool)) == 4
     pool.edit("1", JobMaterializePaused="0")
-    assert len(present(pool)) == 6
+    assert len(jobs_in_queue(pool)) == 6
     pool.edit("1", JobMaterializeLimit="0")
-    assert len(present(pool)) == 10
+    assert len(jobs_in_queue(pool)) == 10
     assert pool.edit("1", JobMaterializeNextProcId="9").refusal
     assert pool.edit("1", TotalSubmitProcs="99").refusal
     assert sound(pool)
@@ -169,7 +169,7 @@ def test_a_removed_cluster_creates_no_more_jobs(action: str) -> None:
     factory(pool, 1000, limit="3")
     pool.act("remove", *([action] if action else []))
     pool.advance(10)
-    assert (pool.state.clusters, pool.state.factories, made(pool)) == ({}, {}, [(0, 2)])
+    assert (pool.state.clusters, pool.state.factories, created_jobs(pool)) == ({}, {}, [(0, 2)])
     assert sound(pool)
 
 
@@ -185,7 +185,7 @@ def test_removed_jobs_leave_room_for_others() -> None:
     pool = pool_of()
     factory(pool, 5, limit="2")
     pool.act("remove", "1.0", "1.1")
-    assert present(pool) == [2, 3]
+    assert jobs_in_queue(pool) == [2, 3]
 
 
 def test_no_other_user_pauses_a_factory() -> None:
@@ -198,10 +198,10 @@ def test_no_other_user_pauses_a_factory() -> None:
 def test_jobs_that_are_submitted_on_hold_are_held_as_they_are_created() -> None:
     pool = pool_of(cpus=1)
     factory(pool, 5, idle="2", JobStatus="5", HoldReason='"x"', HoldReasonCode="15", HoldReasonSubCode="0")
-    assert [pool.status(f"1.{proc}") for proc in present(pool)] == ["Held", "Held"]
+    assert [pool.status(f"1.{proc}") for proc in jobs_in_queue(pool)] == ["Held", "Held"]
     pool.act("release", "1")
     pool.advance(0)
-    assert [pool.status(f"1.{proc}") for proc in present(pool)] == ["Running", "Idle", "Held"]
+    assert [pool.status(f"1.{proc}") for proc in jobs_in_queue(pool)] == ["Running", "Idle", "Held"]
     assert sound(pool)
 
 
@@ -209,7 +209,7 @@ def test_in_htcondor_jobs_submitted_on_hold_are_idle_with_a_hold_reason() -> Non
     """As recorded (tests/data/beside/materialize-held.sub)."""
     pool = pool_of(dialect="htcondor-25")
     factory(pool, 5, idle="2", JobStatus="5", HoldReason='"x"', HoldReasonCode="15", HoldReasonSubCode="0")
-    assert [pool.status(f"1.{proc}") for proc in present(pool)] == ["Idle", "Idle"]
+    assert [pool.status(f"1.{proc}") for proc in jobs_in_queue(pool)] == ["Idle", "Idle"]
     ad = pool.state.clusters[1].attributes(0)
     assert (ad["HoldReason"], ad.get("InitialJobStatus"), ad.get("NumHolds")) == ('"x"', None, "1")
     assert sound(pool)
@@ -236,7 +236,7 @@ def test_the_views_have_the_created_jobs() -> None:
     pool.advance(4)
     tables = folded(list(pool.log.read()))
     rows = tables.execute("SELECT first, last, changes FROM jobs ORDER BY first").fetchall()
-    assert [proc for first, last, _ in rows for proc in range(first, last + 1)] == present(pool)
+    assert [proc for first, last, _ in rows for proc in range(first, last + 1)] == jobs_in_queue(pool)
     assert ['"Foo":"1"' in changes for *_, changes in rows] == [True] * len(rows)
     assert tables.execute("SELECT made, mode FROM factories").fetchall() == [(4, "Running")]
 
@@ -253,10 +253,10 @@ def test_a_million_items_use_ten_bytes_each_however_many_jobs_were_created() -> 
     pool = pool_of()
     pool.handle(s.Submit(pool.id(), "alice", 0, {**JOB, "JobMaterializeLimit": "10"}, 1_000_000, ()))
     cluster = pool.state.clusters[1]
-    assert len(present(pool)) == 10
+    assert len(jobs_in_queue(pool)) == 10
     assert len(cluster.status) + cluster.cohort_of.itemsize * len(cluster.cohort_of) == 5_000_000
     for _ in range(20):
-        pool.act("remove", *(f"1.{proc}" for proc in present(pool)))
+        pool.act("remove", *(f"1.{proc}" for proc in jobs_in_queue(pool)))
     assert len(cluster.cohorts) < 20
     assert (cluster.factory.materialized, cluster.live) == (210, 10)
 
@@ -307,5 +307,5 @@ def test_each_job_is_created_once_in_order_and_within_the_limits(
             for proc in range(first, last + 1)
         )
         assert set(leavings.values()) <= {1}
-        assert sorted([*leavings, *present(pool, number)]) == everyone
+        assert sorted([*leavings, *jobs_in_queue(pool, number)]) == everyone
     assert not any(isinstance(e, JobsEdited) and not e.procs for e in events)

@@ -37,7 +37,7 @@ def pool() -> PolicyPool:
     return PolicyPool((folder / "transforms.conf").read_text(), files=files)
 
 
-def submitted(which: str) -> PolicyPool:
+def pool_with_submissions(which: str) -> PolicyPool:
     count = {"c": 2, "n1": 3}.get(which, 1)
     columns = {"Vary": ["0", "1"]} if which == "c" else {}
     pool().submit(count=count, columns=columns, Which=f'"{which}"', **HELD, **MORE.get(which, {}))
@@ -47,7 +47,7 @@ def submitted(which: str) -> PolicyPool:
 @together("job", sorted(recorded()["ads"]))
 def test_a_job_gets_the_same_attributes_as_in_htcondor(job: str) -> None:
     which, _, proc = job.partition(".")
-    job_ad = submitted(which).ads()[int(proc)]
+    job_ad = pool_with_submissions(which).ads()[int(proc)]
     expected = recorded()["ads"][job]
     assert {name: job_ad.get(name) for name in expected} == expected
 
@@ -109,7 +109,7 @@ def test_the_old_syntax_becomes_statements_in_the_routers_order() -> None:
 
 
 def test_a_transform_in_the_old_syntax_changes_jobs() -> None:
-    changed_pool = submitted("old").submit(Which='"old"', Alpha="1", Gamma="2")
+    changed_pool = pool_with_submissions("old").submit(Which='"old"', Alpha="1", Gamma="2")
     assert changed_pool.refusal == ""
     ad = pool().ad()
     assert [ad.get(name) for name in ("OldSet", "OldCopy", "OldEval", "Gamma")] == ["3", "1", "2", "undefined"]

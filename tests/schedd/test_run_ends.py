@@ -36,7 +36,7 @@ def exits(**how: object) -> Does:
     return end
 
 
-def acted(action: str, fast: bool = False) -> Does:
+def act_on_job(action: str, fast: bool = False) -> Does:
     return lambda pool: pool.act(action, "1.0", fast=fast)
 
 
@@ -44,11 +44,11 @@ def failed(code: int, subcode: int = 0, **how: object) -> Does:
     return exits(hold_reason="it failed", hold_code=code, hold_subcode=subcode, **how)
 
 
-def nothing(pool: TestPool) -> None:
+def do_nothing(pool: TestPool) -> None:
     pass
 
 
-def ran(does: Does, ad: dict[str, str], expression: str, dialect: str = "htcondor-25") -> TestPool:
+def pool_after_end(does: Does, ad: dict[str, str], expression: str, dialect: str = "htcondor-25") -> TestPool:
     """Return a pool with this cool-down in which job 1.0 ran for 15 s, with this event in its tenth second."""
     settings = {"PERIODIC_EXPR_INTERVAL": "1", "SYSTEM_ON_VACATE_COOL_DOWN": expression}
     pool = TestPool(behave=lambda launch: Behaviour(600), dialect=dialect, settings=settings)
@@ -72,21 +72,21 @@ ENDS: list[tuple[str, Does, dict[str, str], str, str, str]] = [
     ("out of memory", failed(34, 102), {}, "Idle", "1", "Held"),
     ("no directory", failed(14, failed=True), {}, "Held", "", "Held"),
     ("starter lost", exits(lost=True), {}, "Idle", "1", "Running"),
-    ("vacate", acted("vacate"), {}, "Idle", "1", "Running"),
-    ("vacate fast", acted("vacate", fast=True), {}, "Idle", "1", "Running"),
+    ("vacate", act_on_job("vacate"), {}, "Idle", "1", "Running"),
+    ("vacate fast", act_on_job("vacate", fast=True), {}, "Idle", "1", "Running"),
     ("machine vacated", lambda pool: pool.vacate_slot("slot1_1@h"), {}, "Idle", "1", "Running"),
-    ("periodic_vacate", nothing, {"PeriodicVacate": "NumShadowStarts == 1"}, "Idle", "1", "Running"),
-    ("WANT_HOLD", nothing, {"TooSmall": "true"}, "Idle", "1", "Held"),
+    ("periodic_vacate", do_nothing, {"PeriodicVacate": "NumShadowStarts == 1"}, "Idle", "1", "Running"),
+    ("WANT_HOLD", do_nothing, {"TooSmall": "true"}, "Idle", "1", "Held"),
     ("on_exit_remove", exits(code=0), {"OnExitRemove": "NumJobStarts > 1"}, "Idle", "1", "Running"),
     ("on_exit_remove, constant", exits(code=0), {"OnExitRemove": "false"}, "Idle", "1", "Running"),
     ("max_retries, signal", exits(signal=9), {"OnExitRemove": "ExitCode =?= 0"}, "Idle", "1", "Running"),
     ("done", exits(code=0), {}, "ended", "", "ended"),
     ("on_exit_hold", exits(code=0), {"OnExitHold": "true"}, "Held", "", "Held"),
-    ("periodic_hold", nothing, {"PeriodicHold": "JobStatus == 2"}, "Held", "", "Held"),
-    ("hold", acted("hold"), {}, "Held", "", "Held"),
-    ("remove", acted("remove"), {}, "ended", "", "ended"),
+    ("periodic_hold", do_nothing, {"PeriodicHold": "JobStatus == 2"}, "Held", "", "Held"),
+    ("hold", act_on_job("hold"), {}, "Held", "", "Held"),
+    ("remove", act_on_job("remove"), {}, "ended", "", "ended"),
     ("local: no program", failed(6, 2, failed=True), {"JobUniverse": "12"}, "Held", "", "Held"),
-    ("local: vacate", acted("vacate"), {"JobUniverse": "12"}, "Idle", "1", "Running"),
+    ("local: vacate", act_on_job("vacate"), {"JobUniverse": "12"}, "Idle", "1", "Running"),
     ("local: on_exit_remove", exits(code=0), {"JobUniverse": "12", "OnExitRemove": "false"}, "Idle", "1", "Running"),
 ]  # fmt: skip
 
@@ -96,7 +96,7 @@ def test_a_job_cools_down_after_every_run_that_another_is_to_follow(
     name: str, does: Does, ad: dict[str, str], cooled: str, counted: str, uncooled: str
 ) -> None:
     for dialect in ("manual", "htcondor-25"):
-        pool = ran(does, ad, "600 + 0 * (JobPrio ?: 0)", dialect)
+        pool = pool_after_end(does, ad, "600 + 0 * (JobPrio ?: 0)", dialect)
         assert pool.status("1.0") == cooled
         if cooled != "ended":
             attributes = pool.state.clusters[1].attributes(0)
@@ -105,7 +105,7 @@ def test_a_job_cools_down_after_every_run_that_another_is_to_follow(
         assert [violation.words for violation in examine(pool.log.read()).violations] == []
         if counted:
             assert any("cools down until" in sentence.full for sentence in why_job(pool.log.read(), 1, 0).life)
-        repeated = ran(does, ad, "", dialect)
+        repeated = pool_after_end(does, ad, "", dialect)
         assert (repeated.status("1.0"), repeated.state.cool_downs) == (uncooled, {})
         assert [violation.words for violation in examine(repeated.log.read()).violations] == []
 
@@ -114,7 +114,7 @@ def test_the_cases_have_every_outcome_and_cause_that_an_end_may_have() -> None:
     """The closed list of the validator; a missed deferral is in tests/schedd/test_deferral.py."""
     outcomes = set()
     for _, does, ad, *_ in ENDS:
-        for event in ran(does, ad, "600").events():
+        for event in pool_after_end(does, ad, "600").events():
             if isinstance(event, e.JobExited):
                 outcomes.add((event.outcome, event.cause))
     assert outcomes == OUTCOMES.keys() - {("evicted", "deferral_missed")}
@@ -122,14 +122,14 @@ def test_the_cases_have_every_outcome_and_cause_that_an_end_may_have() -> None:
 
 def test_the_cool_down_expression_sees_the_eviction_counted() -> None:
     """The shadow's last update comes before the schedd evaluates it."""
-    pool = ran(acted("vacate"), {}, "NumVacates * 100 + VacateReasonCode")
+    pool = pool_after_end(act_on_job("vacate"), {}, "NumVacates * 100 + VacateReasonCode")
     (last,) = pool.state.cool_downs.values()
     (end,) = [event for event in pool.events() if isinstance(event, e.JobExited)]
     assert last - end.at // 1_000_000 == 100 + 1022
 
 
 def test_a_job_whose_hold_is_prevented_records_its_eviction_and_counts_no_hold() -> None:
-    pool = ran(failed(13, 2, failed=True), {}, "600")
+    pool = pool_after_end(failed(13, 2, failed=True), {}, "600")
     ad = pool.state.clusters[1].attributes(0)
     assert {name: ad.get(name) for name in ("VacateReasonCode", "NumVacates", "NumHolds", "HoldReason")} == {
         "VacateReasonCode": "13",

@@ -23,7 +23,7 @@ from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why.answer import why
 
 from ..domain.pools import TestPool
-from ..domain.preempting import append_cycle, give
+from ..domain.preempting import append_cycle, match_slot
 from ..domain.test_invariants import as_plain
 from ..together import together
 
@@ -314,7 +314,7 @@ def test_why_reports_each_step_of_the_request() -> None:
 # The job gets another slot meanwhile
 
 
-def ended(pool: TestPool, proc: int) -> None:
+def end_job(pool: TestPool, proc: int) -> None:
     """End a job of cluster 1 that no signal ends."""
     key = pool.state.by_job[1, proc].key
     pool.handle(s.ActivationEnded(pool.id(), key, pool.world.clock, signal=9))
@@ -327,7 +327,7 @@ def test_the_job_leaves_the_slot_that_it_was_matched_with_meanwhile(dialect: str
     assert now(pool, "3.0", "1.0") == ""
     pool.machine("k", 1, 1024, 1, Start="false")
     append_cycle(pool, "3.0", "slot1@k", reason="")
-    ended(pool, 0)
+    end_job(pool, 0)
     pool.advance(1)
     assert pool.state.by_job[3, 0].slot == "slot1_1@h"
     assert pool.state.matches == pool.state.reserved == {}
@@ -341,10 +341,10 @@ def test_the_job_no_longer_waits_for_a_claimed_slot(dialect: str) -> None:
     assert now(pool, "3.0", "1.0") == ""
     pool.machine("k", 1, 1024, 1, MaxJobRetirementTime="1000")
     pool.advance(1)
-    give(pool, "3.0", "slot1@k")
+    match_slot(pool, "3.0", "slot1@k")
     slot = pool.state.slots["slot1@k"]
     assert slot.queued_claim is not None and slot.queued_claim.job == "3.0"
-    ended(pool, 0)
+    end_job(pool, 0)
     pool.advance(1)
     assert pool.state.by_job[3, 0].slot == "slot1_1@h"
     assert pool.state.slots["slot1@k"].queued_claim is None

@@ -96,7 +96,7 @@ def test_a_method_is_the_same_in_upper_and_lower_case() -> None:
     assert [read_map("GSI a one\ngsi b two")["gsi"](name) for name in "ab"] == ["one", "two"]
 
 
-def started(pool: PolicyPool) -> bool:
+def can_start(pool: PolicyPool) -> bool:
     pool.handle(s.Negotiate(pool.id()))
     return bool(pool.engine.state.by_job or pool.engine.state.matches)
 
@@ -106,10 +106,10 @@ def test_start_uses_the_map_and_uses_the_new_one_after_a_reconfiguration() -> No
     start = 'userMap("Groups", TARGET.Owner) == "chemistry"'
     mapped.machine(Start=start, Requirements="Start")
     mapped.submit()
-    assert not started(mapped)
+    assert not can_start(mapped)
     mapped.files.files["groups.map"] = "* alice chemistry"
     mapped.configure("SCHEDD_CLASSAD_USER_MAP_NAMES = Groups\nCLASSAD_USER_MAPFILE_Groups = groups.map")
-    assert started(mapped)
+    assert can_start(mapped)
 
 
 # The manual's map
