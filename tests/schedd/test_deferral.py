@@ -524,7 +524,7 @@ def test_an_invalid_number_of_seconds_is_rejected_as_by_condor_submit(text: str)
 def test_a_deferral_of_a_scheduler_universe_job_is_a_fatal_error() -> None:
     message = "DeferralTime does not work for scheduler universe jobs; consider submitting this job using the local"
     with pytest.raises(SubmitError, match=message):
-        submitted("universe = scheduler\ndeferral_time = 1800000000")
+        attributes_of("universe = scheduler\ndeferral_time = 1800000000")
 
 
 def test_views_and_state_agree_about_scheduled_jobs() -> None:
