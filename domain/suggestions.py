@@ -42,10 +42,7 @@ class NearMisses:
         if len(word) < self.LEAST_LETTERS - 1:  # KIL is KILL
             return None
         indexes = [self._index(length) for length in range(len(word) - 1, len(word) + 2)]
-        return next(
-            (name for part in _shortened(word) for index in indexes for name in index.get(part, ())),
-            None,
-        )
+        return next((name for part in _shortened(word) for index in indexes for name in index.get(part, ())), None)
 
     def _index(self, length: int) -> dict[str, list[str]]:
         """Return the names of so many letters, by what is left of them without one, which takes long to make."""

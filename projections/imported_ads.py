@@ -193,10 +193,7 @@ def _string(attribute: str, default: str = "''") -> str:
 
 USAGE_STATEMENTS: Final[dict[str, tuple[str, str]]] = {
     "user": ("SELECT user, jobs, wall, cpu, slot_time FROM accounts", _pool_usage(_string("User", "c.submitter"))),
-    "group": (
-        "SELECT acct_group, jobs, wall, cpu, slot_time FROM accounts",
-        _pool_usage(_string("AcctGroup")),
-    ),
+    "group": ("SELECT acct_group, jobs, wall, cpu, slot_time FROM accounts", _pool_usage(_string("AcctGroup"))),
     "cluster": (
         "SELECT cluster, COUNT(*), SUM(wall), SUM(cpu), SUM(slot_time) FROM archive WHERE counted=1 GROUP BY cluster",
         _pool_usage("cluster"),

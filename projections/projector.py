@@ -53,8 +53,7 @@ class MatchingFold:
         execute = self._connection.executemany
         execute("DELETE FROM refusals WHERE cluster=? AND proc=?", [JobId.parse(job) for job in self._rejections])
         execute(
-            insertion("refusals"),
-            [_row(at, unmatched) for at, unmatched in filter(None, self._rejections.values())],
+            insertion("refusals"), [_row(at, unmatched) for at, unmatched in filter(None, self._rejections.values())]
         )
         if self._cycles:
             execute(insertion("cycles"), [row for rows in self._cycles.values() for row in rows])

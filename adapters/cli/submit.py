@@ -168,10 +168,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     if interactive := arguments.has("interactive"):
         from .jobs_at_work import DESCRIPTION, lines_of
     if interactive and arguments.has("factory"):
-        raise UsageError(
-            "use either -interactive or -factory, which may create the job later",
-            tool_message=_NOT_LATE,
-        )
+        raise UsageError("use either -interactive or -factory, which may create the job later", tool_message=_NOT_LATE)
     if interactive and not files:
         name, text, queue = "", DESCRIPTION, queue or "1"
     elif files and files[0] != STANDARD_INPUT:

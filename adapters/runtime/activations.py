@@ -135,10 +135,7 @@ def activation(
         memory_mb=memory,
         disk_kb=disk,
         # A static slot's share is an estimate; a carved slot has exactly what the job requested.
-        limits=execution.ResourceLimits(
-            memory_mb=memory if dynamic else None,
-            disk_kb=disk if dynamic else None,
-        ),
+        limits=execution.ResourceLimits(memory_mb=memory if dynamic else None, disk_kb=disk if dynamic else None),
         kill_signals=kill_signals(job),
         nice=starter.nice(launch.job_ad),
         execute=place or starter.directory(slot.number("SlotID") or 0),
@@ -202,11 +199,7 @@ _AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
 
 
 def file_transfer(
-    job: ReadAd,
-    slot: ReadAd,
-    starter: Starter = PLAIN,
-    limits: Mapping[str, str] = NO_LIMITS,
-    spool: str = "",
+    job: ReadAd, slot: ReadAd, starter: Starter = PLAIN, limits: Mapping[str, str] = NO_LIMITS, spool: str = ""
 ) -> execution.FileTransfer | None:
     """Return how a job's files are transferred; None if the job uses them in place: it runs at the access point, or has
     should_transfer_files = IF_NEEDED and a slot in its FileSystemDomain."""

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 WINDOW = 1200
 """Seconds that HTCondor Recent... attributes cover: STATISTICS_WINDOW_SECONDS."""
-_STATES = {
-    "RunningJobs": (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED),
-    "IdleJobs": (IDLE,),
-    "HeldJobs": (HELD,),
-}
+_STATES = {"RunningJobs": (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED), "IdleJobs": (IDLE,), "HeldJobs": (HELD,)}
 
 
 _SEPARATE_UNIVERSES = {"local": "Local", "scheduler": "Scheduler"}

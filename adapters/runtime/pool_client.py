@@ -19,15 +19,7 @@ from ...domain.ports.log import LogError
 from ..machine.host import user_name
 from ..sockets import connect, peer_of
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
-from .requests import (
-    LONGEST_DESCRIPTION,
-    Request,
-    RequestRefused,
-    SubmitDescription,
-    Submitted,
-    SubmitTerms,
-    new_id,
-)
+from .requests import LONGEST_DESCRIPTION, Request, RequestRefused, SubmitDescription, Submitted, SubmitTerms, new_id
 
 if TYPE_CHECKING:
     from ...domain.ports.log import EventStore

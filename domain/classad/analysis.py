@@ -164,10 +164,7 @@ def clauses(expression: Expression) -> list[Expression]:
 
 
 def explain(
-    expression: Expression,
-    my: ClassAd | None = None,
-    target: ClassAd | None = None,
-    context: Context | None = None,
+    expression: Expression, my: ClassAd | None = None, target: ClassAd | None = None, context: Context | None = None
 ) -> list[ValuedClause]:
     """Return the clauses of a conjunction with their values, to show which are not true; a failure is ERROR."""
 

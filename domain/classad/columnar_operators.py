@@ -184,13 +184,7 @@ def _conditional(evaluation: Columnar, node: Any, side: str, rows: Rows, active:
 
 
 def choice(
-    evaluation: Columnar,
-    operands: Sequence[Expression],
-    side: str,
-    rows: Rows,
-    active: Active,
-    *,
-    lazy: bool = True,
+    evaluation: Columnar, operands: Sequence[Expression], side: str, rows: Rows, active: Active, *, lazy: bool = True
 ) -> Vector:
     """Evaluate one of two branches, chosen by a condition.
 

@@ -50,12 +50,7 @@ for _word, _length in _WORD_OPERATORS.items():
         _spelling = "".join(c.upper() if _uppercase_bits >> i & 1 else c for i, c in enumerate(_word))
         BINARY_SPELLINGS[_spelling] = BINARY_SPELLINGS[_word]
 
-KEYWORDS = {
-    "true": Literal(True),
-    "false": Literal(False),
-    "undefined": Literal(UNDEFINED),
-    "error": Literal(ERROR),
-}
+KEYWORDS = {"true": Literal(True), "false": Literal(False), "undefined": Literal(UNDEFINED), "error": Literal(ERROR)}
 
 # Nodes are immutable, so all expressions share one node per small number.
 SMALL_INTEGERS = {str(number): Literal(number) for number in range(1025)}

@@ -75,12 +75,7 @@ class Expression:
     # The scalar compiler's result, cached.
     _compiled: Compiled | None
 
-    def evaluate(
-        self,
-        my: Scope | None = None,
-        target: Scope | None = None,
-        context: Context | None = None,
-    ) -> Value:
+    def evaluate(self, my: Scope | None = None, target: Scope | None = None, context: Context | None = None) -> Value:
         """Return the expression's value in the ad ``my``, matched with ``target``.
 
         A name without scope is looked up in ``my``, then in ``target``. An attribute found in ``target`` is evaluated

@@ -29,13 +29,7 @@ from ..state.job_ad import KEEPS_REASONS
 from ..state.pool_settings import super_users
 from ..state.records import Slot
 from ..state.state import LogState
-from ..state_machines import (
-    DEFAULT_DIALECT,
-    StateMachine,
-    claim_state,
-    match_state,
-    void_row,
-)
+from ..state_machines import DEFAULT_DIALECT, StateMachine, claim_state, match_state, void_row
 from ..state_machines import state as state_of
 from ..state_machines.claim import ROWS_BY_STATE
 from ..state_machines.machine import MACHINES

@@ -107,11 +107,7 @@ class CycleSubmitters:
         if not self.rules.tree.divides:
             return {}
         node = self.nodes[self.place_of(name)]
-        return {
-            f"{whose}Group": node.name,
-            f"{whose}GroupResourcesInUse": node.usage,
-            f"{whose}GroupQuota": node.quota,
-        }
+        return {f"{whose}Group": node.name, f"{whose}GroupResourcesInUse": node.usage, f"{whose}GroupQuota": node.quota}
 
     def negotiating(self, name: str) -> str:
         """Return the group that a submitter now negotiates in."""

@@ -16,14 +16,7 @@ from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, JobSignalled
 from ..ports.messages import DropMatch, HoldJob, JobPaused, ShowAd, ShowSlot, SlotSeen, TellLikeness
-from ..ports.stimuli import (
-    ActivateClaim,
-    DeactivateClaim,
-    ReleaseClaim,
-    RequestClaim,
-    StarterGone,
-    StarterReported,
-)
+from ..ports.stimuli import ActivateClaim, DeactivateClaim, ReleaseClaim, RequestClaim, StarterGone, StarterReported
 from ..requests.autoclusters import Signature, slot_attribute_words
 from ..requests.idle_jobs import remaining_starts, waiting_jobs
 from ..requests.match_evidence import RequirementsNamesCache, job_ad, match_evidence

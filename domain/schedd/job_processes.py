@@ -11,13 +11,7 @@ from msgspec.structs import replace
 from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTransferBegan, JobTransferEnded
 from ..ports.messages import EndJob
-from ..ports.stimuli import (
-    ActivationChirped,
-    ActivationEnded,
-    ActivationMeasured,
-    ActivationStarted,
-    Transferred,
-)
+from ..ports.stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import HOLD_ATTRIBUTES, parse_int, quoted, unquoted, vacate_reason
 from ..state.records import RUNS, TRANSFER_STEPS, Activation
@@ -185,11 +179,7 @@ def _is_notable(draft: Draft[AccessPoint], activation: Activation, new: Activati
     if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
         return True
     cluster = draft.state.clusters[activation.cluster]
-    for name, size in (
-        ("ImageSize", new.image),
-        ("ResidentSetSize", new.resident),
-        ("DiskUsage", new.disk),
-    ):
+    for name, size in (("ImageSize", new.image), ("ResidentSetSize", new.resident), ("DiskUsage", new.disk)):
         text = cluster.value(activation.proc, name, "0")
         previous = int(text) if text.isdecimal() else 0
         if abs(size - previous) > max(previous // NOTABLE_SHARE, NOTABLE_KIB):

@@ -22,15 +22,7 @@ from .cycles import Cycles
 from .defrag_state import Defrag
 from .job_ad import unquoted
 from .pool_settings import UID_DOMAIN
-from .records import (
-    Activation,
-    Machine,
-    PendingMatch,
-    Reservation,
-    Slot,
-    Starter,
-    Submitter,
-)
+from .records import Activation, Machine, PendingMatch, Reservation, Slot, Starter, Submitter
 from .user_maps import UserMaps, user_maps
 
 

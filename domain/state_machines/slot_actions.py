@@ -168,9 +168,7 @@ ENTRY_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], bool]]] = {
     BACKFILL_KILLING: end_client,
 }
 
-EXIT_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], None]]] = {
-    "Claimed/Suspended": resume_job,
-}
+EXIT_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], None]]] = {"Claimed/Suspended": resume_job}
 
 REEVALUATES: Final = ("Idle", "Retiring")
 """The activities whose entry is followed immediately by a policy evaluation."""

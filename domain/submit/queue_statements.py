@@ -136,8 +136,7 @@ def _parse_qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifier
                 qualifiers = replace(qualifiers, path_kind=_PATH_KINDS[qualifier], has_path_kind=True)
             else:
                 raise SubmitError(
-                    f"'{qualifier}' is not allowed after '{how}'; it belongs after {_ALLOWED_AFTER[qualifier]}",
-                    line,
+                    f"'{qualifier}' is not allowed after '{how}'; it belongs after {_ALLOWED_AFTER[qualifier]}", line
                 )
         elif text.startswith("["):
             slice_match = _SLICE.match(text)
