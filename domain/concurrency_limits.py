@@ -1,10 +1,10 @@
-"""Concurrency limits: what a job takes of which, and how much of each there is.
+"""Concurrency limits: how many units of each limit a job uses, and how many units there are.
 
-A job says in ConcurrencyLimits what it takes: names, each with a number of units, as ``xsw:2 database``. A name is a
-limit's own (XSW), or that of a set and one of its members (LARGE.SWLICENSE). Names know no case. Sources: the manual,
-"Concurrency Limits"; the reference's ParseConcurrencyLimit and Accountant::GetLimitMax where that leaves anything open.
+A job's ConcurrencyLimits lists names, each with a number of units: ``xsw:2 database``. A name is a limit (XSW), or a
+set and one of its members (LARGE.SWLICENSE), in any case. Sources: the manual, "Concurrency Limits"; for what it leaves
+open, HTCondor's ParseConcurrencyLimit and Accountant::GetLimitMax.
 
-Amounts are whole numbers of ``PARTS`` of a unit, so that no sum of fractions is rounded over a limit, or away from it.
+Amounts are whole numbers of ``PARTS`` of a unit, because sums of rounded fractions could exceed a limit.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Amount = int | float
 """Parts of a unit: whole, or ``math.inf``."""
 _DIGITS: Final = 12
 PARTS: Final = 10**_DIGITS
-"""The parts of a unit. What is smaller is rounded so that nothing exceeds a limit."""
+"""The parts of a unit. Smaller amounts are rounded, so that sums stay exact."""
 
 LIMITS: Final = "ConcurrencyLimits"
-"""The attribute of jobs that says what they take."""
+"""The job attribute with the limits that the job uses."""
 SUFFIX: Final = "_LIMIT"
-"""``<NAME>_LIMIT`` is how much there is of a limit."""
+"""``<NAME>_LIMIT`` sets the units of a limit."""
 DEFAULT: Final = "CONCURRENCY_LIMIT_DEFAULT"
-"""How much there is of a limit that has no setting of its own."""
+"""The setting for limits without a ``<NAME>_LIMIT``."""
 OF_SET: Final = "CONCURRENCY_LIMIT_DEFAULT_"
-"""With a set behind it: how much there is of each of its members without a setting of its own."""
+"""With the name of a set appended: the setting for each of its members without a ``<NAME>_LIMIT``."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
 _NUMBER: Final = re.compile(r"\s*([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,9}))?", re.ASCII)
@@ -38,26 +38,25 @@ _LARGEST: Final = 300
 
 
 class Ask(NamedTuple):
-    """What a job takes of one limit."""
+    """The units of one limit that a job requests."""
 
-    name: str  #: the limit, in small letters
+    name: str  #: the limit, in lower case
     units: Amount
 
 
 def words(text: str) -> list[str]:
-    """Return the limits of a list that blanks and commas part, each as it is written."""
+    """Split a list of limits, separated by blanks and commas."""
     return text.replace(",", " ").split()
 
 
 def is_valid(word: str) -> bool:
-    """Tell whether a word of such a list names a limit."""
+    """Check whether a word of such a list names a limit."""
     return _NAME.fullmatch(word.partition(":")[0]) is not None
 
 
 @lru_cache(maxsize=20_000)
 def requested_amounts(text: str) -> tuple[Ask, ...]:
-    """Return what a job takes whose ConcurrencyLimits are this text: of a limit that it names twice, the sum. What is
-    no name of a limit is passed over, as the reference does."""
+    """Return the units that this ConcurrencyLimits requests, summed by limit. Like HTCondor, ignore invalid names."""
     amounts: dict[str, Amount] = {}
     for word in words(text.lower()):
         name, _, number = word.partition(":")
@@ -67,15 +66,15 @@ def requested_amounts(text: str) -> tuple[Ask, ...]:
 
 
 def _units(text: str) -> Amount:
-    """Read the units behind a name's colon: 1 where there is no number above 0."""
+    """Parse the units after a name's colon: 1 if there is no positive number."""
     units = amount(text, up=True)
     return units if units > 0 else PARTS
 
 
 def amount(text: str, up: bool = False) -> Amount:
-    """Return the number with which a text begins, in parts of a unit; 0 if it begins with none.
+    """Return the number at the start of a text, in parts of a unit; 0 if there is none.
 
-    :param up: whether what is smaller than a part is rounded up
+    :param up: whether to round up to whole parts
     """
     if _INFINITE.match(text):
         return inf
@@ -92,8 +91,8 @@ def amount(text: str, up: bool = False) -> Amount:
 
 
 def most(settings: Mapping[str, str], name: str) -> Amount:
-    """Return how much there is of a limit, by its name in small letters: what is set for it, for its set, for all that
-    have no setting of their own; else it is unlimited."""
+    """Return the size of a limit, by its name in lower case: from its setting, its set's, or the default; else
+    unlimited."""
     upper = name.upper()
     of_set, dot, _ = upper.rpartition(".")
     for setting in (f"{upper}{SUFFIX}", f"{OF_SET}{of_set}" if dot else "", DEFAULT):
@@ -104,8 +103,7 @@ def most(settings: Mapping[str, str], name: str) -> Amount:
 
 
 def named_by(setting: str) -> bool:
-    """Tell whether a setting, in capital letters, says how much there is of a limit, or of those without a setting of
-    their own."""
+    """Check whether a setting, in upper case, sets the size of limits."""
     if setting == DEFAULT:
         return True
     of_set = setting.removeprefix(OF_SET)
@@ -120,5 +118,5 @@ def in_units(parts: Amount) -> float:
 
 
 def amount_text(parts: Amount) -> str:
-    """Return an amount as it is told: 3, 1.5."""
+    """Format an amount in units: 3, 1.5."""
     return f"{in_units(parts):.12g}"

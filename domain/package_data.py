@@ -1,7 +1,7 @@
-"""Read the data files that stand beside the code: tables of HTCondor's own, rules, and the words of sentences.
+"""Read the data files beside the code: tables from HTCondor, rules, and the words of sentences.
 
-A data file is installed with the code and changes with it alone, so the domain stays pure. A module passes
-``get_data(__package__, "NAME")``, a file of its own folder. (``importlib.resources`` takes 11 ms to import.)
+A data file is installed with the code and changes only with it, so the domain stays pure. A module passes
+``get_data(__package__, "NAME")``, a file in its folder. (``importlib.resources`` takes 11 ms to import.)
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from attrs import AttrsInstance, fields
 
 
 def setting(name: str, read: Callable[[str], Any]) -> dict[str, Any]:
-    """Return the metadata of a field that has the value of a setting. ``read`` makes it of a text; of a whole
-    configuration it is the value's type, and the field's default is the value where nothing is configured."""
+    """Return the metadata of a field with the value of a setting. ``read`` parses the value, or is its type in a
+    configuration, where the field's default is the default of the setting."""
     return {"setting": (name, read)}
 
 
 def values(kind: type[AttrsInstance], read: Callable[[str, Any, Any], Any]) -> dict[str, Any]:
-    """Return the values of a class's fields that are settings, by which ``read`` gets name, reader and default."""
-    named = ((one, one.metadata.get("setting")) for one in fields(kind))
-    return {one.name: read(found[0], found[1], one.default) for one, found in named if found}
+    """Return the values of a class's fields that are settings: ``read`` gets the name, reader and default of each."""
+    sources = {field: field.metadata.get("setting") for field in fields(kind)}
+    return {field.name: read(source[0], source[1], field.default) for field, source in sources.items() if source}

@@ -1,6 +1,6 @@
-"""Parse and format arguments and environments, in either of HTCondor's syntaxes.
+"""Parse and format arguments and environments, in both HTCondor syntaxes.
 
-In the new syntax, blanks separate, single quotes group, and a doubled quote stands for one. A submit description also
+In the new syntax, blanks separate, single quotes group, and a doubled quote is a literal one. A submit description also
 encloses the new syntax in double quotes. In the old syntax, blanks separate arguments, semicolons separate variables,
 and a backslash precedes a double quote. Source: the manual's page "Submit Description File Commands".
 """
@@ -139,6 +139,6 @@ _SECRET_NAME = re.compile("token|secret|passw|passphrase|credential|api_?key|pri
 
 
 def unlisted_secrets(pattern_list: str, variables: Iterable[str]) -> list[str]:
-    """Return the variables whose names suggest secrets, except those that the list names literally."""
+    """Return the variables whose names suggest secrets, except the names in the list."""
     listed = {word.lower() for word in re.split(r"[,;\s]+", pattern_list)}
     return sorted(name for name in variables if _SECRET_NAME.search(name) and name.lower() not in listed)

@@ -57,7 +57,7 @@ class Columnar:
         self.allow_scalar = True
         self.column_versions: dict[str, int] = {}  # the versions of the columns that were read
         self.columns_only = True  # the result column_versions only on the columns, not on the job or the context
-        self.steps = 0  # the part of HTCondor's depth limit that the expressions under evaluation use
+        self.steps = 0  # how much of the depth limit the expressions under evaluation use
         self.followed: dict[tuple[tuple[str, str], int, int], tuple[Vector, Rows]] = {}
         self.follows_left = MAX_FOLLOWED + 10 * len(table.heap.expressions)
         self.circular = 0

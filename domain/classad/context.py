@@ -1,4 +1,4 @@
-"""Define what an evaluation may know of the outside world.
+"""Define what an evaluation may know about the outside world.
 
 The engine has no clock, random numbers or files. A function that needs something that its ``Context`` does not have
 fails with a clear message.

@@ -17,7 +17,7 @@ def is_satisfied(value: Any) -> bool:
 def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = None) -> bool:
     """Check whether ``my`` accepts ``target``. As in HTCondor, an ad without Requirements accepts nothing.
 
-    :raises ContextError: if the context lacks something; any other failed evaluation is no match.
+    :raises ContextError: if the context lacks something; after any other failure, the ads do not match.
     """
     cell = my._find("requirements")
     if cell is None:

@@ -318,7 +318,7 @@ class Plan:
         # A group without a mask has all slots. Every slot is in some group.
 
     def _clauses(self, expression: Expression, side: str, active: Active) -> list[ColumnarClause]:
-        """Return the simplified clauses of a conjunction, without those that are always true."""
+        """Return the simplified clauses of a conjunction, without clauses that are always true."""
         if is_indivisible(expression, self.job._find if side == JOB else self.table.has):
             # Its parts depend on each other, so it cannot be split.
             return [ColumnarClause(expression, side, active, plain=self._prepared.plain, indivisible=True)]

@@ -34,7 +34,7 @@ from .tree import (
 )
 from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed
 
-# One of HTCondor's 400 levels takes up to 15 Python calls, which exceeds Python's default limit.
+# Each of the 400 levels that HTCondor allows takes up to 15 Python calls, which exceeds Python's default limit.
 sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
 
 

@@ -97,7 +97,7 @@ def _survey(expression: Expression) -> Survey:
     return Survey(tuple(scope_leaving), is_random, height, nesting)
 
 
-STEP_NODES = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})  # each one level of HTCondor's depth
+STEP_NODES = frozenset({Binary, Unary, Parentheses, Conditional, Attribute})  # each adds one level to the depth
 
 
 def flatten_chain(node: Binary, depth: int) -> tuple[tuple[Expression, ...], list[int]]:

@@ -1,8 +1,8 @@
 """Evaluate expressions over time: compiled as in ``scalar``, with functions of time as results (``time_functions``).
 
 A node's time evaluator takes the evaluation (of an expression, from an instant on) and the ad that has the expression.
-``scalar`` evaluates nodes without a time evaluator (nested ads, functions of expressions) if nothing that they may read
-depends on the time; otherwise ``UnknownFuture`` is raised.
+``scalar`` evaluates nodes without a time evaluator (nested ads, functions of expressions) if they read only values
+that do not depend on the time; otherwise ``UnknownFuture`` is raised.
 """
 
 from __future__ import annotations

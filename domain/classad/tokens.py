@@ -87,7 +87,7 @@ def parse_number(token: str) -> Literal:
             return Literal(0.0 if number is None else number)
         if negative and _HEXADECIMAL.fullmatch(digits):
             return Literal(0)
-        raise UnreadableToken("hexadecimal numbers are not part of HTCondor's ClassAds")
+        raise UnreadableToken("ClassAds in HTCondor have no hexadecimal numbers")
     if digits.isdigit():
         if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
             raise UnreadableToken("a number must not begin with 0")

@@ -134,7 +134,7 @@ _MAX_TEMPLATE_NAMES = 2
 
 
 def _list_names(settings: list[UnsupportedSetting]) -> str:
-    """List the names for a message; a template stands for the names that it defines."""
+    """List the names for a message; a template replaces the names that it defines."""
     by_template: dict[str, list[str]] = {}
     for setting in settings:
         by_template.setdefault(setting.source.used, []).append(setting.name)

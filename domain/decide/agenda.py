@@ -83,7 +83,7 @@ def next_deadline(moment: Moment[Any]) -> int | None:
 
 def due_stimuli(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
     """Yield the stimuli that are due now. The pool has waited until now, and the world has given it the stimuli
-    ``received``. The caller decides all of them before those that ``following_stimuli`` yields."""
+    ``received``. The caller decides all of them before the stimuli of ``following_stimuli``."""
     state, evaluations = moment.state, moment.state.agendas.of(EvaluationSchedule)
     stimuli: list[s.Stimulus] = [*timer_stimuli(moment)]
     machines = evaluations.due(moment) if isinstance(state, ExecutionPoint) else ()

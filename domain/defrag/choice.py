@@ -268,7 +268,7 @@ def _choose_cancels(
 def _choose_drains(
     candidates: Sequence[tuple[float, CandidateSlot]], count: int, may_drain: ObstacleCheck
 ) -> tuple[ChosenSlot, ...]:
-    """Return the slots of the machines to drain, and of those that cannot be drained, which do not count."""
+    """Return the slots of the machines to drain. Machines that cannot be drained are included, but do not count."""
     chosen: list[ChosenSlot] = []
     done: set[str] = set()
     for rank, slot in candidates:

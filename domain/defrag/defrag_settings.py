@@ -23,7 +23,7 @@ _HTCONDOR_NAMES: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SC
 @frozen
 class DefragPolicy:
     """The settings in force (``domain/state/settings.txt`` explains them). Expressions are texts; an empty one is not
-    evaluated. A maximum of -1 is no limit."""
+    evaluated. A maximum of -1 means unlimited."""
 
     name: str = field(metadata=setting("DEFRAG_NAME", str))
     interval: int = field(metadata=setting("DEFRAG_INTERVAL", int))

@@ -11,8 +11,8 @@ from .base import Event, event
 
 @event("priorities.updated")
 class PrioritiesUpdated(Event, frozen=True):
-    """The accountant updated real priorities. The event has those that changed of submitters with usage since the last
-    update or with idle jobs; the decay of the others follows from their last value."""
+    """The accountant updated real priorities. The event has the changed priorities of submitters with idle jobs or with
+    usage since the last update; the decay of the others follows from their last value."""
 
     stream: ClassVar[str] = "accountant"
     priorities: dict[str, float]  #: submitter -> real priority, to 12 significant digits

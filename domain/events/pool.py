@@ -137,7 +137,7 @@ class CycleHeld(Event, frozen=True):
     unmatched: tuple[Unmatched, ...]  #: the rejected jobs, and why
     statistics: dict[str, float] = field(default_factory=dict)  #: HTCondor's LastNegotiationCycle*, without that prefix
     offset: int = 0  #: the pool's offset from UTC in seconds, for expressions with local times
-    rules: int = 0  #: the version of the rules for cycles: `verify` repeats only cycles of its own version
+    rules: int = 0  #: the version of the rules for cycles: `verify` repeats only cycles of the current version
     negotiator: str = ""  #: the negotiator, if there are several (empty: NEGOTIATOR)
     regrouped: tuple[str, ...] = ()  #: the jobs in `matches` whose submitters negotiated by autoregroup, as 12.3
     remainders: tuple[str, ...] = ()  #: the accounting groups that got slots from the fractions of quotas
@@ -148,7 +148,7 @@ class GroupQuota:
     """The quota of an accounting group, in cores."""
 
     name: str  #: the group, as in GROUP_NAMES
-    quota: float  #: the quota of its own submitters, without surplus from other groups
+    quota: float  #: the quota of the group's submitters, without surplus from other groups
     subtree: float  #: the quota including its subgroups
 
 

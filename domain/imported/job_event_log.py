@@ -1,6 +1,6 @@
 """Read the entries of a job event log: the table of their types, and the facts that each states.
 
-An entry's text is what follows its time: the rest of the header line, then the lines of the body, indented by any
+An entry's text is everything after its time: the rest of the header line, then the lines of the body, indented by any
 white space: HTCondor's reader skips it, and terminals and mails turn tabs into blanks.
 ``facts`` reads it on demand, by the shapes in ``entry_shapes.txt``. A part that is missing or makes no sense states no
 fact; no text is an error. Facts are texts; CPU times are in microseconds. The shapes were read in HTCondor's

@@ -2,7 +2,7 @@
 
 Logs depend on these rules of the form:
 
-* Ads with the same attributes in the same order make a group. A group's lines stand in columns: all values of an
+* Ads with the same attributes in the same order make a group. A group is stored by column: all values of an
 attribute together, where they compress best; a value common to all ads once.
 * The columns of all groups are sorted by their attributes, joined, and compressed as one text behind a line of JSON
 that describes their order.

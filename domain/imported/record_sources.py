@@ -60,4 +60,4 @@ DELETE_ATTRIBUTE: Final = 104
 BEGIN_TRANSACTION: Final = 105
 END_TRANSACTION: Final = 106
 LOG_SEQUENCE: Final = 107
-"""The file's sequence number among its rotations, and when the first was begun: the table begins anew."""
+"""The file's sequence number among its rotations, and when the first was begun: the table starts empty."""

@@ -210,7 +210,7 @@ class Ranks(Struct):
         return known if among is None else known[among]
 
     def _kept(self, name: str, expression: Expression, job: ClassAd) -> Floats:
-        """Return the values for all slots, from an earlier cycle if nothing that they depend on has changed."""
+        """Return the values for all slots, from an earlier cycle if their inputs have not changed."""
         pool = self.pool
         ranked = pool.ranked.get(name)
         if ranked is not None and ranked.as_of == pool.versions(ranked.reads):

@@ -88,7 +88,7 @@ def hold(
     if not matches and not unmatched:
         return CycleResult(priorities, assigned, None)
     statistics = turn.statistics(len(matches))
-    regrouped = tuple(f"{one.cluster.id}.{one.proc}" for one in turn.chooser.choices if one.regrouped)
+    regrouped = tuple(f"{choice.cluster.id}.{choice.proc}" for choice in turn.chooser.choices if choice.regrouped)
     number = RULES + OF_LIMITS * turn.limits.named + OF_GROUPS * rules.tree.divides
     number += OF_WHOLE * turn.chooser.matches_whole()
     remainders = tuple(turn.groups.remainders)

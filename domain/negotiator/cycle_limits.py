@@ -85,7 +85,7 @@ class CycleLimits(Struct):
         first, groups = self._alike(meaning, job)
         texts = [job_concurrency_limits(job, table.ad(place), self.context) for place in first.tolist()]
         numbers: dict[str, int] = {}
-        kinds = np.array([numbers.setdefault(one, len(numbers)) if one else -1 for one in texts], np.int64)
+        kinds = np.array([numbers.setdefault(text, len(numbers)) if text else -1 for text in texts], np.int64)
         return JobLimits(None, [self._want(text) for text in numbers], kinds[groups].tolist())
 
     def _alike(self, meaning: Expression, job: ClassAd) -> tuple[Places, Places]:
@@ -97,13 +97,13 @@ class CycleLimits(Struct):
         columns = self.pool.table.columns
         read = [columns[name] for side, name in sorted(reached) if side == SLOT and name in columns]
         cells = [each for column in read for each in (column.kinds, column.payload)]
-        arrays = [one.astype(np.int64) for one in cells if isinstance(one, np.ndarray)]
+        arrays = [cell.astype(np.int64) for cell in cells if isinstance(cell, np.ndarray)]
         if not arrays:
             return every[:1], np.zeros(len(every), np.int64)
         groups = np.zeros(len(every), np.int64)
-        for one in arrays:
-            values, own = np.unique(one, return_inverse=True)
-            groups = np.unique(groups * len(values) + own, return_inverse=True)[1]
+        for array in arrays:
+            values, indices = np.unique(array, return_inverse=True)
+            groups = np.unique(groups * len(values) + indices, return_inverse=True)[1]
         return np.unique(groups, return_index=True)[1], groups
 
     def _want(self, text: str) -> ConcurrencyUse:

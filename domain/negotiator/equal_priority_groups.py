@@ -131,9 +131,9 @@ class SubmitterOrder:
     def __init__(self, standings: EqualPriorityGroups, alone: Sequence[CycleSubmitter], total: float) -> None:
         """:param total: the cores to divide"""
         self._standings, self._total = standings, total
-        self._alone = {one.name: PriorityKey(one.priority, one.using, one.ceiling) for one in alone}
+        self._alone = {account.name: PriorityKey(account.priority, account.using, account.ceiling) for account in alone}
         self.walked: dict[str, None] = {}
-        all_of_them = [(one.rights, len(one.names)) for one in standings.by_rights.values()]
+        all_of_them = [(group.rights, len(group.names)) for group in standings.by_rights.values()]
         all_of_them += [(rights, 1) for rights in self._alone.values()]
         self._worst = max((rights.priority for rights, _ in all_of_them), default=1.0)
         self._normal = total_of((self._worst / rights.priority, many) for rights, many in all_of_them)
@@ -155,7 +155,7 @@ class SubmitterOrder:
         return self._alone[name] if member is None else member.standing.rights
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names; ``walked`` has those that are done."""
+        """Yield the names; ``walked`` has the ones already yielded."""
         turns = [self._turns(group.rights, group.names) for group in self._standings.by_rights.values()]
         alone = sorted((*self._turn(rights), name) for name, rights in self._alone.items())
         for _, _, name in heapq.merge(alone, *turns):

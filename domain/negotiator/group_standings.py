@@ -69,11 +69,11 @@ def group_standings(
     rules = read(settings)
     total = pool_size(slots, rules, now)
     nodes = rules.tree.grown()
-    for one in members:
-        node = nodes[rules.tree.place_of(one.submitter)]
-        node.take(round(1000 * one.cores) if rules.use_slot_weights else 1000 * one.slots)
+    for holding in members:
+        node = nodes[rules.tree.place_of(holding.submitter)]
+        node.take(round(1000 * holding.cores) if rules.use_slot_weights else 1000 * holding.slots)
         weighted = rules.quotas.weighted_demand
-        node.demand += one.cores + one.asked if weighted else one.slots + one.jobs
+        node.demand += holding.cores + holding.asked if weighted else holding.slots + holding.jobs
     if rules.tree.divides:
         assign(nodes[0], total, oversubscribes(rules.quotas, dialect))
     for node in nodes:

@@ -110,5 +110,5 @@ class JobLimits(Struct):
 
     def reached(self) -> tuple[ReachedLimit, ...]:
         """Return the limits that stopped the jobs, by name."""
-        those = self.refused.values() if self.always is None else (self.always,)
-        return tuple(sorted((one for use in those for one in use.reached()), key=lambda one: one.name))
+        uses = self.refused.values() if self.always is None else (self.always,)
+        return tuple(sorted((limit for use in uses for limit in use.reached()), key=lambda limit: limit.name))

@@ -382,14 +382,16 @@ class Matchmaker:
                 for same, own in zip((0.0, float(rank[0]), 0.0), values, strict=True)
             ]
             for number, pre, rank, post in zip(numbers, *columns, strict=True):
-                one = self.choices[number]
+                choice = self.choices[number]
                 ranks, last = (rank, pre, post), 0.0
-                if one.key is not None:
-                    ranks = (-one.key[1], -one.key[0], -one.key[2])
-                    last = -one.key[4] if one.reason else 0.0
+                if choice.key is not None:
+                    ranks = (-choice.key[1], -choice.key[0], -choice.key[2])
+                    last = -choice.key[4] if choice.reason else 0.0
                 ranks, last = self._said(ranks, last)
-                job = f"{one.cluster.id}.{one.proc}"
-                ranked = Match(job, one.name, ranks[0], one.reason, *ranks[1:], last, one.limits, one.preempts)
+                job = f"{choice.cluster.id}.{choice.proc}"
+                ranked = Match(
+                    job, choice.name, ranks[0], choice.reason, *ranks[1:], last, choice.limits, choice.preempts
+                )
                 matches[number] = ranked
         return tuple(match for match in matches if match is not None)
 

@@ -94,7 +94,7 @@ def settings_of(state: Manager, caches: Caches) -> Negotiator:
 
 
 def read(settings: Mapping[str, str]) -> Negotiator:
-    """Parse the settings, with the defaults for those that are not set."""
+    """Parse the settings, with defaults for settings that are not set."""
 
     def text(name: str) -> str:
         value = settings.get(name)
@@ -220,7 +220,7 @@ def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
 IGNORED_IF_INVALID: Final = ("GROUP_SORT_EXPR", "NEGOTIATOR_JOB_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT")
 """Expressions that fall back to their defaults if invalid. With any other invalid expression, no negotiator starts.
 HTCondor's does not start with an invalid GROUP_SORT_EXPR either."""
-_DEFAULTS: Final = {name: one.default for name, one in NEGOTIATOR.items()} | CYCLE_TIMES
+_DEFAULTS: Final = {name: setting.default for name, setting in NEGOTIATOR.items()} | CYCLE_TIMES
 _INTERVAL: Final = "NEGOTIATOR_INTERVAL"
 _BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
 """Settings whose default depends on the pool's dialect."""

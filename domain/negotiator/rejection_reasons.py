@@ -162,7 +162,7 @@ class Reasons:
             same = refused[places]
             kinds = np.array(list(numbers))
             order = np.searchsorted(kinds, rows["kind"][places][same])
-            same[same] = rows["told"][places][same] == np.array(list(numbers.values()))[order]
+            same[same] = rows["reason"][places][same] == np.array(list(numbers.values()))[order]
             places = places[~same]
         places = places[np.argsort(rows["born"][places], kind="stable")]
         return zip(places.tolist(), refused[places].tolist(), strict=True)
@@ -179,7 +179,7 @@ class Reasons:
         for place in sorted(places, key=lambda place: int(rows["born"][place])):
             kind, name = int(rows["kind"][place]), waiting.names[place]
             is_refused = place in refused or (name in standings.members and kind >= 0 and name not in spared)
-            if not is_refused or rows["told"][place] != numbers[kind]:
+            if not is_refused or rows["reason"][place] != numbers[kind]:
                 yield place, is_refused
 
     def _reason_of(

@@ -45,7 +45,7 @@ class Requests:
     queues: IdleQueues = field(init=False)
     begun: set[str] = field(factory=set)
     """The submitters with idle jobs that have a slot, or had one when the cycle began."""
-    _busy: dict[int, set[int]] = field(factory=dict)  #: also those that had a slot before, or still have processes
+    _busy: dict[int, set[int]] = field(factory=dict)  #: also submitters that had a slot before, or still have processes
     _taken: dict[IdleJobGroup, int] = field(factory=dict)  #: how many idle jobs of a group are in ``_busy``
 
     def __attrs_post_init__(self) -> None:

@@ -42,7 +42,10 @@ _MOVES = frozenset(
 )  # fmt: skip
 _CLOCKS = ("clockmin", "clockday")
 MOVING = _MOVES.union(
-    _CLOCKS, EXPECTED, (key for key, one in FUNCTIONS.items() if one.needs is Needs.CONTEXT), ("currenttime", "random")
+    _CLOCKS,
+    EXPECTED,
+    (key for key, call in FUNCTIONS.items() if call.needs is Needs.CONTEXT),
+    ("currenttime", "random"),
 )
 """Names that make an expression's value depend on the time, or on chance."""
 _WEIGHT = parse("SlotWeight")
@@ -273,9 +276,11 @@ class PublicAds:
         for name in ("free", "held", "shared", "counted", "retiring", "users", "ranks", "weights"):
             before = getattr(self, name)
             setattr(self, name, np.concatenate([before, np.zeros(count, before.dtype)]))
-        for one in self._moving.values():
-            one.offsets, one.rates = (np.concatenate([old, _zeros(count)]) for old in (one.offsets, one.rates))
-            one.kinds = np.concatenate([one.kinds, np.zeros(count, np.uint8)])
+        for column in self._moving.values():
+            column.offsets, column.rates = (
+                np.concatenate([old, _zeros(count)]) for old in (column.offsets, column.rates)
+            )
+            column.kinds = np.concatenate([column.kinds, np.zeros(count, np.uint8)])
 
     def _write(self, state: Manager, see: _Seen, slot: Slot, cells: bool) -> None:
         """Write what is known of a slot apart from its ad, and with ``cells`` its row."""
@@ -313,11 +318,11 @@ class PublicAds:
             if cell is not None and type(cell) is not Literal:
                 self._learn(cell)
 
-    def _learn(self, parse_cached: Expression) -> None:
+    def _learn(self, expression: Expression) -> None:
         """Note the names that an expression of a slot may read."""
-        if id(parse_cached) not in self._read:
-            self._read.add(id(parse_cached))
-            self._seen |= {name for _, name in names_in(parse_cached)}
+        if id(expression) not in self._read:
+            self._read.add(id(expression))
+            self._seen |= {name for _, name in names_in(expression)}
 
     # Columns
 

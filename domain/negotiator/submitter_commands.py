@@ -1,7 +1,7 @@
-"""Administrators' commands for submitters: set or lease what they are granted, reset their usage, delete them.
+"""Administrators' commands for submitters: set or lease their resources, reset their usage, delete them.
 
-The rules are those of condor_userprio and of HTCondor's accountant; where these change a given value, so does this
-module. Each command is an event in the log, with the user who gave it.
+The rules are those of condor_userprio and the HTCondor accountant, which adjust some values. Each command is an event
+in the log, with the user who gave it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The submitters with idle jobs, by column: what a cycle needs to know of all of them, kept from cycle to cycle.
+"""A table of the submitters with idle jobs, which is updated from cycle to cycle.
 
 Most waiting submitters have used nothing for a long time: they keep the best priority. A cycle evaluates again only
 the submitters that changed since the last one (``_changed``, and the queue) and those whose priority decays. Each of
@@ -34,7 +34,7 @@ _COLUMNS: Mapping[str, type] = {
     "asked": np.float64,  # how many cores these request, if there are accounting groups
     "kind": np.int64,  # the number of their autocluster if they have only one, else -1
     "kinds": np.int64,  # how many autoclusters they have; -1: not known for some clusters
-    "told": np.int64,  # the number of the reason that the log has for them (`number_of`); -1: not known
+    "reason": np.int64,  # the number of the logged rejection reason of their jobs (`number_of`); -1: not known
 }  # fmt: skip
 Column = npt.NDArray[Any]
 _DELETED = 1 << 62
@@ -179,7 +179,7 @@ class WaitingSubmitters:
         rows["asked"][at] = asked_by(queue, accounts.state) if accounts.rules.tree.divides else 0.0
         rows["kind"][at] = kinds[0] if len(kinds) == 1 else -1
         rows["kinds"][at] = len(kinds) if min(kinds) >= 0 else -1
-        rows["told"][at] = -1
+        rows["reason"][at] = -1
         account = accounts.of(name)
         if name not in self.moving:
             rows.put(at, account)
@@ -234,7 +234,7 @@ class WaitingSubmitters:
 
     def note_told(self, place: int, number: int) -> None:
         """Note that the log has the reason with this number for the jobs of the submitter at a place."""
-        self.rows["told"][place] = number
+        self.rows["reason"][place] = number
         self.standings.note_told(self.names[place])
 
     def number_of(self, kind: int, facts: tuple[object, ...]) -> int:

@@ -2,7 +2,7 @@
 
 Roles affect each other only through messages. The receiver's rule emits events and returns an answer. Messages about
 claims are stimuli (``stimuli.SlotMessage``), because access points outside the pool send them, too; this module has
-those that only roles of one pool send. docs/architecture.md lists senders, receivers and answers.
+the messages that only roles of one pool send. docs/architecture.md lists senders, receivers and answers.
 """
 
 from __future__ import annotations

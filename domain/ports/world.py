@@ -63,7 +63,7 @@ class World:
         raise NotImplementedError
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
-        """Start activations and backfill clients. Skip those that were started before."""
+        """Start activations and backfill clients that were not started before."""
 
     def signal(self, key: str, how: How) -> None:
         """End (soft, hold, remove or hard), suspend or continue an activation's processes. Suspended processes still
@@ -78,8 +78,8 @@ class World:
         return []
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
-        """After a restart: watch the activations and clients that are still running, start those that were never
-        started, and return the ends of the others."""
+        """After a restart: watch the running activations and clients, start the ones that never started, and
+        return the ends of the others."""
         return []
 
     def sense(self, machine: str) -> Readings:

@@ -1,8 +1,8 @@
 """Autoclusters: groups of jobs that are equal for matching.
 
-Jobs belong to one autocluster if their significant attributes are equal: those that their own Requirements and Rank
-read, and those that the expressions of slots and of the negotiator may read. SIGNIFICANT_ATTRIBUTES replaces this list,
-and ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES change it. Requirements, Rank and the basic requests are always significant.
+Jobs belong to one autocluster if their significant attributes are equal: the attributes that their Requirements and
+Rank read, or that expressions of slots and of the negotiator may read. SIGNIFICANT_ATTRIBUTES replaces this list, and
+ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES change it. Requirements, Rank and the basic requests are always significant.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def autoclusters_of(state: Manager, caches: Caches) -> Autoclusters:
 
 
 class DeclaredAttributes(NamedTuple):
-    """The settings for significant attributes: those that replace the computed ones, are added, or are removed; and the
+    """The settings for significant attributes: a replacement for the computed ones, additions and removals; and the
     negotiator's expressions about slots."""
 
     significant: tuple[str, ...]

@@ -83,7 +83,7 @@ class IdleJobGroup:
     entries: SortedList[Entry] = field(factory=SortedList)
     single_jobs: SortedList[tuple[int, int]] = field(factory=SortedList)
     """The entries of single jobs: cluster and process."""
-    idle: int = 0  #: the number of its idle jobs, including those that have a match
+    idle: int = 0  #: the number of its idle jobs, including jobs with a match
 
 
 @define(eq=False)
@@ -93,7 +93,7 @@ class IdleJobs:
     submitter: str
     groups: dict[int, IdleJobGroup] = field(factory=dict)  #: by their kinds
     heads: SortedList[tuple[Entry, int]] = field(factory=SortedList)  #: the first entry of each group, and its kind
-    idle: int = 0  #: the number of its idle jobs, including those that have a match
+    idle: int = 0  #: the number of its idle jobs, including jobs with a match
     unreported: dict[int, None] = field(factory=dict)
     """The kinds whose jobs have changed since their rejection reason was last compared with the log."""
     reported_circumstances: object = None  #: the circumstances of that comparison for the other kinds

@@ -112,9 +112,9 @@ def hold_jobs_with_large_input(draft: Draft[AccessPoint], cluster: Cluster) -> N
 def _large_input_hold(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: str) -> Ad:
     """Return the changes of a job's ad if it is held, else an empty ad."""
     ad = ad_of(cluster.attributes(proc))
-    parsed = (parse_cached(text) for text in (_JOB_LIMIT, setting, _INPUT_SIZE))
-    job_limit, pool_limit, size = (None if one is None else integer_of(one, ad, None, draft.context) for one in parsed)
-    limit = pool_limit if job_limit is None else job_limit
+    trees = (parse_cached(text) for text in (_JOB_LIMIT, setting, _INPUT_SIZE))
+    job_max, pool_max, size = (None if tree is None else integer_of(tree, ad, None, draft.context) for tree in trees)
+    limit = pool_max if job_max is None else job_max
     if limit is None or limit < 0 or size is None or size <= limit:
         return {}
     reason = f"{_INPUT_SIZE} ({size}) is greater than MAX_TRANSFER_INPUT_MB ({limit}) at submit time"

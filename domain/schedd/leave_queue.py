@@ -31,7 +31,7 @@ EVALUATION_INTERVAL = 60 * SECOND
 def ended_jobs(state: AccessPoint) -> Jobs:
     """Return all jobs that have ended and are still in the queue."""
     clusters = (cluster for cluster in state.clusters.values() if cluster.has_finished_jobs)
-    ended = ((one.id, _ended_without_processes(state, one, ((0, one.count - 1),))) for one in clusters)
+    ended = ((cluster.id, _ended_without_processes(state, cluster, ((0, cluster.count - 1),))) for cluster in clusters)
     return tuple((number, ranges(procs)) for number, procs in ended if procs)
 
 

@@ -1,4 +1,4 @@
-"""The text of a mail to a job's user. The subject and fields are those of HTCondor's mails, which filters match."""
+"""The text of a mail to a job's user. Subject and fields are the same as in HTCondor, because filters match them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def signature_lines(settings: Mapping[str, str], pool: str) -> Iterator[str]:
         return
     yield "-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-="
     address = settings.get("CONDOR_SUPPORT_EMAIL") or settings.get("CONDOR_ADMIN") or f"root@{pool}"
-    yield f"Whoever runs this pool answers questions: {address}"
+    yield f"The administrator of this pool answers questions: {address}"
 
 
 def _exit_text(ad: ClassAd, context: Context) -> str:

@@ -145,11 +145,11 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
             warn(f"{setting} is not defined: define it, or remove {name} from SUBMIT_REQUIREMENT_NAMES")
             continue
         setting_names = (setting, f"{setting}_REASON")
-        texts = {one: _valid_expression(configuration, one, configuration.get(one), warn) for one in setting_names}
+        texts = {key: _valid_expression(configuration, key, configuration.get(key), warn) for key in setting_names}
         if not texts[setting]:
             continue
         names.append(name)
-        settings |= {one: expression_text(text) for one, text in texts.items() if text}
+        settings |= {key: expression_text(text) for key, text in texts.items() if text}
         if configuration.boolean(f"{setting}_IS_WARNING", False):
             settings[f"{setting}_IS_WARNING"] = "true"
     if names:

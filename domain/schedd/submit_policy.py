@@ -63,7 +63,7 @@ def convert_old_syntax(text: str) -> str:
     by_keyword: dict[str, list[tuple[str, str]]] = {keyword: [] for keyword in _ORDER}
     macros: list[tuple[str, Expression]] = []
     for name, expression in ad.items():
-        prefix = next((one for one in _PREFIXES if name.lower().startswith(one)), "")
+        prefix = next(filter(name.lower().startswith, _PREFIXES), "")
         if prefix:
             _add_statement(by_keyword[_PREFIXES[prefix]], _PREFIXES[prefix], name[len(prefix) :], expression)
         elif name.lower() == "requirements":
@@ -261,7 +261,7 @@ class Judge(Struct, frozen=True):
     settings: Mapping[str, str]
     schedd: ClassAd  #: the schedd's ad
     context: Context
-    cluster: ClassAd  #: the submission's attributes; of those that differ, the first job's values
+    cluster: ClassAd  #: the submission's attributes; the first job's values if they differ
     spellings: Mapping[str, str]  #: the spellings of the attributes, by lower-case name
     reads_all: bool  #: whether regular expressions of statements match all attributes, as the manual says
     noted: set[str] = field(default_factory=set)
@@ -449,7 +449,7 @@ def _attributes_read(read: NamesRead, ad: Ad, columns: Columns) -> frozenset[str
 def merge_results(
     groups: Sequence[JobGroup], ad: Ad, columns: Columns, count: int
 ) -> tuple[Ad, dict[str, Sequence[str]]]:
-    """Return the final attributes of the jobs: the common ones, and the columns of those that differ."""
+    """Return the final attributes of the jobs: the common ones, and the columns of the differing ones."""
     ad, merged_columns = dict(ad), dict(columns)
     for name in dict.fromkeys(name for group in groups for name in group.result.changes):
         values = {group.result.changes.get(name) for group in groups}

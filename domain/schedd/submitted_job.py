@@ -14,7 +14,7 @@ DELETED_TEXT = "undefined"
 
 
 class SubmittedJob:
-    """:param cluster: the submission's attributes; of those that differ, the first job's values
+    """:param cluster: the submission's attributes; the first job's values if they differ
     :param own: this job's other values
     :param open: the attributes besides ``own`` that regular expressions of statements match
     """

@@ -30,9 +30,7 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
     for job, last in state.cool_downs.items():
         yield Timer((last + 1) * SECOND, "cool-down", f"{job[0]}.{job[1]}")
     for job, reservation in state.reservations.items():
-        yield Timer(
-            reservation.deadline, "reservation", f"{job[0]}.{job[1]}"
-        )  # what follows: ``run_now.settle_earmarks``
+        yield Timer(reservation.deadline, "reservation", f"{job[0]}.{job[1]}")
 
 
 def fire(draft: Draft[AccessPoint], timer: Timer) -> None:

@@ -1,4 +1,4 @@
-"""The dynamic attributes of a slot's ad: those that are computed from its state, the time and the sensors."""
+"""The dynamic attributes of a slot's ad, which are computed from its state, the time and the sensors."""
 
 from __future__ import annotations
 

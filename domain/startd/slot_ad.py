@@ -126,7 +126,7 @@ def names_read_by(form: AdForm, name: str) -> SlotReferences | None:
 
 
 def _foreign(texts: dict[str, str], words: set[str], targeted: set[str]) -> frozenset[str]:
-    """Return the names that are read from a job: those that the slot lacks, and those after ``TARGET.``."""
+    """Return the names that are read from a job: names that the slot lacks, and names after ``TARGET.``."""
     return frozenset(words - texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES | targeted)
 
 
@@ -192,8 +192,8 @@ def snapshot_ad(
     also: frozenset[str] = frozenset(),
     only: frozenset[str] | None = None,
 ) -> ClassAd:
-    """Return the slot's ad with its dynamic attributes: with ``whole``, all of them, else those in ``only`` (by
-    default, those that the slot's own expressions can read) and in ``also`` (both in lower case)."""
+    """Return the slot's ad with its dynamic attributes: with ``whole``, all of them, else the ones in ``only`` (by
+    default, all that the slot's expressions can read) and in ``also`` (both in lower case)."""
     compiled, start = (
         compiled_ad(snapshot.state, snapshot.slot, snapshot.caches),
         drain_start(snapshot.state, snapshot.slot),

@@ -60,10 +60,10 @@ class Activation:
     slot: str  #: the slot's name
     began: int  #: when it began
     executing: bool = False  #: True after the job's processes have started
-    stop: str = ""  #: how its processes were told to end: soft or hard (empty: they were not)
-    first_signalled: int = 0  #: when they were first told to end
-    last_signalled: int = 0  #: when they were last told to end
-    next_signal: int = 0  #: when they are to be told again, more forcefully (0: by the pool's settings)
+    stop: str = ""  #: how its processes were signalled to end: soft or hard (empty: not yet)
+    first_signalled: int = 0  #: when they were first signalled to end
+    last_signalled: int = 0  #: when they were last signalled to end
+    next_signal: int = 0  #: when the next, stronger signal is due (0: by the pool's settings)
     measured: int = 0  #: when they were last measured
     deferred: int = 0  #: when its processes are to start, if that is deferred (0: it is not)
     transfer: str = ""
@@ -83,9 +83,9 @@ class Starter:
     proc: int  #: the job's process number in its cluster
     slot: str  #: the slot's name
     began: int  #: when it began
-    stop: str = ""  #: how the processes were told to end: soft or hard (empty: they were not)
-    last_signalled: int = 0  #: when they were last told to end
-    next_signal: int = 0  #: when they are to be told again, more forcefully (0: by the pool's settings)
+    stop: str = ""  #: how the processes were signalled to end: soft or hard (empty: not yet)
+    last_signalled: int = 0  #: when they were last signalled to end
+    next_signal: int = 0  #: when the next, stronger signal is due (0: by the pool's settings)
     max_vacate_time: int = 0  #: the MachineMaxVacateTime that it was promised, in microseconds
     suspended_time: int = 0  #: how long the slot was suspended before `suspended_since`, in microseconds
     suspended_since: int = 0  #: when the slot was suspended (0: it is not)
@@ -149,8 +149,8 @@ class BackfillClient:
     slot: str  #: the slot for which it was started
     began: int  #: when it was started
     pid: int = 0  #: its process id (0: not known yet)
-    last_signalled: int = 0  #: when it was last told to end (0: never)
-    next_signal: int = 0  #: when it is to be told again
+    last_signalled: int = 0  #: when it was last signalled to end (0: never)
+    next_signal: int = 0  #: when the next signal is due
 
 
 @define

@@ -162,7 +162,7 @@ class AccessPoint(Queue):
     """The jobs of condor_now, each with the claims that are reserved for it."""
     activations: dict[str, Activation] = field(factory=dict)  #: by their keys
     ending: dict[str, str] = field(factory=dict)
-    """The keys of the activations that were told to end, each with the cause if the job was being run until then."""
+    """The keys of the activations that were signalled to end, each with the cause if the job was running until then."""
     factories: dict[int, None] = field(factory=dict)  #: the clusters whose factories have jobs to materialize
     deferred: dict[str, None] = field(factory=dict)
     """The keys of the activations whose processes have yet to reach their deferral time."""
@@ -245,7 +245,7 @@ class ExecutionPoint(Slots):
 
     starters: dict[tuple[int, int], Starter] = field(factory=dict)
     """The starters of jobs in the pool's own queue, by job: the same objects as ``Slot.activation``."""
-    stopping: dict[tuple[int, int], None] = field(factory=dict)  #: the jobs in `starters` that were told to end
+    stopping: dict[tuple[int, int], None] = field(factory=dict)  #: the jobs in `starters` that were signalled
     matched: dict[str, None] = field(factory=dict)  #: the slots in Matched
     preempting: dict[str, None] = field(factory=dict)  #: the slots in Preempting
     silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent

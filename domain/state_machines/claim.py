@@ -1,6 +1,6 @@
 """The states of a claim, from its request to its release; ``rows.txt`` has the rows.
 
-They are the states of HTCondor's claims, and "Ended". A claim runs many jobs, one after another. Even without a job, it
+They are the claim states of HTCondor, and "Ended". A claim runs many jobs, one after another. Even without a job, it
 ends through Vacating or Killing, which it then leaves immediately. The state is not stored, but computed from the slot
 (``claim_state``).
 """

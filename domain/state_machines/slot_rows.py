@@ -117,7 +117,7 @@ NUMBERED: Final = _add_names(table("slot"))
 """The manual's diagram of states and activities."""
 HTCONDOR_25_ROWS: Final = _add_names(table("slot, htcondor-25"))
 NUMBERED_HTCONDOR_25: Final = tuple(sorted(override_rows(NUMBERED, HTCONDOR_25_ROWS), key=_order))
-"""The manual's rows, those that HTCondor 25 changes, and its additional rows."""
+"""The manual's rows, with the changes and additional rows of HTCondor 25."""
 
 
 def read_pair(text: str) -> StateActivity:

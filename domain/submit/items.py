@@ -153,7 +153,7 @@ def _read_bracketed(lines: Lines, line: int | None) -> list[str]:
             return items
         if not text.startswith("#"):
             items.append(text)
-    raise SubmitError("the list of this queue statement has no closing bracket on a line of its own", line)
+    raise SubmitError("the list of this queue statement has no closing bracket on a separate line", line)
 
 
 def _read_text(name: str, line: int | None, sources: ItemSources) -> str:

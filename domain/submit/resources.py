@@ -172,7 +172,7 @@ _WHEN_TO_TRANSFER = {
     **dict.fromkeys(("on_success", "onsuccess"), "ON_SUCCESS"),
     **dict.fromkeys(("never", "none"), "NEVER"),
 }
-"""The values are those of HTCondor's enum_utils.cpp; older manuals call NEVER NONE."""
+"""The values are the same as in HTCondor (enum_utils.cpp); older manuals call NEVER NONE."""
 _NEEDS_TRANSFER = "it needs should_transfer_files = YES or IF_NEEDED, but that is NO"
 
 

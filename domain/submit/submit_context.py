@@ -1,4 +1,4 @@
-"""Define what a submission needs to know of the machine, and its error and warning."""
+"""Define the facts about the machine that a submission needs, and its error and warning."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ The job attribute OnExitHold expression 'true' evaluated to TRUE
 
 
 -=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=-=
-Whoever runs this pool answers questions: root@pool
+The administrator of this pool answers questions: root@pool
 """
 
 

@@ -1,4 +1,4 @@
-"""Read the tables of HTCondor's defaults and configuration templates.
+"""Read the tables of HTCondor defaults and configuration templates.
 
 The tables are those of HTCondor 25.14.1, in HTCondor's format, to be compared with the output of condor_config_val.
 Each is read on first use.
