@@ -360,7 +360,7 @@ def _hold_reason(ad: e.Ad) -> dict[str, str]:
 
 _SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(OwnJob) | {
     e.JobsDeferred: lambda job, position, event: job.say(
-        position, event, "deferred", why=job.context.words(event), when=instant(event.until, job.zone)
+        position, event, "deferred", why=job.context.cause_text(event), when=instant(event.until, job.zone)
     ),
     e.JobDue: lambda job, _, __: setattr(job, "waiting", 0),
     e.JobCooledDown: lambda job, position, event: job.say(position, event, "cooled_down"),

@@ -139,7 +139,7 @@ def test_every_default_is_known_and_most_unsupported_settings_have_a_subject() -
             "START_VANILLA_UNIVERSE = 3",
             "START_VANILLA_UNIVERSE: Poolbook does not enforce which jobs the schedd starts yet, and would allow",
         ),
-        ("STARTD_ATTRS = HasVM\nHasVM = true", "HasVM: slots would advertise what Poolbook cannot do yet"),
+        ("STARTD_ATTRS = HasVM\nHasVM = true", "HasVM: slots would advertise what Poolbook does not support"),
         ("STARTD_ATTRS = HasVM\nSLOT1_HasVM = true", "HasVM: slots would advertise"),
         ("START = HasVM", "START reads HasVM, which no slot has"),
         ("Able = HasVM\nSTART = $(Able)", "START reads HasVM, which no slot has"),

@@ -94,7 +94,7 @@ if POSTGRES:
 
 
 def test_a_served_log_is_not_opened_and_its_server_is_named(folder: Folder) -> None:
-    with folder.served() as server, pytest.raises(AlreadyServed, match=f"process {server.pid} serves the log"):
+    with folder.served() as server, pytest.raises(AlreadyServed, match=f"process {server.pid} already serves the log"):
         Pool.open(folder.path / "pool.db", wait=0)
     Pool.open(folder.path / "pool.db").close()
 
@@ -150,7 +150,7 @@ def test_workers_forked_before_the_pool_was_opened_take_turns(place: Place) -> N
 
 
 def test_a_pool_is_not_opened_where_no_lock_can_be_made(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match="is missing; create it first"):
+    with pytest.raises(LogError, match="does not exist"):
         Pool.open(tmp_path / "nowhere" / "pool.db")
     (tmp_path / "pool.db.lock").mkdir()
     with pytest.raises(LogError, match=r"pool\.db\.lock cannot be written"):

@@ -351,7 +351,7 @@ def test_a_file_that_is_not_a_views_file_is_left_alone(url: str, does: Callable[
     with closing(sqlite3.connect(f"{url}.views")) as tables:
         tables.execute("CREATE TABLE recipes (name)")
     before = Path(f"{url}.views").read_bytes()
-    with pytest.raises(LogUnavailable, match=r"the views \S+ are another program's SQLite database; move it away"):
+    with pytest.raises(LogUnavailable, match=r"the views \S+ are another program's SQLite database; move it"):
         does(url)
     assert Path(f"{url}.views").read_bytes() == before
 

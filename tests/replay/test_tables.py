@@ -218,7 +218,7 @@ def test_a_compaction_leaves_the_earlier_queue_unknown_and_not_empty(
     imported(DATA / "traces" / run, log=log)
     log.close()
     with pytest.raises(
-        ToolError, match=r"is unknown before .*, because job_queue.log was found then, compacted"
+        ToolError, match=r"is unknown before .*, because job_queue.log was first read then, already compacted"
     ) as error:
         queries.queue(["-log", path, "-at", instant])
     assert error.value.exit_code == 1
@@ -406,7 +406,7 @@ def test_q_of_a_pools_own_log_shows_only_the_present(tmp_path: Path) -> None:
     log = open_log(path, create=True)
     log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
     log.close()
-    with pytest.raises(ToolError, match=r"own log.*poolbook why JOB -at TIME"):
+    with pytest.raises(ToolError, match=r"which only has the current queue.*poolbook why JOB -at TIME"):
         queries.queue(["-log", path, "-at", "2026-11-21"])
 
 

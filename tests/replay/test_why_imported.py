@@ -666,7 +666,7 @@ def test_a_long_claim_is_shortened_to_its_beginning_and_end() -> None:
 
 
 def test_a_slot_without_a_recorded_state_has_no_answer() -> None:
-    with pytest.raises(UnknownThingError, match="no record that says where it is"):
+    with pytest.raises(UnknownThingError, match="no record of the state of slot"):
         why(log_of([slot_report(7, 62, "accepted")]), SLOT)
 
 
