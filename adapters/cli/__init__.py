@@ -1,5 +1,5 @@
-"""The command ``poolbook``: one module per group of commands, imported when one of them is called.
+"""The ``poolbook`` command: one module per group of commands, imported only when one of its commands is called.
 
-A command reads its arguments, asks the pool or its views, and prints. ``condor_tools`` formats the output; nothing here
-decides about a pool.
+A command parses its arguments, sends a request to the pool or reads its views, and prints the result. ``condor_tools``
+formats the output. No code here makes decisions for a pool.
 """

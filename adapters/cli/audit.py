@@ -1,4 +1,4 @@
-"""``poolbook audit``: verify the seal, judge every event by the rules, and compare the sources of an import."""
+"""``poolbook audit``: verify the seal, check every event against the rules, and compare the sources of an import."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ...replay.audit_result import Audit, AuditFinding, Contradiction
 
 _INDENT = 4
-"""Columns by which continuation lines are indented."""
+"""The number of columns by which continuation lines are indented."""
 SHOWN = 20
-"""Findings of a kind that are printed without -all."""
+"""The number of findings of each kind that are printed without -all."""
 
 AUDIT = command_table("audit")
 
@@ -57,15 +57,16 @@ def audit(argv: Sequence[str]) -> int:
     return 0 if result.sound else 1
 
 
-# For people
+# Output for people
 
 
 def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> Iterator[str]:
-    """Yield the lines of an audit for people, the verdict first. `limit`: findings of each kind; None for all."""
+    """Yield the lines of an audit report, the verdict first. `limit`: the number of findings of each kind; None:
+    all."""
     yield f"{name}: {verdict(audit)}"
     yield from _read(audit, zone)
     yield from _seal(audit)
-    # The judges write a story before the reader's time zone is known.
+    # The checks write job histories before the user's time zone is known.
     utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", with histories in UTC"
     for title, findings in (
         (f"not allowed{utc}", audit.violations),
@@ -81,7 +82,7 @@ def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> 
 
 
 def verdict(audit: Audit) -> str:
-    """Return "sound", the number of faults, or that there was nothing to judge."""
+    """Return "sound", the number of faults, or a message that the log has nothing to check."""
     if audit.verdict == "nothing read":
         return "no verdict: the log has nothing to check"
     problem_texts = [
@@ -148,7 +149,7 @@ def _transitions(audit: Audit) -> Iterator[str]:
 
 
 def _ranges(numbers: Sequence[str]) -> Iterator[str]:
-    """Yield sorted numbers, consecutive ones joined as "26-32"."""
+    """Yield sorted numbers, with consecutive numbers joined as in "26-32"."""
     first = last = ""
     for number in [*numbers, ""]:
         if first and number.isdecimal() and last.isdecimal() and int(number) == int(last) + 1:
@@ -165,7 +166,7 @@ def _order(number: str) -> tuple[int, str]:
 
 
 def _section(title: str, count: int, items: Iterable[list[str]], limit: int | None) -> Iterator[str]:
-    """Yield a list of findings under its title and count; nothing if there are none."""
+    """Yield a list of findings below its title and count; nothing if the list is empty."""
     if not count:
         return
     yield ""
@@ -219,7 +220,7 @@ def _unread(audit: Audit, zone: tzinfo, limit: int | None) -> Iterator[str]:
     yield from _section("files that end in the middle of a record", len(audit.torn), torn_files, limit)
 
 
-# For programs
+# Output for programs
 
 
 _KEYS = (
@@ -231,7 +232,7 @@ _INSTANTS = frozenset({"at", "began", "ended", "since", "until"})
 
 
 def as_json(name: str, audit: Audit) -> dict[str, object]:
-    """Return the whole audit with instants in ISO 8601 (UTC), null where an instant is unknown."""
+    """Return the whole audit, with times in ISO 8601 (UTC) and null for unknown times."""
     from attrs import asdict
 
     def written(_: object, field: Attribute[Any] | None, value: Any) -> Any:

@@ -1,7 +1,7 @@
-"""condor_chirp: access a running job's initial directory, its ad and its log.
+"""condor_chirp: access a running job's initial directory, its ClassAd and its log.
 
-Source: HTCondor's condor_chirp.cpp and chirp_client.c, and captures of its output. Usage errors go to standard output,
-with exit code 255.
+Source: HTCondor's condor_chirp.cpp and chirp_client.c, and recordings of its output. Usage errors go to standard
+output, with exit code 255.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _ERRNOS: Final = (
     errno.EACCES, errno.EACCES, errno.ENOENT, errno.EEXIST, errno.EFBIG, errno.ENOSPC, errno.ENOMEM, errno.EINVAL,
     errno.EMFILE, errno.EBUSY, errno.EAGAIN, errno.EBADF,
 )  # fmt: skip
-"""The system's errors, by the protocol's answers from -1 on."""
-_WRONG, _BROKEN = 255, 1  #: exit codes: of wrong usage and of requests that fail; of what ends the connection
+"""The errno for each negative answer of the protocol, from -1 down."""
+_WRONG, _BROKEN = 255, 1  #: exit codes: for invalid usage and failed requests; for a lost connection
 _STAT: Final = ("device", "inode", "mode", "nlink", "uid", "gid", "rdevice", "size", "blksize", "blocks", "atime",
                 "mtime", "ctime")  # fmt: skip
 _STATFS: Final = ("f_type", "f_bsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")
-_LONGEST: Final = 1024  #: of a line of the protocol
+_LONGEST: Final = 1024  #: maximum length of a line of the protocol
 
 
 class _ChirpFailed(Exception):
-    """A request that fails, with the system's number of the error."""
+    """A request failed; contains the errno."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 class Proxy:
-    """A connection to the server of this job's files, with the cookie said."""
+    """A connection to the Chirp server of this job, authenticated with the cookie."""
 
     def __init__(self) -> None:
         folder = os.environ.get("_CONDOR_SCRATCH_DIR", ".")
@@ -59,7 +59,7 @@ class Proxy:
         self.ask("cookie", cookie)
 
     def ask(self, request: str, *arguments: str | int, data: bytes = b"") -> int:
-        """Send a request and its data; return the answer. Raise `_ChirpFailed` for a negative answer."""
+        """Send a request and its data, and return the answer. Raise `_ChirpFailed` if the answer is negative."""
         self._stream.write(os.fsencode(" ".join([request, *map(_quoted, arguments)])) + b"\n" + data)
         return self.answer()
 
@@ -82,17 +82,17 @@ class Proxy:
         return self._stream.readline()
 
     def asked(self, request: str, *arguments: str | int) -> bytes:
-        """Return the bytes that follow the answer, which counts them."""
+        """Return the bytes that follow the answer; the answer is their number."""
         return self._stream.read(self.ask(request, *arguments))
 
     def numbers(self, request: str, *arguments: str | int) -> list[int]:
-        """Return the line of numbers that follows the answer."""
+        """Return the numbers in the line that follows the answer."""
         self.ask(request, *arguments)
         return [int(word) for word in self.answer_line().split()]
 
 
 def _quoted(word: str | int) -> str:
-    """Return a word of a request: a backslash takes the meaning of a blank."""
+    """Return a word of a request, with its blanks escaped by backslashes."""
     return "".join(f"\\{letter}" if letter in " \t\n\r\\" else letter for letter in str(word))
 
 
@@ -104,8 +104,8 @@ _Do = Callable[[Proxy, Sequence[str]], int]
 
 
 class ChirpVerb(NamedTuple):
-    """A verb: its arguments as the help shows them, how many there may be, and the function that runs it and returns
-    the exit code."""
+    """A Chirp verb: its arguments as shown in the help, the allowed numbers of arguments, and the function that runs it
+    and returns the exit code."""
 
     usage: str
     words: tuple[int, ...]
@@ -140,7 +140,7 @@ def _status(request: str, names: Sequence[str]) -> _Do:
 
 
 def _or_by(option: str, plain_request: str, other: str) -> _Do:
-    """Return the action of a verb whose option changes the request."""
+    """Return the function of a verb that sends another request if the option is given."""
 
     def asked(proxy: Proxy, arguments: Sequence[str]) -> int:
         return proxy.ask(other, *arguments[1:]) if arguments[0] == option else proxy.ask(plain_request, *arguments)
@@ -248,7 +248,7 @@ VERBS: Final[dict[str, ChirpVerb]] = {
     "truncate": ChirpVerb("remotepath length", (2,), _plain("truncate")),
     "utime": ChirpVerb("remotepath actime mtime", (3,), _plain("utime")),
 }
-_NOT_HERE: Final = {"write": "`put` writes a whole file", "whoareyou": "the server answers no such request"}
+_NOT_HERE: Final = {"write": "`put` writes a whole file", "whoareyou": "the server does not accept this request"}
 
 
 def chirp(argv: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Shared by the commands: choose the log and the job, and print calls and URLs."""
+"""Functions that several commands share: select the log and the job, and print command lines and URLs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ONE_POOL: Final = "a log is one pool; use -log for another"
 
 
 def default_log() -> str:
-    """Return the log of a command that names none: POOLBOOK_LOG's, or pool.db in the current folder."""
+    """Return the default log: POOLBOOK_LOG, or pool.db in the current directory."""
     return os.environ.get("POOLBOOK_LOG") or DEFAULT_LOG
 
 
@@ -36,33 +36,33 @@ class CommandOutput(NamedTuple):
     exit_code: int
 
     def printed(self) -> int:
-        """Print the answer and return the exit code."""
+        """Print the output and return the exit code."""
         sys.stdout.write(self.out)
         sys.stderr.write(self.err)
         return self.exit_code
 
 
 def called_tool() -> str:
-    """Return the name of the HTCondor tool that this program was called as; empty for ``poolbook``."""
+    """Return the name of the HTCondor tool under which this program was called; empty for ``poolbook``."""
     name = os.path.basename(sys.argv[0])
     return name if name.startswith("condor_") else ""
 
 
 def is_this_pool(name: str) -> bool:
-    """Check whether -name or -pool names the pool of the log: this host, with or without a user or port."""
+    """Check whether -name or -pool names this log's pool: this host, with or without a user or port."""
     from ..machine.host import host_name
 
     return name.lower().rpartition("@")[2].partition(":")[0] in ("localhost", "127.0.0.1", host_name().lower())
 
 
 ADDRESSES: Final = frozenset({"addr", "address"})
-"""Options that name a pool by a daemon's address."""
+"""Options that name a pool by the address of a daemon."""
 NO_RECORD: Final = "Error: Collector has no record of schedd/submitter\n"
 _DAEMONS: Final = {"condor_vacate": "startd"} | dict.fromkeys(("condor_off", "condor_on", "condor_reconfig"), "master")
 
 
 def _wrong_address(tool: str, option: str, name: str) -> str:
-    """Return a tool's message about an invalid address; empty for a valid one."""
+    """Return a tool's error message for an invalid address; empty for a valid one."""
     if re.fullmatch(r"<[^<>]+>", name):
         return ""
     form = "ip:port" if option == "address" else "ip.address.here:port"
@@ -71,8 +71,8 @@ def _wrong_address(tool: str, option: str, name: str) -> str:
 
 
 def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool]:
-    """Return what the tool that was called prints of a name that is not of this pool, given by `option`, and whether
-    that is an explanation."""
+    """Return the called tool's message for a name (the value of `option`) that is not in this pool, and whether the
+    message explains the error."""
     hosts, tool = {heading: texts_by_name(rows) for heading, rows in sections("unknown_hosts").items()}, called_tool()
     key, daemon, is_remote = f"{tool} -{option}" if option else tool, _DAEMONS.get(tool, ""), "." in name or "@" in name
     headings = (*(["looked up:"] if is_remote else []), "explained:", "unknown host:")
@@ -86,12 +86,12 @@ def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool
 
 
 def log_of(arguments: Arguments, *of_pool: str) -> str:
-    """Return the log that a command is about: the option's, POOLBOOK_LOG's, or pool.db in the current folder.
+    """Return the command's log: the value of -log, POOLBOOK_LOG, or pool.db in the current directory.
 
-    :param of_pool: the options that name a pool: `ToolError` is raised if they mean another one
+    :param of_pool: the options that name a pool: `ToolError` is raised if they name another pool
     """
     pool = arguments.value("pool")
-    for option in sorted(of_pool, reverse=True):  # as the tools do, the pool before the name
+    for option in sorted(of_pool, reverse=True):  # like HTCondor's tools, check the pool before the name
         name = arguments.value(option)
         if name and option in ADDRESSES:
             if error_text := _wrong_address(called_tool() or "poolbook", option, name):
@@ -107,13 +107,13 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
 
 
 def log_option(url: str) -> str:
-    """Return the ``-log`` option that names this log in a call, quoted for a shell; empty for the default log."""
+    """Return the ``-log`` option that selects this log, quoted for a shell; empty for the default log."""
     return "" if url == (default_log()) else f" -log {shlex.quote(safe_url(url))}"
 
 
 def called() -> str:
-    """Return the command as its user may type it again."""
-    import shutil  # it brings all that unpacks archives, and most commands print no call
+    """Return the command as the user would type it."""
+    import shutil  # slow to import, and most commands print no command line
 
     program = sys.argv[0]
     path = shutil.which("poolbook")
@@ -123,18 +123,18 @@ def called() -> str:
 
 
 def calls(useful_calls: Sequence[tuple[str, str]], url: str) -> str:
-    """Return the calls worth typing next, one to a line, each with its purpose."""
+    """Return suggested commands, one per line, each with its purpose."""
     command, suffix = called(), log_option(url)
     return "\n".join(columns([(f"{command} {call}{suffix}", purpose) for call, purpose in useful_calls], width_of()))
 
 
 def safe_url(url: str) -> str:
-    """Return a log's URL without its password."""
+    """Return a log's URL without the password."""
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 def display_context(name: str = "") -> CellContext:
-    """Return the setting of the tables in this process: time and zone, user, terminal width."""
+    """Return the context for tables in this process: the time and time zone, the user, and the terminal width."""
     from datetime import UTC, datetime
 
     from ..condor_tools.cells import CellContext
@@ -152,8 +152,8 @@ def display_context(name: str = "") -> CellContext:
 
 
 def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "", code: int = 1) -> str:
-    """Return the log of the named pool. Raise ``ToolEnded`` if -name or -pool names another pool, with the text
-    ``unknown`` or ``no_pool_text``, in which ``{name}`` is that name; or if -addr is not a valid address."""
+    """Return the log of the named pool. Raise ``ToolEnded`` if -addr is not a valid address, or if -name or -pool names
+    another pool; the message is then ``unknown`` or ``no_pool_text``, with ``{name}`` replaced by that name."""
     for option in arguments.every("addr"):
         if error_text := _wrong_address(called_tool(), "addr", option.values[0]):
             raise ToolEnded(1, f"{error_text}\n")
@@ -165,13 +165,13 @@ def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "", co
 
 
 def job_id(word: str) -> tuple[int, int] | None:
-    """Return the cluster and the process of an id such as 12.3, or 12, which means 12.0; None for any other word."""
+    """Return the cluster and proc of a job id such as 12.3 or 12 (which means 12.0); None for any other word."""
     match = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", word)
     return None if match is None else (int(match[1]), int(match[2] or 0))
 
 
 def looked_up(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, RunningProcess | None]:
-    """Return the ad of a job in the queue, and its run; None for what there is not."""
+    """Return the ad and the running process of a job in the queue; None for each that does not exist."""
     from ..runtime.queries import Queries
 
     with Queries(url) as queries:

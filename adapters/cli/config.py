@@ -61,7 +61,7 @@ def _load(arguments: Arguments) -> Configuration:
 
 
 def _pool_warnings(arguments: Arguments) -> list[str]:
-    """Return what a pool with this configuration ignores, and why it would not begin with it."""
+    """Return the settings that a pool with this configuration ignores, and the errors that prevent it from starting."""
     from ...domain.config import ConfigError
     from ...domain.decide.pool_configuration import configured_pool_settings
     from ..runtime.configuration import load
@@ -117,19 +117,19 @@ def _entry(settings: Configuration, name: str, value: str) -> dict[str, object]:
 
 
 def _reader(settings: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
-    """Return the function that reads a setting in the form that the options ask for."""
+    """Return the function that reads a setting in the format that the options select."""
     return settings.raw if arguments.has("raw") else settings.default if arguments.has("default") else settings.get
 
 
 def _with_source(settings: Configuration, name: str, value: str | None) -> Iterator[str]:
-    """Yield a value, its source and its raw text as ``condor_config_val -verbose`` prints them."""
+    """Yield a value, its source and its raw text, in the format of ``condor_config_val -verbose``."""
     if value:
         yield from setting_lines(settings.original_name(name), value)
     yield from source_lines(settings, name)
 
 
 def source_lines(settings: Configuration, name: str) -> Iterator[str]:
-    """Yield where a setting comes from and its raw text, as ``condor_config_val -verbose`` prints them."""
+    """Yield the source of a setting and its raw text, in the format of ``condor_config_val -verbose``."""
     raw_text, spelling = settings.raw(name) or "", settings.original_name(name)
     yield f" # at: {settings.source(name)}"
     if "\n" in raw_text:
@@ -140,7 +140,7 @@ def source_lines(settings: Configuration, name: str) -> Iterator[str]:
 
 
 def setting_lines(name: str, value: str) -> Iterator[str]:
-    """Yield the lines of a setting as ``condor_config_val`` prints them."""
+    """Yield the lines of a setting in the format of ``condor_config_val``."""
     if "\n" not in value:
         yield f"{name} = {value}"
         return
@@ -178,7 +178,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _safely(settings: Configuration, name: str) -> str:
-    """Return the value, or why there is none: one bad setting must not hide the others."""
+    """Return the value, or the error message: one invalid setting must not hide the others."""
     from ...domain.config import ConfigError
 
     try:
@@ -208,7 +208,7 @@ def _summary(settings: Configuration, arguments: Arguments) -> int:
 
 
 def print_template(arguments: Sequence[str]) -> int:
-    """Print a template's text, or a category's templates. Raise `UsageError` or `ToolError` if there is none."""
+    """Print a template's text, or a category's templates. Raise `UsageError` or `ToolError` if it does not exist."""
     from ...domain.config.tables import templates
 
     category, _, name = "".join(arguments).partition(":")
@@ -283,7 +283,8 @@ def _tool_output(settings: Configuration, arguments: Arguments) -> int:
 
 
 def _make_true(settings: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
-    """Write the history file, if its path or a folder above it was printed. Name other files that are not written."""
+    """Write the history file if its path or a parent directory was printed. Report printed files that are not
+    written."""
     from ...domain.coverage.settings import describe_effect
     from ...domain.ports.log import LogError
     from ..runtime.history_file import begin_history_file
@@ -303,7 +304,7 @@ def _make_true(settings: Configuration, arguments: Arguments, url: str, folder: 
 
 
 def _sources(settings: Configuration) -> list[str]:
-    """Return the files that were read, each once, in the order of the settings that they end up with."""
+    """Return the configuration files without duplicates, in the order of the settings that come from each file."""
     return list(dict.fromkeys(settings.source(name).file for name in settings.names() if settings.source(name).line))
 
 
@@ -312,7 +313,7 @@ def _macros(settings: Configuration, arguments: Arguments) -> int:
     as_path = option is not None and (option.qualifier or "").startswith("path")
     for word in arguments.words:
         value = settings.expanded(word)
-        # Slashes beyond the first letter are written once; that is all that a path is made of.
+        # Like HTCondor, collapse repeated slashes after the first letter.
         print(value[:1] + re.sub("/+", "/", value[1:]) if as_path else value)
     return 0
 

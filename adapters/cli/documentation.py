@@ -1,5 +1,5 @@
-"""``poolbook doc, man, completion``: the pages of the documentation and the examples; manual pages, and the scripts by
-which a shell completes commands, options and files, made from the commands' option tables."""
+"""``poolbook doc, man, completion``: the documentation pages and examples, manual pages, and shell completion scripts.
+Manual pages and scripts are generated from the commands' option tables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..condor_tools.terminal import folded, width_of
 from .main import COMMANDS, PREFIX, SAME, command_named
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs"
-"""docs/ is next to the rooms in a checkout and in the package."""
+"""The docs directory, next to the packages in a checkout and in an installation."""
 CONTENTS = "README"
 
 DOC = command_table("doc")
 
 
 def files() -> Mapping[str, Path]:
-    """Return the pages by name and the examples by file name."""
+    """Return the pages by name, and the examples by file name."""
     pages = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
     return pages | {path.name: path for path in sorted((FOLDER / "examples").iterdir()) if path.is_file()}
 
@@ -47,7 +47,7 @@ def doc(argv: Sequence[str]) -> int:
 
 
 def _named(word: str) -> Path:
-    """Return the file that a word means: ``play``, or ``docs/play.md`` as other pages write it."""
+    """Return the file with this name: ``play``, or ``docs/play.md`` as pages refer to each other."""
     from ...domain.suggestions import did_you_mean
 
     known_files = files()
@@ -61,11 +61,11 @@ def _named(word: str) -> Path:
 
 _FILES = re.compile(r"FILE|FOLDER|SCENARIO|\[LOG\]")
 FILE_VALUES = frozenset({"<file>", "<folder>", "<url>"})
-"""Placeholders of options that take a file's name."""
+"""Placeholders of options whose value is a file name."""
 
 
 def table_of(name: str) -> ToolSyntax:
-    """Return the table of a command from which its help is made."""
+    """Return the table from which a command's help is generated."""
     entry = COMMANDS[name]
     try:
         getattr(import_module(f".{entry.module}", __package__), entry.function)(["-help"])
@@ -75,12 +75,12 @@ def table_of(name: str) -> ToolSyntax:
 
 
 def options_of(command: ToolSyntax) -> Iterator[Option]:
-    """Yield the options that the command accepts, each once."""
+    """Yield the options that the command accepts, without duplicates."""
     return (option for option in command.options if not option.refused)
 
 
 def takes_files(command: ToolSyntax) -> bool:
-    """Check whether the command's operands are files or folders."""
+    """Check whether the command's operands are files or directories."""
     return _FILES.search(command.usage) is not None
 
 
@@ -98,11 +98,11 @@ def completion(argv: Sequence[str]) -> int:
 
 _SHELLS = ("bash", "zsh", "fish")
 _OF_COMMANDS = ("help", "man")
-"""Commands that take a command's name."""
+"""Commands whose argument is the name of a command."""
 
 
 def _offers() -> dict[tuple[str, str], Sequence[str]]:
-    """Return the words that a command, or an option of one, takes where they are few and known."""
+    """Return the possible values of commands' arguments and options that accept only a few words."""
     from ...domain.state_machines import DIALECTS
     from ...replay.usage.usage_sums import BY
 
@@ -111,8 +111,8 @@ def _offers() -> dict[tuple[str, str], Sequence[str]]:
 
 
 def _valued(tables: Sequence[ToolSyntax], files: bool) -> str:
-    """Return the calls after which a value comes, as patterns of a shell's ``case``: of options that take a file, or of
-    the others."""
+    """Return patterns for a shell's ``case`` that match calls in which a value comes next: for options whose value is a
+    file if `files`, else for all other options with a value."""
     names = [
         f'"{table.name} -{option.name}"'
         for table in tables
@@ -123,7 +123,7 @@ def _valued(tables: Sequence[ToolSyntax], files: bool) -> str:
 
 
 def _renamed() -> Iterator[str]:
-    """Yield the ``case`` branches that turn HTCondor's command names into Poolbook's, for bash and zsh."""
+    """Yield the ``case`` branches that replace HTCondor's command names by Poolbook's, for bash and zsh."""
     yield "    case $command in"
     yield from (f"        ({alias}) command={name} ;;" for alias, name in SAME.items())
     yield "    esac"
@@ -134,7 +134,8 @@ def _quoted(text: str) -> str:
 
 
 class _CompletionWords(NamedTuple):
-    """How a shell's script writes a name with its purpose, the words that an option takes, and a command."""
+    """The syntax of a shell's script for a name with its purpose, for an option's possible values, and for a
+    command."""
 
     described: Callable[[str, str], str]
     offer: str
@@ -156,7 +157,7 @@ _WORDS = {
 
 
 def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
-    """Return a script: the shell's data file, with what the tables say in the places that it names."""
+    """Return a completion script: the shell's template with the names from the tables filled in."""
     completion_line, offer_line, command = _WORDS[shell]
     offers = {key: " ".join(offered) for key, offered in _offers().items()}
     fields = {
@@ -223,7 +224,7 @@ def man(argv: Sequence[str]) -> int:
 
 
 def _text(text: str) -> str:
-    """Escape a text so that roff shows it unchanged."""
+    """Escape a text for roff."""
     escaped_text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in escaped_text.split("\n"))
 
@@ -256,8 +257,8 @@ def _whole() -> Iterator[str]:
     yield from _head("poolbook", "an HTCondor pool that records every state change in an append-only log")
     yield from (".SH SYNOPSIS", "\\fBpoolbook\\fR COMMAND [options]")
     yield from _rows("COMMANDS", [(name, entry.words) for name, entry in COMMANDS.items()])
-    yield from (".SH ENVIRONMENT", ".TP", "\\fBPOOLBOOK_LOG\\fR", "the log, unless -log names another")
-    yield from (".TP", "\\fBNO_COLOR\\fR", "no colours", ".SH EXIT STATUS", _text(EXITS))
+    yield from (".SH ENVIRONMENT", ".TP", "\\fBPOOLBOOK_LOG\\fR", "the default log for commands without -log")
+    yield from (".TP", "\\fBNO_COLOR\\fR", "if set, do not print colours", ".SH EXIT STATUS", _text(EXITS))
 
 
 EXITS = "0: success. 1: rejected, or the answer is no. 2: invalid usage. 130: interrupted."

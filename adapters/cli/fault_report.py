@@ -1,4 +1,4 @@
-"""Report an unexpected error: a sentence for the user, and the traceback in a file for the bug report."""
+"""Report an unexpected error: a message for the user, and a file with the traceback for the bug report."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _WAY_OUT = "`poolbook -debug ...` prints the traceback"
 
 
 def fault_words(error: Exception, argv: Sequence[str]) -> str:
-    """Return the sentence about an error of the command that `words` called, after writing the traceback to a file. The
-    file is the user's alone, since it shows the call; a later fault of the same command replaces it."""
+    """Return the message for an unexpected error of the command `argv`, after writing the traceback to a file. Only the
+    user can read the file, since it contains the command line. The next error of the same command replaces it."""
     report = f"poolbook: {_describe(error)}"
     try:
         return f"{report}. The traceback is in {_save_traceback(error, argv)}; {_WAY_OUT}"
@@ -27,7 +27,7 @@ def fault_words(error: Exception, argv: Sequence[str]) -> str:
 
 
 def _describe(error: Exception) -> str:
-    """Return what happened: in the system's words where it was the system that refused."""
+    """Return a description of the error; for errors from the operating system, its message."""
     if isinstance(error, OSError) and error.strerror:
         return of_file(error)
     if isinstance(error, MemoryError):
@@ -36,7 +36,7 @@ def _describe(error: Exception) -> str:
 
 
 def of_file(error: OSError) -> str:
-    """Return what the system said about a file that a command needs, which file it is, and the fix."""
+    """Return the operating system's error message for a file that a command needs, with the file's name and the fix."""
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     fix = _FIXES.get(error.errno or 0, "")
     return ": ".join([*names, f"{error.strerror}; {fix}" if fix else str(error.strerror)])
@@ -59,8 +59,8 @@ _FIXES = {
 
 
 def _save_traceback(error: Exception, argv: Sequence[str]) -> Path:
-    """Write the report and return its file: in the user's state folder or, where that cannot be, in that of temporary
-    files. Raise `OSError` if it can be written nowhere."""
+    """Write the report and return its file: in the user's state directory or, if that fails, in the directory for
+    temporary files. Raise `OSError` if neither is writable."""
     call = shlex.join(["poolbook", *argv])
     lines = [f"poolbook {VERSION}, Python {sys.version}\n", f"{call}\n", *traceback.format_exception(error)]
     text = "".join(lines).encode("utf-8", "backslashreplace")
@@ -72,7 +72,7 @@ def _save_traceback(error: Exception, argv: Sequence[str]) -> Path:
         place = folder
     except OSError:
         place = Path(tempfile.gettempdir())
-    number, path = tempfile.mkstemp(dir=place, prefix=name)  # 0600, and owned by this user
+    number, path = tempfile.mkstemp(dir=place, prefix=name)  # mode 0600, owned by this user
     try:
         with os.fdopen(number, "wb") as file:
             file.write(text)

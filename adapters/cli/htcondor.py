@@ -1,6 +1,6 @@
-"""htcondor: ``htcondor job submit, status, out, err, log, resources``, in the words of HTCondor's tool.
+"""htcondor: ``htcondor job submit, status, out, err, log, resources``, with the messages of HTCondor's tool.
 
-Source: htcondor_cli in HTCondor, and captures of its output. Messages go to standard error.
+Source: htcondor_cli in HTCondor, and recordings of its output. Messages go to standard error.
 """
 
 from __future__ import annotations
@@ -56,15 +56,16 @@ VERBS: Final[dict[str, tuple[tuple[tuple[str, ...], dict[str, Any]], ...]]] = {
     "log": (_ID, _history("log file")),
     "resources": (_ID, (("--resource",), {"help": "Resource used by job. Required for Slurm jobs."})),
 }
-"""The arguments of ``htcondor job``'s verbs."""
+"""The arguments of the verbs of ``htcondor job``."""
 
 
 class _CommandFailed(Exception):
-    """A command failed; the text says why."""
+    """A command failed; the text is the reason."""
 
 
 class _HelpParser(argparse.ArgumentParser):
-    """A parser that reads its help from a file, because argparse wraps long lines differently in each version."""
+    """A parser that reads its help from a file, because argparse wraps long lines differently in each Python
+    version."""
 
     file = ""
 
@@ -155,7 +156,7 @@ def _submit(arguments: argparse.Namespace, print_line: Callable[[str], object]) 
 
 
 def _ad(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> ClassAd:
-    """Return the job's ad, from the queue, else from the history."""
+    """Return the job's ad from the queue or, if it is not there, from the history."""
     from ..condor_tools.job_selection import ClusterOrJob, JobSelector
     from ..runtime.queries import Queries
 
@@ -225,12 +226,12 @@ _STATES: Final = {
     ),
     7: ("is currently suspended.", "It has been suspended for {}.", "EnteredCurrentStatus"),
 }
-"""What is said of each state, and since when it is so, by an attribute."""
+"""The sentence for each JobStatus, the sentence about how long it has lasted, and the attribute with its start."""
 _IDLE, _RUNNING, _COMPLETED, _HELD, _TRANSFERS, _SUSPENDED = 1, 2, 4, 5, 6, 7
 
 
 def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
-    """Yield the lines of ``htcondor job status`` about a job."""
+    """Yield the lines of ``htcondor job status`` for a job."""
 
     def value(name: str) -> float:
         number = ad.eval(name) if name in ad else 0
@@ -267,7 +268,7 @@ def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
 
 
 def _amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -> Iterator[str]:
-    """Yield what a job uses, or asks for."""
+    """Yield the resources that a job uses or requests."""
     if status == _IDLE:
         yield f"It requested {readable_size(value('RequestMemory') * 2**20)} of memory."
         yield f"It requested {readable_size(value('RequestDisk') * 2**10)} of disk space."
@@ -289,7 +290,7 @@ def _times(label: str, count: float) -> str:
 
 
 def readable_time(seconds: float) -> str:
-    """Return a length of time in its largest unit; of days, with hours."""
+    """Return a duration in its largest unit; days also with hours."""
     for limit, unit, size in ((60, "second", 1), (3600, "minute", 60), (86400, "hour", 3600)):
         if seconds < limit:
             number = seconds if unit == "second" else round(seconds / size)
@@ -299,7 +300,7 @@ def readable_time(seconds: float) -> str:
 
 
 def readable_size(size: float) -> str:
-    """Return a size with its unit: 1.456 MB."""
+    """Return a size with a unit, such as 1.456 MB."""
     if size < 1024:
         return f"{size} B"
     for exponent, unit in ((1, "KB"), (2, "MB"), (3, "GB")):

@@ -1,4 +1,4 @@
-"""``poolbook import`` and ``follow``: read the logs, history and spool files of a real HTCondor pool into a log."""
+"""``poolbook import`` and ``follow``: read the logs, history and spool files of an HTCondor pool into a log."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ IMPORT = command_table("import")
 FOLLOW = command_table("follow")
 _SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing to check yet"}
 SHOWN = 10
-"""Refused records that are shown; the audit shows the rest."""
+"""Number of rejected records that are printed; the audit lists all of them."""
 _TOLD_EVERY = 5.0
-"""Seconds between two lines about progress where no terminal is watched."""
+"""Seconds between two progress messages if the output is not a terminal."""
 
 
 def import_folders(argv: Sequence[str]) -> int:
@@ -58,7 +58,7 @@ def follow(argv: Sequence[str]) -> int:
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
     reported_keys: set[str] = set()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that started this in the background ignores it
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes of a shell ignore it
     verdict, position = "nothing read", 0
     with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
         try:
@@ -67,7 +67,7 @@ def follow(argv: Sequence[str]) -> int:
                 audit = examine(session.log)
                 verdict = audit.verdict
                 _tell_news(audit, result, reported_keys)
-                if position:  # what the folders held before is in the log, and much
+                if position:  # the initial content of the directories is already in the log, and long
                     tell_as_it_happens(position + 1, [event for _, event in session.log.read(position)], True)
                 position = session.log.head.position
         except KeyboardInterrupt:
@@ -90,7 +90,7 @@ def _number(arguments: Arguments, name: str) -> float | None:
 
 
 def _session(command: ToolSyntax, arguments: Arguments) -> ImportSession:
-    """Lock and open the log, and return an importer of the named folders."""
+    """Lock and open the log, and return an importer for the named directories."""
     from ..condor_files.importing.driver import Options
     from ..condor_files.importing.session import ImportSession
 
@@ -106,13 +106,13 @@ def _session(command: ToolSyntax, arguments: Arguments) -> ImportSession:
 
 @contextmanager
 def _readable(command: ToolSyntax) -> Iterator[None]:
-    """Name the file that cannot be read, or the zone that does not fit."""
+    """Report the file that cannot be read, or the invalid time zone."""
     try:
         yield
     except ValueError as error:
         raise ToolError(f"poolbook {command.name}: {error}") from None
     except OSError as error:
-        if error.filename is None:  # no file: the reader of standard output has gone
+        if error.filename is None:  # no file: the reader of standard output has exited
             raise
         raise ToolError(f"poolbook {command.name}: {error.filename}: {error.strerror}") from None
 
@@ -149,9 +149,9 @@ def _tell(url: str, result: ImportResult) -> None:
     if result.zone not in ("", local_zone()):
         print(f"  local times are in {result.zone}")
     if result.copies:
-        print(f"  {counted(len(result.copies), 'file')} repeat other files, and were not read again")
+        print(f"  {counted(len(result.copies), 'file')} are copies of other files; not read again")
     if result.skipped:
-        print(f"  {counted(len(result.skipped), 'other file')}: not recognized, not read")
+        print(f"  {counted(len(result.skipped), 'other file')}: not recognized; skipped")
     if result.refused:
         print("\nUnreadable records (`poolbook audit` lists all):")
         for event in result.refused[:SHOWN]:

@@ -1,7 +1,7 @@
 """``poolbook rm, hold, release, vacate, suspend, continue``, condor_now: send requests about jobs and slots.
 
-The answers are HTCondor's. Jobs named by cluster and proc are acted on and answered one by one; everything else is one
-request, which gets one line and has failed only if no job was changed.
+The answers are HTCondor's. Each job named by cluster and proc has its own result and answer. All other jobs are one
+request with one line as the answer; it has failed only if no job was changed.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from .common import CommandOutput, called_tool, log_of, pool_log
 # -- results -------------------------------------------------------------------------------------------------------
 
 ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED, LIMIT_EXCEEDED = range(7)
-"""The result for one job, with HTCondor's numbers."""
+"""HTCondor's numbers for the result of an action on one job."""
 
 RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied", "LimitExceeded")
 _TOTALS = {
     SUCCESS: "Succeeded", ERROR: "Failed", NOT_FOUND: "Not Found", BAD_STATUS: "Bad Status",
     ALREADY_DONE: "Already Done", DENIED: "Permission Denied",
 }  # fmt: skip
-"""The results in the order and the words of -totals."""
+"""The results in the order and with the texts of -totals."""
 
 
 class Result(NamedTuple):
-    """The result for one job, or for a slot (then ``job`` is the slot's name)."""
+    """The result for one job or slot; for a slot, ``job`` is the slot's name."""
 
     job: ClusterOrJob | str
     result: int
 
 
 class Action(NamedTuple):
-    """A row of ``commands/actions.txt``: the words and rules of a command."""
+    """A row of ``commands/actions.txt``: the texts and rules of a command."""
 
     command: str
-    kind: str  #: of the request about jobs
-    does: str  #: its verb, ``done`` its participle
+    kind: str  #: the class of the request about jobs
+    does: str  #: its verb; ``done`` is the participle
     done: str
-    denied: str  #: the verb of a refusal
+    denied: str  #: the verb in the message for a denied request
     number: str  #: HTCondor's number of the action, for -long
     unfit: str
     already: str
@@ -60,7 +60,7 @@ _ROWS = (("" if cell == "-" else cell for cell in row.split("  ")) for row in se
 ACTIONS = {action.command: action for action in (Action(*row) for row in _ROWS)}
 
 MODES = {"forcex": "rm", "fast": "vacate"}
-"""Options that make another action of a command, and the command."""
+"""The options that make a command perform another action, and their command."""
 
 # -- options -------------------------------------------------------------------------------------------------------
 
@@ -73,20 +73,20 @@ class JobActionRequest(NamedTuple):
     action: Action
     ids: tuple[ClusterOrJob, ...]  #: single jobs, each with its own result and answer
     slots: tuple[str, ...]  #: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
-    selection: JobSelector | None  #: all other jobs, as one request; None for none
-    whose: str  #: how an answer names the jobs of the selection: `` in cluster 12``
+    selection: JobSelector | None  #: all other jobs, as one request; None: no other jobs
+    whose: str  #: the text that describes the selection in an answer: `` in cluster 12``
     held: bool  #: whether to select only held jobs
     reason: str
-    subcode: int | None  #: HoldReasonSubCode; None if none was given
+    subcode: int | None  #: HoldReasonSubCode; None if not given
     arguments: Arguments
 
 
 def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobActionRequest:
     """Parse a command line.
 
-    :param command: a name of ``COMMANDS``
-    :param caller: the prefix of the command in a default reason: ``poolbook`` and a blank, or ``condor_``
-    :raises UsageError: no jobs are named, or the options cannot be understood
+    :param command: the name of a command in ``COMMANDS``
+    :param caller: the prefix of the command in the default reason: ``poolbook`` with a blank, or ``condor_``
+    :raises UsageError: no jobs are named, or the options are invalid
     """
     table = COMMANDS[command]
     arguments = parse(table, argv)
@@ -100,7 +100,7 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
     acts_on_slots = any(option.name == "machine" for option in table.options)
     slot_words = [word for word in arguments.words if acts_on_slots and "@" in word]
     job_words = [word for word in arguments.words if word not in slot_words]
-    # With -held single jobs, too, are a matter of what holds for them.
+    # With -held, single jobs are also selected by a condition.
     ids, owner_words = ((), job_words) if only_held else _sorted_words(job_words)
     is_selection = bool(owner_words or constraints or has_all or only_held)
     mode = next(
@@ -136,7 +136,7 @@ def _subcode(arguments: Arguments) -> int | None:
 
 
 def _whose(words: Sequence[str], constraints: Sequence[str]) -> str:
-    """Return how an answer names the jobs: by the one cluster or user, else by the constraint."""
+    """Return the text that describes the jobs in an answer: their one cluster or user, else the constraint."""
     owner_conditions = [_as_condition(word) for word in words]
     if not constraints and len(words) == 1:
         job = read_job_id(words[0])
@@ -187,8 +187,8 @@ def answer(
     """Return the answer to an executed request.
 
     :param single: the results of ``request.ids`` and ``request.slots``, in their order
-    :param selected: the number of ``request.selection``'s jobs by result (``SUCCESS`` and the others)
-    :param queued: the number of jobs in the queue, for a request that matched none
+    :param selected: the number of jobs in ``request.selection`` for each result (``SUCCESS`` etc.)
+    :param queued: the number of jobs in the queue, for a request that matched no jobs
     """
     if request.arguments.has("json"):
         return _as_json(request, single_results, selected_counts)
@@ -225,7 +225,7 @@ def _details(
     single_results: int,
     queued_ids: Sequence[Result] = (),
 ) -> str:
-    """Return the lines of -long and -totals before the answer."""
+    """Return the lines that -long and -totals print before the answer."""
     if request.arguments.has("long"):
         ad: dict[str, object] = {
             "ActionResult": int(changed_count),
@@ -271,14 +271,15 @@ _BY_STATUS = {
     ("Hold", "Completed"): DENIED,
     ("Remove", "Removed"): ALREADY_DONE,
 }
-"""What HTCondor's schedd answers about a job that has a status in which an action does nothing, by the kind of the
-request; for all others, that the status does not fit."""
+"""The result in HTCondor's schedd if an action has no effect on a job with this JobStatus, by the kind of the request.
+All other cases are ``BAD_STATUS``."""
 _SLOTS = {
     "Vacate": ("VacateSlot", "vacated"),
     "Suspend": ("SuspendClaim", "suspended"),
     "Continue": ("ContinueClaim", "continued"),
 }
-"""For each kind of request about jobs the one about a slot, and the answer's key of the slots that it affected."""
+"""For each kind of request about jobs: the corresponding request about a slot, and the answer's key for the affected
+slots."""
 
 
 def _act(command: str, argv: Sequence[str]) -> int:
@@ -335,14 +336,15 @@ def _count(kind: str, outcomes: Iterable[ActionResult]) -> dict[int, int]:
 
 
 def now(argv: Sequence[str]) -> int:
-    """Exit with the request's result, as HTCondor's tool does: the job starts when the others are gone."""
+    """Run condor_now and return the request's exit code. As in HTCondor, the job starts after the other jobs have
+    ended."""
     syntax = tool("now")
     arguments = read_words(syntax, argv)
     matches = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]
     jobs = [(int(match[1]), int(match[2] or 0)) for match in matches if match is not None]
     if len(jobs) < max(2, len(matches)):
         raise syntax.usage_error("{usage}")
-    if arguments.has("flags"):  # they make HTCondor's schedd test itself
+    if arguments.has("flags"):  # the flags make HTCondor's schedd test itself
         raise ToolEnded(1, "Do not use the --flags option.\n")
     url = pool_log(arguments, "Unable to locate schedd '{name}' in local pool, aborting.\n")
     try:

@@ -1,8 +1,8 @@
-"""condor_who, condor_tail, condor_ssh_to_job: list the jobs that run on this machine, show their output, open a shell.
+"""condor_who, condor_tail, condor_ssh_to_job: list the jobs on this machine, print their output, open a shell.
 
-Jobs run on this machine, so the shell is started here, and neither ssh nor a key is needed. ``submit -interactive``
-queues a job that waits for its user, who gets such a shell as soon as it runs. Source: condor_submit in the manual, and
-the defaults of INTERACTIVE_SUBMIT_FILE, _CMD_OVERRIDE and _ARGS_OVERRIDE.
+Jobs run on this machine, so the shell starts here, without ssh or keys. ``submit -interactive`` queues a job that waits
+for its user, who gets such a shell as soon as the job runs. Source: condor_submit in the manual, and the defaults of
+INTERACTIVE_SUBMIT_FILE, _CMD_OVERRIDE and _ARGS_OVERRIDE.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ def _directory(pid: int) -> str:
 # -- condor_tail -----------------------------------------------------------------------------------------------------
 
 _TAIL = tool("tail")
-_BYTES: Final = 1024  #: of all files together, unless -maxbytes says otherwise
-_TAIL_PAUSE: Final = 2.0  #: seconds between two looks, as condor_tail takes them
+_BYTES: Final = 1024  #: total for all files, unless -maxbytes is given
+_TAIL_PAUSE: Final = 2.0  #: seconds between two reads, as in condor_tail
 _STREAMS: Final = {"Out": STREAMS["stdout"], "Err": STREAMS["stderr"]}
-"""The attributes that name a job's streams, and the files in its scratch directory that a transfer takes them from."""
+"""The attributes that name a job's output streams, and the corresponding files in its scratch directory."""
 
 
 def tail(argv: Sequence[str]) -> int:
@@ -115,7 +115,7 @@ def tail(argv: Sequence[str]) -> int:
     files, shown_sizes = dict[str, Path](), dict[str, int]()
     while True:
         ad, run = looked_up(url, job)
-        if files and run is None:  # it has ended while it was followed
+        if files and run is None:  # the job ended while it was followed
             _show({name: path for name, path in files.items() if path.exists()}, shown_sizes, byte_limit)
             return 0
         if ad is None:
@@ -124,11 +124,11 @@ def tail(argv: Sequence[str]) -> int:
             try:
                 files = dict(_files(ad, run, streams, arguments.words[1:]))
                 _show(files, shown_sizes, byte_limit)
-            except OSError as error:  # the scratch directory of another user's job, or one that is being removed
+            except OSError as error:  # the scratch directory belongs to another user, or is being removed
                 _unseen(f"Cannot open file {error.filename or run.scratch} ({error.strerror})")
             if not is_following:
                 return 0
-        time.sleep(_TAIL_PAUSE)  # condor_tail waits for a job that does not run yet, with -auto-retry and without
+        time.sleep(_TAIL_PAUSE)  # with or without -auto-retry, condor_tail waits for a job that is not running yet
 
 
 def _at_most(arguments: Arguments) -> int:
@@ -144,7 +144,7 @@ def _at_most(arguments: Arguments) -> int:
 def _files(
     ad: ClassAd, run: RunningProcess, streams: Sequence[str], names: Sequence[str]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the requested files: a job's streams and its output files."""
+    """Yield the requested files: a job's output streams and output files."""
     scratch = Path(run.scratch)
     listed_names = str(ad.eval("TransferOutput") or "").replace(",", " ").split() if "TransferOutput" in ad else []
     stream_attributes = {str(ad.eval(name)): name for name in _STREAMS if name in ad}
@@ -165,7 +165,7 @@ def _unseen(reason: str) -> None:
 
 
 def _show(files: dict[str, Path], shown_sizes: dict[str, int], byte_limit: int) -> None:
-    """Write the end of each file, or what follows its ``shown_sizes``: ``byte_limit`` bytes of all files together."""
+    """Write the end of each file, or what follows its ``shown_sizes``: at most ``byte_limit`` bytes in total."""
     remaining = byte_limit
     for name, path in files.items():
         with open(path, "rb") as file:
@@ -182,10 +182,10 @@ def _show(files: dict[str, Path], shown_sizes: dict[str, int], byte_limit: int) 
 # -- condor_ssh_to_job -----------------------------------------------------------------------------------------------
 
 _SSH = tool("ssh_to_job")
-_FIRST_PAUSE: Final = 0.1  #: seconds until the second look with -auto-retry; each further pause is twice as long
-_PAUSE: Final = 5.0  #: and this at most, as condor_ssh_to_job takes it
-SESSION: Final = ".condor_ssh_to_job_1"  #: a file in the job's directory while its user is logged in
-_HELD: Final = 5  #: the JobStatus of a job that is held
+_FIRST_PAUSE: Final = 0.1  #: seconds before the first retry with -auto-retry; each further pause is twice as long
+_PAUSE: Final = 5.0  #: maximum pause in seconds, as in condor_ssh_to_job
+SESSION: Final = ".condor_ssh_to_job_1"  #: this file is in the job's directory while its user is logged in
+_HELD: Final = 5  #: the JobStatus of a held job
 
 
 def ssh_to_job(argv: Sequence[str]) -> int:
@@ -219,19 +219,19 @@ def ssh_to_job(argv: Sequence[str]) -> int:
 
 @contextmanager
 def _session(scratch: str) -> Iterator[None]:
-    """Let the job wait for as long as its user is there."""
+    """Make the job wait while its user is logged in."""
     folder = os.path.join(scratch, SESSION)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     try:
         yield
     finally:
-        with suppress(OSError):  # the job has ended, and its directory with it
+        with suppress(OSError):  # the job has ended and its directory was removed
             os.rmdir(folder)
 
 
 def _running(url: str, job: tuple[int, int]) -> tuple[RunningProcess | None, bool]:
-    """Return the run of a job (None: it does not run yet), and whether it waits for its user. Raise ``ToolEnded`` if it
-    is not in the queue, or held."""
+    """Return the running process of a job (None: not running yet), and whether the job waits for its user. Raise
+    ``ToolEnded`` if the job is held or not in the queue."""
     ad, run = looked_up(url, job)
     if ad is None:
         raise ToolEnded(1, "Unable to fetch job ad; is it still in the queue?\n")
@@ -255,13 +255,14 @@ def _environment(run: RunningProcess) -> dict[str, str]:
 
 
 def _shell(names: str) -> str:
-    """Return the first shell of a list that there is."""
+    """Return the first shell in the list that exists."""
     shells = (shutil.which(word) for word in [*names.split(","), "bash", "sh"] if word)
     return next((shell for shell in shells if shell), "/bin/sh")
 
 
 def _ended(shell: subprocess.Popen[bytes], removal_text: str) -> int:
-    """Wait for the shell, which has the terminal, and return its exit code. An interrupt removes the job, if any."""
+    """Wait for the shell, which controls the terminal, and return its exit code. An interrupt removes the job, if
+    any."""
     old_handler = None if removal_text else signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         code = shell.wait()
@@ -281,13 +282,13 @@ def _ended(shell: subprocess.Popen[bytes], removal_text: str) -> int:
 
 _WAITS: Final = f"sleep 180 && while test -d ${{_CONDOR_SCRATCH_DIR}}/{SESSION}; do /bin/sleep 3; done"
 DESCRIPTION: Final = "environment = TMOUT=7200\nnotification = never\npriority = 1000\nrequest_memory = 512m\n"
-"""The job of a user who names no submit file."""
+"""The submit description of an interactive job without a submit file."""
 _DESCRIBED: Final = re.compile(r"^\s*(description|(\+|MY\.)JobDescription)\s*=", re.MULTILINE | re.IGNORECASE)
 
 
 def lines_of(description: str) -> Iterator[str]:
-    """Yield the lines that make a submit file's job one that waits for its user. The program that the file names is
-    not run, and stays where it is. INTERACTIVE_SUBMIT_* have no effect."""
+    """Yield the lines that make the job of a submit file wait for its user. The file's executable is neither run nor
+    transferred. INTERACTIVE_SUBMIT_* have no effect."""
     yield "MY.InteractiveJob = true"
     yield "transfer_executable = false"
     yield "executable = /bin/sh"
@@ -297,6 +298,6 @@ def lines_of(description: str) -> Iterator[str]:
 
 
 def attended(log: str, cluster: int) -> int:
-    """Give the user a shell in the job, as soon as it runs; return the shell's exit code."""
+    """Open a shell in the job as soon as it runs; return the shell's exit code."""
     os.environ["POOLBOOK_LOG"] = log
     return ssh_to_job(["-auto-retry", "-remove-on-interrupt", f"{cluster}.0"])

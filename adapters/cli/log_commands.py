@@ -1,4 +1,4 @@
-"""``poolbook why, log, verify, views``: what a log tells."""
+"""The ``why``, ``log``, ``verify`` and ``views`` commands, which inspect a log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VIEWS = command_table("views")
 
 
 def _dump(items: Iterable[object]) -> None:
-    """Print a JSON list, item by item."""
+    """Print a JSON list item by item."""
     write = sys.stdout.write
     separator = "[\n"
     for item in items:
@@ -86,7 +86,7 @@ def _print_life(answer: Answer) -> None:
 
 
 def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:
-    """Return commands to type next about a cluster."""
+    """Return suggested commands for a cluster."""
     from ...replay.why.cluster import outcomes
 
     results = outcomes(log, int(cluster), at)
@@ -96,7 +96,7 @@ def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[s
         for proc, description in first_procs
         if proc is not None
     ]
-    if not results.status:  # it was refused
+    if not results.status:  # the submission was rejected
         return []
     return calls or [
         (f"why -verbose {int(cluster)}.{min(results.status)}", "the history of the first"),
@@ -163,11 +163,11 @@ def verify(argv: Sequence[str]) -> int:
 
 
 TELL_EVERY = 2.0
-"""Seconds between two progress messages about the cycles on a terminal."""
+"""Seconds between two messages about the progress of the cycles on a terminal."""
 
 
 def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
-    """Yield the lines about the cycles that were decided again."""
+    """Yield the lines about the negotiation cycles that were repeated."""
 
     polls = f" and {counted(recheck.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
     verb = "was" if recheck.taken == 1 and not recheck.polls else "were"
@@ -185,7 +185,7 @@ def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
     if recheck.others:
         yield f"  {counted(recheck.others, 'cycle')} cannot be repeated: a version with other rules decided them"
     if recheck.stopped:
-        yield f"  the rest was not repeated: {recheck.stopped}"
+        yield f"  the remaining cycles were not repeated: {recheck.stopped}"
 
 
 def _verdict_json(url: str, verification: Verification) -> dict[str, object]:
@@ -246,11 +246,11 @@ def views(argv: Sequence[str]) -> int:
 # -- lines of the log ------------------------------------------------------------------------------------------------
 
 INDENT = 10
-"""Columns before a continuation line: the width of the position."""
+"""The indentation of continuation lines: the width of the position column."""
 MANY = 20
-"""Jobs of one event that are printed as it happens; the others are counted."""
+"""The number of jobs of one event that are printed live; the others are only counted."""
 DECISIONS = frozenset({"match", "no match", "exit"})
-"""Lines that are printed as they happen although they are no transition."""
+"""Kinds of lines that are printed live although they are no transitions."""
 
 
 def print_line(member: listing.Member, zone: tzinfo, width: int | None, place: str = "") -> None:

@@ -1,4 +1,4 @@
-"""``poolbook drain, off, on, reconfig, reschedule``: send requests about a machine or pool, as condor_drain does."""
+"""``poolbook drain, off, on, reconfig, reschedule``: send requests about a machine or pool, like condor_drain."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
 
 
 def _served(command: ToolSyntax, arguments: Arguments) -> str:
-    """Return the log if a server holds it, as the machine's policy about such a request depends on its sensors. Raise
-    `ToolError` if no pool serves it, `LogError` if none can, because the log was imported."""
+    """Return the log if a server holds it; the machine's policy for such a request depends on the server's sensors.
+    Raise `ToolError` if the pool is not running, `LogError` if it cannot run because the log was imported."""
     url = log_of(arguments, "pool", "addr", *(() if command is RESCHEDULE else ("name",)))
     if not (is_served(url) or is_written(url)):
         from ...domain.ports.log import LogMissing
@@ -53,7 +53,7 @@ def _served(command: ToolSyntax, arguments: Arguments) -> str:
 
 
 def _ask(command: ToolSyntax, arguments: Arguments, kind: str, name: str, **body: object) -> dict[str, Any]:
-    """Return the answer to a request about a machine; `NotHere` is raised if it is unknown."""
+    """Return the answer to a request about a machine; `NotHere` is raised if the machine is unknown."""
     try:
         request = {"kind": kind, "machine": name, **body}
         answer: dict[str, Any] = ask(_served(command, arguments), request)
@@ -110,7 +110,7 @@ def _cancel(arguments: Arguments, machine: str, given_completions: Sequence[str]
     return _print(arguments, answer, f"Sent request to cancel draining on {machine}")
 
 
-# How to shut down -> what condor_off prints of it.
+# How to shut down -> the output of condor_off.
 _OFF = {
     "Peaceful": (
         'Sent "Set-Peaceful-Shutdown" command to {startd}',
@@ -145,7 +145,7 @@ def reschedule(argv: Sequence[str]) -> int:
 
 
 def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done_text: str, *option_names: str) -> int:
-    """Send a request with the values of the options ``option_names`` to the machine on which the pool is served."""
+    """Send a request, with the values of the options ``option_names``, to the machine that serves the pool."""
     arguments = parse(command, argv)
     for word in arguments.words:
         if not is_this_pool(word):

@@ -1,8 +1,8 @@
-"""``poolbook COMMAND ...``: find the command, call it, and turn its errors into a message and an exit code.
+"""``poolbook COMMAND ...``: find the command, call it, and convert its errors into a message and an exit code.
 
-Exit codes: 0, done; 1, refused, or the answer is no; 2, wrong usage; 3, an unexpected error; 130, interrupted. No
-error ends in a traceback: an unexpected one is reported in a sentence, and its traceback is saved in a file
-(``fault_report``). ``poolbook -debug COMMAND`` prints it instead.
+Exit codes: 0, success; 1, rejected, or the answer is no; 2, invalid usage; 3, an unexpected error; 130, interrupted. No
+error prints a traceback: an unexpected error is reported in a sentence, and its traceback is saved in a file
+(``fault_report``). ``poolbook -debug COMMAND`` prints the traceback instead.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..condor_tools.tool_options import ToolEnded, htcondor_message, version
 
 
 class Entry(NamedTuple):
-    """A row of ``commands/names.txt``: a command's module and function, and its purpose in a few words."""
+    """A row of ``commands/names.txt``: a command's module, function and short description."""
 
     module: str
     function: str
@@ -39,16 +39,16 @@ UNSUPPORTED, WORDS = (texts_by_name(_NAMES[f"{kind} without a command:"]) for ki
 INSTEAD = UNSUPPORTED | WORDS
 PREFIX = "condor_"
 SAME = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
-"""HTCondor's tools that Poolbook has under another name."""
+"""HTCondor's tools that have another name in Poolbook."""
 
 
 def tool_name(name: str) -> str:
-    """Return HTCondor's name of a tool: all but one begin alike."""
+    """Return HTCondor's name of a tool; all but one start with ``condor_``."""
     return name if name == "htcondor" else PREFIX + name
 
 
 def command_named(name: str) -> str:
-    """Return the command that a word means; empty if none. Of ``TOOLS`` it is not asked."""
+    """Return the command with this name; empty if there is none. The names in ``TOOLS`` are not commands."""
     plain_name = name.removeprefix(PREFIX)
     if name in COMMANDS:
         return name
@@ -58,7 +58,7 @@ def command_named(name: str) -> str:
 
 
 def unknown(name: str) -> str:
-    """Return the message for a word that means no command."""
+    """Return the error message for an unknown command."""
     from ...domain.suggestions import did_you_mean
 
     plain_name = name.removeprefix(PREFIX)
@@ -87,11 +87,11 @@ _LAST = (
     "",
 )
 _WIDTH = 118
-"""Columns of the help where no terminal has a width."""
+"""The width of the help in columns if the terminal's width is unknown."""
 
 
 def overview() -> str:
-    """Return the help of the whole command."""
+    """Return the general help of ``poolbook``."""
     width = width_of()
     lines = columns([(name, entry.words) for name, entry in COMMANDS.items()], width)
     return folded(_FIRST, width) + "\n".join(lines) + "\n" + folded("\n".join(_LAST), width or _WIDTH)
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         tool = os.path.basename(sys.argv[0])
         if tool.startswith("condor_") or tool == "htcondor":
             code = main([tool, *sys.argv[1:]])
-            is_exact_tool = tool.removeprefix("condor_") in TOOLS  # which ends as HTCondor's does already
+            is_exact_tool = tool.removeprefix("condor_") in TOOLS  # these already exit as HTCondor's tools do
             return _TOOLS_FAILED if code in (2, UNFORESEEN) and not is_exact_tool else code
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = arguments[:1] == [_DEBUG]
@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
     try:
         return _call(entry, arguments, debug)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
     except KeyboardInterrupt:
@@ -166,7 +166,7 @@ def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
 
 
 def _explained(error: Exception) -> int | None:
-    """Print an expected error and return its exit code; return None for any other."""
+    """Print an expected error and return its exit code; return None for any other error."""
     from ...domain.errors import PoolbookError
     from .common import called_tool
 
@@ -214,6 +214,6 @@ def _explained(error: Exception) -> int | None:
 def entry() -> None:
     guard_streams()
     code = main()
-    # At its end the interpreter looks twice through all that was imported for cycles. What is frozen is passed over.
+    # At exit, the interpreter collects garbage among all imported objects twice. It skips frozen objects.
     gc.freeze()
     sys.exit(code)

@@ -1,8 +1,8 @@
 """condor_ping: check whether the pool can be reached, and what this user may request.
 
-A pool identifies its users by the socket's peer credentials, where HTCondor uses FS; nothing is encrypted, because
-nothing leaves the machine. Its users may read and submit (READ, WRITE); its owners may also administrate it. No user
-has the daemons' levels.
+A pool identifies its users by the socket's peer credentials (HTCondor: FS). Nothing is encrypted, because no data
+leaves the machine. Users may read and submit (READ, WRITE); owners may also administer the pool. No user has the levels
+that daemons use.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .common import pool_log
 TOOL = tool("ping")
 _LEVELS: Final = ("ALLOW", "READ", "WRITE", "NEGOTIATOR", "ADMINISTRATOR", "OWNER", "CONFIG", "DAEMON",
                   "ADVERTISE_STARTD", "ADVERTISE_SCHEDD", "ADVERTISE_MASTER")  # fmt: skip
-_USERS: Final = frozenset({"ALLOW", "READ", "WRITE"})  #: the levels of every user who reaches the pool
+_USERS: Final = frozenset({"ALLOW", "READ", "WRITE"})  #: the levels of every user who can connect to the pool
 _OWNERS: Final = _USERS | {"ADMINISTRATOR", "OWNER"}
 _COMMANDS: Final = {"DC_NOP": "READ", "QMGMT_READ_CMD": "READ", "QMGMT_WRITE_CMD": "WRITE", "ACT_ON_JOBS": "WRITE",
                     "1111": "READ", "1112": "WRITE", "478": "WRITE", "60011": "READ"}  # fmt: skip
-"""Commands that tools send, by name and number, and the level that each needs."""
+"""The commands that tools send, by name and number, and the authorization level that each requires."""
 _SAMPLES: Final = dict(zip(_LEVELS, range(60019, 60030), strict=True)) | {"READ": 60020, "WRITE": 60021}
 _TYPES: Final = ("schedd", "collector", "startd", "negotiator", "master")
 _HEAD: Final = "         Instruction Authentication Encryption Integrity Decision Identity"
@@ -50,7 +50,8 @@ def ping(argv: Sequence[str]) -> int:
 
 
 def _level(token: str) -> str:
-    """Return the level that a word asks about. Raise ``ToolEnded`` if it is none, and no command's name or number."""
+    """Return the authorization level of a word: a level, or a command's name or number. Raise ``ToolEnded`` for
+    others."""
     level = token if token in _LEVELS else _COMMANDS.get(token)
     if level is None:
         level_text = "" if re.fullmatch(r"[0-9]+", token) is None else "; its level is not known here"
@@ -59,7 +60,8 @@ def _level(token: str) -> str:
 
 
 def _user(url: str) -> tuple[str, frozenset[str]]:
-    """Return this user's name in the pool, and its authorization levels. Raise `LogError` if the pool is missing."""
+    """Return this user's name in the pool, and its authorization levels. Raise `LogError` if the pool does not
+    exist."""
     from ...domain.state.pool_settings import SUPER_USERS, UID_DOMAIN
     from ..runtime.queries import Queries
 

@@ -1,4 +1,4 @@
-"""``poolbook play SCENARIO``: run machines under a policy in virtual time and print each transition."""
+"""``poolbook play SCENARIO``: simulate machines under a policy in virtual time, and print each transition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COMMAND = command_table("play")
 
-_CONTINUED = 4  #: the indentation of a line's continuation on a narrow terminal
+_CONTINUED = 4  #: the indentation of continuation lines on a narrow terminal
 
 
 def play(argv: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def _text(name: str) -> str:
 
 
 def _log(arguments: Arguments) -> EventStore:
-    """Return a new log: in memory unless it is to be kept."""
+    """Return a new log, in memory unless -log names a file."""
     from ..stores.opening import open_log
 
     url = arguments.value("log", "memory:")
@@ -99,7 +99,7 @@ def _judged(stage: Simulation) -> list[str]:
 
 
 class _Lines:
-    """Prints a simulation in lines as it goes."""
+    """Prints a simulation line by line while it runs."""
 
     transcript: Transcript
 
@@ -121,7 +121,7 @@ class _Lines:
 
 
 class _Json:
-    """Prints a simulation as one JSON object at its end."""
+    """Prints a simulation as one JSON object when it ends."""
 
     transcript: Transcript
 

@@ -1,4 +1,4 @@
-"""``poolbook prio``: job priorities, set with -p or changed with + and -. Success prints nothing."""
+"""``poolbook prio``: set job priorities with -p, or change them with + and -. Prints nothing on success."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _STEP = re.compile(r"[-+]\d+", re.ASCII)
 class PrioRequest(NamedTuple):
     """A parsed command line."""
 
-    priority: int | None  #: the new priority; None if it is changed by ``step``
-    step: int  #: the change
+    priority: int | None  #: the new priority; None if ``step`` changes it
+    step: int  #: the number to add to the priority
     selection: JobSelector
     arguments: Arguments
 
 
 def read(argv: Sequence[str]) -> PrioRequest:
-    """Parse a command line. Raise `UsageError` if no priority or no job is named."""
+    """Parse a command line. Raise `UsageError` if no priority or no job is given."""
     steps = [word for at, word in enumerate(argv) if _STEP.fullmatch(word) and not _is_value(argv, at)]
     other_words = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_value(argv, at)]
     arguments = parse(COMMAND, other_words)
@@ -42,7 +42,7 @@ def read(argv: Sequence[str]) -> PrioRequest:
 
 
 def _is_value(argv: Sequence[str], at: int) -> bool:
-    """Check whether the word is the value of the option before it, as -5 is in ``-p -5``."""
+    """Check whether the word is the value of the preceding option, like -5 in ``-p -5``."""
     previous_word = argv[at - 1] if at else ""
     if not previous_word.startswith("-") or _STEP.fullmatch(previous_word):
         return False
@@ -51,9 +51,9 @@ def _is_value(argv: Sequence[str], at: int) -> bool:
 
 
 def answer(request: PrioRequest, changed_jobs: Iterable[tuple[ClusterOrJob, int]] = ()) -> CommandOutput:
-    """Return the answer: a line for each missing job or cluster that was named, nothing for changed ones.
+    """Return the answer: a line for each named job or cluster that does not exist; nothing for changed jobs.
 
-    Unlike condor_prio, which exits with 0 even then, the command has failed if one is missing.
+    Unlike condor_prio, which exits with 0, the command fails if a named job does not exist.
 
     :param changed: the jobs and their new priorities
     """

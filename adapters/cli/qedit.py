@@ -1,7 +1,7 @@
-"""``poolbook qedit`` and condor_qedit: edit attributes of jobs, and report the result in condor_qedit's words.
+"""``poolbook qedit`` and condor_qedit: edit attributes of jobs, and report the result with condor_qedit's messages.
 
-The first word that is not an option names jobs or a user, unless options do; following words that begin with a digit
-name more jobs. The others are attributes and values. Source: HTCondor's qedit.cpp, and its recorded output.
+The first word that is not an option names jobs or a user, unless an option does; the next words that start with a digit
+name more jobs. The remaining words are attributes and values. Source: HTCondor's qedit.cpp, and its recorded output.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class EditRequest(NamedTuple):
     """A parsed command line."""
 
     ids: tuple[ClusterOrJob, ...]
-    constraints: tuple[str, ...]  #: as given; for owners, made from their names
-    changes: Mapping[str, str]  #: attribute -> the text of an ad's expression
-    only_own: bool  #: whether others' jobs are passed over
+    constraints: tuple[str, ...]  #: as given, or created from the names of owners
+    changes: Mapping[str, str]  #: attribute -> its new value, an expression
+    only_own: bool  #: whether jobs of other users are skipped
     dry: bool
     arguments: Arguments
 
@@ -55,11 +55,11 @@ class EditRequest(NamedTuple):
 
 
 class EditError(Exception):
-    """An edit that condor_qedit does not even try; the text is all that it prints."""
+    """An edit that condor_qedit rejects before sending it; the text is its whole output."""
 
 
 def read(argv: Sequence[str]) -> EditRequest:
-    """Parse a command line. Raise `UsageError`, or `EditError` for what is wrong with the edit itself."""
+    """Parse a command line. Raise `UsageError`, or `EditError` if the edit itself is invalid."""
     other_words, options, changes = _parsed(argv)
     option_names = {option.name for option in options}
     if not (other_words or option_names & {"constraint", "owner", "jobids"}):
@@ -142,7 +142,7 @@ def _pair(word: str, remaining: deque[str]) -> dict[str, str]:
 
 
 def _expression(text: str, message: str) -> str:
-    """Return an ad's text of an expression. Raise `EditError` with these words if it is none."""
+    """Return the canonical text of an expression. Raise `EditError` with this message if it is invalid."""
     from ...domain.classad import ClassAdSyntaxError
     from ...domain.classad.old_form import expression_text
 
@@ -168,7 +168,7 @@ def _of_file(option: GivenOption) -> dict[str, str]:
     readers = {"long": lambda: ClassAd.from_old(text, strict=True), "json": lambda: ClassAd.from_json(text.strip()),
                "new": lambda: ClassAd.from_new(text)}  # fmt: skip
     if form not in readers:
-        raise UsageError(f"poolbook qedit: -edits:{form} is not a valid form; use auto, {', '.join(readers)}")
+        raise UsageError(f"poolbook qedit: -edits:{form} is not a valid format; use auto, {', '.join(readers)}")
     try:
         ad = readers[form]() if text.strip() else ClassAd()
     except ClassAdSyntaxError:
@@ -192,11 +192,11 @@ def qedit(argv: Sequence[str]) -> int:
     return answer(request, outcomes).printed()
 
 
-# What is printed
+# Output
 
 
 def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:
-    """Return what condor_qedit prints."""
+    """Return condor_qedit's output."""
     done_outcomes = [outcome for outcome in outcomes if outcome.result == "done"]
     count = sum(last - first + 1 for outcome in done_outcomes for first, last in outcome.procs)
     if not count or len(done_outcomes) < len(outcomes):
@@ -207,7 +207,7 @@ def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOut
 
 
 def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), reason: str = "") -> CommandOutput:
-    """Return what condor_qedit prints if nothing was set; ``reason`` comes before it."""
+    """Return condor_qedit's output if nothing was set, preceded by ``reason``."""
     name = next(iter(request.changes))
     failed_outcomes = [item for item in outcomes if item.result != "done"]
     if request.ids and not request.constraints and all(item.proc is not None for item in request.ids):
@@ -222,7 +222,7 @@ def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), reason: 
 
 
 def _constraint(request: EditRequest) -> str:
-    """Return the selected jobs as condor_qedit writes them."""
+    """Return the selection of jobs in condor_qedit's notation."""
     conditions = list(request.constraints)
     if request.ids:
         conditions.append("|| ".join(_of_id(job) for job in request.ids))

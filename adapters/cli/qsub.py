@@ -1,4 +1,4 @@
-"""condor_qsub: submit a script as SGE's and PBS's qsub do. Source of options and messages: HTCondor's script."""
+"""condor_qsub: submit a script like qsub of SGE and PBS. Source of options and messages: HTCondor's script."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONG: Final = ("condor-keep-files", "cwd", "help", "hold_jid=", "print", "shell
 _REFUSED: Final = {
     "I": "jobs have no terminal yet",
     "verbose": "-print -test shows the submit file",
-    "c": "HTCondor has no standard universe any more, and so takes no checkpoints",
+    "c": "HTCondor no longer has the standard universe, so it cannot checkpoint jobs",
 }
 _IN_SCRIPT: Final = re.compile(r"#\$ (.*)")
 _IN_FILE: Final = re.compile(r"#(?:PBS|\$) (.*)")
@@ -30,11 +30,11 @@ _WHOLE_LIFE: Final = 3153600000  #: seconds of deferral_window, as in HTCondor's
 
 
 class _QsubRequest(NamedTuple):
-    """What the words ask for: the last value of each option, and the command."""
+    """The parsed command line: the last value of each option, and the command."""
 
     options: dict[str, str]
-    resources: tuple[str, ...]  #: of -l
-    staged: tuple[str, ...]  #: of -W
+    resources: tuple[str, ...]  #: the values of -l
+    staged: tuple[str, ...]  #: the values of -W
     words: tuple[str, ...]
 
     def of(self, *names: str) -> str:
@@ -45,7 +45,7 @@ class _QsubRequest(NamedTuple):
 
 
 def qsub(argv: Sequence[str]) -> int:
-    arguments = " ".join(argv).split()  # HTCondor's script splits them, too
+    arguments = " ".join(argv).split()  # HTCondor's script also splits them
     if arguments[:1] == ["-f"]:
         arguments = [*arguments[1:], *_directives(arguments[1] if arguments[1:] else "", _IN_FILE)]
     request = _read(arguments)
@@ -76,7 +76,7 @@ def qsub(argv: Sequence[str]) -> int:
 
 
 def _read(arguments: Sequence[str]) -> _QsubRequest:
-    """Read words as ``getopt -a`` does: long options also have one dash. Raise ``ToolEnded``."""
+    """Parse words like ``getopt -a``: long options may also start with a single dash. Raise ``ToolEnded`` on errors."""
     options, resources, staged_files, remaining = dict[str, str](), list[str](), list[str](), list(arguments)
     plain_words = list[str]()
     while remaining:
@@ -85,7 +85,7 @@ def _read(arguments: Sequence[str]) -> _QsubRequest:
             plain_words += remaining
             break
         if not word.startswith("-") or word == "-":
-            plain_words.append(word)  # options may follow the command, too, unless -- stands before it
+            plain_words.append(word)  # options may also follow the command, unless -- precedes it
             continue
         name, value = _option(word, remaining)
         if name == "l":
@@ -97,7 +97,7 @@ def _read(arguments: Sequence[str]) -> _QsubRequest:
 
 
 def _option(word: str, remaining: list[str]) -> tuple[str, str]:
-    """Return an option's name and its value, which may be the next of the words."""
+    """Return an option's name and its value, which may be the next word."""
     option_name, equals, value = word.lstrip("-").partition("=")
     long_names = [name for name in _LONG if name.rstrip("=").startswith(option_name)]
     exact_names = [name for name in long_names if name.rstrip("=") == option_name]
@@ -122,7 +122,7 @@ def _option(word: str, remaining: list[str]) -> tuple[str, str]:
 
 
 def _directives(path: str, form: re.Pattern[str]) -> list[str]:
-    """Return the words of a script's lines for qsub."""
+    """Return the qsub options in a script's directive lines."""
     try:
         lines = read_text(path).splitlines()
     except OSError as problem:
@@ -132,7 +132,7 @@ def _directives(path: str, form: re.Pattern[str]) -> list[str]:
 
 
 def _with_script(request: _QsubRequest) -> _QsubRequest:
-    """Merge the script's options over the command line's."""
+    """Return the request with the options in the script added; these override the command line's."""
     if request.of("b") == "y":
         return request
     script_request = _read(_directives(request.words[0], _IN_SCRIPT))
@@ -141,7 +141,7 @@ def _with_script(request: _QsubRequest) -> _QsubRequest:
 
 
 def _from_input(request: _QsubRequest) -> _QsubRequest:
-    """Keep standard input as the script, in the current folder."""
+    """Save standard input as the script, in the current directory."""
     name = request.of("N")
     number, path = tempfile.mkstemp(prefix=f"{name or 'STDIN'}_qsub.", dir=os.getcwd())
     with os.fdopen(number, "w", errors="surrogateescape") as script:
@@ -196,7 +196,7 @@ def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> 
 
 
 _SIMPLE: Final = (("i", "input = {}"), ("M", "notify_user = {}"), ("A", '+AccountingGroup = "{}"'))
-"""Options that are one command, and how that is written."""
+"""Options that correspond to one submit command, and the format of that command."""
 
 
 def _stream(file: str, name: str, letter: str) -> str:
@@ -217,7 +217,7 @@ def _environment(listed_variables: str) -> Iterator[str]:
 
 
 def _resource(text: str, requirements: list[str]) -> Iterator[str]:
-    """Yield the command that a resource of -l asks for, or add its condition to the ``requirements``."""
+    """Yield the submit command for a resource of -l, or add its condition to the ``requirements``."""
     name, _, value = text.partition("=")
     attribute = {"arch": "Arch", "host": "Machine", "opsys": "OpSys"}.get(name)
     if attribute:
@@ -234,7 +234,7 @@ def _nodes(value: str) -> Iterator[str]:
     nodes, *properties = value.split(":")
     if "+" in value or not nodes.isdigit():
         raise ToolEnded(
-            1, f"condor_qsub: -l nodes={value} is not supported: one number of nodes, and ppn, can be asked for\n"
+            1, f"condor_qsub: -l nodes={value} is not supported: use a single number of nodes, with or without ppn\n"
         )
     cpus_per_node = next((int(item[4:]) for item in properties if re.fullmatch(r"ppn=[0-9]+", item)), 1)
     print(f"PPN Array: {cpus_per_node}")
@@ -243,7 +243,7 @@ def _nodes(value: str) -> Iterator[str]:
 
 
 def _deferral(text: str) -> Iterator[str]:
-    """Yield the commands that wait for a time, written as [[[[CC]YY]MM]DD]hhmm[.SS]: the next one that is so."""
+    """Yield the commands that defer the job to the next such time, written as [[[[CC]YY]MM]DD]hhmm[.SS]."""
     from datetime import datetime, timedelta
 
     digits, _, seconds = text.partition(".")
@@ -282,7 +282,7 @@ def _queue(request: _QsubRequest, environment: Sequence[str], output: str, error
         return
     match = re.fullmatch(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", request.of("t"))
     if match is None:
-        raise ToolEnded(1, f"condor_qsub: -t {request.of('t')}: write first-last:step\n")
+        raise ToolEnded(1, f"condor_qsub: -t {request.of('t')}: use first-last:step\n")
     first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
     for task in range(first, last + 1, step):
         variables = (("ID", task), ("FIRST", first), ("STEPSIZE", step), ("LAST", last))
@@ -296,7 +296,7 @@ def _queue(request: _QsubRequest, environment: Sequence[str], output: str, error
 
 
 def _submitted(text: str) -> str:
-    """Submit a description and return the cluster's number. Raise ``ToolEnded`` if it is refused."""
+    """Submit a description and return the cluster's number. Raise ``ToolEnded`` if it is rejected."""
 
     with tempfile.NamedTemporaryFile("w", errors="surrogateescape", prefix="condor_qsub.") as file:
         file.write(text)
@@ -309,7 +309,7 @@ def _submitted(text: str) -> str:
 
 
 def _dependencies(listed_jobs: str) -> list[str]:
-    """Return the jobs of -hold_jid that wait or run. Raise ``ToolEnded`` if one failed, was removed, or is unknown."""
+    """Return the unfinished jobs of -hold_jid. Raise ``ToolEnded`` if a job failed, was removed, or is unknown."""
     held_jobs = []
     for job in filter(None, listed_jobs.split(",")):
         if _output_of("condor_q", job, "-af", "JobStatus"):
@@ -335,8 +335,8 @@ def _output_of(*arguments: str) -> str:
 
 
 def _sentinel(jobs: Sequence[str], held_job: str) -> str:
-    """Return the description of a job of the local universe, the sentinel: it waits for jobs, and releases the one that
-    waits for them, or removes it if one failed (SGE: ended with 100) or was removed."""
+    """Return the submit description of the sentinel, a local universe job. It waits for the jobs and then releases the
+    held job, or removes the held job if one of them failed (SGE: exit code 100) or was removed."""
     from .common import default_log
     from .tools import tools_folder
 

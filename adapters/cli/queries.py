@@ -1,6 +1,6 @@
 """``poolbook q, status, history``: print jobs and slots in the columns of HTCondor's tools.
 
-Ads are built only where counts or single columns are not enough.
+ClassAds are built only if counts or single columns are not sufficient.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def queue(argv: Sequence[str]) -> int:
             return _write(_queue_then(query, queries, display._replace(source=f"Imported: {safe_url(queries.url)}")))
         if query.arguments.has("at"):
             raise ToolError(
-                f"poolbook q -at: {safe_url(queries.url)} is a Poolbook log, which only has the current queue. "
+                f"poolbook q -at: {safe_url(queries.url)} is a Poolbook log, which only contains the current queue. "
                 f"{queue_tool.OF_THE_PAST}"
             )
         if query.arguments.has("submitter"):
@@ -61,7 +61,7 @@ def queue(argv: Sequence[str]) -> int:
 
 
 def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
-    """Return the first submitter that -submitter names and that has jobs in the queue; `NotHere` is raised without."""
+    """Return the first submitter of -submitter that has jobs in the queue. Raise `NotHere` if none has."""
     from ...domain.state.pool_settings import UID_DOMAIN
 
     domain = queries.views.pool().settings.get(UID_DOMAIN, "")
@@ -75,7 +75,7 @@ def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
 
 
 def _queue_of_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterator[str]:
-    """Yield the jobs of a file, of all owners."""
+    """Yield the jobs in a file, of all owners."""
     from ..condor_tools.history import ads_of_file
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
@@ -89,7 +89,7 @@ def _queue_of_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterat
 
 
 def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
-    """Yield the clusters with factories: the user's, everyone's, or the named ones."""
+    """Yield the clusters with job factories: the user's, everyone's, or the named clusters."""
     from ..condor_tools.autocluster_table import factory_ads
 
     is_own_only = not query.everyone and bool(here.owner)
@@ -105,7 +105,7 @@ def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext
 
 
 def _groups(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
-    """Yield the jobs that are alike, of all owners: for the negotiator, or in what is printed."""
+    """Yield groups of similar jobs, of all owners: similar for the negotiator, or in the printed attributes."""
     ads = queries.queue(query.selection._replace(constraints=())).ads
     if not query.arguments.has("autocluster"):
         return queue_tool.render(ads, query, display)
@@ -114,15 +114,13 @@ def _groups(query: queue_tool.QueueQuery, queries: Queries, display: CellContext
 
 
 def _queue_then(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
-    """Yield the queue of an imported log at an instant: of all owners, as the caller is none of them."""
+    """Yield the queue of an imported log at a time, for all owners, since the caller is not a user of that pool."""
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.formatting import instant
     from .time_window import instant_of
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
-        raise ToolError(
-            f"poolbook q: what {safe_url(queries.url)} was imported from is explained by `poolbook why JOB`"
-        )
+        raise ToolError(f"poolbook q: {safe_url(queries.url)} was imported; use `poolbook why JOB` to explain its jobs")
     try:
         past = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
     except NotKnown as error:
@@ -157,7 +155,7 @@ def _queue(query: queue_tool.QueueQuery, queries: Queries, display: CellContext)
 
 
 def _analyses(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
-    """Yield why jobs do not run; a cluster is read when its first job is printed."""
+    """Yield the reasons why jobs do not run. A cluster is read when its first job is printed."""
     if "summary" in query.analysis:
         return _summary(query, queries, display)
     return queue_tool.render(
@@ -169,7 +167,7 @@ def _analyses(query: queue_tool.QueueQuery, queries: Queries, display: CellConte
 
 
 def _summary(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
-    """Yield how many slots fit each kind of jobs, or how many jobs each slot."""
+    """Yield the number of slots that match each group of similar jobs, or the number of jobs that match each slot."""
     from ..condor_tools.analyze import AnalyzedSlots
 
     significance = queries.views.autoclusters()
@@ -224,7 +222,7 @@ def status(argv: Sequence[str]) -> int:
 
 
 def _print_texts(chunks: Iterable[str], query: StatusQuery) -> int:
-    """Write a table of slots, their states in colour on a terminal."""
+    """Write a table of slots, with coloured states on a terminal."""
     if query.layout is not None or query.form is not None:
         return _write(chunks)
     for text in chunks:
@@ -233,7 +231,7 @@ def _print_texts(chunks: Iterable[str], query: StatusQuery) -> int:
 
 
 def _epochs(query: HistoryQuery, display: CellContext) -> int:
-    """Print the runs of jobs. Of clusters that are named, their own events alone are read."""
+    """Print the runs of jobs. For named clusters, only the events of these clusters are read."""
     from ..condor_tools import history as history_tool
 
     has_no_scan = query.since is None and query.scan is None and not query.selection.owners
@@ -269,21 +267,21 @@ def _history(query: HistoryQuery, display: CellContext) -> int:
         return _write(history_tool.render(ads if query.forwards else reversed(ads), query, display))
     if query.arguments.has("epochs"):
         return _epochs(query, display)
-    # -since is tested on every job, so the search must not be narrowed.
+    # -since is evaluated for every job, so the search must not be narrowed.
     reads_all = query.since is not None or query.scan is not None
     selection = JobSelector() if reads_all else query.selection._replace(constraints=())
     sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, display.context())
     useful = None if reads_all or not sieve.useful else sieve
-    # As condor_history does, -pool alone is ignored: the history is the local schedd's.
+    # Like condor_history, ignore -pool without -name: the history is the local schedd's.
     pool_options = ("name", "pool") if query.arguments.has("name") else ()
     with Queries(log_of(query.arguments, *pool_options)) as queries:
         return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, display))
 
 
 def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[ClassAd]) -> None:
-    """Say on standard error which attributes of the constraints no job has, with similar spellings.
+    """Warn on standard error about attributes in the constraints that no job has, with similar names.
 
-    :param ads: the jobs; they are read until each attribute was found
+    :param ads: the jobs; read only until each attribute has been found
     """
     names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
     if not names:

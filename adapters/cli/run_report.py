@@ -1,5 +1,5 @@
 """The final report of `run` and `resume`: the results of each cluster's jobs, the first failed job with the end of its
-stderr, the first held job with its reason, the jobs that no slot can run, and the commands to type next."""
+stderr, the first held job with its reason, the jobs that no slot can run, and suggested commands."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class LastRun:
     memory: int = 0
 
     def seconds(self) -> float | None:
-        """Return how long its own process ran; None if it never did, or still does."""
+        """Return how long the job's own process ran; None if it never started or has not ended."""
         return max(0, self.ended - self.began) / 1e6 if self.began and self.ended else None
 
 
 @frozen
 class ClusterResult:
-    """A cluster at the end: its submission, its events, and its jobs' results."""
+    """A cluster at the end of the run: its submission, its events, and the results of its jobs."""
 
     number: int
     submitted: ClusterSubmitted
@@ -60,16 +60,16 @@ class ClusterResult:
     outcomes: Outcomes
 
     def ad_of(self, proc: int) -> Ad:
-        """Return a job's ad as it was submitted."""
+        """Return a job's ad as submitted."""
         return {**self.submitted.ad, **Variants(self.submitted.columns).of(proc)}
 
     def repeated_runs(self) -> dict[int, int]:
-        """Return how often each job was started that was started more than once, by process number."""
+        """Return the number of starts of each job that was started more than once, by proc."""
         runs = Counter(event.proc for event in self.events if isinstance(event, JobActivated))
         return {proc: count for proc, count in sorted(runs.items()) if count > 1}
 
     def rows(self) -> dict[int, LastRun]:
-        """Return the last run of each job, by process number."""
+        """Return the last run of each job, by proc."""
         rows = {proc: LastRun() for proc in self.outcomes.status}
         for event in self.events:
             if isinstance(event, JobActivated | JobExecuting | JobExited) and event.proc in rows:
@@ -88,7 +88,7 @@ def _fold(row: LastRun, event: JobActivated | JobExecuting | JobExited) -> None:
 
 
 def cluster_results(engine: Engine, clusters: Iterable[int]) -> Iterator[ClusterResult]:
-    """Yield the result of each of these clusters, as the log has it."""
+    """Yield the result of each cluster, from the log."""
     for number in clusters:
         events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
         submission = next(event for event in events if isinstance(event, ClusterSubmitted))
@@ -96,17 +96,17 @@ def cluster_results(engine: Engine, clusters: Iterable[int]) -> Iterator[Cluster
 
 
 MOST = 40
-"""Jobs that the table lists."""
+"""The maximum number of jobs in the table."""
 _COMMAND_MOST = 48
 _MOST_AGAIN = 10
-"""Jobs that the list of those started more than once names."""
+"""The maximum number of jobs listed as started more than once."""
 
 
 def report(
     engine: Engine, url: str, clusters: Sequence[int], seconds: float, as_json: bool, was_interrupted: bool = False
 ) -> None:
-    """Print how the jobs of these clusters fared: a table, the counts by outcome, the first failure or hold with its
-    reason, and what to type next; or all jobs as JSON."""
+    """Print the results of the clusters' jobs: a table, the counts by outcome, the first failure or hold with its
+    reason, and suggested commands; or all jobs as JSON."""
     results = list(cluster_results(engine, clusters))
     if as_json:
         _print_json(results)
@@ -138,7 +138,7 @@ def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
 
 
 def _print_json(results: Iterable[ClusterResult]) -> None:
-    """Print the jobs as a JSON list of objects, with HTCondor's attribute names where it has them."""
+    """Print the jobs as a JSON list of objects, with HTCondor's attribute names where they exist."""
     jobs = [
         {
             "ClusterId": result.number,
@@ -158,10 +158,10 @@ def _print_json(results: Iterable[ClusterResult]) -> None:
 
 
 _STATES = {"failed": "completed"}
-"""HTCondor's state of a job by its outcome, where the names differ."""
+"""HTCondor's name of the job state for each outcome that has another name."""
 _HEADS = ("ID", "SLOT", "STATE", "EXIT", "RUN TIME", "CPU", "MEMORY", "COMMAND")
 _WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
-"""The columns' widths (negative: left-aligned) without a terminal; on one, the cells decide."""
+"""The widths of the columns (negative: left-aligned) if the output is not a terminal; otherwise the cells decide."""
 
 
 def _table(result: ClusterResult) -> None:
@@ -179,7 +179,7 @@ def _table(result: ClusterResult) -> None:
 
 
 def _where(result: ClusterResult, more_statuses: Collection[str]) -> str:
-    """Return the command that lists jobs in these states."""
+    """Return the command that lists the jobs with these statuses."""
     if set(more_statuses) == {"held"}:
         return f"poolbook q {result.number} -hold"
     has_unfinished = any(status in more_statuses for status in ("held", "idle", "running", "suspended"))
@@ -205,13 +205,13 @@ def _command(ad: Mapping[str, str]) -> str:
     arguments_text = unquoted(ad.get("Arguments", ""))
     try:
         arguments = shlex.join(split(arguments_text)) if arguments_text else unquoted(ad.get("Args", ""))
-    except QuotingError:  # a log that was edited
+    except QuotingError:  # the log was edited
         arguments = arguments_text
     return visible(f"{name} {arguments}".strip())
 
 
 TAIL = 5
-"""Lines of a job's stderr that are shown."""
+"""The number of lines of a job's stderr that are printed."""
 _TAIL_BYTES = 8192
 _LINE = 200
 _LEFT = ("idle", "running", "suspended")
@@ -221,7 +221,7 @@ Calls = list[tuple[str, str]]
 
 
 class UnmatchableJob(NamedTuple):
-    """Why no slot can run a cluster's first idle job, and how many jobs are like it."""
+    """The reason why no slot can run a cluster's first idle job, and the number of similar jobs."""
 
     words: str
     jobs: int = 1
@@ -230,10 +230,11 @@ class UnmatchableJob(NamedTuple):
 def failures(
     results: Sequence[ClusterResult], unmatchable_jobs: Mapping[int, UnmatchableJob], was_interrupted: bool
 ) -> tuple[list[str], Calls]:
-    """Return the problems, in paragraphs, and the commands to type next; both empty if there are none.
+    """Return the problems as paragraphs, and suggested commands; both are empty if there are no problems.
 
-    :param unmatchable: the jobs that no slot can run, by cluster
-    :param interrupted: whether a user ended the run; otherwise it ended because no remaining job could run
+    :param unmatchable: for each cluster, the jobs that no slot can run
+    :param interrupted: whether a user stopped the run; otherwise it stopped because none of the remaining jobs could
+    run
     """
     paragraphs: list[str] = []
     worth: Calls = []
@@ -269,7 +270,7 @@ def failures(
 
 
 def unmatchable_job(engine: Engine, result: ClusterResult) -> UnmatchableJob | None:
-    """Return why no slot could ever match a cluster's first idle job; None if one could, or no job is idle."""
+    """Return why no slot could ever match a cluster's first idle job; None if a slot could, or no job is idle."""
     proc = result.outcomes.first("idle")
     why = "" if proc is None else unmatchable_reason(engine, result.number, proc)
     if not why:
@@ -283,7 +284,8 @@ def unmatchable_job(engine: Engine, result: ClusterResult) -> UnmatchableJob | N
 
 
 def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
-    """Return, in a sentence, why no slot could ever match a job of the queue; empty if one could or it needs none."""
+    """Return a sentence that explains why no slot could ever match a queued job; empty if one could or it needs no
+    slot."""
     state = engine.state
     jobs = state.clusters.get(cluster)
     if jobs is None or proc not in jobs or jobs.is_local:
@@ -328,7 +330,7 @@ def _advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> 
 _SUBMITTED_HELD = "15"
 """HoldReasonCode of a job that was submitted on hold."""
 _FILES = ("7", "8")
-"""HoldReasonCodes of an output or error file that could not be opened."""
+"""HoldReasonCodes for an output or error file that could not be opened."""
 
 
 def _path(ad: Mapping[str, str], name: str) -> str:
@@ -337,7 +339,7 @@ def _path(ad: Mapping[str, str], name: str) -> str:
 
 
 def _stderr(result: ClusterResult, proc: int) -> str:
-    """Return the last lines of a job's stderr, after the file's name."""
+    """Return the last lines of a job's stderr, preceded by the file's name."""
     path = _path(result.ad_of(proc), "Err")
     if not path:
         return "; its stderr was not saved (its submit file has no `error =`)."
@@ -352,7 +354,7 @@ def _stderr(result: ClusterResult, proc: int) -> str:
 
 
 def _last_lines(path: str) -> list[str]:
-    """Return a file's last lines that are not empty, made printable; none if it is not a regular file."""
+    """Return a file's last non-empty lines, made printable; none if it is not a regular file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return []

@@ -1,4 +1,4 @@
-"""``poolbook run, resume, serve``: serve a pool on this machine for one submission, for the jobs left, or until
+"""``poolbook run, resume, serve``: serve a pool on this machine for one submission, for the remaining jobs, or until
 stopped."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RUN = command_table("run")
 RESUME = command_table("resume")
 SERVE = command_table("serve")
 _LOADED_AHEAD = ("sqlite_utils", "poolbook.projections.projector", "poolbook.domain.negotiator.cycle")
-"""What the first jobs need. It takes half a second to load, more on a busy machine: no request is to wait for it."""
+"""Modules that the first jobs need. Loading them takes half a second or more, and no request should wait for it."""
 
 
 def open_server(
@@ -33,8 +33,8 @@ def open_server(
 ) -> PoolServer:
     """Become the writer of the log that the arguments name, and recover its jobs.
 
-    :param create: begin a log if there is none
-    :param measured: measure this machine's speed unless a configuration decides that
+    :param create: create the log if it does not exist
+    :param measured: measure this machine's speed, unless the configuration disables it
     """
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
@@ -66,7 +66,7 @@ def open_server(
             _check_place(server.paths.base)
             show_to_all(url)
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
-        for name in ("execute", "log", "spool"):  # EXECUTE, LOG and SPOOL unless a configuration says otherwise
+        for name in ("execute", "log", "spool"):  # EXECUTE, LOG and SPOOL, unless the configuration sets them
             (server.paths.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         _offer(command, server, arguments, is_measured)
         server.begin()
@@ -77,7 +77,7 @@ def open_server(
 
 
 def _check_place(log: Path) -> None:
-    """Refuse to serve all users from a place that is not root's alone."""
+    """Raise an error if a pool for all users is to be served from a directory that other users can write."""
     from ..runtime.config_sources import why_not_own
 
     why = why_not_own(log) if log.exists() else ""
@@ -89,7 +89,7 @@ def _check_place(log: Path) -> None:
 
 
 def _check_users() -> None:
-    """Refuse to serve all users without root's rights."""
+    """Raise an error if a pool for all users is to be served without root's rights."""
     if os.geteuid() != 0:
         raise UsageError(
             "-users: only root can run jobs as their owners; serve the pool as root, or omit -users to accept only "
@@ -98,7 +98,7 @@ def _check_users() -> None:
 
 
 def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
-    """Refuse settings of a new log that Poolbook does not enforce."""
+    """Raise an error if a new log has settings that Poolbook does not enforce."""
     from ...domain.coverage.settings import restriction
 
     for name in settings:
@@ -111,7 +111,7 @@ def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
 
 
 def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dialect: str) -> None:
-    """Warn of the settings that an existing log does not take over."""
+    """Warn about settings that do not apply because the log already exists."""
     state = server.engine.state
     changed_settings = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
     changed_settings[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
@@ -120,7 +120,7 @@ def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dial
 
 
 def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_measured: bool) -> None:
-    """Add this machine to the pool, or replace its former slots by the requested ones."""
+    """Add this machine to the pool, or replace its old slots by the requested ones."""
     from ...domain.config import ConfigError
     from ...domain.startd.slot_types import SlotTypeError
     from ..runtime.startd import ExecutionPoint
@@ -152,8 +152,8 @@ def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_mea
 
 
 def _configured(arguments: Arguments, amounts: Mapping[str, int]) -> Load | None:
-    """Return the loader of the configuration, called at each reconfig; None without one. It takes `amounts` as
-    detected."""
+    """Return the function that loads the configuration at each reconfig, or None without a configuration. It treats
+    `amounts` as the detected resources."""
     from ..runtime.config_sources import config_files, environment_settings
     from ..runtime.configuration import load
 
@@ -177,7 +177,7 @@ def run(argv: Sequence[str]) -> int:
         from ..runtime.requests import SubmitTerms
         from ..runtime.submit_request import Reading
 
-        server.catch_signals()  # from the submission on, jobs may run
+        server.catch_signals()  # after the submission, jobs may run
         server.world.prepare()
         number = server.engine.state.next_cluster
         request = Reading(description).request(SubmitTerms.of(server.engine.state, number), {})
@@ -236,7 +236,7 @@ def serve(argv: Sequence[str]) -> int:
         server.close()
 
 
-# One submission to its end
+# Run one submission until its jobs have ended
 
 
 def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:
@@ -271,7 +271,7 @@ def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
 
 
 def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bool = False) -> int:
-    """Return the number of jobs that may still run by themselves; held jobs count only with `with_held`."""
+    """Return the number of jobs that may run without a user's action; held jobs count only if `with_held`."""
     state = server.engine.state
     living_count = sum(1 for activation in state.activations.values() if activation.cluster in clusters)
     known_clusters = [state.clusters[number] for number in clusters if number in state.clusters]
@@ -282,7 +282,7 @@ def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bo
 
 
 class JobProgress:
-    """Shows progress while jobs run: a line rewritten on a terminal, or a new line for each tenth elsewhere."""
+    """Shows progress while jobs run: on a terminal one line that is updated, elsewhere a new line for each tenth."""
 
     def __init__(self, server: PoolServer, clusters: Sequence[int], is_quiet: bool) -> None:
         self._server, self._clusters, self._quiet = server, set(clusters), is_quiet
@@ -292,9 +292,9 @@ class JobProgress:
         self._last = ""
         self._done = 0
         self._judged: set[str] = set()
-        """Rejected jobs already checked against all slots."""
+        """Rejected jobs that were already compared with all slots."""
         self._unmatchable: set[str] = set()
-        """Messages already printed about jobs that no slot can run."""
+        """Messages that were already printed about jobs that no slot can run."""
         server.engine.subscribe(self._events)
         state = server.engine.state
         self._total = sum(state.clusters[n].live for n in clusters if n in state.clusters)
@@ -310,7 +310,7 @@ class JobProgress:
                 self._done += 1
 
     def _warn_of_unmatchable(self) -> None:
-        """Warn once of each job rejected by the last cycles that no slot can ever run."""
+        """Warn once about each job that the last cycles rejected and that no slot can ever run."""
         from ...domain.names import JobId
         from ...replay.why.rejections import fits_none
         from .run_report import unmatchable_reason
@@ -364,8 +364,8 @@ class JobProgress:
         print(("\n" if self._terminal and self._last else "") + line, file=sys.stderr, flush=True)
 
     def stuck(self) -> bool:
-        """Check whether waiting is useless: no job runs, no idle job fits a slot, and no startd policy can change its
-        answer later."""
+        """Check whether waiting is useless: no job is running, no slot matches an idle job, and no startd policy can
+        change this later."""
         engine = self._server.engine
         can_always_start = all(slot.ad.get("Start", "true").lower() == "true" for slot in engine.state.slots.values())
         return can_always_start and engine.nothing_fits()

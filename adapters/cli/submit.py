@@ -1,6 +1,6 @@
 """``poolbook submit`` and condor_submit: queue the jobs of a submit file or of standard input.
 
-Source of the tool's messages: HTCondor's submit.cpp, and captures of its output.
+Source of the tool's messages: HTCondor's submit.cpp, and recordings of its output.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..runtime.requests import SubmitTerms
 
 OF_POOL = ("name", "pool", "remote", "address")
-"""Options that name a schedd or a pool, which must be this one."""
+"""Options that name a schedd or pool; it must be this one."""
 SUBMIT = command_table("submit")
 STANDARD_INPUT: Final = "-"
 _NAME = re.compile(r"[\w./]+", re.ASCII)
@@ -70,7 +70,7 @@ def asks(arguments: Arguments) -> bool:
 
 
 def answered(arguments: Arguments) -> int:
-    """Print what the command line asks for, and return the exit code."""
+    """Print the information that the command line requests, and return the exit code."""
     log_of(arguments, *OF_POOL)
     if arguments.has("capabilities"):
         from ..machine.host import host_name
@@ -81,8 +81,8 @@ def answered(arguments: Arguments) -> int:
 
 
 def queued(arguments: Arguments) -> tuple[Submitted, str]:
-    """Queue the jobs, and return the message about them. Raise as ``commands.submit``, and `UsageError` or `ToolError`
-    if the command line is wrong."""
+    """Queue the jobs, and return the message about them. Raise the errors of ``commands.submit``, and `UsageError` or
+    `ToolError` if the command line is invalid."""
     log_of(arguments, *OF_POOL)
     if arguments.has("interactive") and not is_served(log_of(arguments)):
         advice = f"`poolbook serve{log_option(log_of(arguments))}` starts to run its jobs"
@@ -98,8 +98,8 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
 
 
 def ended(arguments: Arguments, submitted: Submitted) -> int:
-    """Finish a submission, and return the exit code: connect the user to an interactive job; else explain on standard
-    error how to run the jobs, if the log is not being served."""
+    """Complete a submission and return the exit code: connect the user to an interactive job, or explain on standard
+    error how to run the jobs if the log is not being served."""
     if arguments.has("interactive"):
         from .jobs_at_work import attended
 
@@ -112,7 +112,7 @@ def ended(arguments: Arguments, submitted: Submitted) -> int:
 
 
 def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:
-    """Check whether to print the jobs' ads: with -verbose, and for a file that - names, unless -terse is given."""
+    """Check whether to print the jobs' ads: with -verbose, or if the output file is -, unless -terse is given."""
     if arguments.has("json"):
         return False
     return arguments.chosen("verbose", "terse") == "verbose" or (
@@ -121,12 +121,12 @@ def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:
 
 
 def warned_by_policy(warning: str) -> list[str]:
-    """Return condor_submit's text for a submission that the schedd accepts with a warning: heading, then text."""
+    """Return condor_submit's text, with its heading, for a submission that the schedd accepts with a warning."""
     return [f"WARNING: {line}" for line in warning.split("\n", 1) if line]
 
 
 def announced(arguments: Arguments, submitted: Submitted, file: str, is_verbose: bool) -> str:
-    """Return the message about the submitted jobs of a file: with ``is_verbose`` their ads."""
+    """Return the message about the submitted jobs of a file; if ``is_verbose``, with their ads."""
     cluster, count = submitted.cluster, submitted.jobs
     if arguments.has("json"):
         import json
@@ -139,7 +139,7 @@ def announced(arguments: Arguments, submitted: Submitted, file: str, is_verbose:
 
         ads = "" if submitted.factory else "".join(format_full_ads(submitted.parsed, verbose=True))
         return f"{ads}\n" if file == STANDARD_INPUT else f"Submitting job(s){ads}\n\n"
-    dots_text = "" if submitted.factory else "." * min(count, 20)  # a dot for each job that is sent
+    dots_text = "" if submitted.factory else "." * min(count, 20)  # a dot for each job
     return f"Submitting job(s){dots_text}\n{count} job(s) submitted to cluster {cluster}.\n"
 
 
@@ -147,8 +147,8 @@ def announced(arguments: Arguments, submitted: Submitted, file: str, is_verbose:
 
 
 def description_of(arguments: Arguments) -> SubmitDescription:
-    """Return the submit file that the command line names, with the command line's additions. Raise `UsageError` if no
-    file is named, or it cannot be read."""
+    """Return the submit file that the command line names, with the additions from the command line. Raise `UsageError`
+    if no file is named, or it cannot be read."""
     macros = {"max_materialize": "0"} if arguments.has("factory") else {}
     files = arguments.values("file")
     for word in arguments.words:
@@ -174,7 +174,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     elif files and files[0] != STANDARD_INPUT:
         name, text = files[0], _text_of(files[0])
     elif not files and queue is not None and (macros or arguments.has("append")):
-        name, text = "", ""  # all is said on the command line
+        name, text = "", ""  # the command line contains the whole description
     elif not files and sys.stdin.isatty():
         raise UsageError("name a submit file: poolbook submit FILE, or - for standard input")
     else:
@@ -211,7 +211,7 @@ def _text_of(name: str) -> str:
 
 
 def _queue_of(arguments: Arguments) -> str | None:
-    """Return the queue statement that the command line gives, if there is one."""
+    """Return the queue statement on the command line, if any."""
     given_options = list(arguments.every("queue", "iterate", "table", "append"))
     given_options = [option for option in given_options if option.name != "append" or _QUEUE.match(option.values[0])]
     if len(given_options) > 1:
@@ -223,7 +223,7 @@ def _queue_of(arguments: Arguments) -> str | None:
 
 
 def _named(arguments: Arguments) -> Iterator[str]:
-    """Yield the lines that name the batch: they win over the file's own."""
+    """Yield the lines that set the batch's name and id; they override the file's."""
     for option, attribute in (("batch-name", "JobBatchName"), ("batch-id", "JobBatchId")):
         if arguments.has(option):
             name = arguments.value(option)
@@ -236,11 +236,11 @@ def print_warnings(lines: Iterable[str]) -> None:
 
 
 HEADINGS: Final[dict[bool | None, str]] = {True: "Dry-Run job(s)", False: "Storing job ClassAd(s)"}
-"""The text before the dots of a dry run (True) and of a dump (False)."""
+"""The text before the dots: of a dry run (True) and of a dump (False)."""
 
 
 def heading(arguments: Arguments) -> str:
-    """Return what condor_submit prints before it reads the submit file."""
+    """Return the text that condor_submit prints before it reads the submit file."""
     option = arguments.last("dry-run", "dump")
     is_dump = option is not None and option.name == "dump" and option.values[0] == STANDARD_INPUT
     is_quiet = is_dump or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
@@ -256,8 +256,8 @@ _NO_FILE = (
 
 
 def dry_run(arguments: Arguments) -> int:
-    """Print what would be submitted, and submit nothing: read the submit file as a submission does, and write the jobs'
-    ads to the file that the option names."""
+    """Print the jobs that would be submitted, without submitting them: read the submit file as for a submission, and
+    write the jobs' ads to the file that the option names."""
     from ...domain.submit import dry_run as format_full_ads
 
     given_options = list(arguments.every("dry-run", "dump"))
@@ -269,7 +269,7 @@ def dry_run(arguments: Arguments) -> int:
     if not arguments.words and not arguments.has("file"):
         if option.name == "dump" or not Path(path).is_file():
             raise UsageError(_NO_FILE.format(path, option.spelling, path))
-        # `submit --dry-run job.sub`: its value is the submit file, and the whole ads go to standard output.
+        # In `submit --dry-run job.sub`, the option's value is the submit file; complete ads go to standard output.
         arguments, path, form = arguments._replace(words=(path,)), STANDARD_INPUT, format_full_ads
     parsed = _parsed(arguments)
     is_dry, terse = option.name == "dry-run", arguments.has("terse")
@@ -298,7 +298,7 @@ def _ids(submission: Submission) -> str:
 
 
 def _dumped(submission: Submission, form: DumpForm, is_dry: bool, terse: bool, is_entire: bool) -> Iterator[str]:
-    """Yield what is printed where the ads go to standard output, too: in the order in which condor_submit does."""
+    """Yield the output if the ads also go to standard output, in condor_submit's order."""
     if not is_dry:
         yield from form(submission)
         yield "" if terse else "\n"
@@ -333,7 +333,7 @@ def _parsed(arguments: Arguments) -> Submission:
     folder = Path(description.folder)
     reading = Reading(description, Disk(folder) if arguments.has("trust") else ReadOnlyDisk(folder))
     own_settings, warnings = reading.configured()
-    if not is_served(url):  # a server has printed them
+    if not is_served(url):  # otherwise the server has printed them
         print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
     submission, lines = reading.parsed(_terms(url, own_settings), own_settings)
     submission = check_files(submission, folder, description.crlf_scripts)
@@ -342,7 +342,7 @@ def _parsed(arguments: Arguments) -> Submission:
 
 
 def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
-    """Return the submission terms of the pool, or of the pool that would be created; submit nothing."""
+    """Return the submission terms of the pool, or of the pool that would be created, without submitting anything."""
     from ...domain.fold.evolve import fold
     from ...domain.ports.log import LogMissing
     from ...domain.state.pool_settings import DOMAINS
@@ -365,7 +365,7 @@ def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
 # -- condor_submit ---------------------------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"( was unused by condor_submit)(?:, line \d+)?\. Is it a typo\?.*")
-"""The place of an unused line in a submit file, and the similar names."""
+"""The position of an unused line in a submit file, and the similar names."""
 
 
 def condor_submit(argv: Sequence[str]) -> int:
@@ -410,13 +410,13 @@ def _submit_as_tool(arguments: Arguments) -> int:
 
 
 def _placeless(line: str) -> str:
-    """Return a warning without the place in the submit file and near names, which condor_submit does not print."""
+    """Return a warning without the line number and the similar names, which condor_submit does not print."""
     return _PLACE.sub(r"\1. Is it a typo?", line)
 
 
 def submitted_by_tool(path: str) -> str:
-    """Submit a file for another tool, as ``condor_submit -terse`` does, and return the cluster's number; empty if it is
-    refused, which condor_submit has explained by then."""
+    """Submit a file for another tool like ``condor_submit -terse``, and return the cluster's number. Return an empty
+    string if the submission is rejected; condor_submit has then printed the reason."""
     from .main import main
 
     output = io.StringIO()

@@ -1,7 +1,7 @@
-"""Parse the time that a command is asked about: an instant, or a window between two options' instants.
+"""Parse a command's time options: a single time, or the window between the times of two options.
 
-A time of day alone (3:00) is the latest such time: before now or, for an import, before the end of its records. As the
-end of a window it is the first such time after the begin.
+A time of day alone (3:00) means the most recent such time: before now or, in an imported log, before the end of its
+records. As the end of a window it means the first such time after the start.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Window(NamedTuple):
-    """From ``since`` on, before ``until`` (microseconds)."""
+    """The time from ``since`` (inclusive) to ``until`` (exclusive), in microseconds."""
 
     since: int
     until: int
 
     def words(self, zone: tzinfo) -> str:
-        """Return the window as the rest of a sentence; empty if it is all time."""
+        """Return the window as the end of a sentence; empty if it covers all time."""
         begin = f" from {instant(self.since, zone)}" if self.since else ""
         return begin + (f" until {instant(self.until, zone)}" if self.until != EVER else "")
 
@@ -36,7 +36,7 @@ def here() -> tzinfo:
 
 
 def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, after: int | None = None) -> int | None:
-    """Return the instant that an option names, or None if it was not given. `after`: a time of day is the first one
+    """Return the time given by an option; None without the option. With `after`, a time of day is the first such time
     from then on. Raise `UsageError` for an invalid time."""
     from ...replay.forensics.imported_log import is_imported, time_span
     from ...replay.listing import is_clock, since
@@ -54,8 +54,8 @@ def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, a
 
 
 def window_of(command: str, arguments: Arguments, begin: str, end: str, log: EventStore) -> Window:
-    """Return the window between two options; all time if neither was given. Raise `UsageError` if one of them is not
-    a time, or the window ends before it begins."""
+    """Return the window between two options; all time if neither was given. Raise `UsageError` if a time is invalid, or
+    the window ends before it starts."""
     since = instant_of(command, arguments, begin, log)
     until = instant_of(command, arguments, end, log, since)
     window = Window(since or 0, EVER if until is None else until)

@@ -1,7 +1,7 @@
-"""``poolbook tools-path, shell``: HTCondor's tool names, for programs that call its tools; condor_version for programs
+"""``poolbook tools-path, shell``: HTCondor's tool names for programs that call its tools; condor_version for programs
 that check the version.
 
-A tool is a symbolic link to the command, which checks the name that it was called by (``main``).
+A tool is a symbolic link to the ``poolbook`` command, which checks the name under which it was called (``main``).
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ NO_TOOLS: Final = frozenset({
     "run", "resume", "serve", "usage", "why", "log", "audit", "import", "follow", "verify", "play", "views", "doctor",
     "doc", "completion", "man", "tools-path", "shell", "config", "analyze",
 })  # fmt: skip
-"""Commands that HTCondor has no tool of, or another one: condor_run is not `poolbook run`."""
-PATIENCE: Final = 30.0  #: seconds to wait for a pool's first answer, or its end
+"""Commands for which HTCondor has no tool, or one that differs: condor_run is not `poolbook run`."""
+PATIENCE: Final = 30.0  #: seconds to wait for a pool to answer first, or to stop
 _PAUSE: Final = 0.01
 
 
 def tools() -> Iterator[str]:
-    """Yield the names of HTCondor's tools: the implemented ones, and the others, which say what to use instead."""
+    """Yield the names of HTCondor's tools: the implemented ones, and the others, which print what to use instead."""
     for name in (*COMMANDS, *SAME):
         if name not in NO_TOOLS and name not in INSTEAD and name not in TOOLS:
             yield PREFIX + name
@@ -48,8 +48,8 @@ def tools_path(argv: Sequence[str]) -> int:
 
 
 def tools_folder() -> Path:
-    """Return the folder of the tools, made if need be: with the installation, or where that is another's, the user's
-    own."""
+    """Return the directory of the tools, created if necessary: in the installation or, if another user owns that, in
+    the user's home."""
     command = Path(sys.executable).with_name("poolbook")
     if not command.exists():
         command = Path(sys.argv[0]).resolve()
@@ -86,7 +86,7 @@ def shell(argv: Sequence[str]) -> int:
     from ..runtime.pool_client import is_served
 
     pool = None if is_served(url) else _start(url, arguments)
-    folder = tools_folder()  # while the pool begins
+    folder = tools_folder()  # while the pool starts
     if pool is not None:
         _wait_for(url, pool)
     log = os.path.abspath(url) if "://" not in url else url
@@ -96,7 +96,7 @@ def shell(argv: Sequence[str]) -> int:
 
 
 def _output_file(url: str) -> Path:
-    """Return the file for what a pool says that was started in the background."""
+    """Return the output file of a pool that was started in the background."""
     from ..stores.log_paths import log_paths
 
     base = log_paths(url).base
@@ -116,7 +116,7 @@ def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
 
 
 def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
-    """Wait until the pool answers. Raise ``ToolError`` with what it says if it ends."""
+    """Wait until the pool answers. Raise ``ToolError`` with the pool's output if it stops."""
     from ..runtime.pool_client import is_served
 
     until = time.monotonic() + PATIENCE
@@ -154,7 +154,7 @@ def _stop(url: str) -> int:
 
 
 def condor_version(argv: Sequence[str]) -> int:
-    """Print what condor_version prints, for programs that look for a version."""
+    """Print the output of condor_version, for programs that check the version."""
     from ..machine.host import CONDOR_VERSION, architecture, condor_platform, operating_system
 
     if argv[:1] == ["-help"]:

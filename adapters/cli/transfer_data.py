@@ -1,9 +1,9 @@
 """condor_transfer_data and condor_evicted_files: access jobs' files in the spool.
 
-condor_transfer_data fetches the output of jobs that were submitted with -spool. The output of all other jobs is where
-their submit file says, and is not moved. -all, users and clusters select completed jobs. condor_evicted_files lists
-the files of jobs that were evicted or took a checkpoint, which their next run needs; it reads the spool beside the log,
-so the pool need not be served. For a single job it ends with the error's number; for several it reports what it can.
+condor_transfer_data fetches the output of jobs that were submitted with -spool. The output of all other jobs is already
+where the submit file requested it. -all, users and clusters select completed jobs. condor_evicted_files lists the files
+that evicted or checkpointed jobs need for their next run. It reads the spool next to the log, so the pool need not be
+running. For a single job, its exit code is the errno; for several jobs it prints what it can.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def transfer_data(argv: Sequence[str]) -> int:
 
 
 def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
-    """Return the selected jobs whose files are in the spool."""
+    """Return the selected jobs that have files in the spool."""
     from ..runtime.queries import Queries
 
     names = [word for word in arguments.words if word[:1].isalnum() and not (word[:1].isdigit() and not job_id(word))]
@@ -66,7 +66,7 @@ def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
 
 
 def _selected(arguments: Arguments) -> int:
-    """Return how many words or options select jobs; say which words do not."""
+    """Return the number of words and options that select jobs, and warn about words that do not."""
     count = len(arguments.values("constraint"))
     for word in arguments.words:
         if word[:1].isdigit() and (job_id(word) is None or job_id(word) == (0, 0)):
@@ -82,8 +82,8 @@ Move = Callable[[Path, tuple[int, int], dict[str, str]], dict[str, str]]
 
 
 def spool(url: str, cluster: int, count: int) -> None:
-    """Bring the files of a submission's jobs into the spool, and release them. Raise `ToolEnded` if that fails: the
-    jobs stay held."""
+    """Copy the files of a submission's jobs into the spool, and release the jobs. Raise `ToolEnded` if that fails; the
+    jobs then stay held."""
     from ..runtime.queries import Queries
     from ..runtime.spooled_files import copy_to_spool
 
@@ -116,7 +116,7 @@ def _set(url: str, job: tuple[int, int], changes: Mapping[str, str]) -> None:
 
 # -- condor_evicted_files ---------------------------------------------------------------------------------------------
 
-_WRONG: Final = 255  #: the exit code of wrong usage
+_WRONG: Final = 255  #: the exit code of invalid usage
 _NONE: Final = "No directory; job was never evicted.\n"
 
 
@@ -160,7 +160,7 @@ def _listed(_: str, place: str) -> tuple[str, int]:
 
 
 def _copied(name: str, place: str) -> tuple[str, int]:
-    """Copy into a new directory, named as the job; links are copied as links."""
+    """Copy into a new directory named after the job; symbolic links are copied as links."""
     if os.path.lexists(name):
         return f"Destination directory '{name}' exists, not modifying.\n", errno.EEXIST
     try:

@@ -1,8 +1,8 @@
-"""``poolbook usage``: who used how much; ``log -evicted``, ``audit -preemptions``: runs that ended before their jobs.
+"""``poolbook usage``: usage by user, machine etc.; ``log -evicted``, ``audit -preemptions``: runs that were evicted.
 
-Usage without a window, by user, group or cluster, comes from the history of the jobs that have left the queue; the
-views keep the sums. Other usage is the sum of the runs, as far as the log records them. Evictions show their causes;
-preemptions show for whom they were, whether that user used the slot, and what was lost.
+Usage by user, group or cluster without a window comes from the history of the jobs that have left the queue; the views
+store the sums. All other usage is the sum of the runs that the log records. Evictions are listed with their causes;
+preemptions with their beneficiary, whether that user used the slot, and what was lost.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def usage(argv: Sequence[str]) -> int:
 
 
 def _is_named(names: Sequence[str], given_names: set[str]) -> bool:
-    """Check whether a row is requested: by one of its names, with or without its domain, or by giving no name."""
+    """Check whether a row is requested: no names were given, or one of the row's names, with or without its domain."""
     return not given_names or any(name in given_names or name.partition("@")[0] in given_names for name in names)
 
 
 def _of_runs(arguments: Arguments, groups_text: str) -> int:
-    """Print what the runs in a window used."""
+    """Print the usage of the runs in a window."""
     from ...replay.usage.eviction_costs import open_lines, unknown_as_dict, unknown_lines
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
@@ -72,7 +72,7 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
     group_names = groups_text.split(",")
     if not set(group_names) <= set(KEYS) or len(set(group_names)) < len(group_names):
         raise UsageError(
-            f"poolbook usage -by {groups_text}: unknown key; use {', '.join(KEYS)}, or several: machine,user"
+            f"poolbook usage -by {groups_text}: unknown key; use {', '.join(KEYS)}, or several, such as machine,user"
         )
     with Queries(log_of(arguments)) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
@@ -100,7 +100,7 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
 
 
 def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total: Sum) -> Iterator[str]:
-    """Return the rows of the runs' usage, and their sum."""
+    """Return the rows of the runs' usage, and the total."""
     cells = [
         (*keys, str(len(row.jobs)), str(row.runs), *map(length_of, row.times), str(row.evictions))
         for keys, row in [*order, (("total", *[" "] * (len(by) - 1)), total)]
@@ -110,7 +110,7 @@ def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total
 
 
 def _span(log: EventStore) -> str:
-    """Return the time that a log covers, as the rest of a sentence; empty if it covers none."""
+    """Return the time that a log covers, as the end of a sentence; empty if the log has no events."""
     from ...replay.forensics.imported_log import time_span
     from .time_window import here
 
@@ -119,7 +119,7 @@ def _span(log: EventStore) -> str:
 
 
 def _table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
-    """Return the rows and their sum, with times as condor_history prints them."""
+    """Return the rows and their total, with times in the format of condor_history."""
     total = [sum(amounts) for amounts in zip(*(row[1:] for row in rows), strict=True)] or [0, 0, 0, 0]
     cells = [
         (name, str(amounts[0]), *map(length_of, amounts[1:]))
@@ -132,9 +132,9 @@ def _table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
 
 
 def print_evictions(queries: Queries, stream: StreamFilter | None, window: Window, zone: tzinfo, as_json: bool) -> int:
-    """Print the evictions in a window, of `stream_filter` alone if it is given; returns the exit code.
+    """Print the evictions in a window, only those in `stream_filter` if it is given, and return the exit code.
 
-    :raises UsageError: `stream_filter` cannot be evicted
+    :raises UsageError: `stream_filter` is not a job, cluster or slot
     """
     from ...replay.usage import eviction_costs
 
@@ -198,7 +198,7 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iter
 
 
 def _other_causes(shares: Sequence[Share]) -> Iterator[str]:
-    """Say what the table leaves out, if there is any."""
+    """Yield a note about evictions that the table leaves out, if any."""
     if shares:
         counts = " and ".join(f"{share.evictions:,} {share.cause.name}" for share in shares)
         yield f"Not counted: runs whose jobs were held or removed ({counts}; {interval(sum(s.lost for s in shares))})."
@@ -208,7 +208,7 @@ _PREEMPTION_HEADS = ("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE", "FOR", "USE
 
 
 def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
-    """Print the evictions of a log; returns the exit code."""
+    """Print the preemptions in a log, and return the exit code."""
     from ...replay.usage import preemptions
 
     evictions = queries.preemptions()
@@ -245,7 +245,7 @@ def _preemption_row(eviction: Preemption, zone: tzinfo) -> tuple[str, ...]:
 
 
 def _used(eviction: Preemption) -> str:
-    """Return how the freed slot was used; a dash if it was for no job."""
+    """Return how the freed slot was used; a dash if it was not freed for a job."""
     if eviction.began:
         length_text = f" for {interval(eviction.lasted)}" if eviction.lasted else ""
         return f"{eviction.used}{length_text}" if eviction.user or eviction.lasted else eviction.used

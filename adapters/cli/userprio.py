@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 
 class _Edit(NamedTuple):
-    """An option that changes something: a row of ``edits`` in its command's file."""
+    """An option that changes something: a row of the section ``edits`` in the command's file."""
 
-    kind: str  #: the request that it makes
-    name: str  #: the field of ``SetSubmitter`` that is set
-    least: str  #: the least of its values, which are whole numbers; else ``any``, or nothing if it has none
+    kind: str  #: the class of its request
+    name: str  #: the field of ``SetSubmitter`` to set
+    least: str  #: the minimum of its whole number; ``any`` for any number, empty if the option has no number
     done: str  #: the answer, with the user and the value
-    lent: str = ""  #: the answer if the value has a duration in seconds; empty: it can have none
+    lent: str = ""  #: the answer for a value with a duration in seconds; empty if no duration is allowed
 
 
 def _edits() -> Iterator[tuple[str, _Edit]]:
@@ -69,15 +69,15 @@ EDITS = dict(_edits())
 
 
 class UserprioChange(NamedTuple):
-    """A change that a command line asks for: the request without its id and its user, and the answer."""
+    """A change that a command line requests: the request without its id and user, and the answer."""
 
     body: dict[str, Any]
     done: str
 
 
 def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | None:
-    """Return the change that a command line asks for; None: none. Raise `UsageError` if it asks for more than one, or
-    for an unknown one."""
+    """Return the change that a command line requests, or None. Raise `UsageError` if it requests several changes or an
+    unknown one."""
     changes = list(arguments.every(*EDITS))
     if not changes:
         if arguments.has("duration"):
@@ -122,7 +122,7 @@ def _request(command: ToolSyntax, given: GivenOption, option: GivenOption | None
 
 
 def submitter(option: str, name: str) -> str:
-    """Check that a submitter's name is in full. Raise `UsageError` if it is not."""
+    """Check that a submitter's name is complete. Raise `UsageError` if it is not."""
     user, at, domain = name.rpartition("@")
     if not (user and at and domain):
         raise UsageError(
@@ -151,12 +151,12 @@ class UserprioQuery(NamedTuple):
     """A parsed command line."""
 
     arguments: Arguments
-    edit: UserprioChange | None  #: the change that it asks for, if any
-    holder: str  #: the submitter whose slots are to be listed; empty: none
-    file: str  #: the file of the records; empty: the log
-    constraints: tuple[Expression, ...]  #: the expressions that must be true for each record
+    edit: UserprioChange | None  #: the requested change, if any
+    holder: str  #: the submitter whose slots to list; empty: no list
+    file: str  #: the file that contains the records; empty: the log
+    constraints: tuple[Expression, ...]  #: conditions that each record must satisfy
     layout: Layout | None
-    form: str | None  #: the form of whole records; None for a table
+    form: str | None  #: the format for complete records; None for a table
 
     @property
     def whole(self) -> bool:
@@ -165,7 +165,7 @@ class UserprioQuery(NamedTuple):
 
 
 def read(argv: Sequence[str]) -> UserprioQuery:
-    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
+    """Parse a command line. Raise `UsageError` if options are invalid or contradict each other."""
     arguments = parse(COMMAND, argv)
     edit = read_edit(COMMAND, arguments)
     holder = arguments.last("getreslist")
@@ -182,8 +182,8 @@ def read(argv: Sequence[str]) -> UserprioQuery:
 
 
 def _date(arguments: Arguments) -> datetime | None:
-    """Return the day after -activefrom, if it has effect. Two-digit years below 50 are in this century, others in the
-    last one."""
+    """Return the date of -activefrom, if it has an effect. Two-digit years below 50 are in this century, the others in
+    the last one."""
     option = arguments.last("activefrom", "allusers")
     if option is None or option.name != "activefrom":
         return None
@@ -198,7 +198,7 @@ def _date(arguments: Arguments) -> datetime | None:
 
 
 def _since(query: UserprioQuery, display: CellContext) -> float | None:
-    """Return since when a shown submitter must have used something; None: all are shown."""
+    """Return the time since which a submitter must have used resources to be shown; None: show all."""
     if query.arguments.words:
         return None
     option = query.arguments.last("activefrom", "allusers")
@@ -212,7 +212,7 @@ def _since(query: UserprioQuery, display: CellContext) -> float | None:
 
 
 def render(records: Iterable[Record], query: UserprioQuery, display: CellContext) -> Iterator[str]:
-    """Yield the command's output. Raise `ToolError` if a user who was named has no record."""
+    """Yield the command's output. Raise `ToolError` if a named user has no record."""
     rows = list(records)
     if query.arguments.has("grouprollup"):
         rows = with_subgroups(rows)
@@ -273,7 +273,7 @@ def _select_records(records: list[Record], query: UserprioQuery, display: CellCo
 
 
 def slot_list(slots: Sequence[tuple[str, int]], display: CellContext) -> Iterator[str]:
-    """Yield the output of -getreslist: a submitter's slots, each with the instant since when, in seconds."""
+    """Yield the output of -getreslist: a submitter's slots, each with its start time in seconds."""
 
     def line(*texts: str) -> str:
         return "{:<30} {:>12} {:>12}\n".format(*texts)
@@ -288,7 +288,7 @@ def slot_list(slots: Sequence[tuple[str, int]], display: CellContext) -> Iterato
 
 def read_file(path: str) -> list[Record]:
     """Read the records in a file that condor_userprio -long or `poolbook userprio -long` wrote. Raise `UsageError` if
-    it cannot be read, or holds no such ads."""
+    the file cannot be read, or contains no such ads."""
     try:
         records = of_text(read_text(path))
     except OSError as error:

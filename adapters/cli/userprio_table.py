@@ -1,7 +1,7 @@
 """The tables of `poolbook userprio`: their columns, the order of their lines, and their cells.
 
-As in condor_userprio, a column is shown only if a record has a value for it, groups only if a shown submitter is in
-one, and then users are listed under their groups.
+As in condor_userprio, a column is shown only if a record has a value for it. Groups are shown only if a shown submitter
+is in a group; users are then listed below their groups.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DETAILS: Final[dict[str, frozenset[str]]] = {
     "sortkey": frozenset({"sort key"}),
     "surplus": frozenset({"surplus"}),
 }
-"""The columns that each option shows."""
+"""The columns that each option adds."""
 
 _LEAST_NAME, _WIDEST_NAME = 10, 99
 _NEVER = -1.0
@@ -47,24 +47,24 @@ class UserprioLayout(NamedTuple):
     """The columns and lines of a table."""
 
     details: frozenset[str] = MOST
-    layout: str = ""  #: hierarchical, flat or grouporder; empty: as the records have it
-    quotas: bool = False  #: quotas were requested, so that their columns are always shown
-    groups: bool = False  #: groups were requested, so that unused groups are shown, too
-    since: float | None = None  #: only submitters with usage since then, in seconds; None: all
+    layout: str = ""  #: hierarchical, flat or grouporder; empty: determined by the records
+    quotas: bool = False  #: quotas were requested, so their columns are always shown
+    groups: bool = False  #: groups were requested, so unused groups are also shown
+    since: float | None = None  #: show only submitters with usage since this time, in seconds; None: show all
 
 
 class _Line(NamedTuple):
-    """A record with its place in the table."""
+    """A record with its position in the table."""
 
     record: Record
-    place: int  #: its number among the records
+    place: int  #: its index among the records
     name: str
     is_group: bool
     of: str
-    has: frozenset[str]  #: the details that it has
+    has: frozenset[str]  #: the details for which it has values
     last: float
     surplus: str
-    group: int = 0  #: a number of its group, 0 for none
+    group: int = 0  #: the number of its group; 0: no group
     order: float = 0.0  #: the sort key of its group
 
     def number(self, name: str) -> float:
@@ -106,15 +106,15 @@ def _line(place: int, record: Record) -> _Line:
     if "SurplusPolicy" in record:
         surplus_text = _POLICIES.get(str(record["SurplusPolicy"]).lower(), "n/a")
     if is_group:
-        detail_names -= {"priority"}  # a group's means nothing
+        detail_names -= {"priority"}  # a group has no priority
     return _Line(
         record, place, name, is_group, group_name, detail_names, number(record, "LastUsageTime") or _NEVER, surplus_text
     )
 
 
 def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
-    """Return the lines with their groups' numbers. If no submitter is in a group, groups get numbers only as
-    identifiers; else they come first, by name, and are ordered by the details shown."""
+    """Return the lines with the numbers of their groups. If no submitter is in a group, these numbers are only
+    identifiers. Otherwise the groups come first, by name, in an order that depends on the details shown."""
     if not any(not line.is_group and line.of not in (NO_GROUP, ".") for line in lines):
         return [
             line._replace(group=-line.place, has=line.has | {"group"})
@@ -159,7 +159,7 @@ def _none(name: str) -> bool:
 
 
 class _Plan(NamedTuple):
-    """The layout of a table: see ``table``."""
+    """The layout of a table; see ``table``."""
 
     details: frozenset[str]
     lines: list[_Line]
@@ -215,7 +215,7 @@ def _plan(read_lines: Sequence[_Line], requested: UserprioLayout, updated: float
     since = _NEVER if requested.since is None else requested.since
     is_nested = requested.layout in ("hierarchical", "")
     hide_groups = False
-    if requested.details <= PRIORITIES:  # groups' priorities mean nothing
+    if requested.details <= PRIORITIES:  # groups have no priorities
         is_nested = requested.layout == "hierarchical"
         hide_groups = not is_nested
     present_details = frozenset[str]().union(*(line.has for line in read_lines))
@@ -243,7 +243,7 @@ _NEEDED = (
     (frozenset({"begin"}), frozenset({"begin"})),
     (frozenset({"last"}), frozenset({"last", "since"})),
 )
-"""Details that are hidden if no record has them."""
+"""Details that are hidden if no record has a value for them."""
 
 
 def _key(
@@ -266,7 +266,7 @@ def _key(
 
 
 def _shown(plan: _Plan) -> Iterator[_Line]:
-    """Yield the lines that are shown. Those in no group have a line only after a group's."""
+    """Yield the lines that are shown. Submitters without a group are shown only below a group."""
     hide_none = not plan.in_groups
     for line in plan.lines:
         old = line.last < plan.since and not (line.is_group and plan.all_groups)
@@ -302,7 +302,8 @@ def _centered(text: str, width: int) -> str:
 
 
 class _Column(NamedTuple):
-    """A column: ``cell`` makes the text for a line that has ``detail``, ``foot`` the one below, of the shown users."""
+    """A column: ``cell`` returns the text for a line that has ``detail``, ``foot`` the text for the total of the users
+    shown."""
 
     detail: str
     width: int
@@ -320,7 +321,7 @@ def _cell(column: _Column, line: _Line, plan: _Plan) -> str:
 
 
 def _real(value: float, width: int, digits: int) -> str:
-    """Format a number, with fewer digits if it is too wide."""
+    """Format a number, with fewer digits if it would be too wide."""
     text = f"{value:{width}.{digits}f}"
     return text if len(text) <= width else f"{value:.{max(width - 6, 1)}g}".rjust(width)[:width]
 
@@ -330,7 +331,7 @@ def _number(name: str, digits: int = 2) -> Callable[[_Line, _Plan, int], str]:
 
 
 def _limit(name: str, none_value: float) -> Callable[[_Line, _Plan, int], str]:
-    """Return the cell of a floor, ceiling or factor; empty without one."""
+    """Return the function for the cell of a floor, ceiling or factor; the cell is empty if there is none."""
     return lambda line, _, width: _real(line.number(name), width, 2) if line.number(name) > none_value else ""
 
 

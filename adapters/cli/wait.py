@@ -1,6 +1,6 @@
-"""``poolbook wait``, condor_wait, condor_run, condor_check_userlogs: wait for jobs by their event log; check such logs.
+"""``poolbook wait``, condor_wait, condor_run, condor_check_userlogs: wait for jobs, and check job event logs.
 
-A log makes sense if each job was submitted once, and ended once. Source: wait.cpp, condor_check_userlogs.cpp and
+A log is consistent if each job was submitted once and ended once. Source: wait.cpp, condor_check_userlogs.cpp and
 check_events.cpp in HTCondor.
 """
 
@@ -33,11 +33,11 @@ from ..condor_tools.tool_options import ToolEnded, htcondor_message, usage_of, v
 from .common import called_tool
 
 COMMAND = command_table("wait")
-_PAUSE: Final = 0.1  #: seconds between two looks at the log
+_PAUSE: Final = 0.1  #: seconds between two reads of the log
 _NO_LOG: Final = """
 wait reads the job event log that `log = FILE` in the submit file names: `poolbook wait FILE {job}`.
 `poolbook q {job} -af UserLog` prints its path."""
-_CHUNK: Final = 1 << 22  #: read so many bytes at once
+_CHUNK: Final = 1 << 22  #: bytes per read
 
 
 def wait(argv: Sequence[str]) -> int:
@@ -65,7 +65,7 @@ def wait(argv: Sequence[str]) -> int:
 
 
 def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
-    """Return the log's path, and the numbers of the selected jobs."""
+    """Return the path of the log, and the ids of the selected jobs."""
     operands = [*arguments.values("log")[-1:], *arguments.words]
     if not operands:
         raise UsageError("poolbook wait: name a log file: poolbook wait job.log", tool_message="")
@@ -128,9 +128,9 @@ _HOST: Final = re.compile(r"Job executing on host: (.*)")
 class AwaitedJobs:
     """The state of the jobs to wait for.
 
-    :param only: cluster, proc and subproc of the jobs, as far as given
-    :param jobs: the number of jobs that have to end; None for all that were submitted
-    :param event: the number of an event to wait for instead, `times` times
+    :param only: cluster, proc and subproc of the jobs, as far as they are given
+    :param jobs: the number of jobs that must end; None: all submitted jobs
+    :param event: the number of an event to wait for instead, until it has occurred `times` times
     """
 
     def __init__(
@@ -141,7 +141,8 @@ class AwaitedJobs:
         self.submitted = self._ended = self._seen = 0
 
     def take(self, entry: LogEntry) -> str | None:
-        """Take an entry; return the words of ``-status``, empty if there are none, or None if it is of another job."""
+        """Process an entry. Return the text for ``-status``, empty if there is none, or None if the entry is about
+        another job."""
         if entry.job[: len(self._only)] != self._only:
             return None
         if entry.number == SUBMITTED:
@@ -161,12 +162,12 @@ class AwaitedJobs:
         return ""
 
     def done(self, at_end: bool) -> str:
-        """Return the text with which the waiting ends; empty if it continues.
+        """Return the message with which the waiting ends; empty if it continues.
 
         :param read_to_the_end: the initial content of the log was read
         """
         if self._jobs is not None and self._ended >= self._jobs:
-            return f"Specifed number of jobs ({self._jobs}) done."  # the word is HTCondor's
+            return f"Specifed number of jobs ({self._jobs}) done."  # the misspelling is HTCondor's
         if self._event is not None:
             return f"Got {self._seen} events of id {self._event}" if self._seen >= self._times else ""
         return "All jobs done." if at_end and self._jobs is None and not self._remaining else ""
@@ -195,7 +196,7 @@ def condor_wait(argv: Sequence[str]) -> int:
 
 _ERROR, _HELD = 2, 12
 _ENDS: Final = (_ERROR, TERMINATED, ABORTED)
-_LONGEST: Final = 1024  #: letters of the final list of faults, at least
+_LONGEST: Final = 1024  #: minimum length of the final list of faults, in characters
 
 
 def check_userlogs(argv: Sequence[str]) -> int:
@@ -231,7 +232,7 @@ def check_userlogs(argv: Sequence[str]) -> int:
 
 
 def _entries(paths: Sequence[str]) -> Iterator[LogEntry]:
-    """Yield the complete entries of logs; none for a log that is missing or unreadable."""
+    """Yield the complete entries of the logs; none for a missing or unreadable log."""
     for path in paths:
         try:
             yield from take_entries(read_text(path).encode("utf-8", "surrogateescape"))[0]
@@ -251,7 +252,7 @@ def _details(entry: LogEntry) -> str:
 
 
 def _faults(number: int, submit_count: int, ended: int) -> Iterator[str]:
-    """Yield what is wrong with an event, by how often its job was submitted and ended, this event counted."""
+    """Yield the faults of an event, given how often its job was submitted and ended up to and including this event."""
     if number == SUBMITTED:
         if submit_count != 1:
             yield f"submitted, submit count != 1 ({submit_count})"
@@ -303,7 +304,7 @@ def condor_run(argv: Sequence[str]) -> int:
             "queue",
         ]
         names["submit"].write_text("\n".join(lines) + "\n", errors="surrogateescape")
-        import shutil  # it brings all that unpacks archives
+        import shutil  # slow to import
 
         from .submit import submitted_by_tool
 
@@ -321,7 +322,7 @@ def condor_run(argv: Sequence[str]) -> int:
 
 
 def _command_of(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
-    """Return the universe, the lines to append, whether the job gets this environment, and the command's words."""
+    """Return the universe, the lines to append, whether the job inherits this environment, and the command's words."""
     universe, submit_lines, getenv, command = "vanilla", list[str](), False, list[str]()
     arguments = iter(argv)
     for word in arguments:
@@ -341,7 +342,7 @@ def _command_of(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
 
 
 def _requirements() -> list[str]:
-    """Return the command that the environment asks for: CONDOR_REQUIREMENTS, CONDOR_ARCH, CONDOR_OPSYS."""
+    """Return the requirements in the environment variables CONDOR_REQUIREMENTS, CONDOR_ARCH and CONDOR_OPSYS."""
     own = os.environ.get("CONDOR_REQUIREMENTS")
     variables = ((name, os.environ.get(f"CONDOR_{name.upper()}")) for name in ("Arch", "OpSys"))
     terms = [*([own] if own is not None else []), *(f'{name} == "{value}"' for name, value in variables if value)]
@@ -359,7 +360,7 @@ def _removed(paths: Iterable[Path]) -> Iterator[None]:
 
 
 def _waited(path: Path) -> int:
-    """Return the exit code of the job, when its log says that it has ended; 0 if a signal ended it."""
+    """Wait until the log records the end of the job, and return the job's exit code; 0 if a signal ended it."""
     with open(path, "rb", buffering=0) as log:
         for entries in follow(lambda: log.read(1 << 16)):
             for entry in entries:

@@ -1,4 +1,4 @@
-"""condor_watch_q: follow jobs by their job event logs, until a condition holds or Ctrl-C."""
+"""condor_watch_q: follow jobs by their job event logs, until a condition is true or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..machine.host import user_name
 from .common import display_context, pool_log
 
 STATES: Final = ("REMOVED", "HELD", "SUSPENDED", "IDLE", "INPUT", "RUN", "OUTPUT", "DONE")
-"""The states, in the order of their columns."""
+"""The job states, in the order of their columns."""
 ACTIVE: Final = frozenset(STATES) - {"REMOVED", "DONE"}
 _ALWAYS: Final = ("IDLE", "RUN", "DONE")
 _BY_EVENT: Final = {0: "IDLE", 1: "RUN", 4: "IDLE", 5: "DONE", 7: "IDLE", 9: "REMOVED", 10: "SUSPENDED", 11: "IDLE",
@@ -47,13 +47,13 @@ def state_after(entry: LogEntry) -> str | None:
 
 
 class Watched(NamedTuple):
-    """The jobs of a cluster: their job event log, their batch's name, and their states by process."""
+    """The jobs of a cluster: their job event log, the name of their batch, and their states by proc."""
 
     cluster: int
     log: str
     batch: str
     states: dict[int, str]
-    known: int  #: how many there are, as the queue says; 0: it does not
+    known: int  #: the number of its jobs in the queue; 0: unknown
 
     @property
     def total(self) -> int:
@@ -65,7 +65,7 @@ class Watched(NamedTuple):
 
 
 class WatchRow(NamedTuple):
-    """A line of the table: its name, its jobs by state, all of them, and the ids of those in the queue."""
+    """A line of the table: its name, the number of jobs by state and in total, and the ids of the jobs in the queue."""
 
     name: str
     counts: Counter[str]
@@ -74,7 +74,8 @@ class WatchRow(NamedTuple):
 
 
 def rows(groups: Mapping[str, Sequence[Watched]]) -> list[WatchRow]:
-    """Return the lines of groups of clusters: those with jobs in the queue first, each kind by its first cluster."""
+    """Return the lines for groups of clusters: groups with jobs in the queue first, then the others, by first
+    cluster."""
     first = {name: min(cluster.cluster for cluster in clusters) for name, clusters in groups.items()}
     names = sorted(groups, key=lambda name: (all(cluster.done for cluster in groups[name]), first[name]))
     return [_row(name, groups[name]) for name in names]
@@ -88,7 +89,7 @@ def _row(name: str, clusters: Iterable[Watched]) -> WatchRow:
 
 
 def table(heading: str, rows: Sequence[WatchRow], columns: int, with_bars: bool) -> Iterator[str]:
-    """Yield the lines of the table, cut or filled with bars to so many columns."""
+    """Yield the lines of the table, truncated to this many columns or filled with bars."""
     shown_states = [state for state in STATES if state in _ALWAYS or any(row.counts[state] for row in rows)]
     headings = [heading, *shown_states, "TOTAL", "JOB_IDS"]
     cells = [
@@ -105,7 +106,7 @@ def table(heading: str, rows: Sequence[WatchRow], columns: int, with_bars: bool)
 
 
 def bar(counts: Mapping[str, int], total: int, width: int) -> str:
-    """Return a bar of so many columns, a part for each state."""
+    """Return a bar of this many columns, with a section for each state."""
     room_width = min(width, _WIDEST_BAR) - 2
     part_widths = [int(room_width * counts.get(state, 0) / total) if total else 0 for state, _ in _BAR]
     longest_part = part_widths.index(max(part_widths))
@@ -114,7 +115,7 @@ def bar(counts: Mapping[str, int], total: int, width: int) -> str:
 
 
 def summary(counts: Mapping[str, int], total: int, width: int, percentages: bool) -> str:
-    """Return the line that sums up all jobs, its words cut to fit."""
+    """Return the line that summarizes all jobs, with words abbreviated to fit."""
     part_counts = [(word, sum(counts[state] for state in states)) for word, states in _SUMMARY]
     if percentages:
         part_texts = [f"{round(100 * count / total) if total else 0}% {word}" for word, count in part_counts]
@@ -127,7 +128,7 @@ def summary(counts: Mapping[str, int], total: int, width: int, percentages: bool
 
 
 def short_path(path: str) -> str:
-    """Return the shortest of a path's forms: absolute, below the home, below the current folder."""
+    """Return the shortest notation of a path: absolute, relative to the home, or relative to the current directory."""
     forms = [path, os.path.join("~", os.path.relpath(path, os.path.expanduser("~")))]
     relative_path = os.path.relpath(path)
     if not relative_path.startswith("../"):
@@ -136,13 +137,13 @@ def short_path(path: str) -> str:
 
 
 TOOL = tool("watch_q")
-_WRONG: Final = 2  #: the exit code of wrong usage
+_WRONG: Final = 2  #: the exit code of invalid usage
 _ADVICE: Final = {
     "-totals": "to only print totals, try -no-table",
     "-userlog": "to track jobs from specific event logs, try -files {more}",
     "-nobatch": "to group by something other than batch name, try -groupby {{{{batch,log,cluster}}}}",
 }
-"""The advice about condor_q's options; {more} are the words after them."""
+"""The advice about condor_q's options; {more} stands for the words after the option."""
 _GROUPS: Final = {"batch": "BATCH", "log": "LOG", "cluster": "CLUSTER"}
 _GROUPERS: Final[dict[str, Callable[[Iterable[bool]], bool]]] = {
     "all": all, "any": any, "none": lambda found: not any(found),
@@ -153,7 +154,7 @@ _STATES_OF: Final = {
 
 
 class _Condition(NamedTuple):
-    """When to end, and with which exit code."""
+    """A condition for exiting, and the exit code."""
 
     grouper: str
     status: str
@@ -174,7 +175,7 @@ def _usage() -> str:
 
 
 def _not_understood(arguments: Sequence[str]) -> ToolEnded:
-    """Return the error for unknown arguments, with HTCondor's advice about what may be meant."""
+    """Return the error for unknown arguments, with HTCondor's suggestion of what to use."""
     first, *more = arguments
     advice = _ADVICE.get(first)
     if first.isdigit():
@@ -247,11 +248,11 @@ def _condition(text: str) -> _Condition:
 
 
 class _Jobs:
-    """The watched clusters, and how far their logs have been read."""
+    """The watched clusters, and the positions up to which their logs were read."""
 
     def __init__(self, arguments: Arguments, since: int) -> None:
         self.clusters: dict[int, Watched] = {}
-        self.logs: dict[str, int] = {}  #: path -> how many bytes of it were read
+        self.logs: dict[str, int] = {}  #: path -> number of bytes read
         lists = {name: [word for option in arguments.every(name) for word in option.values]
                  for name in ("users", "clusters", "files", "batches")}  # fmt: skip
         if not any(lists.values()):
@@ -271,7 +272,7 @@ class _Jobs:
             self._look_up(pool_log(arguments), " || ".join(terms), bool(lists["batches"]))
 
     def _look_up(self, url: str, constraint: str, by_batch: bool) -> None:
-        """Take the logs of the jobs in the queue for which a constraint is true."""
+        """Add the logs of the queued jobs for which a constraint is true."""
         from ..condor_tools.job_selection import select
         from ..runtime.queries import Queries
 
@@ -300,7 +301,7 @@ class _Jobs:
             self.logs[path] = 0
 
     def read(self) -> None:
-        """Take in what the logs have gained."""
+        """Process the new entries in the logs."""
         for path, begin in self.logs.items():
             with open(path, "rb") as file:
                 file.seek(begin)

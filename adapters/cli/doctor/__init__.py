@@ -1,7 +1,7 @@
-"""``poolbook doctor``: report what is wrong with this machine, its configuration and its log, and how to fix it.
+"""``poolbook doctor``: report problems with this machine, its configuration and its log, and how to fix them.
 
-``gathering`` reads the machine, the disk and the log, and changes none of them. It returns the `Facts`, and
-``findings`` checks only these.
+``gathering`` reads the machine, the disk and the log without changing them, and returns the `Facts`. ``findings``
+checks only these facts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def doctor(argv: Sequence[str]) -> int:
 
 
 def _report(findings: Sequence[Finding], shown_findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the findings, the worst first, each with its remedy below."""
+    """Yield the findings, the worst first, each followed by its remedy."""
     from .findings import Level
 
     count = Counter(finding.level for finding in findings)
@@ -58,7 +58,7 @@ def _report(findings: Sequence[Finding], shown_findings: Sequence[Finding]) -> I
 
 
 def _wrapped(text: str, indent: int) -> Iterator[str]:
-    """Yield a text in lines of the terminal's width, if it has one; continuation lines are indented by ``indent``."""
+    """Yield the text wrapped to the terminal's width, if known, with continuation lines indented by ``indent``."""
     width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 0
     for number, line in enumerate(text.split("\n")):
         begin = line if number == 0 else f"{'':{indent}}{line}"

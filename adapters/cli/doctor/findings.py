@@ -1,4 +1,4 @@
-"""The facts, and the checks: each reports its findings and remedies."""
+"""The facts about a machine, and the checks, which report findings and remedies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ....replay.narration.formatting import counted
 
 @frozen
 class Program:
-    """The program. ``command``: the ``poolbook`` on PATH; ``own``: the one beside this Python; empty if missing."""
+    """The program. ``command``: the ``poolbook`` on PATH; ``own``: the one next to this Python; empty if missing."""
 
     python: tuple[int, int, int]
     command: str = ""
@@ -24,14 +24,14 @@ class Program:
 
 @frozen
 class VolumeFacts:
-    """The file system of a folder, or of its nearest existing ancestor."""
+    """The file system of a directory, or of its nearest existing ancestor."""
 
     folder: str
     kind: str  #: the type in /proc/self/mountinfo; empty if unknown
     free: int
     writable: bool = True
     executable: bool = True
-    there: bool = True  #: whether the folder itself exists
+    there: bool = True  #: whether the directory itself exists
 
 
 @frozen
@@ -39,23 +39,23 @@ class MachineFacts:
     """This machine."""
 
     cores: int
-    memory: int  #: with `cores`, what a pool offers by default
+    memory: int  #: with `cores`, the default size of a pool
     granted_cores: float | None = None  #: with `granted_memory`, the limits of this process's control groups
-    granted_memory: int | None = None  #: as of the cores, None: no limit
+    granted_memory: int | None = None  #: None: no limit (also for the cores)
     open_files: int = 1024
     subreaper: bool = True
-    numbered: bool = True  #: whether a job's processes can be marked by RLIMIT_RTTIME
+    numbered: bool = True  #: whether RLIMIT_RTTIME can mark a job's processes
     zone: str = "UTC"
     unknown_zone: str = ""
     logins: bool = True
-    inputs: tuple[int, int] = (0, 0)  #: the number of keyboards and mice, and of the readable ones
+    inputs: tuple[int, int] = (0, 0)  #: the number of keyboards and mice, and how many of them are readable
 
 
 @frozen
 class Settings:
     """The configuration."""
 
-    files: tuple[str, ...] = ()  #: none: a machine without a policy
+    files: tuple[str, ...] = ()  #: empty: this machine has no policy
     named: str = ""  #: the option or variable that names the files
     error: str = ""
     warnings: tuple[str, ...] = ()
@@ -63,12 +63,12 @@ class Settings:
     starts: Mapping[str, bool | None] = field(factory=dict)  #: each slot's START if it is constant, else None
     watches: bool = False  #: whether a slot's policy reads KeyboardIdle or ConsoleIdle
     cores: float = 0
-    memory: float = 0  #: with `cores`, the sum over the slots
+    memory: float = 0  #: with `cores`, the total over all slots
 
 
 @frozen
 class UnmatchedJobs:
-    """Alike jobs that no slot matches; ``job`` is the first."""
+    """Similar jobs that no slot matches; ``job`` is the first."""
 
     job: str
     jobs: int
@@ -85,12 +85,12 @@ class LogFacts:
     position: int = 0
     imported: bool = False
     marked: bool = True
-    ahead: int = 0  #: microseconds by which its last event is later than this machine's clock
-    holder: str = ""  #: the process that writes it; empty if none does
-    answers: bool = False  #: whether the holder takes requests
-    claims: int = 0  #: jobs that were started and whose ends are not yet in the log
-    supervised: bool = False  #: whether their supervisor runs
-    empty: bool = False  #: whether its file exists but never held an event
+    ahead: int = 0  #: microseconds by which its last event is ahead of this machine's clock
+    holder: str = ""  #: the process that writes the log; empty if there is none
+    answers: bool = False  #: whether the holder accepts requests
+    claims: int = 0  #: jobs that were started and whose end is not in the log yet
+    supervised: bool = False  #: whether the supervisor of these jobs is running
+    empty: bool = False  #: whether its file exists but never contained an event
     counts: Mapping[int, int] = field(factory=dict)  #: jobs in the queue by JobStatus
     held: tuple[str, str] = ("", "")  #: a held job and its HoldReason
     unfit: tuple[UnmatchedJobs, ...] = ()
@@ -98,7 +98,7 @@ class LogFacts:
 
 @frozen
 class DoctorFacts:
-    """All facts. ``volumes``: of the log's folder, and of the folder where jobs run."""
+    """All facts. ``volumes``: the file systems of the log's directory and of the directory in which jobs run."""
 
     program: Program
     machine: MachineFacts
@@ -108,7 +108,7 @@ class DoctorFacts:
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARNING = "warning"
@@ -116,7 +116,7 @@ class Level(StrEnum):
 
 
 class Finding(NamedTuple):
-    """What a check found. ``remedy``: what to do about it; empty if all is in order."""
+    """The result of a check. ``remedy``: how to fix the problem; empty if there is none."""
 
     check: str
     level: Level
@@ -125,12 +125,12 @@ class Finding(NamedTuple):
 
 
 Cases = Iterator[tuple[str, dict[str, Any]]]
-"""The cases of a check that hold, each with what its row of ``findings.txt`` names."""
+"""The cases of a check that apply, each with the values for its row in ``findings.txt``."""
 
 OLDEST: Final = (3, 11)
-"""The lowest Python that pyproject.toml allows."""
+"""The lowest Python version that pyproject.toml allows."""
 LITTLE_SPACE: Final = {Level.PROBLEM: 100, Level.WARNING: 1024}
-"""MiB of free space below which each level is reported."""
+"""Free space in MiB below which each level is reported."""
 FEW_FILES: Final = 256
 BETWEEN_MACHINES: Final = frozenset(
     {

@@ -1,4 +1,4 @@
-"""Gather facts about the machine, its configuration, the disk and the log. Nothing is changed."""
+"""Gather facts about the machine, its configuration, the disk and the log, without changing anything."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _POSIX_ZONE = re.compile(r"<?[A-Za-z+-]{3,}>?[-+]?\d.*")
 
 
 def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> DoctorFacts:
-    """Return the facts as of now.
+    """Return the current facts.
 
     :param url: the log
-    :param files: the files that ``-config`` named
-    :param environment: this process's, unless given
+    :param files: the files given with ``-config``
+    :param environment: the environment (default: this process's)
     """
     variables = os.environ if environment is None else environment
     place = _place(url)
@@ -62,14 +62,14 @@ def _place(url: str) -> LogPaths | None:
     try:
         return log_paths(url) if locate(url).kind != "memory" else None
     except (LogError, OSError):
-        return None  # the checks of the log report a wrong URL
+        return None  # the checks of the log report an invalid URL
 
 
 def _program(environment: Mapping[str, str]) -> Program:
     own_path = Path(sys.executable).parent / "poolbook"
     path = shutil.which("poolbook", path=environment.get("PATH", os.defpath))
     if path is not None and own_path.exists() and os.path.samefile(path, own_path):
-        path = str(own_path)  # even if the shell finds it by a link
+        path = str(own_path)  # even if the shell finds it through a link
     return Program(sys.version_info[:3], path or "", str(own_path) if own_path.exists() else "")
 
 
@@ -97,9 +97,9 @@ def _machine(place: LogPaths | None, environment: Mapping[str, str]) -> MachineF
 
 
 def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
-    """Return the cores and the MiB of memory that this process's control groups allow; None where there is no limit.
+    """Return the cores and the MiB of memory that this process's control groups allow; None for no limit.
 
-    Source: cgroups(7). ``cpu.max`` and ``memory.max`` of version 2, ``cpu.cfs_quota_us`` and ``memory.limit_in_bytes``
+    Source: cgroups(7): ``cpu.max`` and ``memory.max`` in version 2, ``cpu.cfs_quota_us`` and ``memory.limit_in_bytes``
     in version 1, for the group and its ancestors.
     """
     try:
@@ -123,7 +123,8 @@ def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
 
 
 def _around(base: Path, controllers: str, path: str) -> Iterator[Path]:
-    """Yield the folders of a group and its ancestors. In a container, its outermost group is the last."""
+    """Yield the directories of a group and its ancestors. In a container, the container's outermost group is the
+    last."""
     for name in controllers.split(",") if controllers else [""]:
         folder = base / name / path.lstrip("/")
         yield folder
@@ -138,7 +139,7 @@ def _words(path: Path) -> list[str]:
 
 
 def _unknown_zone(name: str) -> str:
-    """Return the time zone in TZ if it is unknown: the C library then takes UTC without a warning."""
+    """Return the time zone in TZ if it is unknown; the C library then uses UTC without a warning."""
     key = name.lstrip(":")
     if not key or key.startswith("/") or _POSIX_ZONE.fullmatch(key):
         return ""
@@ -175,7 +176,8 @@ def _volumes(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
 
 
 def _mounts(path: Path) -> dict[str, tuple[str, list[str]]]:
-    """Return the file system type and options of each mount point: proc_pid_mountinfo(5). The last mount counts."""
+    """Return the file system type and options of each mount point, from proc_pid_mountinfo(5). The last mount
+    applies."""
     mounts = {}
     for line in path.read_text(errors="surrogateescape").splitlines() if path.exists() else ():
         fields, _, filesystem_text = line.partition(" - ")
@@ -225,7 +227,7 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPa
 
 
 def _constant(text: str) -> bool | None:
-    """Return the value of an expression that is constant; None if it depends on its ad."""
+    """Return the value of a constant expression; None if the value depends on the ad."""
     try:
         value = ad_of({"Start": text}).eval("Start")
     except (EvaluationError, KeyError):
@@ -237,7 +239,7 @@ _HELD = 5
 
 
 def book(url: str, place: LogPaths | None) -> LogFacts:
-    """Return the facts about the log at `url`, with the files of `place` beside it."""
+    """Return the facts about the log at `url`, with the files next to it in `place`."""
     name = safe_url(url)
     try:
         location = locate(url)
@@ -273,7 +275,7 @@ def _read(url: str, name: str) -> LogFacts:
 
 
 def _beside(url: str, place: LogPaths, facts: LogFacts) -> LogFacts:
-    """Add which process holds the log, and which jobs run beside it."""
+    """Add the process that holds the log, and the jobs that were started from it."""
     holder = WriterLock(url).holder() if is_written(url) else ""
     claims = place.folder / "claims"
     begun = sum(1 for _ in claims.iterdir()) if claims.is_dir() else 0
@@ -281,8 +283,8 @@ def _beside(url: str, place: LogPaths, facts: LogFacts) -> LogFacts:
 
 
 def _supervised(folder: Path) -> bool:
-    """Check whether the process that the folder's lock names is alive and is its supervisor. Trying the lock itself
-    could keep a starting supervisor from taking it."""
+    """Check whether the process that the directory's lock names is alive and is its supervisor. Trying to take the lock
+    could prevent a starting supervisor from taking it."""
     try:
         pid = (folder / "lock").read_text().strip()
         return str(folder).encode() in Path("/proc", pid, "cmdline").read_bytes().split(b"\0")
