@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .replay.validation import Violation
     from .replay.virtual_world import Behaviour
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Imported on first use, so that short commands do not load a whole pool.
 _LAZY = {

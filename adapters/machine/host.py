@@ -6,7 +6,7 @@ import os
 import platform
 import socket
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 CONDOR_VERSION = f"$CondorVersion: 25.14.1 2026-10-16 BuildID: Poolbook-{VERSION} $"
 """The HTCondor version that Poolbook implements; jobs' Requirements may compare it."""
 
