@@ -1,7 +1,7 @@
-"""The view of the accounting: submitters' priorities and usage (``domain/negotiator/accounting``).
+"""The accounting view: submitters' priorities and usage (``domain/negotiator/accounting``).
 
-It uses the folds of the manager's state. It stores only the weights of claims, by slot. If a log begins during a claim,
-the view does not know that claim.
+It reuses the folds of the negotiator's live state. Of each claim it stores only the weight, by slot. A claim that began
+before the log did is not in this view.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AccountingFold:
-    """Folds a batch of events; ``flush`` writes what they changed."""
+    """Folds a batch of events into submitters' accounts; ``flush`` writes the changed rows."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -39,7 +39,7 @@ class AccountingFold:
         self.handlers = bound_handlers(self)
 
     def _read(self, name: str) -> None:
-        """Read the submitter's account from the table, if there is one."""
+        """Load the submitter's account from the table, if it has one."""
         if name in self._known:
             return
         self._known[name] = None
@@ -54,7 +54,7 @@ class AccountingFold:
         )  # fmt: skip
 
     def _fold(self, event: e.Event, *names: str) -> None:
-        """Fold an event that changes the accounts of these submitters."""
+        """Fold an event that changes the accounts of the submitters in `names`."""
         for name in names:
             self._read(str(AccountName(getattr(event, "negotiator", ""), name)))
         self._manager.at = event.at

@@ -1,7 +1,7 @@
-"""Fold an event about many ranges into a cluster's rows with numpy, which splits and merges ranges.
+"""Fold an event about many ranges into a cluster's rows, splitting and merging ranges with numpy.
 
-SQLite reads and writes all ranges with equal values in one statement, without a Python loop over ranges, and releases
-the interpreter's lock meanwhile. This module is separate, because loading numpy takes longer than folding most events
+SQLite reads and writes all ranges with equal values in one statement, without a Python loop over ranges, and meanwhile
+releases the GIL. This module is separate because importing numpy takes longer than folding most events
 (``queue_view.MANY_RANGES``).
 """
 
@@ -40,11 +40,11 @@ class RangeValues(NamedTuple):
 
 
 Change = Callable[[RangeValues], tuple[RangeValues, bool]]
-"""Returns the new values, and False if the jobs leave the queue."""
+"""A function that returns the new values of a range, and False if its jobs leave the queue."""
 
 
 class _DistinctValues:
-    """The distinct values of ranges, numbered."""
+    """The distinct values of ranges, each with a number."""
 
     def __init__(self, comparable: Callable[[str], object]) -> None:
         """:param comparable: converts changes to a value that does not depend on the order of attributes"""
@@ -60,8 +60,8 @@ class _DistinctValues:
         return number
 
     def mergeable(self) -> Numbers:
-        """Return for each number the first number with equal values: neighbouring ranges of these can be merged. Return
-        -1 for running jobs, which are not merged."""
+        """Return for each number the first number with equal values: neighbouring ranges with the same result can be
+        merged. For running jobs, which are never merged, return -1."""
         firsts: dict[object, int] = {}
         return np.array(
             [
@@ -73,7 +73,7 @@ class _DistinctValues:
 
 
 class BulkRanges:
-    """The ranges of a cluster between the processes of consecutive events, from the table; ``write`` stores them."""
+    """A cluster's ranges, loaded from the table for consecutive events that affect them; ``write`` stores them."""
 
     def __init__(self, connection: sqlite3.Connection, cluster: int, comparable: Callable[[str], object]) -> None:
         """:param comparable: converts changes to a value that does not depend on the order of attributes"""
@@ -83,8 +83,8 @@ class BulkRanges:
         self._firsts = self._lasts = self._numbers = np.zeros(0, np.int64)
 
     def change(self, ranges: Procs, change: Change, at: int) -> None:
-        """Apply ``change`` to all jobs in these ranges, which are in order, like ``change_all`` of a cluster. Jobs that
-        leave go into the history as of ``at``, in microseconds."""
+        """Apply ``change`` to all jobs in these sorted ranges, like ``change_all`` of a cluster. Jobs that leave the
+        queue are added to the history with the end time ``at``, in microseconds."""
         bounds = np.array(ranges, np.int64).reshape(-1, 2)
         self._load(int(bounds[0, 0]), int(bounds[-1, 1]))
         if not len(self._firsts):
@@ -106,7 +106,7 @@ class BulkRanges:
         self._write(_LEAVE, *leaving, lambda values: (self._cluster, values.status, at, values.changes))
 
     def _load(self, first: int, last: int) -> None:
-        """Load all ranges with processes from ``first`` to ``last``, and their neighbours."""
+        """Load all ranges that contain processes from ``first`` to ``last``, and their neighbours."""
         if self._bounds is not None and self._bounds[0] < first and last < self._bounds[1]:
             return
         self.write()
@@ -140,7 +140,7 @@ class BulkRanges:
         numbers: Numbers,
         row: Callable[[RangeValues], tuple[object, ...]],
     ) -> None:
-        """Store ranges in order. Consecutive ranges with equal values take one statement."""
+        """Store ranges in order, with one statement for consecutive ranges with equal values."""
         if not len(firsts):
             return
         spans = (firsts << 32 | lasts).tolist()
@@ -155,7 +155,7 @@ class BulkRanges:
 def _split(
     firsts: Numbers, lasts: Numbers, numbers: Numbers, range_firsts: Numbers, range_lasts: Numbers
 ) -> tuple[Numbers, Numbers, Numbers, Flags]:
-    """Split ranges at the ends of the selected ranges. Return for each part also whether it is selected."""
+    """Split ranges at the ends of the selected ranges. Return the resulting ranges, and whether each is selected."""
     edges = np.concatenate([firsts, lasts + 1, range_firsts, range_lasts + 1])
     edges.sort(kind="stable")  # merges four sorted runs; np.unique would hash each edge
     edges = edges[np.concatenate([[True], edges[1:] != edges[:-1]])]

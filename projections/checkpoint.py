@@ -1,6 +1,6 @@
-"""The checkpoint of the views: the log that they were folded from, and their position in it.
+"""The checkpoint of the views: the log from which they were folded, and their position in it.
 
-It is one row, written in the same transaction as the views' rows.
+The checkpoint is one row, written in the same transaction as the views' rows.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _ROW = "views"
 class Checkpoint(NamedTuple):
     position: int
     digest: str  #: the digest of the log's head, if the views have reached it (else empty)
-    last: str  #: a digest of the event at ``position``: it differs if the log was truncated and then continued
+    last: str  #: a digest of the event at ``position``, to detect that the log was truncated and then continued
     at: int  #: the instant of that event
-    log: str  #: the log's id: the views do not continue with another log
+    log: str  #: the log's id: views cannot continue with a different log
 
 
 BEGINNING = Checkpoint(0, "", "", 0, "")
 
 
 def read_checkpoint(connection: sqlite3.Connection) -> Checkpoint:
-    """Return the checkpoint of the views; position 0 if they have folded nothing."""
+    """Return the checkpoint of the views, with position 0 if no events have been folded."""
     row = connection.execute("SELECT position, digest, last, at, log FROM tracking WHERE name=?", (_ROW,)).fetchone()
     return Checkpoint(*row) if row else BEGINNING
 
@@ -37,7 +37,7 @@ def write_checkpoint(connection: sqlite3.Connection, now: Checkpoint) -> None:
 
 
 def fingerprint(event: Event) -> str:
-    """Return a digest of one event, which does not depend on the store."""
+    """Return a digest of one event. It does not depend on the store."""
     from hashlib import blake2b
 
     import msgspec

@@ -1,4 +1,4 @@
-"""The view of the defragmentation: it stores the record of the live state (``domain/state/defrag_state``)."""
+"""The defragmentation view: a stored copy of the live state's record (``domain/state/defrag_state``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .schema import insertion
 
 
 class DefragFold:
-    """Folds a batch of events; ``flush`` writes what they changed."""
+    """Folds a batch of events into the defragmentation record; ``flush`` writes it if it changed."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -41,6 +41,6 @@ class DefragFold:
 
 
 def read_record(connection: sqlite3.Connection) -> Defrag:
-    """Return the stored record, or a new one."""
+    """Return the stored record, or an initial one if none is stored."""
     row = connection.execute("SELECT record FROM defrag").fetchone()
     return Defrag() if row is None else msgspec.json.decode(row[0], type=Defrag)

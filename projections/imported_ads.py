@@ -1,10 +1,10 @@
-"""The view of imported ads: the jobs of the history and their usage, the places of their ads, and the last samples.
+"""The view of imported ads: the history's jobs and their usage, the positions of their ads, and the last samples.
 
-The ads themselves are in the log: a job's row has the position of the event with its ad, and the ad's number in this
-event (``domain/imported/packed_ads``).
+The ads themselves are in the log. A job's row contains the position of the event with its ad, and the ad's number in
+that event (``domain/imported/packed_ads``).
 
-A job may be in the history several times: in two files, or because it was written again. There is a row for each, but
-only the last one counts for usage.
+A job may be in the history several times: in two files, or because its ad was written again. Each copy has a row, but
+usage includes only the last one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from .job_query import JobSelection
 
 SAMPLED: Final = frozenset({"job_ads", "machine_ads", "submitter_ads"})
-"""The kinds of sources that are samples of one moment."""
+"""The kinds of sources that contain the ads of one moment."""
 
 
 class AdPlace(NamedTuple):
-    """The place of an ad: the event's position in the log, and the ad's number in the event, from 0."""
+    """The location of an ad: the event's position in the log, and the ad's number in the event, from 0."""
 
     position: int
     number: int
@@ -42,12 +42,12 @@ class Spent(NamedTuple):
     jobs: int  #: the number of jobs
     wall: int  #: their run time
     cpu: int  #: their CPU time, user and system
-    slot_time: int  #: the time that they had slots, times the slots' weights
+    slot_time: int  #: the time during which they held slots, multiplied by the slots' weights
 
 
 class ArchiveFold:
-    """Folds a batch of events. It writes each event with ads immediately, because the next one may have the same
-    jobs."""
+    """Folds a batch of events into the archive. It writes each event's ads immediately, because the next event may
+    contain the same jobs."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         from ..domain.events import AdsKept
@@ -101,7 +101,7 @@ class ArchiveFold:
         self._connection.executemany(insertion("archive"), rows)
 
     def _account(self, user: str, owner: str, group: str) -> int:
-        """Return the number of an account."""
+        """Return the number of an account; add the account if it is new."""
         if not self._known:
             self._known = True
             for number, *names, jobs, wall, cpu, slot_time in self._connection.execute("SELECT * FROM accounts"):
@@ -147,8 +147,8 @@ _OWNED = "account IN (SELECT id FROM accounts WHERE owner IN (SELECT value FROM 
 def kept_ad_places(
     connection: sqlite3.Connection, selection: JobSelection, forwards: bool, once: bool = False
 ) -> Iterator[AdPlace]:
-    """Yield the places of the selected jobs' ads: the latest to leave the queue first, or with `forwards` the earliest;
-    with `once` only the ad of each job that counts."""
+    """Yield the locations of the selected jobs' ads, starting with the last job to leave the queue, or with `forwards`
+    the first. With `once`, yield only the ad of each job that usage includes."""
     from json import dumps
 
     whole_clusters = [cluster for cluster, proc in selection.ids if proc is None]
@@ -182,7 +182,7 @@ _MICROS = ", ".join(
 
 
 def _pool_usage(name: str) -> str:
-    """Return the statement that sums up the usage in the pool's own history, whose rows are ranges of equal jobs."""
+    """Return the statement that totals the usage in the pool's own history, whose rows are ranges of equal jobs."""
     return _POOL_USAGE.format(name=name, micros=f"{_MICROS} FROM history")
 
 
@@ -199,12 +199,12 @@ USAGE_STATEMENTS: Final[dict[str, tuple[str, str]]] = {
         _pool_usage("cluster"),
     ),
 }
-"""For each grouping: the statements for the usage in an import's history, and in the pool's own."""
+"""For each grouping: the statements for the usage in an imported history, and in the pool's own history."""
 
 
 def usage(connection: sqlite3.Connection, by: str = "user") -> list[Spent]:
-    """Return the usage of the jobs in the history by a key of ``USAGE_STATEMENTS``, sorted by name. The name of no
-    group is empty."""
+    """Return the usage of the jobs in the history, grouped by a key of ``USAGE_STATEMENTS`` and sorted by name. Jobs
+    without an accounting group are under the empty name."""
     totals: dict[Any, list[int]] = {}
     for statement in USAGE_STATEMENTS[by]:
         for name, *amounts in connection.execute(statement):
@@ -215,7 +215,7 @@ def usage(connection: sqlite3.Connection, by: str = "user") -> list[Spent]:
 
 
 def last_sample(connection: sqlite3.Connection, kind: str) -> list[int]:
-    """Return the positions of the events with the latest sample of a kind (one of ``SAMPLED``), in the log's order."""
+    """Return the positions of the events with the latest sample of a kind (from ``SAMPLED``), in log order."""
     row = connection.execute("SELECT source FROM samples WHERE kind=? ORDER BY at DESC, position DESC", (kind,))
     latest = row.fetchone()
     if latest is None:

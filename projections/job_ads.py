@@ -1,8 +1,8 @@
-"""Build jobs' ads from rows. Jobs share their cluster's ad, and the attributes that their range has in common.
+"""Build jobs' ads from rows. Jobs share their cluster's ad and the attributes that their range has in common.
 
-Each text is parsed separately, as for decisions; an invalid expression is left out. Names ignore case. The precedence,
-from lowest to highest: the cluster's ad, the columns of the submission, later changes, and the queue's own attributes
-(ClusterId, ProcId, JobStatus, GlobalJobId). An empty text removes an attribute.
+Each attribute's text is parsed separately, as for decisions; an invalid expression is left out. Names are
+case-insensitive. The precedence, from lowest to highest, is: the cluster's ad, the submission's per-job columns, later
+changes, and the queue's own attributes (ClusterId, ProcId, JobStatus, GlobalJobId). An empty text removes an attribute.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_CACHED = 256  # clusters
 
 Attributes = dict[str, tuple[str, str]]
-"""Name in small letters -> the name's last spelling, and the text."""
+"""Lower-case name -> the name as last spelled, and the text."""
 
 
 def attributes(texts: Mapping[str, str]) -> Attributes:
@@ -46,7 +46,7 @@ class ClusterRow(NamedTuple):
 
 
 class ClusterAds:
-    """The part of a cluster that its jobs' ads share."""
+    """The attributes of a cluster that its jobs' ads share."""
 
     def __init__(self, row: ClusterRow, variants: Variants | None) -> None:
         self.row = row
@@ -55,7 +55,7 @@ class ClusterAds:
         self._ads: dict[frozenset[str], ClassAd] = {}
 
     def ad(self, without: frozenset[str]) -> ClassAd:
-        """Return the cluster's ad without some attributes. Do not modify it: it is shared."""
+        """Return the cluster's ad without some attributes. The ad is shared: do not modify it."""
         hidden = without.intersection(self.attributes)
         ad = self._ads.get(hidden)
         if ad is None:
@@ -117,7 +117,8 @@ def ad_of(texts: Attributes) -> ClassAd:
 
 
 def ads(clusters: Clusters, job_range: ProcRange, backwards: bool = False) -> Iterator[ClassAd]:
-    """Yield the ads of a range's jobs: each overrides the range's common ad, which overrides the cluster's ad."""
+    """Yield the ads of a range's jobs. Each ad is chained to the range's common ad, which is chained to the
+    cluster's."""
     from ..domain.classad import ClassAd
 
     cluster = clusters[job_range.cluster]

@@ -1,8 +1,8 @@
-"""Attributes of jobs as texts, without building ads: a value that all jobs of a range share is computed once.
+"""Job attributes as text, without building ads: a value that all jobs of a range share is computed once.
 
-The texts are those of ``-autoformat``: strings without quotes, other values as ClassAd literals, ``undefined`` for a
-missing attribute. Literals are not evaluated. Other expressions are evaluated once for a range if they read only
-shared attributes, otherwise for each job.
+Values are printed as by ``-autoformat``: strings without quotes, other values as ClassAd literals, and ``undefined``
+for a missing attribute. Literals are not evaluated. Other expressions are evaluated once for a range if they read only
+shared attributes, and otherwise for each job.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 UNDEFINED = "undefined"
 Column = str | Iterable[str]
-"""One text for all jobs of a range, or a text for each."""
+"""One text for all jobs of a range, or one text for each job."""
 QUEUE_ATTRIBUTES: dict[str, Callable[[ProcRange], Column]] = {
     "clusterid": lambda job_range: str(job_range.cluster),
     "procid": lambda job_range: map(str, range(job_range.first, job_range.last + 1)),
     "jobstatus": lambda job_range: str(job_range.status),
 }
-"""The attributes that a row's key contains, so that ads and changes are not read."""
+"""The attributes that are columns of a row, so that neither ads nor changes need to be read."""
 _LITERAL = re.compile(r'"([^"\\\n]*)"|-?[1-9][0-9]{0,17}|0|true|false|undefined')
-# The text of a call of these functions does not show which attributes it reads.
+# These functions may read attributes that are not named in the text of the call.
 _OPAQUE = re.compile(r"eval|unparse", re.IGNORECASE)
 
 
@@ -46,7 +46,7 @@ def column_text(value: Any) -> str:
 
 
 def literal(text: str) -> str | None:
-    """Return what ``-autoformat`` prints for a literal; None for any other expression."""
+    """Return what ``-autoformat`` prints for a literal, or None if the text is any other expression."""
     match = _LITERAL.fullmatch(text)
     if match is None:
         return None
@@ -54,7 +54,7 @@ def literal(text: str) -> str | None:
 
 
 class Columns:
-    """The texts of some attributes, for ranges of jobs in any order."""
+    """Formats the values of some attributes, for ranges of jobs in any order."""
 
     def __init__(self, clusters: Clusters, names: Sequence[str], context: Context | None = None) -> None:
         self._clusters = clusters
@@ -64,7 +64,7 @@ class Columns:
         self._changes: tuple[str, Attributes] = ("", {})
 
     def rows(self, job_ranges: Iterable[ProcRange]) -> Iterator[tuple[str, ...]]:
-        """Yield a row for each job."""
+        """Yield a row of attribute texts for each job."""
         for job_range in job_ranges:
             count = job_range.last - job_range.first + 1
             columns = [QUEUE_ATTRIBUTES.get(name, partial(self._column, name))(job_range) for name in self._names]
@@ -89,13 +89,13 @@ class Columns:
         return self._evaluated(name, job_range, cluster) if value is None else value
 
     def _changed(self, text: str) -> Attributes:
-        """Return the changed attributes. Those of the last range are cached."""
+        """Return the changed attributes; the last result is cached."""
         if self._changes[0] != text:
             self._changes = text, attributes(json.loads(text))
         return self._changes[1]
 
     def _variants(self, cluster: ClusterAds) -> dict[str, list[str]]:
-        """Return the columns of a cluster by their names in small letters. Those of the last cluster are cached."""
+        """Return a cluster's per-job columns by lower-case name; the last cluster's are cached."""
         number = cluster.row.cluster
         if self._unpacked[0] != number:
             from ..domain.state.proc_ads import unpack
@@ -124,7 +124,7 @@ class Columns:
 
 
 def _differs(name: str, ad: ClassAd, job_range: ProcRange, cluster: ClusterAds) -> bool:
-    """Return True if an attribute's value may differ between the jobs of a range. `ad` is the ad of the first one."""
+    """Return True if an attribute's value may differ between the jobs of a range. `ad` is the first job's ad."""
     from ..domain.classad import EvaluationError
 
     if _OPAQUE.search(cluster.row.ad) or _OPAQUE.search(job_range.changes):

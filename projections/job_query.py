@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 Job = tuple[int, int | None]
-"""A job's cluster and process; None for the process: the whole cluster."""
+"""A job's cluster and process, or a cluster and None for all of its jobs."""
 
 
 class JobSelection(Protocol):
-    """Selects the jobs with one of these ids or owners; without ids and owners, all jobs."""
+    """The jobs with one of these ids or owners; all jobs if there are neither ids nor owners."""
 
     @property
     def ids(self) -> Sequence[Job]: ...
@@ -30,7 +30,7 @@ ALL = SelectedJobs()
 
 
 class ProcRange(NamedTuple):
-    """A range of equal jobs of one cluster: a row, or the selected part of it. ``changes`` is JSON."""
+    """A range of equal jobs of one cluster: a row, or the selected part of a row. ``changes`` is JSON."""
 
     cluster: int
     first: int
@@ -39,8 +39,8 @@ class ProcRange(NamedTuple):
     changes: str
 
 
-# A selection is one statement, or a union of several, that uses SQLite's indexes: a job is in the last range that does
-# not begin after it.
+# A selection is one statement, or a union of several, that can use SQLite's indexes. A job belongs to the last range
+# that does not begin after it.
 _WHOLE = "SELECT {columns}, NULL FROM {table} t WHERE t.cluster IN (SELECT value FROM json_each(:clusters))"
 _SINGLE = (
     "SELECT {columns}, json_extract(w.value, '$[1]') FROM json_each(:jobs) w CROSS JOIN {table} t "
@@ -53,13 +53,13 @@ _OWNED = "SELECT {columns}, NULL FROM {table} t WHERE t.cluster IN " + (
 )
 
 ORDERS = {"queue": ("jobs", "2, 3"), "newest": ("history", "1 DESC"), "oldest": ("history", "1")}
-"""The table and order of rows: the queue by job id; the history by end, latest or earliest first."""
+"""The table and order of rows: the queue by job id, or the history by end time, latest or earliest first."""
 
 
 def select_ranges(
     connection: sqlite3.Connection, selection: JobSelection, order: str = "queue", changes: bool = True
 ) -> Iterator[ProcRange]:
-    """Yield the selected jobs in one of `ORDERS`, lazily. Without `changes` it is faster."""
+    """Yield the selected jobs lazily in one of `ORDERS`. Leaving out `changes` makes this faster."""
     table, by = ORDERS[order]
     key = "t.id" if table == "history" else "0"
     changes_column = "t.changes" if changes else "'{}'"
@@ -68,8 +68,8 @@ def select_ranges(
     then_by = ", 7 DESC" if order == "newest" else ", 7"
     cursor = connection.execute(f"{statement.format(columns=columns, table=table)} ORDER BY {by}{then_by}", parameters)
     for _, cluster, first, last, status, changed, proc in cursor:
-        if last >= 1 << 31:  # the file is damaged: no cluster has so many jobs, and listing them would take hours
-            raise ValueError(f"cluster {cluster} cannot have a job {last}")
+        if last >= 1 << 31:  # a damaged file: clusters have fewer jobs, and listing so many would take hours
+            raise ValueError(f"the views' file is damaged: cluster {cluster} cannot have a job {last}")
         yield ProcRange(cluster, first if proc is None else proc, last if proc is None else proc, status, changed)
 
 

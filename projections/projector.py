@@ -1,4 +1,4 @@
-"""Update the views: fold a batch of events into all tables, in the caller's transaction.
+"""Update the views: fold a batch of events into all tables, within the caller's transaction.
 
 Each fold reads the rows of a batch, changes them in memory, and writes them back once. The resulting tables
 do not depend on how events are divided into batches.
@@ -23,15 +23,15 @@ from .queue_view import QueueFold
 from .schema import NEGOTIATOR_KEY, insertion
 from .slots_view import SlotsFold
 
-# The latest rejections of jobs, which a match deletes, and the statistics of the last cycles.
+# The latest rejections of jobs (a match deletes them), and the statistics of the last cycles.
 
 CYCLES = 4
-"""The number of cycles of each negotiator whose statistics are stored: HTCondor's NEGOTIATION_CYCLE_STATS_LENGTH, and
-one more."""
+"""The number of cycles whose statistics are stored for each negotiator: one more than the default of HTCondor's
+NEGOTIATION_CYCLE_STATS_LENGTH."""
 
 
 class MatchingFold:
-    """Folds a batch of events; ``flush`` writes what they changed."""
+    """Folds a batch of events into rejections and cycles; ``flush`` writes the changed rows."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -79,8 +79,8 @@ FOLDS = (QueueFold, SlotsFold, AccountingFold, MatchingFold, DefragFold, Archive
 
 
 def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], digest: str = "", log: str = "") -> None:
-    """Fold the next `events`, each with its position, and store the checkpoint. `digest`: the digest of the log's head,
-    if the last event is there. `log`: the log's id."""
+    """Fold the next `events`, each with its position, and store the checkpoint. `digest` is the digest of the log's
+    head, if the last event is the head; `log` is the log's id."""
     if not events:
         return
     folds = [fold(connection) for fold in FOLDS]

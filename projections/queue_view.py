@@ -1,11 +1,11 @@
 """The view of the queue and the history: a row is a range of equal jobs of one cluster.
 
-So 100,000 equal jobs take a few rows: a range is split only if an event is about a part of it, and an event about many
-jobs merges neighbouring ranges that have become equal. ``domain/state/job_ad`` folds an event into the changes of jobs,
-once for all jobs that share them.
+So 100,000 equal jobs take a few rows. A range is split only when an event affects a part of it, and an event that
+affects many jobs merges neighbouring ranges that have become equal. ``domain/state/job_ad`` folds an event into the
+changes of jobs, once for all jobs that share these changes.
 
-A job leaves the queue as in ``domain/fold/evolve``: when an event records it; in logs of format 1 when it is Removed or
-Completed and its processes are gone. Events about jobs that are not in the queue are ignored.
+A job leaves the queue as in ``domain/fold/evolve``: when an event records that it left or, in logs of format 1, when it
+is Removed or Completed and its processes have exited. Events about jobs that are not in the queue are ignored.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class QueuedRange:
     first: int
     last: int
     status: int
-    slot: str  #: the slot of a running job, whose range has no other job
-    changes: Changes  #: never modified, only replaced: ranges may share it
+    slot: str  #: the slot of a running job, which has a range to itself
+    changes: Changes  #: shared between ranges: replace it, never modify it
     altered: bool = True
 
     def continues(self, before: QueuedRange) -> bool:
@@ -65,14 +65,14 @@ class QueuedRange:
 
 
 class _Texts:
-    """Decodes and encodes changes, each text and each object once, so that ranges continue to share objects."""
+    """Decodes and encodes changes, each text and each object only once, so that ranges continue to share objects."""
 
     __slots__ = ("_known", "_written")
 
     def __init__(self) -> None:
         self._known: dict[str, Changes] = {}
         self._written: dict[int, tuple[Changes, str]] = {}
-        """By the changes' id. They are kept alive, so that no other object gets the same id."""
+        """Encoded changes, by the id of the changes; holding the changes here prevents reuse of the id."""
 
     def read(self, text: str) -> Changes:
         decoded = self._known.get(text)
@@ -88,19 +88,19 @@ class _Texts:
 
 
 class _QueuedCluster:
-    """The ranges of one cluster, read from the table on demand, written by ``flush``."""
+    """The ranges of one cluster in the queue, loaded from the table on demand and written by ``flush``."""
 
     __slots__ = ("_ad", "_bulk", "_connection", "_firsts", "_id", "_new", "_ranges", "_stored", "_texts")
 
     def __init__(self, connection: sqlite3.Connection, texts: _Texts, id: int, ad: Changes | None = None) -> None:
-        """`ad`: the ad of a new cluster, which is not in the table yet."""
+        """:param ad: the ad of a new cluster that is not in the table yet"""
         self._connection, self._texts, self._id, self._ad = connection, texts, id, ad
         self._new = ad is not None
         self._ranges: dict[int, QueuedRange] = {}
         self._firsts: list[int] = []
         self._stored: set[int] = set()
         self._bulk: BulkRanges | None = None
-        """The ranges as arrays, after an event about many ranges: then ``_ranges`` is empty."""
+        """The ranges as arrays, after an event that affects many ranges; ``_ranges`` is then empty."""
 
     @property
     def ad(self) -> Changes:
@@ -115,7 +115,7 @@ class _QueuedCluster:
         self._firsts.insert(bisect_left(self._firsts, job_range.first), job_range.first)
 
     def _load(self, first: int, last: int, status: int, slot: str, changes: str) -> None:
-        if first not in self._stored:  # otherwise it was loaded before
+        if first not in self._stored:  # otherwise it is already loaded
             self._stored.add(first)
             self.add(QueuedRange(first, last, status, slot, self._texts.read(changes), altered=False))
 
@@ -127,7 +127,7 @@ class _QueuedCluster:
         return job_range if proc <= job_range.last else None
 
     def _at(self, proc: int) -> QueuedRange | None:
-        """Return the range with this process, or None."""
+        """Return the range that contains this process, or None if it is not in the queue."""
         self.end_bulk()
         job_range = self._known(proc)
         if job_range is None and not self._new:
@@ -138,14 +138,14 @@ class _QueuedCluster:
         return job_range
 
     def _cut(self, proc: int) -> None:
-        """Split the range, if any, that has both `proc` and the process before it."""
+        """Split the range that contains both `proc` and the process before it, if there is one."""
         job_range = self._at(proc)
         if job_range is not None and job_range.first < proc:
             self.add(QueuedRange(proc, job_range.last, job_range.status, job_range.slot, job_range.changes))
             job_range.last, job_range.altered = proc - 1, True
 
     def single(self, proc: int) -> QueuedRange | None:
-        """Return the range of this process alone, splitting it from its neighbours. None: it is not in the queue."""
+        """Split this process from its neighbours, and return its range; None if it is not in the queue."""
         if self._at(proc) is None:
             return None
         self._cut(proc)
@@ -153,13 +153,13 @@ class _QueuedCluster:
         return self._ranges[proc]
 
     def drop(self, proc: int) -> None:
-        """Remove the range of this process alone."""
+        """Remove the range of this process, after ``single`` has split it from its neighbours."""
         del self._ranges[proc]
         del self._firsts[bisect_left(self._firsts, proc)]
 
     def change(self, first: int, last: int, change: Callable[[QueuedRange], bool]) -> list[QueuedRange]:
-        """Apply `change` to all jobs in a range, and merge neighbours that are then equal. Return the ranges for which
-        `change` returns False: they leave."""
+        """Apply `change` to all jobs in a range, and merge neighbours that have become equal. Return the ranges that
+        leave the queue, for which `change` returns False."""
         self._at(first - 1)
         self._cut(first)
         self._cut(last + 1)
@@ -183,7 +183,7 @@ class _QueuedCluster:
         return leave
 
     def change_all(self, ranges: e.Procs, change: Callable[[QueuedRange], bool]) -> list[QueuedRange]:
-        """Do the same as ``change`` for several ranges, which are in order, in one pass over the rows."""
+        """Apply ``change`` to several sorted ranges in one pass over the rows."""
         first, last = ranges[0][0], ranges[-1][1]
         for proc in (first - 1, first, last, last + 1):
             self._at(proc)
@@ -209,7 +209,8 @@ class _QueuedCluster:
         return leave
 
     def change_many(self, ranges: e.Procs, change: Callable[[QueuedRange], bool], at: int) -> None:
-        """Do the same with numpy, for many ranges. Jobs that leave go into the history as of ``at``."""
+        """Apply `change` to many sorted ranges with numpy. Jobs that leave the queue are added to the history with the
+        end time ``at``."""
         from .bulk_ranges import BulkRanges, RangeValues
 
         def changed(values: RangeValues) -> tuple[RangeValues, bool]:
@@ -229,13 +230,13 @@ class _QueuedCluster:
         self._bulk.change(ranges, changed, at)
 
     def end_bulk(self) -> None:
-        """Write the ranges that are arrays into the table."""
+        """Write the ranges that are held as arrays into the table."""
         if self._bulk is not None:
             self._bulk.write()
             self._bulk = None
 
     def flush(self, deleted: list[tuple[int, int]], rows: list[tuple[object, ...]]) -> None:
-        """Add the keys of the rows to delete, and the rows to store."""
+        """Append the keys of the rows to delete to `deleted`, and the rows to store to `rows`."""
         self.end_bulk()
         for first in self._stored:
             job_range = self._ranges.get(first)
@@ -253,7 +254,8 @@ def store(connection: sqlite3.Connection, deleted: list[tuple[int, int]], rows: 
 
 
 def _split(job_ranges: Iterable[QueuedRange], ranges: e.Procs) -> Iterator[tuple[QueuedRange, bool]]:
-    """Split ranges of jobs at the ends of the selected `ranges`. Yield each part, and whether it is selected."""
+    """Split ranges of jobs at the ends of the selected `ranges`. Yield each resulting range, and whether it is
+    selected."""
     number = 0
     for job_range in job_ranges:
         while True:
@@ -273,7 +275,7 @@ def _split(job_ranges: Iterable[QueuedRange], ranges: e.Procs) -> Iterator[tuple
 
 
 def _merged(job_ranges: Iterable[QueuedRange]) -> list[QueuedRange]:
-    """Merge ranges that continue the one before them. Return the resulting ranges."""
+    """Merge each range that continues the previous one. Return the resulting ranges."""
     merged: list[QueuedRange] = []
     for job_range in job_ranges:
         if merged and job_range.continues(merged[-1]):
@@ -284,11 +286,11 @@ def _merged(job_ranges: Iterable[QueuedRange]) -> list[QueuedRange]:
 
 
 class _EventFold:
-    """Folds one event into changes, once for all ranges that share them."""
+    """Folds one event into changes, once for all ranges that share the changes."""
 
     def __init__(self, base: Changes, event: e.Event) -> None:
         self._base, self._event = base, event
-        # Includes the original changes to keep them alive, so that no other object gets the same id.
+        # Holds the original changes too, to prevent reuse of their ids.
         self._known: dict[int, tuple[Changes, Changes]] = {}
 
     def __call__(self, changes: Changes) -> Changes:
@@ -301,7 +303,7 @@ class _EventFold:
 
 
 class QueueFold:
-    """Folds a batch of events; ``flush`` writes what they changed."""
+    """Folds a batch of events into the queue and the history; ``flush`` writes the changed rows."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -376,7 +378,7 @@ class QueueFold:
             self._factory(event.cluster).changes.update(event.changes)
 
     def _materialized(self, id: int) -> float:
-        """Return how many jobs a cluster's factory has materialized; infinity if the cluster has no factory."""
+        """Return the number of jobs that a cluster's factory has materialized, or infinity if it has no factory."""
         factory = self._factories.get(id)
         if factory is None and self._connection.execute(_FACTORY, (id,)).fetchone() is None:
             return inf
@@ -385,7 +387,7 @@ class QueueFold:
     def _change(
         self, event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred, change: Callable[[QueuedRange, Changes], bool]
     ) -> list[QueuedRange]:
-        """Change the jobs of an event. Return the ranges to write into the history."""
+        """Apply `change` to the jobs of an event. Return the ranges that leave the queue, to write into the history."""
         cluster = self._cluster(event.cluster)
         fold = _EventFold(cluster.ad, event)
 
@@ -401,7 +403,7 @@ class QueueFold:
         return [queued for first, last in event.procs for queued in cluster.change(first, last, changed)]
 
     def _fold_single(self, event: e.JobActivated | _RunEvent | e.JobExited) -> QueuedRange | None:
-        """Fold an event about a single job. Return its range; None if it is not in the queue."""
+        """Fold an event about a single job. Return the job's range, or None if the job is not in the queue."""
         cluster = self._cluster(event.cluster)
         job_range = cluster.single(event.proc)
         if job_range is not None:

@@ -1,4 +1,4 @@
-"""The running jobs of slots, as in the live state, for the slots' ads (which include the costs of a drain)."""
+"""The running jobs of slots, as in the live state, to compute the slots' ads (which include the cost of a drain)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .job_query import SelectedJobs, select_ranges
 
 
 def running_jobs(connection: sqlite3.Connection, slots: Iterable[Slot]) -> dict[int, Cluster]:
-    """Return the clusters of the jobs that run on these slots, with the changes to these jobs only."""
+    """Return the clusters of the jobs that run on these slots. They contain the changes to these jobs only."""
     starters = [slot.activation for slot in slots if slot.activation is not None and slot.activation.cluster]
     clusters: dict[int, Cluster] = {}
     selection = SelectedJobs(tuple((starter.cluster, starter.proc) for starter in starters))

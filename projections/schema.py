@@ -1,4 +1,4 @@
-"""The tables of the views. ``tables.txt`` defines them, their documentation, and the order of columns in rows."""
+"""The tables of the views. ``tables.txt`` defines the tables, their documentation, and the column order of rows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..domain.package_data import sections
 from ..domain.state_machines.job_rows import JOB_STATUS_NUMBERS_HTCONDOR_25
 
 FORMAT = 13
-"""The version of these tables and of the values in them. Views with another version are rebuilt."""
+"""The version of these tables and of their values. Views with a different version are rebuilt."""
 
 APPLICATION_ID = 0x506F6F76
-"""The application id in the header of the views' file: "Poov"."""
+"""The SQLite application id in the header of the views' file: "Poov"."""
 
 
 NEGOTIATOR_KEY = "Negotiator"
-"""The key of a negotiator's name in a cycle's statistics, if there are several negotiators."""
+"""The key of the negotiator's name in a cycle's statistics, if the pool has several negotiators."""
 
 _TYPES: Final[dict[str, type]] = {"int": int, "str": str, "float": float, "bytes": bytes}
 
@@ -31,7 +31,7 @@ class TableSchema(NamedTuple):
     meanings: dict[str, str]
     key: tuple[str, ...]
     indexes: tuple[tuple[str, ...], ...]
-    sql: str  #: the statement of a view
+    sql: str  #: the SELECT statement of a view; empty for a table
 
 
 @cache
@@ -56,12 +56,12 @@ def _read(description: str, *lines: str) -> TableSchema:
 
 
 def is_current(connection: sqlite3.Connection) -> bool:
-    """Return True if the tables exist and have this format."""
+    """Return True if the tables exist and have the current format."""
     return bool(connection.execute("PRAGMA user_version").fetchone()[0] == FORMAT)
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Replace all tables and SQL views with empty ones. Call it in a transaction.
+    """Replace all tables and SQL views with empty ones. The caller must be in a transaction.
 
     Only this function uses sqlite-utils, which takes as long to import as a short command takes to run.
     """
@@ -86,7 +86,7 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def _documentation() -> str:
-    """Return a SELECT with the descriptions in ``tables.txt``, for users who open the file with another program."""
+    """Return a SELECT of the descriptions in ``tables.txt``, for users who open the file with another program."""
     rows = []
     for name, table in (schemas("table") | schemas("view")).items():
         for column, meaning in {"": table.description, **table.meanings}.items():
@@ -95,6 +95,6 @@ def _documentation() -> str:
 
 
 def insertion(table: str, kind: str = "INSERT") -> str:
-    """Return the statement that stores a row of a table. Values are in the order of ``tables.txt``."""
+    """Return the statement that stores a row in a table, with values in the order of ``tables.txt``."""
     values = ",".join("?" * len(schemas("table")[table].columns))
     return f"{kind} INTO {table} VALUES ({values})"

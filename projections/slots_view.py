@@ -1,7 +1,7 @@
-"""The view of the pool, its machines and its slots, with the records of the live state.
+"""The view of the pool, its machines and its slots, stored as the records of the live state.
 
-A slot is read at its first event in a batch, and written once at the end of the batch. A slot that is created and
-destroyed in the same batch is never written.
+A slot is loaded at its first event in a batch, and written once, at the end of the batch. A slot that is created and
+destroyed within a batch is never written.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ def _text(record: Machine | Slot | dict[str, str]) -> str:
 
 @define
 class _Row:
-    """A slot, and the other values of its row."""
+    """A slot, and the other columns of its row."""
 
     slot: Slot
     born: int  #: the position of the event that created it
-    matched: str = ""  #: the job with which it is matched, until it is claimed
+    matched: str = ""  #: the job to which it is matched, until it is claimed
 
     def values(self) -> tuple[object, ...]:
         slot, claim = self.slot, self.slot.claim
@@ -64,8 +64,8 @@ class _Row:
 
 
 def _slot_from_record(position: int, event: e.SlotTransitioned) -> Slot:
-    """Return a slot with only a name and a state. Imported logs have slots without an event that created them, because
-    the daemon's log begins later."""
+    """Return a slot with only a name and a state. In imported logs, slots may have no creation event, because the
+    daemon's log begins after their creation."""
     name = SlotName.parse(event.slot)
     kind = "dynamic" if name.dynamic else "static"
     return Slot(
@@ -74,7 +74,7 @@ def _slot_from_record(position: int, event: e.SlotTransitioned) -> Slot:
 
 
 class SlotsFold:
-    """Folds a batch of events; ``flush`` writes what they changed."""
+    """Folds a batch of events into the pool, machines and slots; ``flush`` writes the changed rows."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -101,7 +101,7 @@ class SlotsFold:
         return self._machines[name]
 
     def _user(self, event: e.Event, job: str) -> str:
-        """Return the user of an event's job; empty if unknown."""
+        """Return the user of an event's job, or an empty string if it is unknown."""
         ad = getattr(event, "ad", {})
         if "User" in ad or not job:
             return unquoted(ad.get("User", ""))
@@ -187,7 +187,7 @@ class SlotsFold:
     def on_cycle(self, position: int, event: e.CycleHeld) -> None:
         for match in event.matches:
             row = self._slot(match.slot)
-            if row is not None and row.slot.kind != "partitionable":  # which may have several matches
+            if row is not None and row.slot.kind != "partitionable":  # it may have several matches
                 row.matched = match.job
 
     def on_match_voided(self, position: int, event: e.MatchVoided) -> None:
@@ -200,7 +200,7 @@ class SlotsFold:
         deleted = [(name,) for name, machine in self._machines.items() if machine is None]
         execute("DELETE FROM machines WHERE machine=?", deleted)
         machines = [machine for machine in self._machines.values() if machine is not None]
-        # REPLACE would change the order of machines that joined at the same instant.
+        # INSERT OR REPLACE would change the order of machines that joined at the same instant.
         upsert = f"{insertion('machines')} ON CONFLICT(machine) DO UPDATE SET record=excluded.record"
         execute(upsert, [(machine.name, machine.joined, _text(evolve(machine, slots={}))) for machine in machines])
         execute("DELETE FROM slots WHERE name=?", [(name,) for name, row in self._slots.items() if row is None])

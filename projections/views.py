@@ -1,6 +1,6 @@
 """Read the views: the queue, the history, the slots and the accounting, at one position of the log.
 
-The folds write everything that they can compute. Functions that need the ClassAd engine import it on demand.
+Values that the folds can compute are stored in the tables. Functions that need the ClassAd engine import it on demand.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 class FactoryRow(NamedTuple):
-    """A cluster with a factory: its ad and the edits of future jobs, as JSON; the jobs in the queue, by status."""
+    """A cluster with a factory: its ad and the edits of future jobs, as JSON, and its queued jobs, counted by
+    status."""
 
     cluster: int
     owner: str
@@ -45,7 +46,7 @@ class FactoryRow(NamedTuple):
 
 
 class ClusterCounts(NamedTuple):
-    """The jobs of a cluster in the queue."""
+    """The queued jobs of a cluster, counted by status."""
 
     owner: str
     batch: str | None  #: the submission's JobBatchName, if any
@@ -55,11 +56,11 @@ class ClusterCounts(NamedTuple):
     lowest: int  #: the lowest process in the queue
     highest: int  #: the highest process in the queue
     submitted: int  #: the number of jobs submitted
-    materialized: int | None = None  #: the number of jobs that its factory has materialized; None without a factory
+    materialized: int | None = None  #: the number of jobs that its factory has materialized; None if it has no factory
 
 
 class SubmitterRow(NamedTuple):
-    """A submitter's account: ``Submitter`` describes the fields."""
+    """A submitter's account. ``Submitter`` describes the fields."""
 
     submitter: str
     priority: float
@@ -85,12 +86,12 @@ class SubmitterRow(NamedTuple):
 
     @property
     def appeared_under(self) -> None:
-        """None: the fold computes the factor if the log does not record it."""
+        """None: the fold already computed the factor if the log does not record it."""
         return None
 
 
 class PoolRow(NamedTuple):
-    """The pool."""
+    """The pool's name, dialect and settings."""
 
     name: str
     dialect: str
@@ -100,9 +101,9 @@ class PoolRow(NamedTuple):
 
 
 class RejectionRow(NamedTuple):
-    """Why a cycle found no match for the jobs of an autocluster: ``Unmatched`` describes the fields."""
+    """Why a cycle found no match for the jobs of an autocluster. ``Unmatched`` describes the fields."""
 
-    job: str  #: the first of them
+    job: str  #: the first job of the autocluster
     at: int  #: when the cycle was held, in microseconds
     jobs: int
     slots: int
@@ -118,7 +119,8 @@ class RejectionRow(NamedTuple):
 
 
 class CycleRow(NamedTuple):
-    """A cycle with an event, held at ``at`` (microseconds): HTCondor's LastNegotiationCycle*, without that prefix."""
+    """A recorded cycle, held at ``at`` (microseconds). Its statistics are HTCondor's LastNegotiationCycle* attributes,
+    without that prefix."""
 
     position: int
     at: int
@@ -126,7 +128,7 @@ class CycleRow(NamedTuple):
 
 
 class Views:
-    """Reads the tables of a database. Iterators are lazy: exhaust them before `close`."""
+    """Read access to the tables of a database. Iterators are lazy: exhaust them before `close`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -153,7 +155,7 @@ class Views:
     # Jobs in the queue
 
     def batches(self) -> list[ClusterCounts]:
-        """Return the clusters with jobs in the queue, by number."""
+        """Return the clusters with jobs in the queue, sorted by number."""
         clusters: dict[int, ClusterCounts] = {}
         statement = (
             "SELECT c.owner, c.batch, c.cluster, c.qdate, c.count, f.made, j.status, j.jobs, j.lowest, j.highest FROM "
@@ -174,7 +176,7 @@ class Views:
         return list(clusters.values())
 
     def has_dags(self) -> bool:
-        """Return True if jobs in the queue may be DAGs or nodes of DAGs, whose ads contain their batch."""
+        """Return True if the queue may contain DAGs or nodes of DAGs; their ads determine their batches."""
         statement = (
             "SELECT EXISTS (SELECT 1 FROM clusters WHERE cluster IN (SELECT cluster FROM jobs) AND "
             "(json_extract(ad, '$.JobUniverse') = '7' OR json_extract(ad, '$.DAGManJobId') IS NOT NULL OR "
@@ -183,7 +185,7 @@ class Views:
         return bool(self.connection.execute(statement).fetchone()[0])
 
     def factories(self) -> list[FactoryRow]:
-        """Return the clusters with factories that have jobs in the queue or to materialize, by number."""
+        """Return the clusters with factories that have queued jobs or jobs to materialize, sorted by number."""
         statement = (
             "SELECT cluster, owner, qdate, count, ad, made, mode, reason, f.changes FROM factories f "
             "JOIN clusters c USING (cluster) ORDER BY cluster"
@@ -197,8 +199,8 @@ class Views:
         return [row for row in factories if row.counts or (row.made < row.total and row.mode != "Removed")]
 
     def totals(self) -> dict[str, dict[int, int]]:
-        """Count each owner's jobs in the queue, by HTCondor's status number. Like condor_q, leave out jobs of the
-        scheduler universe."""
+        """Count each owner's jobs in the queue, by HTCondor's status number. As in condor_q, scheduler universe jobs
+        are not counted."""
         totals: dict[str, dict[int, int]] = {}
         statement = (
             "SELECT c.owner, j.status, SUM(j.last - j.first + 1) FROM jobs j JOIN clusters c USING (cluster) "
@@ -209,8 +211,8 @@ class Views:
         return totals
 
     def counts(self) -> list[tuple[str, str, str, int, int]]:
-        """Count each submitter's jobs in the queue. A row has the submitter, the owner, the universe (``local``,
-        ``scheduler``; others: empty), HTCondor's status number, and the number of jobs."""
+        """Count each submitter's jobs in the queue. A row contains the submitter, the owner, the universe (``local`` or
+        ``scheduler``, empty for all others), HTCondor's status number, and the number of jobs."""
         statement = (
             "SELECT c.submitter, c.owner, CASE json_extract(c.ad, '$.JobUniverse') WHEN '7' THEN 'scheduler' "
             "WHEN '12' THEN 'local' ELSE '' END, j.status, "
@@ -221,11 +223,11 @@ class Views:
         return self.connection.execute(statement).fetchall()
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
-        """Return the ad of one job; None if it is not in the queue."""
+        """Return the ad of one job, or None if it is not in the queue."""
         return next(self.ads(SelectedJobs(((cluster, proc),))), None)
 
     def ads(self, selection: JobSelection = ALL) -> Iterator[ClassAd]:
-        """Yield the ads of jobs in the queue, by id. They share their clusters' ads: copy an ad to modify it."""
+        """Yield the ads of jobs in the queue, sorted by id. They share their clusters' ads: copy an ad to modify it."""
         clusters = Clusters(self.connection)
         for job_range in select_ranges(self.connection, selection):
             yield from ads(clusters, job_range)
@@ -237,8 +239,8 @@ class Views:
         context: Context | None = None,
         statuses: Collection[int] | None = None,
     ) -> Iterator[tuple[str, ...]]:
-        """Yield the values of some attributes of jobs in the queue as ``-autoformat`` prints them, by job id.
-        `context`: for the evaluation of expressions. `statuses`: only jobs with these status numbers."""
+        """Yield the values of some attributes of jobs in the queue as ``-autoformat`` prints them, sorted by job id.
+        `context` is used to evaluate expressions. `statuses` selects jobs by status number (default: all)."""
         changes = not QUEUE_ATTRIBUTES.keys() >= {name.lower() for name in names}
         columns = Columns(Clusters(self.connection), names, context)
         selected = select_ranges(self.connection, selection, changes=changes)
@@ -251,8 +253,8 @@ class Views:
     def history_ads(
         self, selection: JobSelection = ALL, limit: int | None = None, forwards: bool = False
     ) -> Iterator[ClassAd]:
-        """Yield the ads of jobs that have left the queue, the latest first, or with `forwards` the earliest; at most
-        `limit`."""
+        """Yield the ads of at most `limit` jobs that have left the queue, starting with the latest, or with `forwards`
+        the earliest."""
         clusters = Clusters(self.connection)
         selected = select_ranges(self.connection, selection, "oldest" if forwards else "newest")
         return islice((ad for job_range in selected for ad in ads(clusters, job_range, not forwards)), limit)
@@ -260,18 +262,18 @@ class Views:
     def kept_ad_places(
         self, selection: JobSelection = ALL, forwards: bool = False, *, once: bool = False
     ) -> Iterator[imported_ads.AdPlace]:
-        """Yield the places in the log of the ads of an imported history, the latest first, or with `forwards` the
-        earliest; with `once` only the last ad of each job."""
+        """Yield the locations in the log of an imported history's ads, starting with the latest, or with `forwards` the
+        earliest. With `once`, yield only the last ad of each job."""
         return imported_ads.kept_ad_places(self.connection, selection, forwards, once)
 
     def last_sample(self, kind: str) -> list[int]:
-        """Return the positions of the events with the latest sample of ads of a kind."""
+        """Return the positions of the events that contain the latest sample of a kind of ads."""
         return imported_ads.last_sample(self.connection, kind)
 
     # The pool
 
     def machines(self) -> dict[str, dict[str, str]]:
-        """Return the ads of the machines, in the order in which they joined."""
+        """Return the ads of the machines, in the order in which they joined the pool."""
         return {machine.name: machine.ad for machine in self._machines()}
 
     def _machines(self) -> list[Machine]:
@@ -287,7 +289,8 @@ class Views:
         return [decode_slot(record) for (record,) in self.connection.execute("SELECT record FROM slots ORDER BY born")]
 
     def slot_ads(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
-        """Yield the slots' ads as they are published at an instant, in seconds, in order of the slots' creation."""
+        """Yield the slots' ads as published at an instant (in seconds), in the order in which the slots were
+        created."""
         from ..domain.classad import Context
         from ..domain.startd.public_ad import PublishedSlots
         from ..domain.state.caches import Caches
@@ -298,7 +301,7 @@ class Views:
         return map(published.ad, state.slots.values())
 
     def _state_of_slots(self) -> State:
-        """Return a state with machines, slots, and the jobs that run on them."""
+        """Return a state with the machines, the slots, and the jobs that run on the slots."""
         from ..domain.state.state import State
         from .running_jobs import running_jobs
 
@@ -315,7 +318,7 @@ class Views:
         )  # fmt: skip
 
     def autoclusters(self) -> Autoclusters:
-        """Return the autoclusters of jobs for the current slots and negotiator."""
+        """Return the autoclusters of the jobs, for the current slots and negotiator."""
         from ..domain.requests.autoclusters import autoclusters_of
         from ..domain.state.caches import Caches
 
@@ -330,8 +333,8 @@ class Views:
         return PoolRow(name, dialect, founded, json.loads(settings), accounted)
 
     def submitters(self, negotiator: str = "") -> list[SubmitterRow]:
-        """Return all accounts of a negotiator (empty: NEGOTIATOR), by submitter: everyone who has ever submitted jobs
-        or had a claim."""
+        """Return a negotiator's accounts (default: of NEGOTIATOR), sorted by submitter, for everyone who has ever
+        submitted jobs or had a claim."""
         submitters = []
         for account, *row in self.connection.execute("SELECT * FROM submitters ORDER BY submitter"):
             name = AccountName.parse(account)
@@ -349,7 +352,7 @@ class Views:
 
     def idle_clusters(self) -> list[tuple[str, int, str]]:
         """Return a row for each cluster with jobs that wait for slots: the submitter, the number of idle jobs, and the
-        text of RequestCpus."""
+        expression text of RequestCpus."""
         statement = (
             "SELECT c.submitter, SUM(j.last - j.first + 1), COALESCE(json_extract(c.ad, '$.RequestCpus'), '1') "
             "FROM jobs j JOIN clusters c USING (cluster) "
@@ -359,18 +362,18 @@ class Views:
         return self.connection.execute(statement).fetchall()
 
     def claims_of(self, submitter: str) -> list[tuple[str, int]]:
-        """Return the slots that a submitter has, each with the instant of its claim, in microseconds."""
+        """Return the slots that a submitter has claimed, and when each was claimed, in microseconds."""
         statement = "SELECT name, claimed FROM slots WHERE submitter=? ORDER BY born"
         return [(name, since) for name, since in self.connection.execute(statement, (submitter,))]
 
     def usage(self, by: str = "user") -> list[imported_ads.Spent]:
-        """Return the usage of the jobs that have left the queue, by user, group or cluster, including an imported
-        history."""
+        """Return the usage of the jobs that have left the queue, including an imported history, by user, group or
+        cluster."""
         return imported_ads.usage(self.connection, by)
 
     def limits_in_use(self) -> dict[str, float]:
-        """Return the units of each concurrency limit that claims and queued claims use, by the limit's name in small
-        letters."""
+        """Return the units of each concurrency limit that claims and queued claims use, by the limit's lower-case
+        name."""
         from ..domain.concurrency_limits import in_units, requested_amounts
 
         statement = (
@@ -384,7 +387,7 @@ class Views:
         return dict(sorted(totals.items()))
 
     def rejections(self) -> list[RejectionRow]:
-        """Return the last rejection of each autocluster whose first job is still idle, in order of time."""
+        """Return the last rejection of each autocluster whose first job is still idle, in chronological order."""
         statement = (
             "SELECT r.* FROM refusals r JOIN jobs j ON j.cluster = r.cluster AND j.status = 1 AND j.last >= r.proc AND "
             "j.first = (SELECT MAX(first) FROM jobs WHERE cluster = r.cluster AND first <= r.proc) "
@@ -400,7 +403,7 @@ class Views:
         return rejections
 
     def defrag(self) -> tuple[Defrag, dict[str, str]]:
-        """Return the record of the defragmentation, and the pool's settings in force."""
+        """Return the defragmentation record and the pool's settings in force."""
         from .defrag_view import read_record
 
         row = self.connection.execute("SELECT settings FROM pool").fetchone()
@@ -408,12 +411,12 @@ class Views:
 
     def last_rejections(self) -> dict[tuple[int, int], tuple[int, str]]:
         """Return for each rejected job, by cluster and proc, when it was first rejected for the current reason
-        (microseconds), and the negotiator's reason. The first job of an autocluster represents all."""
+        (microseconds), and the negotiator's reason. An autocluster is listed under its first job."""
         rows = self.connection.execute("SELECT cluster, proc, at, reason FROM refusals")
         return {(cluster, proc): (at, reason) for cluster, proc, at, reason in rows}
 
     def cycles(self, negotiator: str = "") -> list[CycleRow]:
-        """Return the last cycles of a negotiator (empty: NEGOTIATOR) that have events, the latest first."""
+        """Return a negotiator's last recorded cycles (default: of NEGOTIATOR), the latest first."""
         rows = self.connection.execute("SELECT position, at, statistics FROM cycles ORDER BY position DESC")
         cycles = [(position, at, json.loads(statistics)) for position, at, statistics in rows]
         return [CycleRow(*row) for row in cycles if row[2].pop(NEGOTIATOR_KEY, "") == negotiator]

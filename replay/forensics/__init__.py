@@ -1,1 +1,1 @@
-"""Audit, explain and list the runs of an import: the records of a real HTCondor pool."""
+"""Audit an import (the records of a real HTCondor pool), and reconstruct the daemons' tables from it."""

@@ -1,14 +1,15 @@
 """Fold an import's job_queue.log and Accountantnew.log into the daemons' tables of ads at an instant.
 
-A file that begins with a 107 holds the whole table, then every change. A daemon that compacts its log begins a new
-file, with the next number and the same date of birth. So the table at an instant is the fold of the last file begun by
-then. Compaction loses the instants of what it keeps: a file does not cover the time before that part's end. A job
-that left the queue before a compaction leaves no date, so the dates in the schedd's compacted part do not date the
-compaction. The end of the file before does; else the first change behind it; else the time when the file was found.
+A file that begins with a 107 record contains the whole table, followed by every change. A daemon that compacts its log
+starts a new file, with the next sequence number and the same creation time. So the table at an instant is the fold of
+the last file started by then. Compaction loses the times of the records that it copies, so a file covers only the time
+after the compaction. The dates in the schedd's compacted part do not show when that was, because jobs that had already
+left the queue are missing. The compaction is dated by the previous file's end, else by the first change after the
+compacted part, else by the time when the file was found.
 
-Ads change as HTCondor changes them. The schedd's table has an ad for each cluster ("02.-1") and for each job ("2.0"),
-whose attributes go before its cluster's. Its other records are no jobs: the header "0.0", owners "0.2", private ads
-"2.-2", job sets "2.-100".
+Ads are modified as HTCondor modifies them. The schedd's table contains an ad for each cluster ("02.-1") and for each
+job ("2.0"); a job's attributes override its cluster's. The other records are not jobs: the header "0.0", owners "0.2",
+private ads "2.-2", job sets "2.-100".
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from ..narration.formatting import EVER, instant
 
 
 class NotKnown(PoolbookError, LookupError):
-    """The imported records do not show this. ``since``: the first instant that they cover (microseconds; 0: none).
+    """The imported records do not cover this instant. ``since`` is the first instant that they cover (microseconds; 0:
+    none).
 
     >>> try:
     ...     jobs = log.jobs()
@@ -55,11 +57,11 @@ COMPACTED = "job_queue.log was compacted, which removed the earlier records"
 FOUND = "job_queue.log was first read then, already compacted"
 SAMPLED = "the first sample was taken then"
 NOTHING = "no record of the log shows it"
-"""The reasons for which a table is not known before an instant."""
+"""The reasons why a table is not known before an instant."""
 
 
 class _TableAd(dict[str, tuple[str, str]]):
-    """An ad: the first spelling and the text of each attribute, by its lower-case name."""
+    """An ad: the name as first spelled and the text of each attribute, by lower-case name."""
 
     def set(self, name: str, text: str) -> None:
         lower = name.lower()
@@ -72,20 +74,20 @@ class _TableAd(dict[str, tuple[str, str]]):
 
 @define
 class DaemonTable:
-    """A daemon's table as one file tells it."""
+    """A daemon's table, folded from one file."""
 
     kind: str
     sequence: int = 0
-    born: int = 0  #: the beginning of the first file, in seconds
-    since: int = 0  #: the instant from which on the file tells, in microseconds
+    born: int = 0  #: when the first file was started, in seconds
+    since: int = 0  #: the first instant that the file covers, in microseconds
     at: int = 0
     taken: int = 0
-    torn: bool = False  #: records are missing, so that an ad may be changed whose creation was not seen
+    torn: bool = False  #: records are missing, so changes to ads without a creation record are accepted
     held: dict[str, _TableAd] = field(factory=dict)
-    _is_whole: bool = True  #: all that was read belongs to the compacted part
+    _is_whole: bool = True  #: all records so far belong to the compacted part
 
     def includes(self, event: e.TableWritten, at: int) -> bool:
-        """Return True if the event belongs to the table at the instant."""
+        """Return True if the table at this instant includes the event."""
         return event.at <= at or (self._begin(event) and self._is_whole)
 
     def take(self, event: e.TableWritten) -> None:
@@ -132,7 +134,7 @@ class DaemonTable:
             table_ad.set("TargetType", '"Machine"')
 
     def _delete(self, key: str, table_ad: _TableAd, name: str) -> None:
-        """Delete an attribute of a job's own ad; one that the cluster has too becomes undefined instead."""
+        """Delete an attribute of a job's own ad, or set it to undefined if the cluster's ad also has it."""
         table_ad.pop(name.lower(), None)
         job = _job_of_key(key) if self.kind == "queue" else None
         cluster = None if job is None else self.held.get(cluster_key(job[0]))
@@ -141,7 +143,7 @@ class DaemonTable:
 
 
 def _job_of_key(key: str) -> tuple[int, int] | None:
-    """Return the job of a key of the queue; None for every other record."""
+    """Return the job with this key in the schedd's table, or None if the key is not a job's."""
     cluster, dot, proc = key.partition(".")
     if not dot or not (proc == "0" or _int_or_zero(proc)) or not _int_or_zero(cluster):
         return None
@@ -158,7 +160,7 @@ def cluster_key(cluster: int) -> str:
 
 
 def jobs_of(table: DaemonTable) -> list[Ad]:
-    """Return the schedd's jobs as whole ads, by cluster and proc."""
+    """Return complete ads of the schedd's jobs, sorted by cluster and proc."""
     ads_by_job: list[tuple[tuple[int, int], Ad]] = []
     for key, table_ad in table.held.items():
         job = _job_of_key(key)
@@ -180,15 +182,15 @@ def _gaps(log: EventStore, source: int) -> list[int]:
 
 @define
 class _SourceTable:
-    """The table of a source at the instant."""
+    """The table of one source at the requested instant."""
 
     table: DaemonTable
     over: bool = False
-    change: int = 0  #: the first change behind the compacted part, in microseconds; 0 if none
+    change: int = 0  #: the first change after the compacted part, in microseconds; 0 if none
     last: int = 0
 
     def fold(self, event: e.TableWritten) -> None:
-        """Take the next event into the table, unless it is complete, and note its time."""
+        """Fold the next event into the table, unless the table is complete, and note the event's time."""
         if not self.over:
             self.table.take(event)
         self.last = event.at
@@ -196,12 +198,13 @@ class _SourceTable:
             self.change = event.at
 
     def known_since(self, previous: _SourceTable | None, written: int) -> tuple[int, str]:
-        """Return from when on the table is known, and why not before.
+        """Return the first instant at which the table is known, and the reason why it is not known earlier.
 
-        :param before: the table until the compaction, if its file is there :param found: when the file was found
+        :param previous: the table before the compaction, if its file was imported :param written: when the file was
+        found
         """
         table = self.table
-        if table.kind != "queue" or table.sequence <= 1:  # the accountant dates all of its changes
+        if table.kind != "queue" or table.sequence <= 1:  # the accountant's changes all have a time
             return table.since, BEGUN
         if previous is not None:
             return max(table.since, previous.last), COMPACTED
@@ -230,7 +233,7 @@ def _tables_by_source(log: EventStore, kind: str, at: int, number: int | None) -
 
 
 def _daemon_of(log: EventStore, source: int) -> tuple[str, int]:
-    """Return a source's host and folder (two daemons may begin tables in one second), and when it was found."""
+    """Return a source's host and directory (two daemons may start tables in the same second), and when it was found."""
     for _, event in log.read_stream(f"source/{source}"):
         if isinstance(event, e.SourceFound):
             return f"{event.machine} {event.path.rpartition('/')[0]}", event.at
@@ -238,10 +241,10 @@ def _daemon_of(log: EventStore, source: int) -> tuple[str, int]:
 
 
 def tables(log: EventStore, kind: str, at: int | None = None, number: int | None = None) -> list[DaemonTable]:
-    """Return the tables of a kind ("queue", "accountant") at an instant (microseconds; the last if None), or after the
-    transaction `number` of their files: one for each daemon.
+    """Return each daemon's table of a kind ("queue", "accountant") at an instant (microseconds; default: the last), or
+    after the transaction `number` of its file.
 
-    :raises NotKnown: the log has such tables, but one does not cover the instant
+    :raises NotKnown: the log has such tables, but at least one does not cover the instant
     """
     until = EVER if at is None else at
     files: dict[tuple[str, int, int], tuple[_SourceTable, int]] = {}
@@ -262,8 +265,8 @@ def tables(log: EventStore, kind: str, at: int | None = None, number: int | None
         early_tables.setdefault((daemon, born), (source_table.table.since, reason))
         last_table = latest.get((daemon, born))
         if previous is None and last_table is not None and last_table.last < until:
-            del latest[daemon, born]  # a file between the two is missing
-    # A table that had not begun then was empty; a compacted one was not.
+            del latest[daemon, born]  # a file between these two is missing
+    # A table that had not started by then was empty; a compacted table was not.
     unknown = [
         missing for key, missing in early_tables.items() if key not in latest and (not latest or missing[1] != BEGUN)
     ]
@@ -273,14 +276,15 @@ def tables(log: EventStore, kind: str, at: int | None = None, number: int | None
 
 
 class QueueSnapshot(NamedTuple):
-    """The jobs in the queue as whole ads, by schedd, cluster and proc, and the last instant recorded."""
+    """Complete ads of the jobs in the queue, sorted by schedd, cluster and proc, and the last instant recorded."""
 
     jobs: list[Ad]
     at: int
 
 
 def queue(log: EventStore, at: int | None = None, number: int | None = None) -> QueueSnapshot:
-    """Return the queue at an instant, or the last known; without the schedd's table, as condor_q last printed it.
+    """Return the queue at an instant (default: the last known). If the schedd's table was not imported, use the last
+    condor_q output.
 
     :raises NotKnown: the log does not cover the instant
     """
@@ -298,16 +302,16 @@ def _sampled_queue(log: EventStore, at: int) -> QueueSnapshot:
 
 
 class AdSample(NamedTuple):
-    """Ads that a tool of HTCondor printed, and when they were last true."""
+    """Ads printed by an HTCondor tool, and the last instant at which they were valid."""
 
     ads: list[Ad]
     at: int
 
 
 def last_sample(log: EventStore, kind: str, at: int | None = None) -> AdSample:
-    """Return the last sample of a kind ("job_ads", "submitter_ads") taken by an instant. A sample is a file.
+    """Return the last sample (one file) of a kind ("job_ads", "submitter_ads") that was taken by an instant.
 
-    :raises NotKnown: there is none
+    :raises NotKnown: there is no such sample
     """
     until = EVER if at is None else at
     samples: dict[int, list[e.AdsKept]] = {}

@@ -1,4 +1,4 @@
-"""Recognize imported logs, and name the places of their records."""
+"""Recognize imported logs, and name the locations of their records."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ...domain.imported.record_sources import KINDS, place_of
 from ...domain.ports.log import EventStore
 from ..narration.formatting import EVER, instant
 
-# The source files of an import, by number.
+# -- The source files of an import, by number --------------------------------------------------------------------------
 
 
 def job_of(text: str) -> tuple[int, int] | None:
-    """Return the job that a record names, "12.3"; None for anything else."""
+    """Return the job of a record's job id such as "12.3", or None if the text is not a job id."""
     cluster, _, proc = text.partition(".")
     return (int(cluster), int(proc)) if cluster.isdecimal() and proc.isdecimal() else None
 
 
 @define
 class Sources:
-    """The sources of a log, learned as it is read. Paths are the latest known."""
+    """The sources of a log, collected from its events. Paths are the latest known."""
 
     found_events: dict[int, e.SourceFound] = field(factory=dict)
     read_events: dict[int, e.SourceRead] = field(factory=dict)
@@ -48,7 +48,7 @@ class Sources:
         return self.found_events[source].kind if source in self.found_events else ""
 
     def chain(self, source: int) -> int:
-        """Return the first of the rotated files to which a source belongs."""
+        """Return the number of a source's chain: the first of its log's rotated files."""
         seen_sources = {source}
         while source in self.found_events and self.found_events[source].follows not in (0, *seen_sources):
             source = self.found_events[source].follows
@@ -56,7 +56,7 @@ class Sources:
         return source
 
     def letter(self, source: int) -> tuple[str, int]:
-        """Return the letter of a source's kind, and its chain; an empty letter for an unknown source."""
+        """Return the letter of a source's kind (empty if unknown), and its chain."""
         known_letter = self._letters.get(source)
         if known_letter is None:
             kind = self.kind(source)
@@ -66,12 +66,12 @@ class Sources:
         return known_letter
 
     def place(self, stimulus: str) -> tuple[str, int]:
-        """Return file and line of an event's record; the stimulus itself and 0 for an event of no import."""
+        """Return the file and line of an event's record, or the stimulus and 0 if the event was not imported."""
         place = place_of(stimulus)
         return (stimulus, 0) if place is None else (self.path(place.source), place.line)
 
     def line_of(self, at: int, stimulus: str, statement_text: str, zone: tzinfo = UTC) -> str:
-        """Return a line of a story: time, words, place."""
+        """Return a line of a story: the time, the text, and the file and line."""
         file, line = self.place(stimulus)
         return f"{instant(at, zone)}  {statement_text}  [{file}{f':{line}' if line else ''}]"
 
@@ -80,26 +80,27 @@ IMPORTED = "Imported"  #: the setting of the first event of an imported log
 
 
 def is_imported(log: EventStore) -> bool:
-    """Return True if a log was imported, by its first event."""
+    """Return True if a log was imported, according to its first event."""
     _, first_event = next(log.read(0, 1), (0, None))
     return isinstance(first_event, e.PoolFounded) and IMPORTED in first_event.settings
 
 
 def time_span(log: EventStore) -> tuple[int, int]:
     """Return the first and the last instant of a log's events or records, in microseconds; zeros if there are none.
-    Reads the whole log, since an import is in the order of reading."""
+    This reads the whole log, because the events of an import are in the order in which the files were read."""
     first, last = EVER, 0
     for _, event in log.read(1):
         if isinstance(event, e.JobsLogged):
             entry_times = [entry[0] for entry in event.entries]
             first, last = min(first, *entry_times), max(last, *entry_times)
-        elif not isinstance(event, e.SourceEvent | e.AdsKept):  # the times of the others are when they were read
+        elif not isinstance(event, e.SourceEvent | e.AdsKept):  # these events have the time of the import
             first, last = min(first, event.at), max(last, event.at)
     return (first, last) if last else (0, 0)
 
 
 def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Event]]:
-    """Yield the events, and each entry of a job event log separately, at the position of the event that holds it."""
+    """Yield the events. An event with several job event log entries is replaced by its entries, at the same
+    position."""
     for position, event in events:
         if type(event) is e.JobsLogged:
             for entry in event.logged():
@@ -111,10 +112,10 @@ def single_entries(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int,
 def records_between(
     log: EventStore, places: PlaceNames, kind: str, since: int, until: int
 ) -> Iterator[tuple[int, e.Event]]:
-    """Yield the records of the sources of a kind between two instants, in the order of reading.
+    """Yield the records between two instants from the sources of a kind, in the order in which they were read.
 
-    An import appends a file in pieces, each with a ``SourceRead`` behind it. Those that begin after the last instant,
-    and those behind which the next one begins before the first, are not read: a daemon writes in order of time.
+    An import appends a file in pieces, each followed by a ``SourceRead``. Because daemons write in chronological order,
+    pieces that begin after `until` are skipped, and so are pieces whose next piece begins before `since`.
     """
     sources = list(places.all())
     ends_by_source = {source.source: _ends_of_pieces(log, source.source) for source in sources}
@@ -134,14 +135,14 @@ def records_between(
 
 
 def _ends_of_pieces(log: EventStore, number: int) -> list[int]:
-    """Return the positions of the events that a source was found or read: its records are between them."""
+    """Return the positions of the events that record that a source was found or read; its records lie between them."""
     events = log.read_stream(f"source/{number}")
     return [position for position, event in events if isinstance(event, e.SourceFound | e.SourceRead)]
 
 
 def _first_record(log: EventStore, number: int, after_position: int, last_position: int) -> tuple[int, int]:
-    """Return the position and instant of a source's first record in a piece; zeros if there is none. Other sources may
-    stand before it in the same append."""
+    """Return the position and instant of a source's first record in a piece; zeros if there is none. Records of other
+    sources may precede it in the same append."""
     records = (
         (position, event.at)
         for position, event in log.read(after_position, last_position - after_position)
@@ -157,7 +158,7 @@ def _is_of(event: e.Event, number: int) -> bool:
 
 @define
 class PlaceNames:
-    """Names the places of records for people: "EventLog:120". Reads the sources from the log when asked."""
+    """Formats the locations of records for users, such as "EventLog:120". Reads the sources from the log on demand."""
 
     log: EventStore
     sources: Sources = field(factory=Sources)
@@ -172,22 +173,22 @@ class PlaceNames:
         return self.sources
 
     def chain(self, stimulus: str) -> int:
-        """Return the first of the rotated files of a record; 0 if it is in none."""
+        """Return the chain of the record's source; 0 if the event was not imported."""
         place = place_of(stimulus)
         return 0 if place is None else self.source(place.source).chain(place.source)
 
     def kind(self, stimulus: str) -> str:
-        """Return the kind of the record's source (``record_sources.KINDS``); empty for an event of no import."""
+        """Return the kind of the record's source (``record_sources.KINDS``), or "" if the event was not imported."""
         place = place_of(stimulus)
         return "" if place is None else self.source(place.source).kind(place.source)
 
     def machine(self, stimulus: str) -> str:
-        """Return the machine of the record's source; empty for an event of no import."""
+        """Return the machine of the record's source, or "" if the event was not imported."""
         place = place_of(stimulus)
         return "" if place is None else self.source(place.source).found_events[place.source].machine
 
     def name(self, stimulus: str) -> str:
-        """Return the place of the record for people; empty for an event of no import or an unknown source."""
+        """Return the location of the record for users, or "" if the event was not imported or its source is unknown."""
         place = place_of(stimulus)
         if place is None or place.source not in self.source(place.source).found_events:
             return ""
@@ -195,16 +196,16 @@ class PlaceNames:
         return f"{file}:{place.line}" if place.line else file
 
     def _file_name(self, number: int) -> str:
-        """Return the file's name, with as much of its path as tells it apart from other sources."""
+        """Return the file's name, with as much of its path as distinguishes it from other sources."""
         if not self._names:
             self._names = shortest_tails({place.source: place.path for place in self.all()})
         path = self.source(number).path(number)
         first_path = self.sources.found_events[number].path
-        # A file that was rotated since has a new name: the path under which it was found tells it apart.
+        # A file that has since been rotated has a new name; the path under which it was found identifies it.
         return self._names.get(number, path) if path == first_path else _tail(path, self._names.get(number, path))
 
     def all(self) -> Iterator[e.SourceFound]:
-        """Yield every source, as it was found first. They are numbered from 1 without a gap."""
+        """Yield the event by which each source was first found. Sources are numbered from 1 without gaps."""
         for number in count(1):
             _, event = next(self.log.read_stream(f"source/{number}"), (0, None))
             if not isinstance(event, e.SourceFound):
@@ -217,7 +218,7 @@ def _tail(path: str, like_path: str) -> str:
 
 
 def shortest_tails(paths: dict[int, str]) -> dict[int, str]:
-    """Return the shortest tail of each path that no other path ends with; the whole path where there is none."""
+    """Return for each path its shortest tail with which no other path ends, or the whole path if there is none."""
     names: dict[int, str] = {}
     ambiguous_sources: Iterable[int] = paths
     for part_count in range(1, 1 + max((path.count("/") + 1 for path in paths.values()), default=0)):
@@ -235,7 +236,7 @@ _ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
 
 
 def host_of(address: str) -> str:
-    """The host of a daemon's address: its name if the address tells it, else its number."""
+    """Return the host of a daemon's address: its name if the address contains one, else its IP address."""
     alias = _ALIAS.search(address)
     if alias:
         return alias[1]

@@ -1,6 +1,6 @@
-"""Audit an import: was what its records tell allowed, and do its sources agree?
+"""Audit an import: check whether its records follow HTCondor's rules, and whether its sources agree.
 
-``examine`` reads the log once and passes each event to every auditor: of slots ``startd_log_rules``, of jobs
-``event_log_rules``, of the facts that several sources state ``contradictions``. Nothing here reads HTCondor's files,
-changes a log or decides anything.
+``examine`` reads the log once and passes each event to every auditor: ``startd_log_rules`` for slots,
+``event_log_rules`` for jobs, and ``contradictions`` for facts that several sources state. Nothing here reads HTCondor's
+files, changes a log or makes decisions.
 """

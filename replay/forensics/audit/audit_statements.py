@@ -1,4 +1,4 @@
-"""Statements of sources on facts, and the jobs and runs to which they belong (joined as docs/import.md says)."""
+"""Sources' statements of facts, and the jobs and runs to which they belong (joined as docs/import.md describes)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tolerances import ANY, FAR, MINUTE, NEAR
 
 
 class Statement(NamedTuple):
-    """One record's statement of a fact: a text, or a value with its range."""
+    """A fact as one record states it: a text, or a value with its range."""
 
     fact: str
     letter: str
@@ -26,10 +26,10 @@ class Statement(NamedTuple):
     source: int
     line: int
     at: int
-    number: int = 0  #: tells facts of one kind apart, as the holds of a job; 0 if there is one only
+    number: int = 0  #: distinguishes several facts of one kind, such as a job's holds; 0 if there is only one
 
     def contradicts(self, other: Statement) -> bool:
-        """Return True if both cannot be true."""
+        """Return True if the two statements cannot both be true."""
         if FACTS[self.fact].unit == "text":
             return not _is_same_name(self.text, other.text)
         return self.low > other.high or other.low > self.high
@@ -44,7 +44,7 @@ class Statement(NamedTuple):
 
 
 def _is_same_name(first: str, other: str) -> bool:
-    """Return True if two names are the same; a domain may be missing or cut short, since daemons write both."""
+    """Return True if two names are the same. Daemons may omit or truncate the domain."""
     name, _, domain = first.partition("@")
     other_name, _, other_domain = other.partition("@")
     if name != other_name or not domain or not other_domain:
@@ -53,7 +53,7 @@ def _is_same_name(first: str, other: str) -> bool:
 
 
 class StatementSource(NamedTuple):
-    """The record of a statement: the kind's letter, the source, the line, the instant."""
+    """The record that makes a statement: the letter of the source's kind, the source, the line, and the instant."""
 
     letter: str
     source: int
@@ -75,8 +75,9 @@ class StatementSource(NamedTuple):
         number: int = 0,
         basis: str = "",
     ) -> Statement:
-        """Return an amount or an instant, with the given range or that of its kind. `basis` names the attributes
-        that the value is from if one record has the fact in several ways."""
+        """Return a statement of an amount or instant, with the given range (default: the range for this kind of
+        source). `basis` names the attributes from which it is computed, if one record states the fact in several
+        ways."""
         _, default_below, default_above = FACTS[fact].sources[self.letter]
         low = value - (default_below if below is None else below)
         high = value + (default_above if above is None else above)
@@ -85,23 +86,23 @@ class StatementSource(NamedTuple):
         return Statement(fact, self.letter, text, value, low, high, self.source, self.line, self.at, number)
 
     def known_value(self, fact: str, value: int | None, **options: Any) -> list[Statement]:
-        """Return what ``measures`` returns, alone in a list; nothing for an unknown value."""
+        """Return the result of ``value_statement`` in a list; an empty list if the value is unknown."""
         return [] if value is None else [self.value_statement(fact, value, **options)]
 
     def named_text(self, fact: str, text: str) -> list[Statement]:
-        """Return what ``says`` returns, alone in a list; nothing for an empty text."""
+        """Return the result of ``text_statement`` in a list; an empty list if the text is empty."""
         return [self.text_statement(fact, text)] if text else []
 
 
 @define
 class RecordedRun:
-    """A run as one record or one log tells it; unknown instants are None."""
+    """A run according to one record or one log. Unknown instants are None."""
 
     placed_at: int | None = None
     began_at: int | None = None
     stopped_at: int | None = None
     statements: list[Statement] = field(factory=list)
-    end_place: str = ""  #: the place of a daemon's record of its end, in which it states nothing else
+    end_place: str = ""  #: the location of a daemon's record that states only the run's end
     shadow: int = 0  #: the number of its shadow, from 1; 0 if unknown
 
     @property
@@ -112,7 +113,7 @@ class RecordedRun:
 
 @define
 class JobAccount:
-    """One record's or one log's account of a job. ``first`` and ``last`` are the instants between which it tells."""
+    """A job according to one record or one log, which covers the time from ``first`` to ``last``."""
 
     submitted: int | None
     first: int
@@ -120,13 +121,13 @@ class JobAccount:
     job: str = ""
     statements: list[Statement] = field(factory=list)
     runs: list[RecordedRun] = field(factory=list)
-    log: str = ""  #: the log it belongs to, if other accounts of that log have other runs of the job
+    log: str = ""  #: the log, if other accounts from the same log contain other runs of the job
     address: str = ""
     entries: list[tuple[int, StatementSource, dict[str, str]]] = field(factory=list)
-    seamless: bool = False  #: a job event log covers the job from its submission on without a gap
-    is_restarted: bool = False  #: a job event log has a run's beginning, and before it no end of the run that went on
-    hides_hold: bool = False  #: it may have been held while it ran, and released or removed before its shadow exited
-    reconnected: bool = False  #: the shadow was replaced, or gone for a while: its counters started again, or were lost
+    seamless: bool = False  #: a job event log covers the job since its submission, without a gap
+    is_restarted: bool = False  #: a job event log shows the start of a run, but not the end of the run before it
+    hides_hold: bool = False  #: a hold during a run may have ended (release or removal) before its shadow exited
+    reconnected: bool = False  #: the shadow was replaced or lost for a while, so its counters were restarted or lost
 
     @property
     def schedd(self) -> str:
@@ -148,7 +149,7 @@ class RecordedJob:
 
     @property
     def reconnected(self) -> bool:
-        """Return True if a shadow was lost with what it had counted. Two logs have to agree that runs had no end."""
+        """Return True if a shadow and its counters were lost. Two logs must agree that a run has no end."""
         logs = [account.is_restarted for account in self.accounts if account.entries]
         return any(account.reconnected for account in self.accounts) or (len(logs) > 1 and all(logs))
 
@@ -162,7 +163,7 @@ class RecordedJob:
 
 
 def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
-    """Return the jobs that had a number, in no order. Accounts that fit none or several are left out."""
+    """Return the jobs that had one job number, unordered. Accounts that match none or several of them are left out."""
     jobs: list[RecordedJob] = []
     accounts_by_submission = sorted(accounts, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
     schedds, addresses = (
@@ -196,29 +197,29 @@ def _is_near(account: JobAccount, job: RecordedJob) -> bool:
 
 
 def _fits_in_time(account: JobAccount, job: RecordedJob, several: bool) -> bool:
-    """Return True if an account fits a job by time: a number is one job at a time, unless several access points have
-    it."""
+    """Return True if an account matches a job by time. A number belongs to one job at a time, unless several access
+    points use it."""
     first, last = job.span
     submitted = job.submitted
     if account.submitted is not None and submitted is not None:
         return _is_near(account, job) or (not several and account.first < last and first < account.last)
     if submitted is None:
-        return True  # nothing tells against it
+        return True  # nothing contradicts this
     return submitted - MINUTE <= account.first <= last + FAR
 
 
-_Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or record that has it, and its span
+_Entry = tuple[object, RecordedRun, tuple[int, int]]  #: a run, the log or record that contains it, and its time span
 
 
 def statements_by_run(job: RecordedJob) -> list[list[Statement]]:
-    """Return the statements on each run of a job, in the order of the runs."""
+    """Return the statements about each run of a job, in the order of the runs."""
     return [[statement for run in runs for statement in run.statements] for runs in runs_of(job)]
 
 
 def runs_of(job: RecordedJob) -> list[list[RecordedRun]]:
-    """Return each run of a job as its sources have it, in order. Runs of different logs that may be one are joined if
-    each log has one of them. If some logs have several that are too near to distinguish, the logs that have all of them
-    are joined in order, and the others left out."""
+    """Return each run of a job as recorded by each source, in order. Runs from different logs that may be the same are
+    joined if each log has one of them. If logs have several runs too close to distinguish, the logs that have all of
+    these runs are joined in order, and the other logs are left out."""
     runs: list[_Entry] = [
         (t.log or id(t), run, span) for t in job.accounts for run in t.runs if (span := run.span) is not None
     ]
@@ -245,7 +246,7 @@ def runs_of(job: RecordedJob) -> list[list[RecordedRun]]:
 
 
 def _mergeable_pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
-    """Return the pairs of runs that may be one. Of several runs of one log, the nearest stays."""
+    """Return the pairs of runs that may be the same run. Of several candidates in one log, the nearest is used."""
     pairs: list[tuple[int, int, int]] = []
     nearest_runs: dict[tuple[int, object], int] = {}
     for number, (log, run, span) in enumerate(runs):
@@ -265,7 +266,7 @@ def _mergeable_pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
 
 
 def _split_near(group: list[_Entry]) -> list[list[RecordedRun]]:
-    """Split a group of runs, sorted by time, into the single runs."""
+    """Split a group of close runs, sorted by time, into the individual runs."""
     logs: dict[object, list[RecordedRun]] = {}
     for log, run, _ in group:
         logs.setdefault(log, []).append(run)
@@ -282,7 +283,7 @@ def _split_near(group: list[_Entry]) -> list[list[RecordedRun]]:
 
 
 def _distances(run: RecordedRun, other: RecordedRun) -> list[int]:
-    """Return the distances of the instants that both runs have, in microseconds."""
+    """Return the differences between the instants that are known for both runs, in microseconds."""
     pairs = ((run.placed_at, other.placed_at), (run.began_at, other.began_at), (run.stopped_at, other.stopped_at))
     return [abs(time - other_time) for time, other_time in pairs if time is not None and other_time is not None]
 
@@ -292,14 +293,14 @@ def _are_close(run: RecordedRun, other: RecordedRun) -> bool:
 
 
 def _have_two_shadows(run: RecordedRun, other: RecordedRun) -> bool:
-    """Return True if the ads of two runs name two shadows. A shadow that reconnects counts as another one, but keeps
-    the start of the one before."""
+    """Return True if the ads of two runs name different shadows. A shadow that reconnects has a new number, but the
+    start time of the previous shadow."""
     both_have_shadows = run.shadow and other.shadow and run.placed_at is not None and other.placed_at is not None
     return bool(both_have_shadows) and run.shadow != other.shadow and run.placed_at != other.placed_at
 
 
 def _distance(run: RecordedRun, other: RecordedRun) -> int | None:
-    """Return how far two runs of different logs lie apart, in microseconds; None if they are not one."""
+    """Return the time between two runs of different logs, in microseconds; None if they cannot be the same run."""
     if _have_two_shadows(run, other):
         return None
     smallest_gap = min(_distances(run, other), default=ANY)
@@ -312,7 +313,7 @@ def _distance(run: RecordedRun, other: RecordedRun) -> int | None:
         and other.placed_at is not None
         and abs(run.placed_at - other.placed_at) > NEAR
     ):
-        return None  # another shadow was started meanwhile: the first was lost
+        return None  # another shadow was started in between: the first was lost
     if smallest_gap <= NEAR:
         return smallest_gap
     overlap = min(run.span[1], other.span[1]) - max(run.span[0], other.span[0])
@@ -322,7 +323,7 @@ def _distance(run: RecordedRun, other: RecordedRun) -> int | None:
 
 
 def disputed_statements_of(statements: Sequence[Statement]) -> list[list[Statement]]:
-    """Return the contradicted facts of a thing: all statements on each, believed first, one per kind and value."""
+    """Return all statements of each disputed fact of a job or run, the believed one first, one per kind and value."""
     facts: dict[tuple[str, int], list[Statement]] = {}
     for statement in statements:
         facts.setdefault((statement.fact, statement.number), []).append(statement)

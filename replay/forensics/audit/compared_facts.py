@@ -1,10 +1,10 @@
 """The facts that the audit compares across sources, and which source it believes for each (``compared_facts.txt``).
 
-* A fact is compared if two kinds of sources state it with the same meaning. Facts that only sound alike are kept
-  apart: placing a job on a slot (its shadow is started) and the beginning of its program are two.
-* An amount or an instant is a range, since its writer rounds and has its own clock. A source that only counts what
-  it saw says "at least" (``more`` is ``ANY``); one that learns later says "at the latest" (``less`` is ``ANY``).
-* Two sources contradict each other if their ranges do not meet, or if their words differ.
+* A fact is compared if two kinds of sources state it with the same meaning. Facts that are only similar are separate:
+the placement of a job on a slot (the start of its shadow) and the start of its program are two facts. * An amount or an
+instant is a range, because its writer rounds it and has its own clock. A source that counts only a part states a lower
+bound (``more`` is ``ANY``); a source that learns late states an upper bound (``less`` is ``ANY``). * Two sources
+contradict each other if their ranges do not overlap, or if their texts differ.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, ROUNDED
 
 
 class FactSource(NamedTuple):
-    """How one kind of source states a fact: where, and how far the value may lie below or above what is written."""
+    """How one kind of source states a fact: where, and how far below or above the written value the fact may be."""
 
     words: str
     below: int = 0
@@ -31,14 +31,14 @@ class Fact(NamedTuple):
     subject: str  #: the subject: a job, a run (of a job), a slot or a submitter
     words: str
     unit: str  #: how its values are compared and printed: text, instant, time or count
-    sources: dict[str, FactSource]  #: by the letter of the source's kind, the believed first
+    sources: dict[str, FactSource]  #: by the letter of the source's kind, the most reliable first
 
 
 AMOUNTS: Final[dict[str, int]] = {
     "1": 1, "1s": SECOND, "1min": MINUTE, "5min": 5 * MINUTE, "rounded": ROUNDED, "near": NEAR, "far": FAR,
     "lingering": LINGERING, "any": ANY,
 }  # fmt: skip
-"""How the data file names the bounds of a range."""
+"""The amounts by which a fact may differ from the written value, by their names in the data file."""
 
 
 def _fact(subject_kind: str, unit: str, description: str, rows: dict[str, str]) -> Fact:
@@ -59,12 +59,12 @@ def _facts() -> Iterator[tuple[str, Fact]]:
 
 FACTS: Final = dict(_facts())
 NUMBERED: Final = {"hold": "hold number", "wall_runs": "number of shadows:"}
-"""The facts of which a job has several, and how their number is printed."""
+"""The facts that a job may have several times, with the label of their number in messages."""
 COUNTED_BY_SHADOWS: Final = frozenset({"starts", "stopped", "wall", "wall_runs", "run_wall"})
-"""The facts on which the records of a job disagree whose shadow lost its starter for a while, or was replaced: the
-startd ends the run when it sees that, and the shadow when the lease is over."""
+"""The facts on which records disagree if a job's shadow lost its starter for a while, or was replaced: the startd ends
+the run when it notices this, and the shadow when the lease expires."""
 LETTERS: Final[dict[str, str]] = {kind.letter: name for name, kind in KINDS.items()}
 BELIEVED: Final[dict[tuple[str, str], int]] = {
     (name, letter): rank for name, fact in FACTS.items() for rank, letter in enumerate(fact.sources)
 }
-"""The rank of a source by (fact, letter): 0 is believed first."""
+"""The rank of a source by (fact, letter); 0 is the most reliable."""

@@ -1,8 +1,8 @@
-"""Compare what several sources state about one fact.
+"""Compare the statements of several sources about the same fact.
 
 The auditor stores the statements of all events (``scratch_db``) and compares them at the end of the log: jobs first
 (``job_records``, ``audit_statements``), then slots and submitters (``slot_facts``), then repetitions in one source
-(``duplicates``). ``compared_facts`` lists the facts and which source is believed.
+(``duplicates``). ``compared_facts`` lists the facts, and the sources in order of reliability.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from .unpaired_records import Deaths, FileSpan, UnpairedRecords
 
 _OF_SLOTS: Final = ("Activity", "JobId", "MyCurrentTime", "Name", "RemoteOwner", "RemoteUser", "State")
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched", "rejected", *OF_PROCESSES})
-"""The reports of daemons about jobs that are compared."""
-_OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose times are compared one by one
+"""The daemons' reports about jobs that are compared."""
+_OF_DAEMONS: Final = frozenset("DELNMU")  #: the letters of the logs whose individual times are compared
 OF_LOGS: Final = {"schedd": "D", "startd": "L", "negotiator": "N"}
-"""The daemons of whose deaths a master may tell, and the letters of their logs."""
+"""The daemons whose deaths a master may log, and the letters of their logs."""
 REPEATABLE_RULES: Final = frozenset({"after_end", "ended_twice", "gone_twice", "held", "history_twice", "not_held"})
-"""The rules that a schedd breaks which does something again."""
+"""The rules that are broken when a schedd repeats an action."""
 KEPT_BY_SCHEDDS: Final = frozenset({"became", "ended", "hold", "holds", "submitted"})
-"""The facts that a schedd may forget, and has otherwise then."""
+"""The facts that differ if a schedd died and lost them."""
 TIMED_BY_SCHEDDS: Final = frozenset({"ended", "run_wall", "stopped", "wall", "wall_runs"})
-"""The facts on which sources differ where a schedd stood still: a shadow waits for it between ad and log, and it learns
-of ends late."""
+"""The facts on which sources differ if a schedd stalled: the shadow waits for it between writing the ad and the log
+entry, and the schedd learns of a run's end late."""
 ENDS: Final = frozenset({4, 5})
 LOSS_TEXT: Final = ": the schedd had died, and lost the end of its job_queue.log"
 CLAIMED: Final = "Claimed"
@@ -68,7 +68,8 @@ UNKNOWN_STATUS: Final = "of unknown status"
 
 @define
 class FactAuditor:
-    """Finds contradictions: ``take`` every event in log order, then ``finish``. Findings print times in `zone`."""
+    """Finds contradictions: call ``take`` with every event in log order, then ``finish``. Findings print times in
+    `zone`."""
 
     sources: Sources
     audit: Audit
@@ -78,16 +79,16 @@ class FactAuditor:
     _accountants: dict[int, AccountantFold] = field(factory=dict)
     _owners: dict[str, str] = field(factory=dict)
     _jobs: dict[str, tuple[int, int]] = field(factory=dict)
-    _requested_jobs: dict[str, str] = field(factory=dict)  #: the claim for which a slot was asked last
-    _claims: dict[str, str] = field(factory=dict)  #: the claim of a slot's owner
+    _requested_jobs: dict[str, str] = field(factory=dict)  #: the claim that was last requested for each slot
+    _claims: dict[str, str] = field(factory=dict)  #: the claim of each slot's current holder
     _slots: dict[int, set[str]] = field(factory=dict)
     _order: int = 0
-    _gaps: dict[int, list[int]] = field(factory=dict)  #: the positions at which each chain of logs lacks records
+    _gaps: dict[int, list[int]] = field(factory=dict)  #: the positions at which records are missing from each chain
     _steps: TableSteps = field(default=Factory(lambda self: TableSteps(self.sources), takes_self=True))
     _begun: BeginChecks = field(default=Factory(lambda self: BeginChecks(self.sources), takes_self=True))
     _spans: dict[int, FileSpan] = field(factory=dict)
     _deaths: Deaths = field(factory=dict)
-    _absences: Deaths = field(factory=dict)  #: the same of daemons that were shut down: shadows may outlive a schedd
+    _absences: Deaths = field(factory=dict)  #: of daemons that were shut down: shadows may outlive a schedd
 
     # -- Reading -------------------------------------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ class FactAuditor:
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
 
     def _note_span(self, letter: str, chain: int, event: e.Event) -> None:
-        """Note the time that a log covers, and whether its daemon died."""
+        """Update the time that a log covers, and note if its daemon died."""
         span = self._spans.get(chain)
         daemon_began = isinstance(event, e.DaemonReported) and event.said == "began"
         if span is None:
@@ -139,7 +140,7 @@ class FactAuditor:
                         self.scratch.add_fact(plain(ad["Name"]), fact, origin._replace(at=at), value)
 
     def _record_slot_ad(self, ad: Ad, origin: StatementSource) -> None:
-        """Record the facts of a slot's ad, unless it lacks the state or the time."""
+        """Record the facts of a slot's ad, unless the state or the time is missing."""
         slot, state, activity = (text_of(ad, name) for name in ("Name", "State", "Activity"))
         at = date(ad, "MyCurrentTime")
         if not slot or not state or not activity or at is None:
@@ -220,7 +221,7 @@ class FactAuditor:
             self._forget(event.slot, origin, NONE)
 
     def _forget(self, slot: str, origin: StatementSource, body: str) -> None:
-        """Record that a slot has no job and holder, or that they are unknown ("")."""
+        """Record that a slot has no job and no holder, or that they are unknown ("")."""
         self._claims.pop(slot, None)
         for fact, known_place in (("holder", self._owners.pop(slot, None)), ("job", self._jobs.pop(slot, None))):
             if known_place is not None or not body:
@@ -233,7 +234,7 @@ class FactAuditor:
         self.scratch.add_fact(event.slot, "state", origin, "Owner/Idle")
 
     def on_daemon(self, event: e.DaemonReported, origin: StatementSource, chain: int) -> None:
-        if event.said == "died" and event.daemon in OF_LOGS:  # its master tells: its own log need not be there
+        if event.said == "died" and event.daemon in OF_LOGS:  # logged by its master: its own log may not be imported
             self._deaths.setdefault(OF_LOGS[event.daemon], []).append((event.at, event.at))
         if event.said in ("began", "ended"):
             self._begun.forget(chain, event.said == "began")
@@ -244,7 +245,7 @@ class FactAuditor:
         self._begun.cycle(chain, event)
 
     def _record_unknown_slots(self, chain: int, origin: StatementSource) -> None:
-        """Record that nothing is known of a startd's slots from here on."""
+        """Record that the state of a startd's slots is unknown from now on."""
         for slot in sorted(self._slots.pop(chain, ())):
             self._forget(slot, origin, "")
             self.scratch.add_fact(slot, "state", origin._replace(letter="L"), "")
@@ -261,11 +262,11 @@ class FactAuditor:
             if fold is not None:
                 fold.finish()
         since = event.since if isinstance(event, e.SourceGap) else 0
-        span = self._spans.get(chain)  # a line without a time has that of the import
+        span = self._spans.get(chain)  # a line without a time has the time of the import
         self._record_unknown_slots(chain, origin._replace(at=since or (event.at if span is None else span.last)))
 
     def _covered_until(self, source: int) -> int:
-        """Return until when the log of a source covers what happens; 0 if its daemon ended."""
+        """Return the end of the time that a source's log covers; 0 if its daemon ended."""
         span = self._spans.get(self.sources.chain(source))
         return 0 if span is None or span.over else span.last
 
@@ -328,26 +329,26 @@ class FactAuditor:
         for number, run_statements in enumerate(statements_by_run(job_record), 1):
             groups = disputed_statements_of([one for one in run_statements if one.fact not in ignored])
             if was_forgotten and any(disputed_statements[0].fact == "placed" for disputed_statements in groups):
-                continue  # two shadows with one number: the schedd had forgotten the first
+                continue  # two shadows with the same number: the schedd had lost the first one
             for disputed_statements in groups:
                 self._add_contradiction(job, disputed_statements, number)
 
     def _may_be_forgotten(self, job: RecordedJob) -> bool:
-        """Return True if a schedd died soon after something happened to a job: it may have forgotten that."""
+        """Return True if a schedd died soon after a change to a job, and so may have lost the change."""
         deaths = self._deaths.get("D", [])
         entry_times = [origin.at for account in job.accounts for _, origin, _ in account.entries] if deaths else ()
         return any(since - UNSAVED <= at <= until for at in entry_times for since, until in deaths)
 
     def _may_have_stalled(self, job: RecordedJob) -> bool:
-        """Return True if a schedd wrote nothing while a run of a job ended: it may have stood still, or its log lacks
-        that time."""
+        """Return True if a schedd wrote nothing while a run of a job ended: it may have stalled, or its log does not
+        cover that time."""
         spans = [span for span in self._spans.values() if span.letter == "D"]
         end_times = {origin.at for account in job.accounts for number, origin, _ in account.entries if number in ENDS}
         return any(not span.covers(at) for span in spans for at in end_times)
 
     def _excuse_repetitions(self) -> None:
-        """Move to the repeated records what is there twice, legally: an end that a shadow wrote once more, and what a
-        schedd that was killed did again, since it had lost the end of its job_queue.log."""
+        """Move legal repetitions from the violations to the repeated records: an end that a shadow wrote again, and
+        actions that a killed schedd repeated because it had lost the end of its job_queue.log."""
         deaths, audit = self._deaths.get("D", []), self.audit
 
         def lost(entry: AuditFinding) -> bool:
@@ -390,14 +391,14 @@ class FactAuditor:
 
 
 def _listed_status(records: Sequence[JobRecord]) -> Iterator[str]:
-    """Yield the status of a job that no job event log and no history has: the last that an ad of the queue shows."""
+    """Yield the last status in the queue's ads of a job that is in no job event log and no history."""
     if not any(record.letter in "UEH" for record in records):
         ads = [json.loads(record.body) for record in records if record.letter in "QA"]
         yield STATUSES.get(int_of(ads[-1], "JobStatus") or 0, UNKNOWN_STATUS) if ads else UNKNOWN_STATUS
 
 
 def _lacks_own_number(number: str, records: Sequence[JobRecord]) -> bool:
-    """Return True if an ad lacks its job's number in its GlobalJobId."""
+    """Return True if the GlobalJobId of an ad does not contain the job's number."""
     return any(
         record.letter in "HPSA" and "GlobalJobId" in record.body and number not in record.body for record in records
     )

@@ -1,8 +1,8 @@
 """Compare the copies of a job's ad with job_queue.log, where the schedd writes each value first.
 
-An ad of the history is the one that left the queue; any other copy has only values that the ad had there once. One
-value that differs, in one job's ad, was changed. Where several differ, as in files of two access points, nothing is
-told.
+The history contains the ad that left the queue; every other copy contains only values that the ad had in the queue at
+some time. If a single value in a single job's ad differs, it was changed. If several differ, as in files from two
+access points, nothing is reported.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from .tolerances import NEAR, UNSAVED
 _UNLIKE: Final = {
     "S": {"JobStartDate", "JobStatus"}, "P": {"JobStatus"}, "H": {"JobStatus"},
 }  # fmt: skip
-"""The attributes that differ in a kind of source: a starter has its own start date."""
-_EXPANDED: Final = "$$"  #: a value with this is another one at each match, in what shadows and starters write
+"""The attributes that legally differ in a kind of source: a starter has its own start date."""
+_EXPANDED: Final = "$$"  #: in ads written by shadows and starters, values that contain this differ in each match
 
 
 @define
 class CopiedAds:
-    """Takes the records of each job (``take``); then ``finish`` yields the only value that was copied wrongly."""
+    """Compares the copies of each job's ad: ``take`` every job's records, then ``finish`` yields the only wrong
+    copy."""
 
     sources: Sources
-    deaths: Sequence[tuple[int, int]]  #: of schedds: from the last sign to the next one's beginning
+    deaths: Sequence[tuple[int, int]]  #: the schedds' deaths: from the last record to the next start
     alike: Counter[str] = field(factory=Counter)
     differing: dict[tuple[str, str], AuditFinding] = field(factory=dict)  #: by the attribute and the copy's place
-    _keys: dict[tuple[str, str], str] = field(factory=dict)  #: under which name in ``alike`` such copies are counted
+    _keys: dict[tuple[str, str], str] = field(factory=dict)  #: the key in ``alike`` for copies like this one
 
     def take(self, job: tuple[int, int], records: Sequence[JobRecord]) -> None:
         ads = [(record, json.loads(record.body)) for record in records if record.letter in "HPSAQ"]
@@ -56,7 +57,8 @@ class CopiedAds:
                     self._compare_once(job, record, ad, tables)
 
     def _may_be_lost(self, last_record: JobRecord, ad: Mapping[str, str]) -> bool:
-        """Return True if a schedd died during the job's life: it lost values that others have copied."""
+        """Return True if a schedd died while the job was queued, and so may have lost values that were already
+        copied."""
         submitted = date(ad, "QDate") or 0
         return any(submitted <= until and since - UNSAVED <= last_record.at for since, until in self.deaths)
 
@@ -77,7 +79,7 @@ class CopiedAds:
         copy: Mapping[str, str],
         tables: Sequence[tuple[JobRecord, Mapping[str, Any]]],
     ) -> None:
-        """Compare a copy with the values that the job's ad had."""
+        """Compare a copy with the values that the job's ad had over time."""
         ads_of_same_job = [(queue, ad) for queue, ad in tables if ad.get("GlobalJobId") == copy.get("GlobalJobId")]
         for name in sorted(copy.keys() & set(COPIED_ATTRIBUTES) - _UNLIKE.get(record.letter, set())):
             known_values = {value for _, ad in ads_of_same_job for value in ad[SET_ONCE][name]}
@@ -118,15 +120,16 @@ class CopiedAds:
 
 
 def _is_covered(record: JobRecord, copy: Mapping[str, str], end_times: Sequence[int]) -> bool:
-    """Return True if job_queue.log has a copy's values: it continues behind them. A schedd that is killed loses what it
-    wrote last; `end_times`: the ends of the job's parts of the table."""
+    """Return True if job_queue.log must contain a copy's values, because the log continues after them (a killed schedd
+    loses its last writes). `end_times` are the ends of the table's parts with the job."""
     ad_time = date(copy, "ServerTime" if record.letter == "A" else "EnteredCurrentStatus") or 0
     was_lost = record.letter == "A" and any(end <= ad_time + NEAR and ad_time < end + UNSAVED for end in end_times[:-1])
     return not was_lost and ad_time < end_times[-1] - NEAR
 
 
 def _is_same_value(value: str, other: str) -> bool:
-    """Return True if two expressions are the same (a schedd writes FALSE and false), or the same number."""
+    """Return True if two expressions are equal, ignoring case (a schedd writes FALSE and false), or are equal
+    numbers."""
     try:
         return value == other or ('"' not in value and value.lower() == other.lower()) or float(value) == float(other)
     except ValueError:

@@ -1,7 +1,6 @@
-"""Audit what the readers doubted: a line whose time is not its own, an ad that does not stand where it was written.
+"""Audit the records that the readers doubted: a line with a wrong time, or an ad that is not at its recorded offset.
 
-A file of which many ads stand elsewhere was rewritten, as by a tool that changes the ends of its lines: it is not
-judged.
+A file with many displaced ads was rewritten, for example by a tool that changes line endings; it is not audited.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from ..imported_log import Sources
 from .findings import finding
 
 DOUBTS: Final = ("aside", "displaced")
-MOST: Final = 2  #: displaced ads in a file that one or two changes explain
+MOST: Final = 2  #: the number of displaced ads that one or two changes in a file explain
 ONE_AD: Final = 20_000
-"""A history that begins with a larger offset, in bytes, is the end of a longer one."""
+"""A history whose first offset (in bytes) exceeds this is the end of a longer history."""
 
 
 @define
 class DoubtAuditor:
-    """Takes every event, in any order; then ``finish``."""
+    """Audits doubted records: call ``take`` with every event, in any order, then ``finish``."""
 
     sources: Sources
     audit: Audit
@@ -39,7 +38,7 @@ class DoubtAuditor:
         if event.said == "displaced":
             self._displaced_ads.setdefault(place.source, []).append(event)
         elif self.sources.kind(place.source) != "startlog" or not event.facts["seconds"].startswith("-"):
-            self._note_moved_record(event, place.source)  # the audit of StartLogs reports their early records
+            self._note_moved_record(event, place.source)  # StartLogs' early records are reported by their own audit
 
     def _note_moved_record(self, event: e.DaemonReported, source: int) -> None:
         seconds, text = event.facts["seconds"], event.facts["text"]

@@ -1,4 +1,4 @@
-"""Find what one source tells twice of a thing that happens once: a job left the queue, a run ended, a claim ran a
+"""Find events that happen only once but that one source records twice: a job left the queue, a run ended, a claim ran a
 job."""
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from .scratch_db import ScratchDatabase
 from .tolerances import FAR, NEAR
 
 _SLACK: Final = {"P": NEAR, "S": FAR}
-"""How far the runs of one claim may overlap: a starter exits some seconds after its job."""
+"""The time by which the runs of one claim may overlap: a starter exits some seconds after its job."""
 
 
 def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
     """Yield a finding for each repetition in the scratch database; stories print times in `zone`."""
     yield from _repeated_in_histories(scratch, sources, zone)
-    repeated_ad_places = set[
-        tuple[int, int]
-    ]()  # ads of a shadow that could not tell the schedd the end, and wrote it once more
+    repeated_ad_places = set[tuple[int, int]]()  # ads that a shadow wrote again: it could not reach the schedd
     for letter, source, line, ad in scratch.ads_of("PS", READ["claims"]):
         begin = date(ad, "JobCurrentStartDate")
         until = date(ad, "EpochWriteDate" if letter == "P" else "CompletionDate")
@@ -41,7 +39,7 @@ def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) ->
 
 
 def _repeated_in_histories(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) -> Iterator[AuditFinding]:
-    """Yield the jobs that are in one history more than once. Two histories may be copies of one, in any form."""
+    """Yield the jobs that are in one history more than once. Two histories may be copies, in any format."""
     for job, places in scratch.repeated_in_histories():
         chains: dict[int, list[tuple[int, str, str]]] = {}
         for source, line, at in places:
@@ -55,7 +53,7 @@ def _repeated_in_histories(scratch: ScratchDatabase, sources: Sources, zone: tzi
 
 
 def _job_number(job: str) -> str:
-    """Return the number in a job's global id; an id of another form is unchanged."""
+    """Return the job id in a job's global id; an id in another format is returned unchanged."""
     parts = job.split("#")
     return parts[1] if len(parts) == 3 else job
 
@@ -63,8 +61,8 @@ def _job_number(job: str) -> str:
 def _add_end(scratch: ScratchDatabase, letter: str, chain: int, source: int, line: int, ad: Ad) -> None:
     """Add the end of a run to the scratch database.
 
-    A run is keyed by its shadow's beginning, in seconds. When the queue forgot a shadow and starts one under the same
-    number again, that one began later. A shadow that puts its job on hold at the end tells the end before and after.
+    The key of a run includes its shadow's start, in seconds: if the schedd lost a shadow and starts another one with
+    the same number, the second one started later. A shadow that puts its job on hold at the end records the end twice.
     """
     if letter == "P" and (text_of(ad, "EpochAdType") != "EPOCH" or "HoldReasonCode" in ad):
         return

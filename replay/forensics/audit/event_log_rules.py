@@ -190,15 +190,15 @@ class EventLogAuditor:
             history.epoch, history.conditions, history.last = log.epoch, ANY_CONDITION, (0, 0, 0)
             history.slot, history.rival, history.aside, history.unreleased = "", None, None, None
         if is_late or history.aside is not None:
-            self._is_moved_entry(log, history, event)
+            self._check_moved_entry(log, history, event)
         self._remember(history, event)
         if number in ELSEWHERE:
             history.free = True
         elif number in TARGETS and number:
             self._judge(log, history, event)
 
-    def _is_moved_entry(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
-        """Return True if one entry alone lies before the one above it, and the job's next one does not."""
+    def _check_moved_entry(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
+        """Report an entry that is earlier than the job's previous entry, if the job's next entry is not."""
         if log.aside is not None:
             previous_history, log.aside = log.aside, None
             if previous_history.aside is not None and event.at < previous_history.aside[0]:

@@ -183,10 +183,10 @@ class StartdLogAuditor:
             self._add_violation(log, slot, event, "backwards", "times go back by more than a day")
             log.last = event.at
         log.last = max(log.last, event.at)
-        self._is_moved_record(log, event)
+        self._check_moved_record(log, event)
 
-    def _is_moved_record(self, log: _StartdLog, event: e.SlotEvent) -> None:
-        """Return True if one record alone lies before the one above it."""
+    def _check_moved_record(self, log: _StartdLog, event: e.SlotEvent) -> None:
+        """Report a record that is earlier than the record above it, if the next record is not."""
         above, place_above = log.above
         place = event.stimulus
         if above and _is_before(place, place_above):
