@@ -1,8 +1,8 @@
-"""Model a pool and its decisions: no clock, no I/O, no randomness, no order that depends on hashing.
+"""Model a pool and its decisions, without a clock, I/O, random numbers or an order that depends on hashing.
 
-The same arguments give the same events, on every machine. The state is changed in place: ``evolve`` brings it forward
-by an event, and ``decide`` does so with each event that it makes (docs/decisions.md, 8).
+The same arguments give the same events on every machine. The state is changed in place: ``evolve`` applies an event to
+it, and ``decide`` applies each event that it creates (docs/decisions.md, 8).
 """
 
 if __name__ != "poolbook.domain":
-    raise ImportError(f"import this folder as poolbook.domain, not as {__name__}")
+    raise ImportError(f"import this package as poolbook.domain, not as {__name__}")

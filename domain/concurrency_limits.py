@@ -1,10 +1,10 @@
-"""Concurrency limits: how many units of each limit a job uses, and how many units there are.
+"""Parse concurrency limits: the units of each limit that a job requests, and the configured maximum of each limit.
 
-A job's ConcurrencyLimits lists names, each with a number of units: ``xsw:2 database``. A name is a limit (XSW), or a
-set and one of its members (LARGE.SWLICENSE), in any case. Sources: the manual, "Concurrency Limits"; for what it leaves
-open, HTCondor's ParseConcurrencyLimit and Accountant::GetLimitMax.
+A job's ConcurrencyLimits lists names of limits, each with an optional number of units: ``xsw:2 database``. A name is
+that of a limit (XSW), or of a set and one of its members (LARGE.SWLICENSE), and is case-insensitive. Sources: the
+manual, "Concurrency Limits"; for details, HTCondor's ParseConcurrencyLimit and Accountant::GetLimitMax.
 
-Amounts are whole numbers of ``PARTS`` of a unit, because sums of rounded fractions could exceed a limit.
+Amounts are integers: each unit has ``PARTS`` parts, so that sums of fractions are exact and never cross a limit.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from math import inf
 from typing import Final, NamedTuple
 
 Amount = int | float
-"""Parts of a unit: whole, or ``math.inf``."""
+"""A whole number of parts of a unit, or ``math.inf``."""
 _DIGITS: Final = 12
 PARTS: Final = 10**_DIGITS
-"""The parts of a unit. Smaller amounts are rounded, so that sums stay exact."""
+"""The number of parts in a unit. Smaller fractions are rounded so that no limit is exceeded."""
 
 LIMITS: Final = "ConcurrencyLimits"
-"""The job attribute with the limits that the job uses."""
+"""The job attribute that lists the requested limits."""
 SUFFIX: Final = "_LIMIT"
-"""``<NAME>_LIMIT`` sets the units of a limit."""
+"""``<NAME>_LIMIT`` is the setting with the maximum of a limit."""
 DEFAULT: Final = "CONCURRENCY_LIMIT_DEFAULT"
-"""The setting for limits without a ``<NAME>_LIMIT``."""
+"""The setting with the maximum of limits that have no setting of their own."""
 OF_SET: Final = "CONCURRENCY_LIMIT_DEFAULT_"
-"""With the name of a set appended: the setting for each of its members without a ``<NAME>_LIMIT``."""
+"""This prefix and the name of a set: the maximum of each of its members that has no setting of its own."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
 _NUMBER: Final = re.compile(r"\s*([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,9}))?", re.ASCII)
 _INFINITE: Final = re.compile(r"\s*\+?inf", re.ASCII | re.IGNORECASE)
 _LARGEST: Final = 300
-"""The exponent of 10 from which on a number is infinite."""
+"""Numbers of 10 to this power or more count as infinite."""
 
 
 class Ask(NamedTuple):
-    """The units of one limit that a job requests."""
+    """The amount that a job requests of one limit."""
 
     name: str  #: the limit, in lower case
     units: Amount
 
 
 def words(text: str) -> list[str]:
-    """Split a list of limits, separated by blanks and commas."""
+    """Split a list of limits, separated by blanks or commas, without changing their spelling."""
     return text.replace(",", " ").split()
 
 
 def is_valid(word: str) -> bool:
-    """Check whether a word of such a list names a limit."""
+    """Check whether a word of such a list is a valid limit, with or without a number of units."""
     return _NAME.fullmatch(word.partition(":")[0]) is not None
 
 
@@ -66,15 +66,15 @@ def requested_amounts(text: str) -> tuple[Ask, ...]:
 
 
 def _units(text: str) -> Amount:
-    """Parse the units after a name's colon: 1 if there is no positive number."""
+    """Parse the number of units after a name's colon; return 1 unit unless the number is greater than 0."""
     units = amount(text, up=True)
     return units if units > 0 else PARTS
 
 
 def amount(text: str, up: bool = False) -> Amount:
-    """Return the number at the start of a text, in parts of a unit; 0 if there is none.
+    """Return the number at the beginning of a text, in parts of a unit; 0 if there is no number.
 
-    :param up: whether to round up to whole parts
+    :param up: round fractions of a part up instead of down
     """
     if _INFINITE.match(text):
         return inf
@@ -91,8 +91,8 @@ def amount(text: str, up: bool = False) -> Amount:
 
 
 def most(settings: Mapping[str, str], name: str) -> Amount:
-    """Return the size of a limit, by its name in lower case: from its setting, its set's, or the default; else
-    unlimited."""
+    """Return the maximum of a limit, given by its lower-case name: the setting of the limit, else that of its set, else
+    the default setting, else infinity."""
     upper = name.upper()
     of_set, dot, _ = upper.rpartition(".")
     for setting in (f"{upper}{SUFFIX}", f"{OF_SET}{of_set}" if dot else "", DEFAULT):
@@ -113,10 +113,10 @@ def named_by(setting: str) -> bool:
 
 
 def in_units(parts: Amount) -> float:
-    """Return an amount in units."""
+    """Convert an amount from parts to units."""
     return parts / PARTS
 
 
 def amount_text(parts: Amount) -> str:
-    """Format an amount in units: 3, 1.5."""
+    """Format an amount in units for messages, for example 3 or 1.5."""
     return f"{in_units(parts):.12g}"

@@ -1,4 +1,4 @@
-"""The names of jobs and slots, as HTCondor writes them: 12.3 and slot1_2@host."""
+"""Parse and format the names of jobs and slots as HTCondor writes them: 12.3 and slot1_2@host."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final, NamedTuple
 
 
 class JobId(NamedTuple):
-    """A job: its cluster, and its number in the cluster (ClusterId, ProcId)."""
+    """A job's id: its cluster, and its number in the cluster (ClusterId, ProcId)."""
 
     cluster: int
     proc: int
 
     @classmethod
     def parse(cls, text: str) -> JobId:
-        """Read 12.3. Raise `ValueError` for anything else."""
+        """Parse an id such as 12.3. Raise `ValueError` for any other text."""
         cluster, _, proc = text.partition(".")
         return cls(int(cluster), int(proc))
 
@@ -23,14 +23,14 @@ class JobId(NamedTuple):
 
 
 NEGOTIATOR: Final = "NEGOTIATOR"
-"""The negotiator of a pool that has one."""
+"""The name of the main negotiator, which is the only one in most pools."""
 
 
 class AccountName(NamedTuple):
-    """Whose account it is, in which negotiator's accounting. That of a pool with one negotiator is named by the
-    submitter alone; no submitter's name has a blank."""
+    """The name of an account: the negotiator that keeps it, and the submitter. Accounts of the main negotiator are
+    named by the submitter alone. Submitter names contain no blanks."""
 
-    negotiator: str  #: empty: ``NEGOTIATOR``
+    negotiator: str  #: empty for ``NEGOTIATOR``
     submitter: str
 
     @classmethod
@@ -43,35 +43,35 @@ class AccountName(NamedTuple):
 
 
 class SlotName(NamedTuple):
-    """A slot's name: what it is called on its machine, and the machine (empty: it was not given)."""
+    """A slot's name: its name on its machine, and the machine (empty if the name does not include it)."""
 
     slot: str
     machine: str
 
     @classmethod
     def parse(cls, text: str) -> SlotName:
-        """Read slot1@host, or slot1 alone."""
+        """Parse slot1@host, or slot1 without a machine."""
         slot, _, machine = text.partition("@")
         return cls(slot, machine)
 
     @property
     def dynamic(self) -> bool:
-        """Whether it was carved from a partitionable slot: slot1_2."""
+        """Whether this is a dynamic slot, carved from a partitionable slot (slot1_2)."""
         return "_" in self.slot
 
     @property
     def parent(self) -> SlotName:
-        """The partitionable slot that a dynamic one was carved from."""
+        """The partitionable slot from which this dynamic slot was carved."""
         return SlotName(self.slot.rpartition("_")[0], self.machine)
 
     @property
     def number(self) -> str:
-        """The number of a dynamic slot among those of its parent: of slot1_2, 2."""
+        """The number of a dynamic slot among its parent's dynamic slots: 2 for slot1_2."""
         return self.slot.rpartition("_")[2]
 
     @property
     def order(self) -> int:
-        """What orders the slots that were carved from one."""
+        """The key that sorts the dynamic slots of one parent."""
         return int(self.number) if self.number.isdigit() else 0
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class SlotName(NamedTuple):
 
 
 def dynamic_name(parent: str, taken: Container[str]) -> str:
-    """Return the name of the next slot carved from `parent`: the lowest number that no living slot has."""
+    """Return the name of the next slot carved from `parent`, with the lowest number that no existing slot has."""
     slot, machine = SlotName.parse(parent)
     number = 1
     while (name := f"{slot}_{number}@{machine}") in taken:

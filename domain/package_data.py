@@ -1,7 +1,7 @@
-"""Read the data files beside the code: tables from HTCondor, rules, and the words of sentences.
+"""Read the data files in the package: tables from HTCondor, rules, and the texts of sentences.
 
 A data file is installed with the code and changes only with it, so the domain stays pure. A module passes
-``get_data(__package__, "NAME")``, a file in its folder. (``importlib.resources`` takes 11 ms to import.)
+``get_data(__package__, "NAME")``, a file in its own directory. (``importlib.resources`` takes 11 ms to import.)
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 
 def lines(data: bytes | None) -> list[str]:
-    """Return the lines of a data file, without the comments at its head."""
-    assert data is not None, "every loader of Python's own has the data of its packages"
+    """Return the lines of a data file, without the comments at its beginning."""
+    assert data is not None, "Python's standard loaders provide the data files of packages"
     return list(dropwhile(_is_comment, data.decode().splitlines()))
 
 
@@ -22,7 +22,7 @@ def _is_comment(line: str) -> bool:
 
 
 class DataSection(NamedTuple):
-    """A section: the two parts of its heading, ``[kind: about]`` or ``[kind]``, and its lines."""
+    """A section of a data file: the two parts of its heading, ``[kind: about]`` or ``[kind]``, and its lines."""
 
     kind: str
     about: str
@@ -30,7 +30,7 @@ class DataSection(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """Return the names, of which a line may have several."""
+        """Return the names in the lines; a line may contain several."""
         return " ".join(self.lines).split()
 
 

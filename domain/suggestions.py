@@ -1,7 +1,7 @@
-"""Suggest names for a misspelled one: every "did you mean" comes from here.
+"""Suggest corrections for misspelled names, for every "did you mean" message.
 
-``close_names`` serves someone who asked for a name that does not exist: it gives the likeliest names, however far.
-``NearMisses`` serves names that may well be right: it finds only one letter too many, too few or wrong, or two swapped.
+``close_names`` is for names that do not exist: it returns the most similar names, even if they differ a lot.
+``NearMisses`` is for names that may be correct: it finds only an added, missing or wrong letter, or two swapped ones.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from collections.abc import Iterable, Iterator, Mapping
 
 
 def close_names(word: str, known: Iterable[str], most: int = 3, likeness: float = 0.6) -> list[str]:
-    """Return the known names that are spelled most like a word, the likest first; case does not count.
+    """Return the known names that are most similar to a word, the most similar first; ignore case.
 
-    :param likeness: the least likeness, from 0 to 1, as ``difflib`` measures it
+    :param likeness: the minimum similarity, from 0 to 1, as ``difflib`` measures it
     """
-    from difflib import get_close_matches  # a command whose names all exist starts without it
+    from difflib import get_close_matches  # imported only for unknown names, to keep the start fast
 
     spelled = {name.lower(): name for name in known}
     return [spelled[name] for name in get_close_matches(word.lower(), spelled, most, likeness)]
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int = 3, likeness: float = 0.6) -> str:
-    """Return "did you mean" with the known names spelled most like a word; without any, ``otherwise``."""
+    """Return "did you mean" with the known names most similar to a word; ``otherwise`` if no name is similar."""
     close = close_names(word, known, most, likeness)
     return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 
 class NearMisses:
-    """Finds names by near misses of their ``names``: the spellings to compare, each with the name to suggest."""
+    """An index that finds misspelled names. ``names`` maps each spelling to the name to suggest for it."""
 
     LEAST_LETTERS = 4
 
@@ -38,14 +38,14 @@ class NearMisses:
         self._indexes: dict[int, dict[str, list[str]]] = {}
 
     def suggested(self, word: str) -> str | None:
-        """Return the first name that a word is a near miss of; None if there is none."""
-        if len(word) < self.LEAST_LETTERS - 1:  # KIL is KILL
+        """Return the first name from which a word differs by one typing error; None if there is none."""
+        if len(word) < self.LEAST_LETTERS - 1:  # KIL is still a misspelling of KILL
             return None
         indexes = [self._index(length) for length in range(len(word) - 1, len(word) + 2)]
         return next((name for part in _shortened(word) for index in indexes for name in index.get(part, ())), None)
 
     def _index(self, length: int) -> dict[str, list[str]]:
-        """Return the names of so many letters, by what is left of them without one, which takes long to make."""
+        """Return the names of a length, by spelling and by spelling minus one letter; slow, so built on demand."""
         index = self._indexes.get(length)
         if index is None:
             index = self._indexes[length] = {}

@@ -1,6 +1,6 @@
 """Warn of settings that nothing reads and whose names resemble a known setting.
 
-A name in any value is not misspelled, because it is a macro or attribute of the machine's owner.
+A name that occurs in any value is not reported, because the administrator uses it as a macro or an attribute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def misspelling_warnings(values: SettingValues) -> Iterator[str]:
-    """Yield a warning for each setting in files or the environment that is probably misspelled."""
+    """Yield a warning for each setting in the files or the environment whose name is probably misspelled."""
     user_definitions = {
         key: definition
         for key, definition in values.definitions.items()
@@ -63,14 +63,14 @@ def _near_misses() -> NearMisses:
     return NearMisses(_known_names())
 
 
-# Warn of policy expressions that are an error for every job, such as a START that starts no job.
+# Warn of policy expressions that evaluate to error for every job, such as a START that therefore starts no job.
 
 _JOB_POLICY_PREFIXES = ("system_periodic_", "system_on_", "submit_requirement_", "periodic_expr_")
 _COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 
 
 def policy_error_warnings(values: SettingValues) -> Iterator[str]:
-    """Yield a warning for each configured policy expression that is an error for every job."""
+    """Yield a warning for each configured policy expression that evaluates to error for every job."""
     configuration = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)
@@ -81,7 +81,7 @@ def policy_error_warnings(values: SettingValues) -> Iterator[str]:
             expression = configuration.expression(key)
         except ConfigError:
             if is_job_policy:
-                continue  # reported where it is used
+                continue  # reported where the setting is used
             raise
         erroneous_part = None if expression is None else find_error(expression)
         if expression is None or erroneous_part is None:
@@ -92,7 +92,7 @@ def policy_error_warnings(values: SettingValues) -> Iterator[str]:
 
 
 def _hints(expression: Expression, erroneous_part: Expression) -> Iterator[str]:
-    """Yield fixes for the most common mistakes."""
+    """Yield suggestions that fix the most common mistakes."""
     parts = list(_subexpressions(expression))
     for part in parts:
         if isinstance(part, Binary) and part.op in _COMPARISONS and erroneous_part in (part.left, part.right):

@@ -15,7 +15,7 @@ class ConfigError(PoolbookError, ValueError):
     ConfigError: ...
 
     :ivar file: the file with the error; empty if there is none
-    :ivar line: the number of its line, from 1; 0 if the error is not in one line
+    :ivar line: the number of the line with the error, from 1; 0 if no single line is wrong
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0) -> None:
@@ -27,7 +27,7 @@ class ConfigError(PoolbookError, ValueError):
 
 
 class ConfigWarning(UserWarning):
-    """A setting has no effect, or not the likely intended one. The configuration is accepted.
+    """A setting has no effect, or probably not the intended one. The configuration is accepted.
 
     >>> warnings.simplefilter("error", ConfigWarning)  # raise an error instead
     """
@@ -35,13 +35,13 @@ class ConfigWarning(UserWarning):
 
 @frozen
 class SettingSource:
-    """Where the value of a setting is defined."""
+    """The place where the value of a setting is defined."""
 
     file: str  #: the name of the file, or ``<Default>``, ``<Detected>`` or ``<Environment>``
-    line: int = 0  #: the number of the value's last line, from 1; 0 if it is not in a file
+    line: int = 0  #: the number of the value's last line, from 1; 0 if the value is not from a file
     kind: str = "file"  #: ``file``, ``template``, ``environment``, ``detected`` or ``default``
-    template: str = ""  #: in a template its name and the number of the line from 0, as in ``POLICY:DESKTOP+10``
-    used: str = ""  #: in a template the name of the template that the file uses, which may use others
+    template: str = ""  #: for a template, its name and the line number from 0, as in ``POLICY:DESKTOP+10``
+    used: str = ""  #: for a template, the name of the template that the file uses; that one may use others
 
     def __str__(self) -> str:
         """Return the source as condor_config_val prints it."""

@@ -2,7 +2,7 @@
 
 A line is a condition (see ``macros.conditions``), ``include``, ``use``, ``warning`` or ``error``, a heading in square
 brackets, which is ignored, or a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``.
-They are tried in HTCondor's order. Source: the manual's page "Introduction to Configuration".
+The reader tries these in HTCondor's order. Source: the manual's page "Introduction to Configuration".
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _DIRECTIVES = ("include", "use", "error", "warning")
 
 
 class ConfigFiles(IncludedFiles, Protocol):
-    """The access to files and commands that a configuration needs."""
+    """The interface through which a configuration reads files and runs commands."""
 
     def listing(self, path: str) -> list[str]:
         """Return the sorted paths of a directory's files; empty if it cannot be listed."""
 
 
 class ConfigConditions(Conditions):
-    """The ``if`` blocks around the current line, with ``if defined use CATEGORY:NAME``."""
+    """The ``if`` blocks around the current line; conditions may also be ``defined use CATEGORY:NAME``."""
 
     def _is_defined(self, name: str) -> bool | None:
         use = re.fullmatch(r"use\s+([^:\s]+)(?::(\S*))?", name, re.IGNORECASE)
@@ -47,7 +47,7 @@ class ConfigConditions(Conditions):
 
 
 class ConfigReader:
-    """A parser that stores settings in ``values`` and calls ``warn`` for each warning."""
+    """A parser that stores settings in ``values`` and passes each warning to ``warn``."""
 
     def __init__(self, values: SettingValues, files: ConfigFiles, warn: Callable[[str], None]) -> None:
         self.values = values
@@ -56,7 +56,7 @@ class ConfigReader:
         self._version = defaults()["condor_version"].value
 
     def read_file(self, name: str, text: str, depth: int = 0) -> None:
-        """Read the text of a file; raise ConfigError for the first error, with file and line."""
+        """Read the text of a file; raise ConfigError, with file and line, for the first error."""
         try:
             lines = Lines(text, name)
         except MacroError as error:
@@ -139,7 +139,7 @@ class ConfigReader:
 
 
 def _split_statement(line: str) -> tuple[str, str, str, str]:
-    """Return a statement's name, the text between name and operator, the operator (or nothing), and the value."""
+    """Return a statement's name, the text between name and operator, the operator (may be empty), and the value."""
     name = _NAME.match(line)[0]  # type: ignore[index]
     remaining = line[len(name) :]
     if remaining[:1] in ("=", ":"):
@@ -161,7 +161,7 @@ def _read_multiline(tag: str, place: _Place) -> str:
 
 
 class _FilePosition:
-    """The position in a file: ``next`` returns the next line that is not a comment, ``source`` the current line."""
+    """A position in a file: ``next`` returns the next non-comment line, ``source`` the place of the current one."""
 
     literal = False
 
@@ -177,7 +177,7 @@ class _FilePosition:
 
 
 class _TemplatePosition:
-    """The position in a template, where the names of settings are not expanded."""
+    """A position in a template, where the names of settings are not expanded."""
 
     literal = True
 
@@ -207,7 +207,7 @@ _Place = _FilePosition | _TemplatePosition
 
 
 def find_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
-    """Yield the named templates with their arguments; raise ConfigError for an unknown one, with suggestions."""
+    """Yield the named templates with their arguments; raise ConfigError, with suggestions, for an unknown template."""
     if not category:
         raise ConfigError(f"use : {text}: write a category before the colon, as in use POLICY : Desktop")
     all_templates = templates()

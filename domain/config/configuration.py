@@ -27,7 +27,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Configuration:
-    """All settings; immutable. Names are compared without case; ``warnings`` are for the user."""
+    """An immutable set of settings with case-insensitive names; ``warnings`` are for the user."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Configuration:
         self._expressions: dict[str, Expression | None] = {}
 
     def as_local(self, name: str) -> Configuration:
-        """Return the settings of a daemon with a local name, for which NAME.X overrides X."""
+        """Return the settings of the daemon with this local name, for which NAME.X overrides X."""
         return Configuration(self._values, self.warnings, (f"{name.lower()}.", *self._prefixes))
 
     # -- by name -----------------------------------------------------------------------------------------------------
 
     def _key(self, name: str) -> str | None:
-        """Return the key of the value that a name has; None if it has none."""
+        """Return the key under which a name's value is stored; None if the name has no value."""
         if name not in self._keys:
             prefixes = reversed(self._prefixes) if is_expression(name) else self._prefixes
             candidates = (*(prefix + name for prefix in prefixes), name)
@@ -81,7 +81,7 @@ class Configuration:
             raise ConfigError(error.message) from None
 
     def raw(self, name: str) -> str | None:
-        """Return the unexpanded value of a setting; None if there is none."""
+        """Return the unexpanded value of a setting; None if it has no value."""
         key = self._key(name)
         return None if key is None else self._values.lookup(key)
 
@@ -90,22 +90,22 @@ class Configuration:
         return bool(self.raw(name))
 
     def source(self, name: str) -> SettingSource:
-        """Return the source of a setting's value; ``<Default>`` also if it has no value."""
+        """Return the source of a setting's value; ``<Default>`` if the setting has no value."""
         key = self._key(name)
         return self._values.source(name.lower() if key is None else key)
 
     def error(self, name: str, message: str) -> ConfigError:
-        """Return a ConfigError about a setting, with the place where it is set."""
+        """Return a ConfigError about a setting, with the file and line that set it."""
         source = self.source(name)
         return ConfigError(message, source.file, source.line)
 
     def original_name(self, name: str) -> str:
-        """Return the original name of a setting's value, for example SLOT1_START for START."""
+        """Return the original name of the setting that provides a value, for example SLOT1_START for START."""
         key = self._key(name)
         return name if key is None else self._values.original_name(key)
 
     def default(self, name: str) -> str | None:
-        """Return HTCondor's default, unexpanded; None if there is none."""
+        """Return HTCondor's default for a setting, unexpanded; None if it has no default."""
         default = defaults().get(name.lower())
         return None if default is None else default.value
 
@@ -123,7 +123,7 @@ class Configuration:
     # -- by kind -----------------------------------------------------------------------------------------------------
 
     def expression(self, name: str) -> Expression | None:
-        """Return a setting as a ClassAd expression, None if it is empty; raise ConfigError if it is invalid."""
+        """Return a setting as a ClassAd expression, or None if it is empty; raise ConfigError if it is invalid."""
         key = self._key(name)
         if key is None:
             return None
@@ -138,7 +138,7 @@ class Configuration:
     def integer(self, name: str, default: int) -> int:
         """Return a setting as an integer; evaluate expressions such as ``10 * $(MINUTE)``, and truncate reals.
 
-        If it is empty, return HTCondor's default, or ``default`` if there is none.
+        If the setting is empty, return HTCondor's default, or ``default`` if HTCondor has none.
 
         :raises ConfigError: if the value is not a number, or out of range
         """
@@ -156,7 +156,7 @@ class Configuration:
         return self.integer(name, default)
 
     def number(self, name: str, default: float) -> float:
-        """Return a setting as a real number, with the rules of ``integer``."""
+        """Return a setting as a real number, by the rules of ``integer``."""
         text = self._number_text(name)
         if not text:
             return default
@@ -166,7 +166,7 @@ class Configuration:
         return float(self._check_range(name, float(value)))
 
     def boolean(self, name: str, default: bool) -> bool:
-        """Return a setting as a boolean (numbers except 0 are true); raise ConfigError for any other value."""
+        """Return a setting as a boolean (nonzero numbers are true); raise ConfigError for any other type."""
         text = self._number_text(name)
         if not text:
             return default
@@ -178,7 +178,7 @@ class Configuration:
         return bool(value)
 
     def field_values(self, kind: type[AttrsInstance]) -> dict[str, Any]:
-        """Return the values of the fields of a settings class: strings, integers and booleans."""
+        """Return the values for the fields of a settings class: strings, integers and booleans."""
         readers: dict[type, Callable[..., Any]] = {str: self.get, int: self.integer, bool: self.boolean}
         return values(kind, lambda name, read, default: readers[read](name, default))
 
@@ -201,8 +201,8 @@ class Configuration:
     def for_slot(self, slot_id: int, type_id: int) -> Configuration:
         """Return the settings of a slot, for which SLOT<N>_X overrides SLOT_TYPE_<N>_X, which overrides X.
 
-        For a policy expression the slot type comes first, because HTCondor's startd ignores those of single slots. As
-        in HTCondor, ``$(X)`` in a value is always X.
+        For policy expressions, SLOT_TYPE_<N>_X overrides SLOT<N>_X, because HTCondor's startd ignores the latter. As in
+        HTCondor, ``$(X)`` in a value always refers to X.
         """
         prefixes = tuple(
             prefix for prefix in (f"slot{slot_id}_", f"slot_type_{type_id}_") if prefix in self._values.slot_prefixes()
@@ -222,7 +222,7 @@ class Configuration:
         ]
 
     def all_names(self) -> list[str]:
-        """Return all names that have a value, including defaults, sorted; with the daemon's prefix if it is set."""
+        """Return all names that have a value, including defaults, sorted; with the daemon's prefix where it is set."""
         keys = dict.fromkeys(self._values.definitions)
         for key in self._values.defaults:
             if "." not in key:
@@ -236,7 +236,7 @@ class Configuration:
     def check_enforced(self, alternative: str) -> None:
         """Reject a configuration with restrictions that Poolbook does not enforce: job transforms, quotas, limits ...
 
-        :raises ConfigError: if it has any; ``alternative`` says how to continue anyway
+        :raises ConfigError: if it has such restrictions; ``alternative`` tells the user how to continue anyway
         """
         unenforced = [setting for setting in self.unsupported_settings() if setting.unenforced]
         if unenforced:

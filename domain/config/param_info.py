@@ -1,4 +1,4 @@
-"""Supplement the table of defaults: list the settings that are expressions, have a range, or are predefined.
+"""Supplement the table of defaults: the settings that are expressions, have a range, or are predefined.
 
 Source: the manual's pages "Policy Configuration for Execution Points" and "Configuration Macros".
 """
@@ -27,7 +27,7 @@ PREDEFINED = frozenset({
     "IP_ADDRESS", "IP_ADDRESS_IS_IPV6", "IPV4_ADDRESS", "IPV6_ADDRESS", "DETECTED_CPUS",
 })  # fmt: skip
 
-# The least and greatest value, by upper-case name; a setting out of range is rejected.
+# The minimum and maximum of settings, by upper-case name; values out of range are rejected.
 RANGES: Mapping[str, tuple[float | None, float | None]] = MappingProxyType(
     {
         "DEFRAG_DRAINING_MACHINES_PER_HOUR": (0, None),
@@ -61,6 +61,6 @@ def without_prefix(name: str) -> str:
 
 
 def is_expression(name: str) -> bool:
-    """Check whether a setting is a policy expression, also for a slot, a slot type, or the vanilla universe."""
+    """Check whether a setting is a policy expression, including that of a slot, slot type or the vanilla universe."""
     bare = without_prefix(name).lower()
     return bare.removesuffix("_vanilla") in EXPRESSIONS or bare.startswith(_RESOURCE_EXPRESSION_PREFIXES)

@@ -1,9 +1,9 @@
-"""Store the definitions of a configuration, and look up values by the rules of ``macros.macros`` and the following.
+"""Store the definitions of a configuration, and look up values by the rules of ``macros.macros`` and these rules.
 
-A daemon's settings override the others: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else ``X``. At
-each step a defined value overrides a default. In its own definition, a name means its current value; in ``STARTD.X``,
-``X`` does so too. A value that equals the default is not stored, unless the name was defined before. Source: the
-manual's page "Introduction to Configuration"; HTCondor's behaviour for the last rule.
+A daemon's settings override general ones: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else ``X``. At
+each step a defined value overrides a default. In its own definition, a name stands for its current value; so does ``X``
+in the definition of ``STARTD.X``. A value that equals the default is not stored, unless the name was defined before.
+Source: the manual's page "Introduction to Configuration"; HTCondor's behaviour for the last rule.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SLOT_PREFIX = re.compile(r"(?:[^.]*\.)?(slot(?:_type_)?[0-9]+_)")
 class SettingValues(Macros):
     """The values set by files, templates, the environment and detection, and the defaults.
 
-    :param environment: for ``$ENV()``
-    :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
+    :param environment: the environment variables that ``$ENV()`` reads
+    :param seed: determines the results of ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
     """
 
     def __init__(self, environment: Mapping[str, str], subsystem: str, local_name: str, seed: int) -> None:
@@ -52,7 +52,7 @@ class SettingValues(Macros):
             self.define(Definition(self.definitions[key].name if key in self.definitions else name, value))
 
     def _replace_own_names(self, value: str, key: str) -> str:
-        """Replace references to the name being defined by its current value."""
+        """Replace references to the name being defined with its current value."""
         own_names = {key} | {key.removeprefix(prefix) for prefix in self._prefixes}
         parts, position = [], 0
         for macro in macros_in(value, self._function_names):
@@ -67,7 +67,7 @@ class SettingValues(Macros):
         return self.lookup(macro.body) or macro.default or ""
 
     def key_of(self, name: str) -> str | None:
-        """Return the first key with a value for a name, in the order of look-ups; None if there is none."""
+        """Return the first key, in look-up order, that has a value for a name; None if no key has a value."""
         key = name.lower()
         for candidate in (*(prefix + key for prefix in self._prefixes), key):
             if candidate in self.definitions or candidate in self.defaults:
@@ -85,7 +85,7 @@ class SettingValues(Macros):
         return self.sources.get(key, DEFAULT)
 
     def original_name(self, key: str) -> str:
-        """Return the original spelling of the name of a key."""
+        """Return the original spelling of the name that has this key."""
         return self.definitions[key].name if key in self.definitions else self.defaults[key].name
 
     def _lookup(self, key: str) -> str | None:
@@ -94,7 +94,7 @@ class SettingValues(Macros):
 
 
 def _equals_default(default: str, value: str) -> bool:
-    """Check whether a value equals the default; no value equals an empty default."""
+    """Check whether a value equals the default; an empty default never does."""
     if not default:
         return False
     return default == value or (default.lower() in ("true", "false") and default.lower() == value.lower())

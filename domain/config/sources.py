@@ -22,7 +22,7 @@ from .unsupported_settings import unsupported_warning
 
 
 class NoConfigFiles:
-    """An empty disk."""
+    """A ``ConfigFiles`` for an empty disk, on which nothing can be read, run or written."""
 
     def read(self, path: str) -> str:
         raise FileNotFoundError(2, "No such file or directory", path)
@@ -49,14 +49,14 @@ def read(
 ) -> Configuration:
     """Read a configuration.
 
-    :param text_or_sources: a text, or several as (name, text); later ones override earlier ones
-    :param files: for ``include`` and LOCAL_CONFIG_FILE; without it there are none
-    :param environment: for ``$ENV()`` and ``_CONDOR_NAME``
-    :param detected: detected names: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ... With
-        DETECTED_CPUS_LIMIT, the environment does not limit the cores
+    :param text_or_sources: a text, or several texts as (name, text) pairs; later texts override earlier ones
+    :param files: reads the files of ``include`` and LOCAL_CONFIG_FILE; without it, no files exist
+    :param environment: the variables for ``$ENV()`` and ``_CONDOR_NAME``
+    :param detected: detected names: DETECTED_CPUS, DETECTED_MEMORY, HOSTNAME, FULL_HOSTNAME, ARCH, OPSYS ... If
+        DETECTED_CPUS_LIMIT is among them, the environment does not limit the cores
     :param subsystem: the daemon for which ``SUBSYSTEM.NAME`` overrides ``NAME``
-    :param seed: for ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
-    :raises ConfigError: for unreadable text, circular macros, or an invalid policy expression; with file and line
+    :param seed: determines the results of ``$RANDOM_INTEGER()`` and ``$RANDOM_CHOICE()``
+    :raises ConfigError: for an invalid line, circular macros, or an invalid policy expression; with file and line
     """
     variables = dict(environment or {})
     settings = {**(detected or {}), "SUBSYSTEM": subsystem, "LOCALNAME": local_name or subsystem}
@@ -112,7 +112,7 @@ def _read_environment(values: SettingValues, environment: Mapping[str, str]) -> 
 
 
 def _current_value(values: SettingValues, name: str) -> str:
-    """Return the current value of a setting, while the configuration is being read."""
+    """Return the value of a setting at this point, while the configuration is still being read."""
     try:
         return values.value(name) or ""
     except MacroError as error:
@@ -125,7 +125,7 @@ def _error_at(values: SettingValues, key: str, error: MacroError) -> ConfigError
 
 
 def _read_local(reader: ConfigReader, files: ConfigFiles) -> None:
-    """Read the local files that the configuration names; they may change the lists of files."""
+    """Read the local files that the configuration names; these files may change the list of files to read."""
     required = _current_value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
     exclude_pattern = _current_value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
     previous_directories = ""
@@ -206,6 +206,6 @@ def _check(values: SettingValues) -> None:
             message = f"{definition.name}: {error.message}; {advice}"
             raise ConfigError(message, source.file, source.line) from None
         except MacroError:
-            continue  # an error when this name is looked up
+            continue  # looking up this name raises the error
         if source.kind != "detected" and is_expression(key):
             configuration.expression(key)

@@ -1,7 +1,7 @@
-"""Warn of HTCondor settings of the user that Poolbook does not implement.
+"""Warn of HTCondor settings that the user changed and Poolbook does not implement.
 
-A file, a template that it uses, or the environment gives them a value other than the default, and no implemented
-setting refers to them by ``$(NAME)`` or lists them as attributes of slots.
+A setting is reported if a file, a template that it uses, or the environment sets it to a value other than the default,
+unless an implemented setting refers to it by ``$(NAME)`` or lists it as an attribute of slots.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .tables import defaults, names_without_default
 
 
 class UnsupportedSetting(Struct, frozen=True):
-    """A setting that Poolbook does not implement."""
+    """A user's setting that Poolbook does not implement."""
 
     name: str  #: in its original spelling
     source: SettingSource
-    about: str  #: what the setting controls in HTCondor
-    unenforced: bool  #: HTCondor rejects or limits something by this setting that Poolbook allows
+    about: str  #: a description of what the setting controls in HTCondor
+    unenforced: bool  #: whether HTCondor enforces a restriction by this setting that Poolbook does not
 
 
 def unsupported_settings(values: SettingValues) -> list[UnsupportedSetting]:
-    """Return the settings of the user that have no effect, in the order of their definitions."""
+    """Return the user's settings that have no effect, in the order of their definitions."""
     unsupported = []
     referenced = _referenced_names(values)
     for key, definition in _user_definitions(values):
@@ -62,7 +62,7 @@ def _lists_other_daemons(key: str, values: SettingValues) -> bool:
 
 
 def unsupported_warning(values: SettingValues) -> str:
-    """Return a message about all settings of the user without effect; empty if there are none."""
+    """Return a message about all of the user's settings that have no effect; empty if there are none."""
     unsupported = unsupported_settings(values)
     idle = [setting for setting in unsupported if not setting.unenforced]
     unenforced = [setting for setting in unsupported if setting.unenforced]
@@ -79,7 +79,7 @@ def unsupported_warning(values: SettingValues) -> str:
 
 
 def _user_definitions(values: SettingValues) -> list[tuple[str, Definition]]:
-    """Return the definitions in files, in templates that they use, and in the environment."""
+    """Return the definitions in files, in the templates that the files use, and in the environment."""
     definitions = ((key, definition, values.source(key)) for key, definition in values.definitions.items())
     return [
         (key, definition)
@@ -89,7 +89,7 @@ def _user_definitions(values: SettingValues) -> list[tuple[str, Definition]]:
 
 
 def _advertised_capabilities(values: SettingValues) -> list[str]:
-    """Return the capabilities that the user lists as slot attributes, but Poolbook's slots do not have."""
+    """Return the capabilities that the user's settings advertise in slot ads and Poolbook's slots do not have."""
     listed = {
         name.lower(): name
         for key, definition in _user_definitions(values)
@@ -119,22 +119,22 @@ def _expand(values: SettingValues, key: str) -> str:
     try:
         return values.value(key) or ""
     except MacroError:
-        return values.lookup(key) or ""  # the error is raised where the setting is used
+        return values.lookup(key) or ""  # the code that uses the setting raises the error
 
 
 def describe_unenforced(settings: list[UnsupportedSetting]) -> str:
-    """Describe settings that are all ``unenforced``."""
+    """Return a description of settings, all of which are ``unenforced``."""
     *first, last = dict.fromkeys(setting.about for setting in settings)
     about = f"{', '.join(first)} and {last}" if first else last
     return f"{_list_names(settings)}: Poolbook does not enforce {about} yet, and would allow what HTCondor rejects"
 
 
 _MAX_TEMPLATE_NAMES = 2
-"""The most settings of one template in a message."""
+"""The maximum number of settings of one template that a message lists."""
 
 
 def _list_names(settings: list[UnsupportedSetting]) -> str:
-    """List the names for a message; a template replaces the names that it defines."""
+    """Return a list of names for a message, in which a template's name replaces the names that it defines."""
     by_template: dict[str, list[str]] = {}
     for setting in settings:
         by_template.setdefault(setting.source.used, []).append(setting.name)
@@ -151,7 +151,7 @@ def _shorten(names: list[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def is_supported(name: str) -> bool:
-    """Check whether Poolbook implements a setting, whatever daemon or slot its prefix names."""
+    """Check whether Poolbook implements a setting, regardless of its prefix for a daemon or slot."""
     return is_limit(name) or any(implemented_by(spelling) is not None for spelling in _spellings(name))
 
 
@@ -166,7 +166,7 @@ def is_known(name: str) -> bool:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, the name without its daemon, and the name without its slot."""
+    """Yield a name, the name without its daemon prefix, and the name without its slot prefix."""
     yield name
     yield name.rpartition(".")[2]
     yield without_prefix(name)
@@ -197,7 +197,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def _referenced_names(values: SettingValues) -> set[str]:
-    """Return the lower-case names to which implemented settings refer, directly or through others."""
+    """Return the lower-case names to which implemented settings refer, directly or through other settings."""
     referenced: set[str] = set()
     pending = [key for key in values.definitions if is_supported(key)]
     while pending:

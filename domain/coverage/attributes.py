@@ -1,6 +1,6 @@
 """List the attributes of jobs and slots that Poolbook does not write or use, from two data files.
 
-A submit command is reported if it gives such an attribute a value other than the neutral ones.
+A submit command is reported if it sets such an attribute to a value other than its neutral (harmless) values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _slot_sections() -> list[DataSection]:
 
 @cache
 def attributes(kind: Literal["not acted on", "no effect"]) -> Mapping[str, frozenset[str]]:
-    """Return the attributes of a kind, each with its neutral texts; an empty text means not in the ad."""
+    """Return the attributes of a kind, each with its neutral values; an empty text means that the ad lacks it."""
     table = {}
     for line in (line for section in _job_sections() if section.kind == kind for line in section.lines):
         name, _, usual = line.partition(" = ")
@@ -39,7 +39,7 @@ def attributes(kind: Literal["not acted on", "no effect"]) -> Mapping[str, froze
 
 @cache
 def unwritten_attributes() -> tuple[str, ...]:
-    """Return the job attributes that HTCondor's access point writes and Poolbook does not."""
+    """Return the job attributes that HTCondor's access point writes but Poolbook does not."""
     return tuple(names_of(_job_sections(), "in no ad"))
 
 
@@ -53,7 +53,7 @@ def commands(of: Literal["the parser", "condor_submit", "what is not here"]) -> 
 
 
 def slot_attributes(kind: Literal["abilities", "facts"]) -> list[str]:
-    """Return the missing attributes for capabilities of a slot (``abilities``), or all others (``facts``)."""
+    """Return the missing slot attributes that advertise capabilities (``abilities``), or all others (``facts``)."""
     return names_of(_slot_sections(), kind)
 
 

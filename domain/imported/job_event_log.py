@@ -1,10 +1,10 @@
-"""Read the entries of a job event log: the table of their types, and the facts that each states.
+"""Parse the entries of a job event log: the table of their types, and the facts that each entry contains.
 
-An entry's text is everything after its time: the rest of the header line, then the lines of the body, indented by any
-white space: HTCondor's reader skips it, and terminals and mails turn tabs into blanks.
-``facts`` reads it on demand, by the shapes in ``entry_shapes.txt``. A part that is missing or makes no sense states no
-fact; no text is an error. Facts are texts; CPU times are in microseconds. The shapes were read in HTCondor's
-``condor_event.cpp`` (25.14) and compared with what ``htcondor2.JobEventLog`` reads in real logs.
+An entry's text is everything after its time: the remainder of the header line, then the lines of the body. These may
+be indented by any white space, because HTCondor's reader skips it, and terminals and mail programs convert tabs to
+blanks. ``facts`` parses the text on demand, by the shapes in ``entry_shapes.txt``. Missing or invalid parts give no
+facts; no text is an error. Facts are texts; CPU times are in microseconds. The shapes follow HTCondor's
+``condor_event.cpp`` (25.14), and were compared with the results of ``htcondor2.JobEventLog`` for real logs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..package_data import sections
 
 
 class EntryType(NamedTuple):
-    """A type of entry: HTCondor's name for it, and what happened to the job."""
+    """A type of entry: HTCondor's name for it, and a description of what happened to the job."""
 
     name: str
     words: str
@@ -30,14 +30,14 @@ def _entry_types(data: bytes | None) -> dict[int, EntryType]:
 
 
 ENTRIES: Final = _entry_types(get_data(__package__, "entry_types.txt"))
-"""Every type of entry that HTCondor 25 knows, by its number."""
+"""All types of entries in HTCondor 25, by number."""
 
 OF_EXECUTION_POINTS: Final = 100
-"""Types from this number on are of execution points, not of jobs."""
+"""Entries whose type is this number or greater describe execution points, not jobs."""
 
 
 def words_of(number: int) -> str:
-    """Describe a type of entry in words."""
+    """Return a description of a type of entry."""
     return ENTRIES[number].words if number in ENTRIES else f"something that is written as {number:03}"
 
 
@@ -48,17 +48,18 @@ _TABLES: Final = {
 
 
 def _shape(text: str) -> re.Pattern[str]:
-    """Compile a shape. A new line has any indentation (possessive: a lookahead behind it sees the first word)."""
+    """Compile a shape. A new line may have any indentation (matched possessively, so that a lookahead after it always
+    sees the first word)."""
     expanded = re.sub(r"<([A-Z]+)>", lambda part: _TABLES["parts"][part[1]], text)
     return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", expanded))
 
 
 SHAPES: Final = {int(number): _shape(text) for number, text in _TABLES["shapes"].items()}
-"""Type -> the shape of its text, whose named groups are facts. A type without one states only words and attributes."""
+"""The shape of the text by type; its named groups are facts. Types without a shape have only words and attributes."""
 
 _TRAILING: Final = re.compile(r"[ \t](?:\n|$)")
 
-# Lines that can stand anywhere in a body; each is read for the types to which it belongs.
+# Lines that can occur anywhere in a body; each pattern applies only to certain types (``WITH_...``).
 _ATTRIBUTE: Final = re.compile(r"^[ \t]*([A-Za-z_]\w*) = (.*)$", re.MULTILINE)
 _CPU: Final = re.compile(
     r"^[ \t]*Usr +(\d{1,9}) (\d\d?):(\d\d?):(\d\d?), Sys +(\d{1,9}) (\d\d?):(\d\d?):(\d\d?)"
@@ -71,14 +72,14 @@ _TABLE: Final = re.compile(r"^[ \t]*(?:Partitionable )?Resources +:(.*)((?:\n[ \
 _AMOUNTS: Final = _TABLES["amounts"]
 _COLUMNS: Final = _TABLES["columns"]
 WITH_ATTRIBUTES: Final = frozenset({1, 14, 28, *range(OF_EXECUTION_POINTS, 200)})
-"""Types whose lines "Name = value" are facts under the attribute's own name, the value as an expression."""
+"""Types whose lines "Name = value" are facts: the attribute's name, and its value as an expression."""
 WITH_CPU: Final = frozenset({3, 4, 5, 15})
 WITH_AMOUNTS: Final = frozenset({3, 4, 5, 6, 7, 15})
 WITH_TABLE: Final = frozenset({4, 5, 15})
 
 
 def facts(number: int, text: str) -> dict[str, str]:
-    """Return the facts of an entry. ``words``, its first line, is always there; missing facts are absent."""
+    """Return the facts in an entry. ``words``, the first line, is always present; other facts may be missing."""
     text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE) if _TRAILING.search(text) else text
     first, _, body = text.partition("\n")
     values = {"words": first}
@@ -101,7 +102,7 @@ def facts(number: int, text: str) -> dict[str, str]:
 
 
 def _tidy(number: int, values: dict[str, str]) -> None:
-    """Convert facts whose text is not yet their value."""
+    """Convert the facts whose text in the entry differs from their value."""
     if "notes" in values:
         values["notes"] = "\n".join(line.strip() for line in values["notes"].strip().split("\n"))
         if not values["notes"]:
@@ -122,10 +123,10 @@ def _cpu_times(body: str, values: dict[str, str]) -> None:
 
 
 def _resources(heading: str, rows: str, values: dict[str, str]) -> None:
-    """Read the table of resources.
+    """Parse the table of resources.
 
-    A column's value ends where the column's name ends, counted from the colon; only the assigned resources begin where
-    their column's name begins, and end with the line.
+    A value ends in the same position after the colon as its column's heading. Only the assigned resources are
+    different: they begin where their heading begins, and extend to the end of the line.
     """
     headings = [word for word in re.finditer(r"\w+", heading) if word[0] in _COLUMNS]
     ends = [(_COLUMNS[word[0]], word.start(), word.end()) for word in headings]

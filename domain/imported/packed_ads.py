@@ -1,17 +1,17 @@
-"""Pack the ads of a real pool by the hundreds: to a tenth of their size, each found in milliseconds.
+"""Pack hundreds of ads of a real pool together, to a tenth of their size; unpacking one ad takes milliseconds.
 
-Logs depend on these rules of the form:
+Stored logs depend on these rules of the format:
 
-* Ads with the same attributes in the same order make a group. A group is stored by column: all values of an
-attribute together, where they compress best; a value common to all ads once.
-* The columns of all groups are sorted by their attributes, joined, and compressed as one text behind a line of JSON
+* Ads with the same attributes in the same order form a group. A group is stored by column: all values of an attribute
+together, because they compress best that way; a value that all ads have in common is stored once.
+* The columns of all groups are sorted by their attributes, joined, and compressed as one text after a line of JSON
 that describes their order.
-* The attributes read most often (``FIELDS``) are kept again in an index, so that a table of 100,000 jobs needs no ad
-unpacked.
+* The attributes read most often (``FIELDS``) are stored again in an index, so that a table of 100,000 jobs can be
+made without unpacking any ad.
 * The same ads give the same bytes.
 
-An ad is text in the old ClassAd form, one line ``Name = expression`` per attribute. Nothing here parses expressions.
-The values are NamedTuples and not attrs classes: finding one ad takes less time than importing attrs.
+An ad is text in the old ClassAd form, one line ``Name = expression`` per attribute. This module parses no expressions.
+It uses NamedTuples instead of attrs classes, because finding one ad takes less time than importing attrs.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from ..events import AdsKept
 
 CHUNK: Final = 512
-"""Ads packed together: more compress better, and make unpacking one of them slower."""
+"""The number of ads packed together: a larger number compresses better, but makes it slower to unpack one ad."""
 
 BETWEEN: Final = " = "
 """Separates an attribute's name from its expression."""
 HEAD: Final = "*"
-"""Precedes the names of a head's attributes: no attribute of an ad begins so."""
+"""Precedes the names of the head's attributes. No attribute name in an ad begins with this character."""
 
-_VERBATIM = "\0"  #: before a GlobalJobId that is not shortened but looks so
+_VERBATIM = "\0"  #: precedes a GlobalJobId that is not shortened but looks like a shortened one
 
 FIELDS: Final[dict[str, tuple[str] | tuple[str, str]]] = {
     "cluster": ("ClusterId",),
@@ -53,19 +53,19 @@ FIELDS: Final[dict[str, tuple[str] | tuple[str, str]]] = {
     "sys_cpu": ("CumulativeRemoteSysCpu", "RemoteSysCpu"),
     "job": ("GlobalJobId",),
 }
-"""The fields of the index, and their attributes: the first that the ad, or after ``HEAD`` its head, has.
-
-``left`` is when the job left the queue.
+"""The fields of the index, each with its attributes, of which the first one present is used. Attributes that begin
+with ``HEAD`` are in the ad's head. ``left`` is the time at which the job left the queue.
 """
 
 _LEVEL: Final = 2
 
 
 class KeptAd(NamedTuple):
-    """An unaltered ad from its source.
+    """An unaltered ad from a source.
 
-    ``line``: the number of its first line. ``text``: without a line feed at the end. ``head``: the attributes in the
-    line that ends an ad in a history file, strings unquoted; an epoch's ad has its kind in ``EpochAdType``.
+    ``line``: the number of the ad's first line. ``text``: the ad, without a line feed at the end. ``head``: the
+    attributes, with strings unquoted, in the line that ends an ad in a history file; the ads of epoch files have their
+    kind in ``EpochAdType``.
     """
 
     line: int
@@ -74,22 +74,22 @@ class KeptAd(NamedTuple):
 
 
 class PackedColumn(NamedTuple):
-    """The values of one attribute in the ads of a group: a line for each ad, or a single line if all are equal."""
+    """The values of one attribute in the ads of a group: a line per ad, or a single line if all values are equal."""
 
     lines: str
     single: bool
 
     def values(self, count: int) -> list[str]:
-        """Return the value of each of `count` ads."""
+        """Return the value for each of `count` ads."""
         return [self.lines] * count if self.single else self.lines.split("\n")
 
 
 class AdGroup(NamedTuple):
     """Ads with the same attributes in the same order.
 
-    ``prefixes``: the start of each line, name and " = " (empty if a line is not an attribute), those of the heads last.
-    ``own``: the number of the ads' own lines. ``members``: the numbers of the ads. ``columns``: the text after the
-    prefixes.
+    ``prefixes``: the start of each line, name and " = " (empty if a line is not an attribute); the heads' prefixes come
+    last. ``own``: how many lines are in the ads, not in their heads. ``members``: the numbers of the ads. ``columns``:
+    the text after the prefixes.
     """
 
     prefixes: tuple[str, ...]
@@ -98,7 +98,7 @@ class AdGroup(NamedTuple):
     columns: list[PackedColumn]
 
     def values_of(self, name: str) -> list[str]:
-        """Return the ads' values of an attribute; an empty list if they do not have it."""
+        """Return the ads' values of an attribute; an empty list if the ads do not have this attribute."""
         prefix = name + BETWEEN
         if prefix not in self.prefixes:
             return []
@@ -106,7 +106,7 @@ class AdGroup(NamedTuple):
 
 
 def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tuple[bytes, bytes]:
-    """Return the packed ads and their index for ``AdsKept``. `groups`: the groups of these ads, if known."""
+    """Return the packed ads and their index for ``AdsKept``. `groups`: the groups of these ads, if already known."""
     groups = grouped(ads) if groups is None else groups
     columns: list[tuple[str, int, int, PackedColumn]] = []
     indexed: dict[str, list[str]] = {}
@@ -121,7 +121,7 @@ def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tupl
                 column_values = indexed.setdefault(name, [""] * len(ads))
                 for member, value in zip(members, column.values(len(members)), strict=True):
                     column_values[member] = value
-    columns.sort()  # no two columns agree in all fields before the column itself
+    columns.sort()  # never compares the columns themselves, because the fields before them are unique
     names = {name: number for number, name in enumerate(dict.fromkeys(column[0] for column in columns))}
     head = {
         "of": group_of,
@@ -136,7 +136,7 @@ _INDEXED: Final = frozenset(name.lower() for names in FIELDS.values() for name i
 
 @lru_cache(maxsize=4096)
 def _indexed(prefix: str) -> str:
-    """Return the lower-case name of an attribute that the index needs; "" for any other."""
+    """Return the lower-case name of an attribute that the index contains; "" for any other attribute."""
     name = prefix[: -len(BETWEEN)].lower()
     return name if name in _INDEXED else ""
 
@@ -149,7 +149,7 @@ _HEAD_LINE: Final = f"{HEAD}%s{BETWEEN}%s".__mod__
 def grouped(ads: Sequence[KeptAd]) -> list[AdGroup]:
     """Group the ads.
 
-    Cutting each line at its name would take most of an import's time, so ads that look alike are put together first,
+    Splitting each line after its name would take most of an import's time, so similar ads are collected first, and
     then compared column by column.
     """
     alike: dict[tuple[int, int, str, str, str], tuple[list[int], list[list[str]]]] = {}
@@ -187,7 +187,7 @@ def _columns(
     prefixes: Sequence[str], rows: Sequence[list[str]], same_prefixes: bool = False
 ) -> list[PackedColumn] | None:
     """Return the columns of lines; None if a line does not begin with its column's prefix. `same_prefixes`: all lines
-    are known to."""
+    are known to begin with their prefixes."""
     count = len(rows)
     columns = []
     for prefix, lines in zip(prefixes, zip(*rows, strict=True), strict=True):
@@ -204,7 +204,7 @@ def _columns(
 
 
 def _split_groups(own_lines: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
-    """Yield the groups of ads that only looked alike."""
+    """Yield the groups of ads that looked alike but have different attributes."""
     groups: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for member, lines in zip(members, rows, strict=True):
         prefixes = next((p for p in groups if "" not in p and all(map(str.startswith, lines, p))), None)
@@ -231,7 +231,7 @@ def _decompressed(data: bytes) -> tuple[dict[str, Any], list[str]]:
 
 
 class _Values(NamedTuple):
-    """The start of a column among all values, and whether it has a single value."""
+    """The position of a column's first value among all values, and whether the column has a single value."""
 
     begin: int
     single: bool
@@ -241,7 +241,7 @@ class _Values(NamedTuple):
 
 
 AttributePlaces = list[list[tuple[str, _Values]]]
-"""For each group, attributes' names and their places."""
+"""For each group, the names of attributes and the positions of their values."""
 
 
 class Unpacked:
@@ -272,24 +272,24 @@ class Unpacked:
             begin += 1 if single else sizes[group]
 
     def _lines(self, number: int) -> tuple[list[str], int]:
-        """Return the lines of an ad, those of its head last, and how many are its own."""
+        """Return the lines of an ad, followed by those of its head, and how many lines are the ad's own."""
         group, row, values = self.group_of[number], self.rows[number], self.values
         columns = zip(self.prefixes[group], self.columns[group], strict=True)
         return [prefix + values[column.at(row)] for prefix, column in columns], self.own_lines[group]
 
     def text(self, number: int) -> str:
-        """Return the text of an ad, counted from 0."""
+        """Return the text of an ad; ``number`` counts from 0."""
         lines, own = self._lines(number)
         return "\n".join(lines[:own])
 
     def ad(self, number: int, line: int) -> KeptAd:
-        """Return an ad, which began at that line of its source."""
+        """Return an ad; ``line`` is its first line in the source."""
         lines, own = self._lines(number)
         head = {name: value for name, _, value in (entry[len(HEAD) :].partition(BETWEEN) for entry in lines[own:])}
         return KeptAd(line, "\n".join(lines[:own]), head)
 
     def places_of(self, names: Collection[str]) -> AttributePlaces:
-        """Return for each group the places of some attributes, found in any case, under their names as asked for."""
+        """Return the positions of some attributes in each group. Ignore case; return the names as they were passed."""
         requested = {name.lower(): name for name in names}
         return [
             [
@@ -311,19 +311,19 @@ def unpack(event: AdsKept) -> list[KeptAd]:
 
 
 def unpack_one(event: AdsKept, number: int) -> KeptAd:
-    """Return one of the ads that an event keeps, counted from 0."""
+    """Return one of the ads that an event contains; ``number`` counts from 0."""
     return Unpacked(event.ads).ad(number, index(event).lines[number])
 
 
 def select(event: AdsKept, names: Collection[str]) -> list[dict[str, str]]:
-    """Return some attributes of each ad that an event keeps, as `attributes` does, in a fraction of its time."""
+    """Return some attributes of each ad in an event, like `attributes` but in a fraction of the time."""
     unpacked = Unpacked(event.ads)
     places = unpacked.places_of(names)
     return [unpacked.selected(number, places) for number in range(event.count)]
 
 
 def attributes(text: str, names: Collection[str]) -> dict[str, str]:
-    """Return the expressions of an ad's attributes, found in any case, under the names asked for; omit missing ones."""
+    """Return an ad's expressions for some attributes. Ignore case; return the names as passed; omit missing ones."""
     requested, pattern = _pattern(tuple(names))
     return {requested[name.lower()]: value for name, value in pattern.findall(text)}
 
@@ -338,16 +338,16 @@ def _pattern(names: tuple[str, ...]) -> tuple[dict[str, str], re.Pattern[str]]:
 
 
 class Index(NamedTuple):
-    """The index of packed ads: for each ad the number of its first line, and its fields; a missing value is "" or 0.
+    """The index of packed ads: for each ad, the number of its first line and its fields; a missing value is "" or 0.
 
-    ``packed`` holds the fields' expressions as they are kept, without the fields that no ad has.
+    ``packed`` contains the fields' expressions as they are stored, without the fields that no ad has.
     """
 
     lines: list[int]
     packed: dict[str, list[str]]
 
     def expressions(self, field: str) -> list[str]:
-        """Return the values of a field as the ads have them."""
+        """Return the values of a field as expressions, as in the ads."""
         column = self.packed.get(field)
         if column is None:
             return [""] * len(self.lines)
@@ -366,11 +366,11 @@ class Index(NamedTuple):
         return [values[value] for value in column]
 
     def wholes(self, field: str) -> list[int]:
-        """Return the values of a field that is a whole number."""
+        """Return the values of an integer field."""
         return self._numbers(field, 1)
 
     def micros(self, field: str) -> list[int]:
-        """Return the values, in microseconds, of a field that is in seconds."""
+        """Return the values, in microseconds, of a field whose unit in ads is seconds."""
         return self._numbers(field, 1_000_000)
 
     def _numbers(self, field: str, times: int) -> list[int]:
@@ -387,18 +387,18 @@ class Index(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """Return the value of a quoted string; any other text unchanged."""
+    """Return the value of a quoted string; return any other text unchanged."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     return text[1:-1].replace('\\"', '"').replace("\\\\", "\\") if "\\" in text else text[1:-1]
 
 
 _MAX_INTEGER: Final = 1 << 63
-"""The largest number that a table can hold."""
+"""Numbers must be smaller than this to fit in a table."""
 
 
 def _number(text: str, times: int) -> int:
-    """Return a number times `times`, rounded; 0 if the text is not a number."""
+    """Return a number multiplied by `times`, rounded; 0 if the text is not a number."""
     try:
         return int(text) * times if text.isdecimal() else round(float(text) * times)
     except (ValueError, OverflowError):
@@ -406,7 +406,7 @@ def _number(text: str, times: int) -> int:
 
 
 def index(event: AdsKept) -> Index:
-    """Read the index of the ads that an event keeps; no ad is unpacked."""
+    """Return the index of the ads in an event, without unpacking any ad."""
     head, values = _decompressed(event.index)
     count: int = head["count"]
     columns: dict[str, list[str]] = {}
@@ -426,8 +426,8 @@ def index(event: AdsKept) -> Index:
 def _packed_index(ads: Sequence[KeptAd], indexed: Mapping[str, list[str]]) -> bytes:
     """Pack the index of the `indexed` attributes (lower-case).
 
-    A GlobalJobId is stored as "#" and its first part if the remainder repeats other fields. Other values that begin
-    with "#" get a prefix.
+    A GlobalJobId is stored as "#" and its first part if the remainder repeats other fields. Any other value that begins
+    with "#" gets the prefix ``_VERBATIM``.
     """
     columns: dict[str, list[str]] = {}
     line, steps = 0, []

@@ -1,8 +1,8 @@
-"""The kinds of sources in an HTCondor pool.
+"""Define the kinds of sources of records in an HTCondor pool.
 
-An import converts records to events with the facts in ``reports.txt``; the audit and ``poolbook why`` read only these.
-A fact's value is text: a job is "12.3", a claim is its public id (everything before the secret part), an instant is in
-microseconds.
+An import converts records to events with the facts in ``reports.txt``; the audit and ``poolbook why`` read only these
+facts. The values are texts: a job is "12.3", a claim is its public id (everything before the secret part), and an
+instant is a number of microseconds.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from ..package_data import lines
 
 
 class SourceKind(NamedTuple):
-    """A kind of source: the letter for it in tables, its name, and the program that writes it."""
+    """A kind of source: the letter that stands for it in tables, its name, and the program that writes it."""
 
     letter: str
     name: str
     writer: str
 
 
-NOT_STARTED: Final = "108"  #: the status of a shadow that could not start its job
+NOT_STARTED: Final = "108"  #: the exit status of a shadow that could not start its job
 SCHEDD_DIED: Final = "Local schedd and job shadow died"
-"""How the reason of a lost connection (entry 022) begins where a schedd that was restarted looks for its jobs."""
-NOT_SWITCHED: Final = "it did not switch"  #: the reason of `shadow_gone` where a shadow never had the job
-LEAST_AD: Final = 500  #: so many bytes more or less in a history are a whole ad; fewer are a changed value
+"""The beginning of the reason in a disconnect entry (022) that a restarted schedd writes before it reconnects."""
+NOT_SWITCHED: Final = "it did not switch"  #: the reason in `shadow_gone` if the shadow never received the job
+LEAST_AD: Final = 500  #: a size difference of this many bytes in a history file is an added or missing ad, not an edit
 
 KINDS: Final = {
     kind: SourceKind(*row.split(" | "))
@@ -34,24 +34,24 @@ KINDS: Final = {
 
 
 class RecordPlace(NamedTuple):
-    """The place of a record: the number of its source and its (first) line."""
+    """The place of a record: the number of its source and the number of its (first) line."""
 
     source: int
     line: int
 
     @property
     def stimulus(self) -> str:
-        """The place in the form of an event's stimulus."""
+        """The place in the format of an event's stimulus."""
         return f"{self.source}:{self.line}"
 
 
 def place_of(stimulus: str) -> RecordPlace | None:
-    """Return the place that an event of an import names; None for any other event."""
+    """Return the place in the stimulus of an imported event; None for the stimulus of any other event."""
     source, colon, line = stimulus.partition(":")
     return RecordPlace(int(source), int(line)) if colon and source.isdecimal() and line.isdecimal() else None
 
 
-# The operations of job_queue.log and Accountantnew.log, as the files number them
+# The numbers of the operations in job_queue.log and Accountantnew.log
 
 NEW_AD: Final = 101
 DESTROY_AD: Final = 102
@@ -60,4 +60,4 @@ DELETE_ATTRIBUTE: Final = 104
 BEGIN_TRANSACTION: Final = 105
 END_TRANSACTION: Final = 106
 LOG_SEQUENCE: Final = 107
-"""The file's sequence number among its rotations, and when the first was begun: the table starts empty."""
+"""The file's sequence number among its rotations, and the creation time of the first file. The table starts empty."""

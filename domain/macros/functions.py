@@ -1,7 +1,7 @@
 """Evaluate function macros: ``$INT(...)`` and the like (the manual's page "Submitting a Job").
 
-An argument that is the name of a macro means its value; any other argument is a literal text. ``random_functions``
-returns the functions that draw random numbers.
+An argument that is the name of a macro stands for its value; any other argument is a literal text.
+``random_functions`` returns the functions that draw random numbers.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _substr(macros: Macros, function: str, body: str) -> str:
     if not values or None in values:
         rule = "start and length must be integers: $SUBSTR(name, start) or $SUBSTR(name, start, length)"
         raise _error(function, body, rule)
-    if macros.lookup(name) is None:  # unlike other functions, it does not accept a literal text
+    if macros.lookup(name) is None:  # unlike the other functions, this one does not accept a literal text
         return ""
     text = _resolve(macros, name)
     start, length = values[0] or 0, values[1] if len(values) == 2 else len(text)
@@ -200,11 +200,11 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 # Evaluate ``$RANDOM_INTEGER(...)`` and ``$RANDOM_CHOICE(...)``.
 #
 # These functions are deterministic: a ``Draw`` chooses the number. Source: the manual's page "Introduction to
-# Configuration", and HTCondor's ``config.cpp`` for ``RANDOM_CHOICE`` of one word, which is the name of a list if there
-# is a macro of that name.
+# Configuration", and HTCondor's ``config.cpp`` for ``RANDOM_CHOICE`` with one word, which is the name of a list if a
+# macro of that name exists.
 
 Draw = Callable[[str, int], int]
-"""Takes the macro's text and a limit; returns a number of at least 0 and below the limit."""
+"""A function of the macro's text and a limit that returns a number from 0 up to, but not including, the limit."""
 
 
 def random_functions(draw: Draw) -> dict[str, Function]:
@@ -238,8 +238,8 @@ def _random_integer(draw: Draw, macros: Macros, function: str, body: str) -> str
     numbers = [int(match[0]) if (match := re.match(r"[+-]?[0-9]{1,18}", part)) else None for part in _split(body, ",")]
     lowest, highest, step = [*numbers, 1][:3] if len(numbers) >= 2 else (None, None, None)
     if lowest is None or highest is None or step is None or step < 1 or lowest > highest:
-        rule = "write $RANDOM_INTEGER(least, most) or $RANDOM_INTEGER(least, most, step) with whole numbers"
-        raise MacroError(f"${function}({body}): {rule}, where least <= most and step > 0")
+        rule = "write $RANDOM_INTEGER(least, most) or $RANDOM_INTEGER(least, most, step) with integers,"
+        raise MacroError(f"${function}({body}): {rule} where least <= most and step > 0")
     return str(lowest + draw(body, (highest - lowest + step) // step) * step)
 
 
@@ -252,7 +252,7 @@ def _random_choice(draw: Draw, macros: Macros, function: str, body: str) -> str:
             raise TemplateImpossible
         items = _split(value, r"[,\s]")
     if not items:
-        raise MacroError(f"${function}({body}): there is nothing to choose from; name a list or write its items")
+        raise MacroError(f"${function}({body}): there is nothing to choose from; give the name of a list, or its items")
     return items[draw(body, len(items))]
 
 

@@ -61,7 +61,7 @@ class Lines:
 
 
 class IncludedFiles(Protocol):
-    """The access to files and commands that an include needs."""
+    """The interface through which an include reads files and runs commands."""
 
     def read(self, path: str) -> str:
         """Return the text of a file; raise OSError if it cannot be read."""
@@ -80,7 +80,7 @@ def read_included(
 
     :param options: the options between ``include`` and the colon
     :param expand: expands the macros in the name of the file for a command's output
-    :raises MacroError: if it cannot be read or run, or an option is invalid
+    :raises MacroError: if the file cannot be read, the command cannot be run, or an option is invalid
     """
     is_optional, is_command, output_file = _parse_options(options)
     if is_command and "|" not in name:
@@ -95,11 +95,11 @@ def read_included(
         if is_optional:
             return None
         reason = getattr(error, "strerror", None) or str(error)
-        raise MacroError(f"include : {name}: {reason}; 'include ifexist' ignores this") from None
+        raise MacroError(f"include : {name}: {reason}; use 'include ifexist' to ignore this error") from None
 
 
 def _read_or_run(files: IncludedFiles, output_file: str, name: str) -> tuple[str, str]:
-    """Return the name and text of the file with the command's output; if it does not exist, run the command first."""
+    """Return the name and text of the file with a command's output; if the file is missing, run the command first."""
     if not output_file or output_file.endswith("|"):
         raise MacroError(f"include command into {output_file} : {name}: 'into' needs the name of a file")
     try:
@@ -111,7 +111,7 @@ def _read_or_run(files: IncludedFiles, output_file: str, name: str) -> tuple[str
 
 
 def _parse_options(options: str) -> tuple[bool, bool, str]:
-    """Return the options of an include: whether it is optional, whether it is a command, the file for its output."""
+    """Return the options of an include: whether it is optional, whether it is a command, and the output file."""
     words = options.split()
     is_optional = words[:1] in (["ifexist"], ["ifexists"])
     remaining = words[1:] if is_optional else words

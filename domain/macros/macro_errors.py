@@ -6,7 +6,7 @@ from ..errors import PoolbookError
 
 
 class MacroError(PoolbookError):
-    """A text is invalid at ``line`` (from 1; None if no single line is at fault). The message gives rule and fix."""
+    """An error in a text at ``line`` (from 1; None if no single line is at fault). The message has rule and fix."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")

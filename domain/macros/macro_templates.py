@@ -1,9 +1,9 @@
 """Insert the arguments of ``use CATEGORY : NAME(argument, ...)`` into the lines of a template.
 
-In a template, ``$(1)`` is the first argument, ``$(0)`` all arguments, ``$(0#)`` their number, ``$(2+)`` all from the
-second on, ``$(2?)`` 1 if there is a second and else 0, and ``$(1:x)`` the first or else x. As in HTCondor, empty
-arguments are skipped, and a template without arguments gets those of the previous template in the line. Source: the
-manual's page "Introduction to Configuration".
+In a template, ``$(1)`` is the first argument, ``$(0)`` is all arguments, ``$(0#)`` their number, ``$(2+)`` the second
+and all later arguments, ``$(2?)`` is 1 if a second argument exists, else 0, and ``$(1:x)`` is the first argument, else
+x. As in HTCondor, empty arguments are skipped, and a template without arguments uses those of the previous template in
+the line. Source: the manual's page "Introduction to Configuration".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def templates_used(category: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def find_closing(text: str, position: int, depth: int = MAX_BRACKETS) -> int | None:
-    """Return the position of the bracket that closes the one at ``position``; brackets inside must be closed, too."""
+    """Return the position of the bracket that closes the one at ``position``; inner brackets must be balanced."""
     closers = {"(": ")", "[": "]"}
     open_brackets: list[str] = []
     for index in range(position, len(text)):
@@ -58,8 +58,8 @@ def find_closing(text: str, position: int, depth: int = MAX_BRACKETS) -> int | N
 def insert_arguments(title: str, text: str, arguments: str) -> list[str]:
     """Return the lines of a template with its arguments inserted.
 
-    :param title: the name of the template for errors
-    :raises MacroError: if the insertion does not end
+    :param title: the name of the template, for error messages
+    :raises MacroError: if the insertion never ends, because an argument refers to arguments
     """
     parts = [argument for argument in (part.strip() for part in arguments.split(",")) if argument]
     position = 0
@@ -100,7 +100,7 @@ def _argument(index: int, suffix: str, default: str, arguments: str, parts: list
 
 
 def _arguments_from(arguments: str, index: int) -> str:
-    """Return the text of all arguments from one on."""
+    """Return the text of the argument at ``index`` and all later arguments."""
     remaining = arguments
     for _ in range(index - 1):
         remaining = remaining.lstrip(", \t")

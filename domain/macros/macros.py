@@ -5,8 +5,8 @@ and "Introduction to Configuration" (Macros That Will Be Expanded). A variable o
 definition, which overrides an automatic variable. A value is expanded when it is used, but a reference to the name
 being defined is replaced in the definition. ``$$(...)`` is not expanded, because its value comes from the matched slot.
 
-A *template* is a value in which the variables that differ between jobs stay open: 100,000 jobs then need one expansion
-and 100,000 formattings.
+A *template* is an expanded value that still contains the variables that differ between jobs, so 100,000 jobs need only
+one expansion and 100,000 fast formattings.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DEFAULT = re.compile(r"[A-Za-z0-9_./$ ,\\:]*")
 _DOLLAR_MACROS = re.compile(r"(\$\$\w*)|\$\(dollar\)(?:\(dollar\))*(\$\w*)?", re.IGNORECASE | re.ASCII)
 VALID_NAME = re.compile(r"[A-Za-z0-9_./]+")
 
-# Limits that only mistakes and attacks exceed; generated descriptions are far below them.
+# Only mistakes and attacks exceed these limits; generated descriptions stay far below them.
 MAX_DEPTH = 100
 MAX_LENGTH = 64_000_000
 MAX_SCANNED = 4_000_000  # characters of defaults scanned, some of them repeatedly
@@ -43,11 +43,11 @@ class CircularMacroError(MacroError):
 
 
 class TemplateImpossible(Exception):
-    """A text depends on a variable of each job in a way that a template cannot express."""
+    """A text depends on a variable that differs between jobs in a way that a template cannot express."""
 
 
 class Definition(Struct, frozen=True):
-    """A definition ``name = value``; ``line`` is None if it is not from the description."""
+    """A definition ``name = value``; ``line`` is None if the definition is not in the description."""
 
     name: str
     value: str
@@ -66,7 +66,7 @@ class Macro(Struct, frozen=True):
 
 
 def macros_in(text: str, functions: frozenset[str]) -> Iterator[Macro]:
-    """Yield the macros of a text from left to right, without nested ones; raise MacroError if that takes too long."""
+    """Yield the outermost macros of a text from left to right; raise MacroError if the search takes too long."""
     position, closing_bracket, scanned = 0, -1, 0
     while (start := _START.search(text, position)) is not None:
         position = start.end()
@@ -97,7 +97,7 @@ def _is_file_function(function: str) -> bool:
 
 
 def _find_body_end(text: str, position: int, closing_bracket: int) -> tuple[int, int | None]:
-    """Return the end of the body at ``position`` (its bracket, if well formed), and the start of its default."""
+    """Return the end of the macro body at ``position`` (its closing bracket, if any), and the start of its default."""
     end = _NAME.match(text, position).end()  # type: ignore[union-attr]
     if text[end : end + 1] != ":":
         return end, None
@@ -118,7 +118,7 @@ class Macros:
     """The definitions of a description up to the current line.
 
     :param automatic: the variables that every description has, by lower-case name
-    :param functions: the functions ``$NAME(...)``; their arguments are these macros, the name and the bracketed text
+    :param functions: the functions ``$NAME(...)``, called with these macros, the function's name and the bracketed text
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Macros:
     # -- definitions -------------------------------------------------------------------------------------------------
 
     def define(self, definition: Definition) -> None:
-        """Add a definition; replace references to its own name by the current value."""
+        """Add a definition; replace references to its own name with the current value."""
         key = definition.name.lower()
         value = definition.value
         if "$" in value:
@@ -150,7 +150,7 @@ class Macros:
         self._expanded.clear()
 
     def append_value(self, name: str, separator: str, value: str) -> str:
-        """Return the result of ``name += value``; the separator was between ``+`` and ``=``."""
+        """Return the result of ``name += value``; ``separator`` is the text between ``+`` and ``=``."""
         current = self.lookup(name)
         if not current:
             return value
@@ -166,7 +166,7 @@ class Macros:
         return "".join([*parts, value[position:]])
 
     def set_variables(self, variables: Mapping[str, str]) -> None:
-        """Set the variables of the queue statement for one job, by lower-case name."""
+        """Set the queue statement's variables for one job, by lower-case name."""
         self._variables = variables
         self._expanded.clear()
 
@@ -184,7 +184,7 @@ class Macros:
         return self._automatic.get(key) if definition is None else definition.value
 
     def value(self, name: str) -> str | None:
-        """Return the expanded value of a name, or None; raise MacroError for a circular macro."""
+        """Return the expanded value of a name, or None if undefined; raise MacroError for a circular macro."""
         return None if self.lookup(name) is None else self._replace_dollar_macros(self._expand_name(name))
 
     # -- expansion ---------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ class Macros:
         return "".join(parts)
 
     def _completes_dollar_macro(self, preceding: str, macro: str) -> bool:
-        """Check whether a value that ends in a dollar turns the macro directly after it into ``$$(...)``."""
+        """Check whether a value that ends in a dollar sign turns the macro directly after it into ``$$(...)``."""
         dollars = len(preceding) - len(preceding.rstrip("$"))
         first = next(iter(macros_in("$" * dollars + macro, self._function_names)), None)
         return dollars > 0 and (first is None or first.start != dollars)
@@ -284,15 +284,15 @@ class Macros:
             self._expanding.pop()
 
     def _replace_dollar_macros(self, text: str) -> str:
-        """Replace each ``$(DOLLAR)``, except after a dollar, because ``$$(...)`` belongs to the slot."""
+        """Replace each ``$(DOLLAR)``, except after a dollar sign, because a slot's values replace ``$$(...)``."""
         return _DOLLAR_MACROS.sub(lambda match: match[1] or f"${match[2] or ''}", text) if "$" in text else text
 
     # -- templates ---------------------------------------------------------------------------------------------------
 
     def template(self, text: str, open_variables: Sequence[str]) -> list[str | int] | None:
-        """Return a text as literal pieces and indexes of ``open_variables``.
+        """Return an expanded text as literal pieces and indexes into ``open_variables``.
 
-        :returns: None if the text depends on these variables other than by containing them
+        :returns: None if the text uses these variables other than by simply inserting them
         """
         self.set_variables({name: f"{OPEN_MARK}{index}{OPEN_MARK}" for index, name in enumerate(open_variables)})
         self._in_template = True

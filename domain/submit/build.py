@@ -1,8 +1,8 @@
 """Compute attributes from submit commands: once for all jobs, and again for values that differ between jobs.
 
-A section is computed again only if a command or attribute that it reads depends on a variable of the queue statement,
-once per distinct input. The attribute of a section's ``verbatim`` command is simply the value in quotes if the value is
-*plain*: words of ordinary characters, separated by single blanks.
+A section is computed again only if it reads a command or attribute that depends on a variable of the queue statement,
+and then once per distinct input. A section's ``verbatim`` command is not computed if its value is *plain* (words of
+ordinary characters, separated by single blanks): its attribute is the value in quotes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Column = list[str]
 
 
 class JobBatch(Struct, frozen=True):
-    """The jobs of one queue statement: shared attributes, and for any other attribute one text per job."""
+    """The jobs of one queue statement: the shared attributes, and for each other attribute one text per job."""
 
     ad: dict[str, str]
     columns: dict[str, Column]
@@ -56,7 +56,7 @@ class JobBatch(Struct, frozen=True):
 
 
 class Builder:
-    """The construction of the jobs of one queue statement."""
+    """A builder of the jobs of one queue statement."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class Builder:
     # -- attributes --------------------------------------------------------------------------------------------------
 
     def _spelling(self, attribute: str) -> str:
-        """Return the first spelling of an attribute, because names are compared without case."""
+        """Return the spelling of an attribute at its first use, because names are case-insensitive."""
         return self._spellings.setdefault(attribute.lower(), attribute)
 
     def _update(self, ad: dict[str, str], attributes: Mapping[str, str]) -> None:
@@ -200,7 +200,7 @@ class Builder:
         ad: dict[str, str],
         columns: dict[str, Column],
     ) -> None:
-        """Compute a section for all jobs; store attributes that are the same for all in ``ad``."""
+        """Compute a section for all jobs; store attributes that are the same in all jobs in ``ad``."""
         sections = _sections_needed(section, sections_run)
         names = sorted({command for each in sections for command in each.commands if command in self.varying_commands})
         if sections == [section] and section.verbatim is not None and section.verbatim.decides(names):
@@ -262,7 +262,7 @@ def _run_section(section: Section, job: SubmitJob, previous_ad: Mapping[str, str
 
 
 def _sections_needed(section: Section, sections_run: list[Section]) -> list[Section]:
-    """Return, in order, the sections whose attributes this one reads, directly or indirectly, and this one."""
+    """Return, in order, the sections whose attributes a section reads, directly or indirectly, and the section."""
     needed = [section]
     for earlier in reversed(sections_run[:-1]):
         if any(later.reads_any(set(earlier.sets)) for later in needed):
@@ -284,7 +284,7 @@ def _fact_attributes(facts: SubmitFacts) -> dict[str, str]:
 
 
 def _sections_for(macros: Macros, items: Items) -> list[Section]:
-    """Return the sections of every job and of the given commands, in the order in which they take effect."""
+    """Return the sections that every job needs and those of the given commands, in the order of computation."""
     commands = {*macros.definitions, *(name.lower() for name in items.variables)}
     middle = [section for section in MIDDLE if not commands.isdisjoint(section.commands) or section.reads]
     attribute_commands = [name for name in commands if name.startswith("my.")]
@@ -304,7 +304,7 @@ def _sections_for(macros: Macros, items: Items) -> list[Section]:
 
 
 def _attribute_name(macros: Macros, command: str) -> str:
-    """Return the attribute that ``MY.name`` sets, spelled as other commands spell it."""
+    """Return the attribute that ``MY.name`` sets, with the spelling that other commands use."""
     definition = macros.definitions.get(command)
     name = (definition.name if definition is not None else command)[len("my.") :]
     if not _IDENTIFIER.fullmatch(name):
@@ -316,7 +316,7 @@ def _attribute_name(macros: Macros, command: str) -> str:
 
 
 def known_commands() -> frozenset[str]:
-    """Return all commands that have a meaning, in lower case."""
+    """Return all commands that Poolbook implements, in lower case."""
     sections = [
         *FIRST,
         *evict_check_sections(()),
@@ -330,7 +330,7 @@ def known_commands() -> frozenset[str]:
     return frozenset(command for section in sections for command in section.commands)
 
 
-# The commands ``jobset`` and ``JOBSET.*``, which name the job set of a cluster.
+# The commands ``jobset`` and ``JOBSET.*``, which put a cluster into a job set.
 #
 # Source: the manual's page "Submit Description File Commands", jobset; HTCondor's ``ProcessJobsetAttributes``. Only a
 # schedd with USE_JOBSETS, which is false by default, stores the ads of job sets.

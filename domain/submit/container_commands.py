@@ -1,8 +1,8 @@
 """Compute the attributes of jobs in containers: the image, how it is transferred, and the ports.
 
 A job runs in a container if its universe is docker or container, or if it names an image; its JobUniverse is vanilla or
-local. Source: HTCondor 25.14's ``SetUniverse``, ``SetExecutable``, ``SetContainerSpecial`` and
-``process_container_input_files`` (``submit_utils.cpp``), which also have the error messages.
+local. Source, also of the error messages: HTCondor 25.14's ``SetUniverse``, ``SetExecutable``, ``SetContainerSpecial``
+and ``process_container_input_files`` (``submit_utils.cpp``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _PORT, _LAST_PORT = "_container_port", 65535
 _UNSUPPORTED_SOURCES = ("instance://", "library://", "shub://")
 _RUNTIME_SOURCES = ("docker://", "oras://")
 _IMAGE_KINDS = {"WantDockerImage": "HasDockerURL", "WantSIF": "HasSIF", "WantSandboxImage": "HasSandboxImage"}
-"""The job's attribute for each kind of image, and the attribute of a slot that can run it."""
-_STANDARD_NETWORKS = frozenset({"host", "none", "nat"})  #: the networks that every docker has
+"""The job attribute for each kind of image, and the attribute of slots that can run such images."""
+_STANDARD_NETWORKS = frozenset({"host", "none", "nat"})  #: the networks that every Docker installation has
 
 
 def wants_container(job: SubmitJob) -> bool:
@@ -31,7 +31,7 @@ def wants_container(job: SubmitJob) -> bool:
 
 
 def set_container_flags(job: SubmitJob, universe: str) -> None:
-    """Set WantDocker or WantContainer for the job's universe and images; raise SubmitError for a contradiction."""
+    """Set WantDocker or WantContainer by the job's universe and images; raise SubmitError if these conflict."""
     docker, container = job.spelling(*IMAGES[:2]), job.spelling(*IMAGES[2:])
     if universe == "docker":
         if job.value(container) is not None:
@@ -71,7 +71,7 @@ def _image(job: SubmitJob) -> None:
 
 
 def _check_credentials(job: SubmitJob) -> None:
-    """Raise SubmitError if the job sends credentials for docker, but there are none."""
+    """Raise SubmitError if the job sends Docker credentials, but the user has none."""
     command = job.spelling("docker_send_credentials", "dockersendcredentials")
     path = f"{job.facts.environment.get('HOME', '')}/.docker/config.json"
     if job.boolean(command) and job.files.size(path) is None:
@@ -92,7 +92,7 @@ def check_mounts(job: SubmitJob) -> None:
 
 
 def image_files(job: SubmitJob) -> list[str]:
-    """Set where the container's image comes from and its name on the machine; return it if it is an input file."""
+    """Set the source of the container image and its name on the machine; return the image if it is an input file."""
     value = job.value(*IMAGES[2:])
     if value is None or not is_true(job.attribute("WantContainer")):
         return []
@@ -119,7 +119,7 @@ IMAGE_FILES = ("ContainerImage", "ContainerImageFullPath", "ContainerImageSource
 
 
 def container_clauses(job: SubmitJob) -> Iterator[str]:
-    """Yield the clauses for a container's slot, which replace the clause for the operating system."""
+    """Yield the Requirements clauses of a container job, which replace the clause for the operating system."""
     if is_true(job.attribute("WantDocker")):
         yield "TARGET.HasDocker"
         network = literal_string(job.attribute("DockerNetworkType")) or ""
@@ -135,7 +135,7 @@ def container_clauses(job: SubmitJob) -> Iterator[str]:
 
 
 def service_sections(commands: Iterable[str]) -> list[Section]:
-    """Return the section of ``container_service_names`` and the given commands for ports."""
+    """Return the section of ``container_service_names`` and of the given commands that set ports."""
     ports = [name for name in commands if name.endswith(_PORT) and name != _PORT]
     return [Section(_services, ("container_service_names", "containerservicenames", *ports), ("ContainerServiceNames",),
                     reads=CONTAINER_FLAGS)]  # fmt: skip

@@ -1,8 +1,8 @@
-"""Compute the transforms that change an evicted job: larger requests, and on_evict_checks.
+"""Compute the transforms that the schedd applies to evicted jobs: larger requests, and on_evict_checks.
 
-``request_memory = 1G, 2G, 4G`` (or ``retry_request_memory = 2G, 4G``) requests more each time that the job exceeded its
-memory; ``retry_request_memory_increase`` and ``retry_request_memory_max`` give the increment and the limit. The ad has
-the lines of the transform, separated by record separators. Source: the manual's page "Submit Description File
+``request_memory = 1G, 2G, 4G`` (or ``retry_request_memory = 2G, 4G``) requests more memory each time the job exceeds
+its request; ``retry_request_memory_increase`` and ``retry_request_memory_max`` set the increment and the limit. The ad
+contains the lines of the transform, separated by record separators. Source: the manual's page "Submit Description File
 Commands", request_memory and related commands, and HTCondor 25.14's ``SetBuiltInOnEvictCheck``.
 """
 
@@ -18,7 +18,8 @@ from ..classad.old_form import expression_text, literal_string, quote_string, re
 from .job_sections import Section, SubmitJob
 
 Amount = Callable[[str], tuple[int, bool] | None]
-"""Parses an amount: a number in the request's unit, and whether the text has a unit; None: it is an expression."""
+"""A parser of amounts: returns a number in the request's unit and whether the text has a unit, or None if the text is
+an expression."""
 
 ON_EVICT = "TransformOnEvict"
 BODY_PREFIX = "TransformBody_"
@@ -27,11 +28,11 @@ _EXCEEDED = {
     "RequestMemory": "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == 102",
     "RequestDisk": "(VacateReasonCode==21 || VacateReasonCode == 34) && VacateReasonSubCode == 104",
 }
-"""Whether a request was too small, by the codes of holds by the system and by a slot's limits."""
+"""The condition that a request was too small, by the hold codes of the system and of a slot's limits."""
 
 
 class Retries(NamedTuple):
-    """The commands for the next request; ``maximum`` and ``increase`` are empty if there are none."""
+    """The commands for the next request of a resource; ``maximum`` and ``increase`` are empty if unsupported."""
 
     attribute: str
     sequence: str
@@ -55,14 +56,14 @@ RETRIES = {
         "RequestMemory", "retry_request_memory", "retry_request_memory_max", "retry_request_memory_increase"
     ),
 }
-"""The commands for the next request, by the command of the first one."""
+"""The commands for the next request, by the command of the first request."""
 
 
 def set_retries(job: SubmitJob, command: str, retries: Retries, remaining: str, amount: Amount) -> None:
     """Set the attributes of the next request.
 
     :param command: the command of the first request
-    :param rest: its text after the first amount and a comma
+    :param remaining: the text of this command after the first amount and a comma
     """
     increase = job.value(retries.increase) if retries.increase else None
     maximum = job.value(retries.maximum) if retries.maximum else None
@@ -114,7 +115,7 @@ def _parse_sequence(job: SubmitJob, command: str, line: str, amount: Amount) -> 
 def _transform_lines(
     job: SubmitJob, retries: Retries, numbers: list[int], last: str, increase: str | None, amount: Amount
 ) -> str:
-    """Return the lines that set the request, and set the attributes that they read."""
+    """Return the transform's lines that set the next request, and set the attributes that these lines read."""
     name = retries.attribute
     if numbers:
         job.result[f"Retry{name}"] = expression_text(f"{{{', '.join([*map(str, numbers), last])}}}")
@@ -148,19 +149,19 @@ def _next_request(job: SubmitJob, retries: Retries, increase: str, amount: Amoun
 
 
 def _evaluate_next(job: SubmitJob, retries: Retries, next_request: str) -> int:
-    """Return the value of the next request, evaluated with the first one."""
+    """Return the value of the next request, evaluated with the value of the first request."""
     ad = ClassAd({retries.attribute: read_expression(job.result[retries.attribute])})
     try:
         value = read_expression(next_request).evaluate(ad, context=Context())
     except EvaluationError:
         value = None
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise job.error(retries.increase, "this must give an integer when the job is submitted")
+        raise job.error(retries.increase, "this must evaluate to an integer when the job is submitted")
     return int(value)
 
 
 def evict_check_sections(commands: Iterable[str]) -> list[Section]:
-    """Return the section of ``on_evict_checks`` and the given commands ``transform_body_NAME``."""
+    """Return the section of ``on_evict_checks`` and of the given commands ``transform_body_NAME``."""
     bodies = {name.removeprefix("transform_body_"): name for name in commands if name.startswith("transform_body_")}
     attributes = (ON_EVICT, *(BODY_PREFIX + tag for tag in bodies))
     return [Section(_evict_checks_action(bodies), ("on_evict_checks", ON_EVICT.lower(), *bodies.values()), attributes)]

@@ -19,8 +19,8 @@ from .submit_context import SubmitError, SubmitFiles
 # Split items into the values of the queue statement's variables, by ``queue from table (options)`` or as lines.
 #
 # Source: HTCondor 25.14's ``SubmitTableOpts`` and ``SubmitForeachArgs`` (``submit_utils.cpp``). The row of headings
-# (``header``, from 0) is removed; if it is not the first row, ``header - 1 + skip`` of the other rows are skipped.
-# Unlike HTCondor, Poolbook rejects unknown options and headings that are not names.
+# (``header``, from 0) is removed; if it is not the first row, ``header - 1 + skip`` other rows are also skipped.
+# Unlike HTCondor, Poolbook rejects unknown options, and headings that are not valid names.
 
 _COLUMN = re.compile(r"[, \t][ \t]*")
 _UNIT_SEPARATOR = re.compile(r"[ \t]*\x1f[ \t]*")
@@ -28,12 +28,12 @@ _BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f
 
 
 class ItemTable(Struct, frozen=True):
-    """How the rows of ``from table`` are split."""
+    """The options that determine how the rows of ``from table`` are split."""
 
-    header: int | None = 0  #: the number of the row with the names of the variables; None: there is none
+    header: int | None = 0  #: the number of the row with the names of the variables; None if there is no such row
     skip: int = 0  #: further rows to skip
-    trim: bool = True  #: strip blanks around values
-    separator: str = ","  #: empty: a row is one value
+    trim: bool = True  #: whether to strip blanks around values
+    separator: str = ","  #: if empty, each row is one value
 
 
 def parse_table(options: str, line: int | None) -> ItemTable:
@@ -63,7 +63,7 @@ def parse_table(options: str, line: int | None) -> ItemTable:
 
 
 def split_header(table: ItemTable, items: list[str], line: int | None) -> tuple[list[str] | None, list[str]]:
-    """Return the headings of a table (None if it has none) and its other rows."""
+    """Return the headings of a table (None if it has no headings) and its other rows."""
     if table.header is None:
         return None, items
     if table.header >= len(items):
@@ -77,7 +77,7 @@ def split_header(table: ItemTable, items: list[str], line: int | None) -> tuple[
 
 
 def split_columns(items: list[str], count: int, table: ItemTable | None) -> tuple[Sequence[str], ...]:
-    """Split items into ``count`` columns, at commas and blanks or as the table says; the last column has the rest."""
+    """Split items into ``count`` columns at commas and blanks, or by the table's options; the last has the rest."""
     if count == 1:
         return (items,)
     if not items:
@@ -103,13 +103,13 @@ SEPARATORS = re.compile(r"[, \t\r\n]+")
 
 
 class Matching(Struct, frozen=True):
-    """How ``queue matching`` treats patterns without matches, duplicate paths, and directories."""
+    """The options that determine how ``queue matching`` treats unmatched patterns, duplicate paths and directories."""
 
     warn_empty: bool = True
     fail_empty: bool = False
     warn_duplicates: bool = True
     allow_duplicates: bool = False
-    directories: bool | None = None  #: True: only directories; False: no directories; None: both
+    directories: bool | None = None  #: True: only directories; False: only files; None: both
 
 
 class ItemSources(Struct, frozen=True):
@@ -117,16 +117,16 @@ class ItemSources(Struct, frozen=True):
 
     files: SubmitFiles
     warn: Callable[[str], None]
-    lines: Lines | None = None  #: the following lines, for a list in brackets; None: no lines can follow
-    is_input: bool = False  #: these lines are standard input
-    matching: Callable[[], Matching] = Matching  #: called only for ``queue matching``, which uses these commands
+    lines: Lines | None = None  #: the lines after the statement, for a list in brackets; None if no lines can follow
+    is_input: bool = False  #: whether these lines come from standard input
+    matching: Callable[[], Matching] = Matching  #: returns the options; called only for ``queue matching``
 
 
 def list_items(keyword: str, text: str, line: int | None, sources: ItemSources) -> list[str]:
     """Return the items, before patterns are matched.
 
-    :param how: in, from or matching; for ``from`` each item is a line
-    :param text: the text after ``how``, without qualifiers
+    :param keyword: in, from or matching; for ``from`` each item is a line
+    :param text: the text after the keyword, without qualifiers
     """
     if text.startswith("("):
         if text.endswith(")") and keyword == "from":

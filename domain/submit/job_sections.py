@@ -1,7 +1,7 @@
 """Define a job whose ad is being built, and the sections that set its attributes.
 
-A *section* computes attributes from commands. It lists the commands and attributes that it reads, so that ``build``
-knows what differs between jobs.
+A *section* computes attributes from commands. It lists the commands and attributes that it reads, so ``build`` can
+determine which sections differ between jobs.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from .submit_context import SubmitError, SubmitFacts, SubmitFiles
 
 
 class SubmitJob(Struct):
-    """A job: the expanded values of its commands, and the attributes that were set so far."""
+    """A job under construction: the expanded values of its commands, and the attributes that are already set."""
 
     facts: SubmitFacts
     files: SubmitFiles
     definitions: Mapping[str, Definition]
     warn: Callable[[str], None]
     earlier: Mapping[str, str]  #: the attributes that earlier sections set
-    used: set[str]  #: the commands that were looked up; other commands are unused
+    used: set[str]  #: the commands that were looked up; all others are reported as unused
     values: dict[str, str] = field(default_factory=dict)  #: nonempty values by lower-case command
     result: dict[str, str] = field(default_factory=dict)  #: the attributes that the current section sets
 
     def value(self, *commands: str) -> str | None:
-        """Return the value of the first of the commands that is present, without looking up the later ones."""
+        """Return the value of the first command that is present, without looking up the later commands."""
         return self.values.get(self.spelling(*commands))
 
     def spelling(self, *commands: str) -> str:
-        """Return the first of the commands that is present, even if it is empty; else the last one."""
+        """Return the name of the first command that is present, even if empty; if none is present, the last name."""
         for command in commands:
             self.used.add(command)
             if command in self.values or command in self.definitions:
@@ -47,9 +47,9 @@ class SubmitJob(Struct):
         return self.result.get(name) or self.earlier.get(name)
 
     def error(self, command: str, rule: str, tool: str = "") -> SubmitError:
-        """Return a SubmitError: the value of a command breaks a rule.
+        """Return a SubmitError for a command whose value violates a rule.
 
-        :param tool: condor_submit's message, with ``{name}`` and ``{value}``; empty: the same message
+        :param tool: condor_submit's message, with ``{name}`` and ``{value}``; empty if it is the same message
         """
         definition = self.definitions.get(command)
         value = self.values.get(command, "")
@@ -70,7 +70,7 @@ class SubmitJob(Struct):
             raise self.error(command, f"this must be an expression, but {_first_line(error)}") from None
 
     def default(self, setting: str) -> str:
-        """Return the expression of a setting, or an empty text; raise SubmitError if it is invalid."""
+        """Return the expression in a setting, which may be empty; raise SubmitError if it is invalid."""
         value = self.facts.setting(setting)
         try:
             return expression_text(value) if value else ""
@@ -106,7 +106,7 @@ class SubmitJob(Struct):
 
 
 def parse_boolean(value: str) -> bool | None:
-    """Return a value as a boolean, or None if it does not evaluate to one; yes and t are attributes."""
+    """Return a value as a boolean, or None if it is not one; ``yes`` and ``t`` are not booleans but attribute names."""
     result = evaluate_text(value)
     return result != 0 if isinstance(result, (bool, int, float)) else None
 
@@ -122,7 +122,7 @@ def _first_line(error: Exception) -> str:
 
 
 def strip_quotes(value: str) -> str:
-    """Strip the blanks around a value, and then its double quotes."""
+    """Strip the blanks around a value, and then the double quotes around it."""
     value = value.strip()
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] == '"' else value
 
@@ -139,19 +139,19 @@ Action: TypeAlias = Callable[[SubmitJob], None]
 
 
 class Verbatim(NamedTuple):
-    """The command whose plain value is a section's only attribute; ``others`` do not matter if it has a value."""
+    """A command whose plain value, in quotes, is a section's only attribute; it takes precedence over ``others``."""
 
     command: str
     attribute: str
     others: tuple[str, ...]
 
     def decides(self, varying: Collection[str]) -> bool:
-        """Check whether no other varying command matters."""
+        """Check whether this command varies and takes precedence over all other varying commands."""
         return self.command in varying and all(name == self.command or name in self.others for name in varying)
 
 
 class Section(Struct, frozen=True):
-    """A function that sets attributes, and what it reads."""
+    """A function that sets attributes, with the commands and attributes that it reads and sets."""
 
     action: Action
     commands: tuple[str, ...]  #: the lower-case commands that it reads

@@ -1,4 +1,4 @@
-"""Parse the queue statement: the number of jobs, and the values of its variables for each.
+"""Parse the queue statement: the number of jobs, and the values of its variables for each job.
 
 Source: the manual's pages "Submit Description File Commands" (queue) and "Submitting a Job", and HTCondor 25.14, in
 which ``queue 0`` queues one job.
@@ -28,7 +28,7 @@ from .items import (
 )
 from .submit_context import SubmitError
 
-# A larger cluster is probably a typing error, and each job that differs from the others takes memory.
+# A larger number is probably a typing error, and each job that differs from the others takes memory.
 MAX_JOBS = 5_000_000
 
 _STATEMENT = re.compile(r"(?:queue(?=\s|$)|iter(?:a(?:te?)?)?(?=\s|$))\s*(.*)", re.IGNORECASE | re.DOTALL)
@@ -37,7 +37,7 @@ _QUALIFIER = re.compile(r"(?:(files|dirs|any)(?=[\s(])\s*|(table)(?=[\s(]))", re
 _SLICE = re.compile(r"\[\s*([+-]?[0-9]{1,9})?\s*(?::\s*([+-]?[0-9]{1,9})?\s*(?::\s*([+-]?[0-9]{1,9})?\s*)?)?\]\s*")
 _VARIABLES_REVERSED = re.compile(r"(?:[0-9]++(?=[A-Za-z_])|[A-Za-z_.,\s])*+")
 
-# The word after `matching`: which paths match (see SubmitFiles.glob).
+# The words after `matching` that determine which paths match (see SubmitFiles.glob).
 _PATH_KINDS: dict[str, bool | None] = {"files": False, "dirs": True, "any": None}
 _ALLOWED_AFTER = dict.fromkeys(_PATH_KINDS, "'matching'") | {"table": "'from'"}
 
@@ -45,9 +45,9 @@ _ALLOWED_AFTER = dict.fromkeys(_PATH_KINDS, "'matching'") | {"table": "'from'"}
 class Items(Struct, frozen=True):
     """The jobs and items of a queue statement."""
 
-    count: int  #: jobs for each item
-    variables: tuple[str, ...]  #: the original names
-    rows: tuple[Sequence[str], ...]  #: for each variable, its values for the items
+    count: int  #: the number of jobs per item
+    variables: tuple[str, ...]  #: the names as the user wrote them
+    rows: tuple[Sequence[str], ...]  #: for each variable, its value for each item
     indexes: Sequence[int]  #: the positions of the items in the complete list
 
     @property
@@ -66,7 +66,7 @@ class Items(Struct, frozen=True):
 
 
 def queue_arguments(line: str) -> str | None:
-    """Return the text after queue (or iterate) in a line; None if the line is not a queue statement."""
+    """Return the text after ``queue`` (or ``iterate``) in a line; None if the line is not a queue statement."""
     match = _STATEMENT.fullmatch(line)
     return match[1] if match else None
 
@@ -74,8 +74,8 @@ def queue_arguments(line: str) -> str | None:
 def parse_queue(text: str, line: int | None, sources: ItemSources) -> Items:
     """Parse a queue statement.
 
-    :param text: its arguments, with macros expanded
-    :raises SubmitError: if it is invalid
+    :param text: the statement's arguments, with macros expanded
+    :raises SubmitError: if the statement is invalid
     """
     keyword = _KEYWORD.search(text)
     if keyword is None:
@@ -99,7 +99,7 @@ def parse_queue(text: str, line: int | None, sources: ItemSources) -> Items:
     names = names or ["Item"]
     indexes = range(len(table))[qualifiers.selection]
     if count * len(indexes) > MAX_JOBS:
-        raise SubmitError(f"{count * len(indexes)} jobs exceed the limit of one submission ({MAX_JOBS})", line)
+        raise SubmitError(f"{count * len(indexes)} jobs exceed the limit of {MAX_JOBS} per submission", line)
     selected = table if qualifiers.selection == slice(None) else table[qualifiers.selection]
     return Items(count, tuple(names), split_columns(selected, len(names), qualifiers.table), indexes)
 
@@ -117,7 +117,7 @@ def _parse_count(text: str, line: int | None) -> int:
 class _Qualifiers(Struct, frozen=True):
     """The qualifiers between ``in``, ``from`` or ``matching`` and the items."""
 
-    path_kind: bool | None = None  #: which paths match (``_PATH_KINDS``), if ``has_path_kind``
+    path_kind: bool | None = None  #: which paths match (a value of ``_PATH_KINDS``), if ``has_path_kind``
     has_path_kind: bool = False
     table: ItemTable | None = None
     selection: slice = slice(None)
@@ -152,8 +152,8 @@ def _parse_qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifier
 
 
 def _split_bracket(text: str, line: int | None) -> tuple[str, str]:
-    """Return the content of a bracket directly after ``table``, and the text after it. A bracket after a blank is the
-    list of items."""
+    """Return the content of a bracket directly after ``table``, and the text after the bracket. A bracket after a blank
+    is the list of items."""
     if not text.startswith("("):
         return "", text.lstrip()
     end = find_closing(text, 0)

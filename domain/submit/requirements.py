@@ -1,7 +1,8 @@
-"""Compute the job's Requirements: the user's expression, and the clauses that a submission adds.
+"""Compute the job's Requirements: the user's expression, and the clauses that a submission adds to it.
 
-A clause is added unless the user's expression refers to the slot's attribute. Source: the manual's page "Submit
-Description File Commands", requirements and request_*; the clauses have the order and text of HTCondor 25.14.
+A clause is added unless the user's expression already refers to the slot attribute that it tests. Source: the manual's
+page "Submit Description File Commands", requirements and request_*; the order and text of the clauses are HTCondor
+25.14's.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _requirements(job: SubmitJob) -> None:
 
 
 def _slot_attributes_read(job: SubmitJob, text: str) -> set[str]:
-    """Return the lower-case slot attributes that a text reads; raise SubmitError if it reads Requirements."""
+    """Return the lower-case slot attributes that an expression reads; raise SubmitError if it reads Requirements."""
     if not text:
         return set()
     ad = ClassAd({"RequestMemory": 0, "VM_CkptMac": "", "Requirements": True})
@@ -58,7 +59,7 @@ def _slot_attributes_read(job: SubmitJob, text: str) -> set[str]:
         return set()
     external = {re.split(r"[.\[]", re.sub(r"^(target|other)\.", "", name.lower()))[0] for name in references.external}
     if "requirements" in external or "Requirements" in references.internal:
-        raise job.error("requirements", "it refers to itself; did you intend to use $(Requirements)?")
+        raise job.error("requirements", "the expression refers to itself; did you mean $(Requirements)?")
     return external
 
 
@@ -100,7 +101,7 @@ def _added_clauses(job: SubmitJob, referenced: set[str], vanilla: bool) -> Itera
 
 
 def _may_exceed(text: str, bound: float) -> bool:
-    """Check whether a request may be above a bound; an expression may."""
+    """Check whether a request could exceed a limit; a request that is an expression always could."""
     value = literal_value(text)
     return not isinstance(value, (int, float)) or value > bound
 
@@ -114,7 +115,7 @@ def _warn_of_obsolete(job: SubmitJob, attribute: str, resource: str) -> None:
 
 
 def _resource_clauses(job: SubmitJob, referenced: set[str]) -> Iterator[str]:
-    """Yield the clauses of GPUs and custom resources."""
+    """Yield the clauses for the requested GPUs and custom resources."""
     names = sorted({*job.earlier, *job.result}, key=str.lower)
     keys = {name.lower() for name in names}
     for name in names:
@@ -168,7 +169,7 @@ _URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9.+-]*)://.")
 
 
 def _transfer_methods(job: SubmitJob) -> list[str]:
-    """Return the URL schemes of the job's files, without those for which the job has its own plugins."""
+    """Return the URL schemes of the job's files, except those that the job's own plugins handle."""
     urls = (literal_string(job.attribute("TransferInput")) or "").split(",")
     urls.append(literal_string(job.attribute("OutputDestination")) or "")
     remaps = (literal_string(job.attribute("TransferOutputRemaps")) or "").split(";")

@@ -20,7 +20,7 @@ from .submit_context import SubmitError
 _AMOUNT = re.compile(r"\s*([+-]?[0-9]{1,18})?(?:\.([0-9]{0,3})[0-9]*)?\s*(?:([KMGT])B?)?\s*", re.IGNORECASE)
 _UNITS = {"K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
-# The requests that every job has: command, attribute, setting with the default, unit in bytes.
+# The requests that every job has: command, attribute, setting that contains the default, unit in bytes.
 _REQUESTS = (
     ("request_cpus", "RequestCpus", "JOB_DEFAULT_REQUESTCPUS", 0),
     ("request_gpus", "RequestGPUs", "JOB_DEFAULT_REQUESTGPUS", 0),
@@ -31,11 +31,12 @@ _STANDARD = {command for command, *_ in _REQUESTS}
 _MISSPELLED = {"request_cpu": "request_cpus", "request_gpu": "request_gpus"}
 _NOT_RESOURCES = {"request_gpu_memory", "request_gpus_memory"}
 _MIN_SIMILARITY = 0.85
-"""The least similarity (up to 1) of a misspelled command to the intended one."""
+"""The minimum similarity, up to 1, for a known command to be suggested for a misspelled one."""
 
 
 def parse_amount(text: str, unit: int) -> tuple[int, bool] | None:
-    """Return an amount in units of ``unit`` bytes, rounded up, and whether it has a unit; None: an expression."""
+    """Return an amount in units of ``unit`` bytes, rounded up, and whether the text has a unit; None if it is an
+    expression."""
     match = _AMOUNT.fullmatch(text)
     if match is None or (match[1] is None and not match[2]):
         return None
@@ -83,7 +84,7 @@ def _request_text(job: SubmitJob, command: str, value: str, unit: int) -> str:
 
 
 def request_sections(commands: Iterable[str]) -> list[Section]:
-    """Return the sections of all requests: the standard ones, and one per ``request_NAME`` among the commands."""
+    """Return the sections of all requests: the standard requests, and each ``request_NAME`` among the commands."""
     sections = [_request_section(*row) for row in _REQUESTS]
     for command in commands:
         tag = command.removeprefix("request_")
@@ -125,7 +126,7 @@ def _custom_section(command: str, tag: str) -> Section:
     return Section(action, (command,), (f"Request{tag}", "Request*"))
 
 
-# The properties of GPUs that a job may request: attribute, command, condition on the ad of a GPU.
+# The properties of GPUs that a job may request: attribute, command, condition on a GPU's ad.
 _GPU_LIMITS = (
     ("GPUsMinCapability", "gpus_minimum_capability", "Capability >= GPUsMinCapability"),
     ("GPUsMaxCapability", "gpus_maximum_capability", "Capability <= GPUsMaxCapability"),
@@ -172,12 +173,12 @@ _WHEN_TO_TRANSFER = {
     **dict.fromkeys(("on_success", "onsuccess"), "ON_SUCCESS"),
     **dict.fromkeys(("never", "none"), "NEVER"),
 }
-"""The values are the same as in HTCondor (enum_utils.cpp); older manuals call NEVER NONE."""
+"""The accepted values, from HTCondor's enum_utils.cpp; older manuals write NONE for NEVER."""
 _NEEDS_TRANSFER = "it needs should_transfer_files = YES or IF_NEEDED, but that is NO"
 
 
 def _transfer(job: SubmitJob) -> None:
-    """Set whether, when and which files are transferred, and their size."""
+    """Set the attributes for whether and when files are transferred, which files, and their size."""
     inputs, outputs = _file_list(job, "transfer_input_files"), _file_list(job, "transfer_output_files")
     images = image_files(job)
     check_mounts(job)

@@ -1,7 +1,7 @@
-"""Compute the attributes that are not in the table of simple commands: program, files, exit, retries.
+"""Compute the attributes of commands that are not in the table of simple commands: program, files, exit, retries.
 
-Source: the manual's page "Submit Description File Commands", the entry of each command, and the ads of HTCondor 25.14
-for undocumented defaults.
+Source: each command's entry in the manual's page "Submit Description File Commands"; for undocumented defaults, the
+ads that HTCondor 25.14 creates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SIGNALS_BY_NUMBER = MappingProxyType({number: name for name, number in SIGNAL_N
 
 
 def signal_name(value: str) -> str | None:
-    """Return the name of a signal, given by number or by name in any case; None if it does not exist."""
+    """Return the name of a signal, given by number or by name in any case; None if no such signal exists."""
     number = leading_integer(value)
     name = _SIGNALS_BY_NUMBER.get(number) if number else value.strip().upper()
     return name if name in SIGNAL_NUMBERS else None
@@ -74,7 +74,7 @@ def _executable(job: SubmitJob) -> None:
         job.result["TransferExecutable"] = "false"
         return
     name = job.value("executable", "cmd")
-    in_container = container_commands.wants_container(job)  # an image may have a default program
+    in_container = container_commands.wants_container(job)  # an image may define a default program
     if name is None and not in_container:
         missing = "No 'executable' parameter was provided"
         raise SubmitError(f"{missing}; name the program: executable = /bin/sleep", tool=missing)
@@ -131,7 +131,7 @@ def _environment(job: SubmitJob) -> None:
             raise job.error("getenv", "this pool does not allow it (SUBMIT_ALLOW_GETENV); list the variables")
         patterns = "" if copies_all else getenv
         variables = argument_syntax.select_variables(patterns, job.facts.environment)
-        if old_only:  # HTCondor leaves out what the old syntax cannot express
+        if old_only:  # HTCondor omits variables that the old syntax cannot express
             variables = {name: text for name, text in variables.items() if ";" not in text}
         _warn_of_secrets(job, patterns, variables)
         environment = {**variables, **environment}
@@ -143,7 +143,7 @@ def _environment(job: SubmitJob) -> None:
 
 
 def _warn_of_secrets(job: SubmitJob, patterns: str, variables: Mapping[str, str]) -> None:
-    """Warn that secrets or the complete environment are copied into the ad, which is readable by all users."""
+    """Warn the user if secrets or the complete environment are copied into the job's ad, which all users can read."""
     secrets = argument_syntax.unlisted_secrets(patterns, variables)
     if not secrets and patterns.strip(",; ") not in ("", "*"):
         return
@@ -186,7 +186,8 @@ def _notification(job: SubmitJob) -> None:
     word = job.value(command) or job.facts.setting("JOB_DEFAULT_NOTIFICATION")
     number = {"never": 0, "always": 1, "complete": 2, "error": 3, "start": 4}.get(word.lower())
     if number is None and job.value(command) is None:
-        raise SubmitError(f"the configuration's JOB_DEFAULT_NOTIFICATION = {word}: this is not a value of notification")
+        rule = "is not a valid notification value; use Never, Always, Complete, Start or Error"
+        raise SubmitError(f"the configuration's JOB_DEFAULT_NOTIFICATION = {word} {rule}")
     if number is None:
         raise job.error(command, "this must be Never, Always, Complete, Start or Error")
     job.result["JobNotification"] = str(number)
@@ -246,7 +247,7 @@ def _exit_code(job: SubmitJob, command: str, code: int) -> int:
 
 
 def _bracket_conditional(text: str) -> str:
-    """Enclose an operand of || in brackets if it is a conditional."""
+    """Enclose an operand of ``||`` in parentheses if it is a conditional expression."""
     return f"({text})" if "?" in re.sub(r"=\?=", "", text) else text
 
 
@@ -294,7 +295,7 @@ _DEFERRAL_ATTRIBUTES = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth",
 
 
 def _may_be_seconds(text: str) -> bool:
-    """Check whether an expression may be a number of seconds; only literals can be ruled out."""
+    """Check whether an expression could be a number of seconds, which is false only for literals of other types."""
     if text.lower() in ("undefined", "error"):
         return False
     value = literal_value(text.removeprefix("-"))

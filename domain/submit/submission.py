@@ -1,4 +1,4 @@
-"""Turn a submit description into the ads of its jobs, as condor_submit would send them to the schedd."""
+"""Convert a submit description to the ads of its jobs, as condor_submit would send them to the schedd."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .unsupported_commands import EXPRESSIONS, is_read_by_htcondor, unsupported_
 
 @frozen
 class Submission:
-    """The jobs of one cluster."""
+    """The jobs of one cluster, ready to be submitted."""
 
     ad: dict[str, str]  #: the attributes that are the same in every job
-    columns: dict[str, list[str]]  #: the other attributes, with one text per job; ``undefined`` if a job lacks it
+    columns: dict[str, list[str]]  #: the other attributes, with one text per job (``undefined`` if the job has none)
     count: int
-    warnings: list[str] = field(factory=list)  #: for the user, in the order of their occurrence
+    warnings: list[str] = field(factory=list)  #: the warnings for the user, in the order of their occurrence
 
     def ad_of(self, proc: int) -> dict[str, str]:
         """Return the complete ad of a job, with ClusterId and ProcId."""
@@ -55,9 +55,9 @@ def parse_submit(
 
     :param macros: ``name=value`` arguments of the command line, defined before the first line
     :param append: lines to read before each queue statement
-    :param queue: the arguments of the queue statement, if the description has none
-    :param toggle_unused: warn of unused commands if the configuration disables this warning, and vice versa
-    :raises SubmitError: if the description cannot be submitted; the message has the line
+    :param queue: the arguments of the queue statement, if the description does not contain one
+    :param toggle_unused: invert the configured choice of whether to warn of unused commands
+    :raises SubmitError: if the description is invalid; the message includes the line
     """
     with _convert_errors():
         return _ClusterBuilder(facts, files, macros or {}, append, toggle_unused).read(text, queue)
@@ -73,8 +73,8 @@ def from_mapping(
 ) -> Submission:
     """Return the jobs of a mapping of submit commands to their values.
 
-    :param count: jobs for each item
-    :param items: for each item the values of the queue statement's variables; the first item names them
+    :param count: the number of jobs per item
+    :param items: for each item, the values of the queue statement's variables; the first item determines the variables
     :raises SubmitError: like ``parse_submit``; also for a value with a line feed or NUL character
     """
     if count < 1:
@@ -100,7 +100,7 @@ def _items_from_mappings(items: Sequence[Mapping[str, object]] | None, count: in
 
 @contextmanager
 def _convert_errors() -> Iterator[None]:
-    """Convert errors of the description's macros to SubmitErrors."""
+    """Convert errors in the description's macros to SubmitErrors."""
     try:
         yield
     except MacroError as error:
@@ -117,7 +117,7 @@ def _value_text(name: str, value: object) -> str:
 
 
 class _ClusterBuilder:
-    """The queue statements that were read so far, and their jobs."""
+    """A builder of a cluster: the queue statements read so far, and their jobs."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _ClusterBuilder:
                 continue
             compared += 1
             place = "" if definition.line is None else f", line {definition.line}"
-            # Prefer a command to the name of its attribute, which is also a command.
+            # An attribute's name is also a command. If both match, suggest only the usual command.
             close = (
                 close_names(key[:60], commands, 4, 0.75) if compared <= _MAX_COMPARED and key not in commands else []
             )
@@ -225,9 +225,9 @@ def is_command(name: str) -> bool:
 
 
 NOTHING_QUEUED: Final = 'has only empty "queue" commands -- no jobs queued'
-"""The end of the error if no queue statement has an item, of which condor_submit only warns."""
+"""The end of the error message if no queue statement has an item. (condor_submit only prints a warning.)"""
 _MAX_COMPARED = 20
-"""The most unknown names that are compared with all commands, which takes 2 ms each; more are hardly typing errors."""
+"""The maximum number of unknown names for which similar commands are searched, because each search takes 2 ms."""
 
 
 def _merge_batches(batches: list[JobBatch]) -> JobBatch:
@@ -248,7 +248,7 @@ def _merge_batches(batches: list[JobBatch]) -> JobBatch:
 
 
 def _automatic_variables(facts: SubmitFacts) -> dict[str, str]:
-    """Return the variables that every description has (the manual's page "Submitting a Job")."""
+    """Return the automatic variables of every description (the manual's page "Submitting a Job")."""
     day = datetime.fromtimestamp(facts.now, UTC)
     cluster = str(facts.cluster)
     return {
@@ -271,11 +271,11 @@ def _automatic_variables(facts: SubmitFacts) -> dict[str, str]:
     }
 
 
-# Print the jobs of a submission like condor_submit: complete ads, or the attributes that it would send to the schedd.
+# Print the jobs of a submission like condor_submit: complete ads, or only the attributes to send to the schedd.
 
 
 def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:
-    """Yield for each job the text that ``condor_submit -dry-run:full`` or ``-verbose`` writes."""
+    """Yield, for each job, the text that ``condor_submit -dry-run:full`` or ``-verbose`` prints."""
     for proc in range(submission.count):
         ad = submission.ad_of(proc)
         lines = [f"{name} = {printed_form(ad[name])}\n" for name in sorted(ad, key=str.lower)]
@@ -284,10 +284,10 @@ def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:
 
 
 def format_sent_ads(submission: Submission) -> Iterator[str]:
-    """Yield for each job the text of ``condor_submit -dry-run`` and ``-dump``: the attributes sent to the schedd.
+    """Yield, for each job, the text of ``condor_submit -dry-run`` and ``-dump``: the attributes sent to the schedd.
 
-    The cluster's attributes are sent before those of the first job, and for the other jobs only differences. They are
-    sorted by the length of their names.
+    The cluster's attributes come before those of the first job; for the other jobs, only differences are sent. The
+    attributes are sorted by the length of their names.
     """
     cluster = submission.ad_of(0)
     shared = {name: text for name, text in cluster.items() if name not in _JOB_ATTRIBUTES and name != "ClusterId"}
@@ -312,11 +312,11 @@ SPOOLING_HOLD_CODE: Final = 16  #: HoldReasonCode SpoolingInput
 LEAVE_AFTER_TEN_DAYS: Final = (
     "JobStatus == 4 && (time() - (CompletionDate ?: time())) < 864000 && (StageOutFinish ?: 0) < EnteredCurrentStatus"
 )
-"""The default LeaveJobInQueue: jobs stay for ten days, or until their output was fetched."""
+"""The default LeaveJobInQueue: completed jobs stay in the queue for ten days, or until their output is fetched."""
 
 
 def hold_for_spooling(parsed: Submission) -> Submission:
-    """Return the submission with jobs that are held for spooling; raise SubmitError if ``hold`` is set."""
+    """Return the submission with its jobs held until their input is spooled; raise SubmitError if ``hold`` is set."""
     if parsed.ad.get("JobStatus") == "5":
         raise SubmitError("Cannot set hold to 'true' when using -remote or -spool")
     hold_attributes = {

@@ -1,4 +1,4 @@
-"""The commands that set one attribute each (``commands.txt``), unsupported commands, and universes."""
+"""Define the commands that set one attribute each (``commands.txt``), unsupported commands, and universes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..package_data import lines, sections
 
 
 class CommandType(Enum):
-    """The type of a command's value, which determines how it is written to the ad."""
+    """The type of a command's value, which determines how the value is written to the ad."""
 
     EXPRESSION = "an expression"
     TEXT = "a text, unchanged"
@@ -44,13 +44,13 @@ _BASE_LINES = lines(get_data(__package__, "base_ad.txt"))
 BASE_AD: dict[str, str] = {name: text for name, _, text in (line.partition(" = ") for line in _BASE_LINES)}
 """The initial attributes of every job's ad."""
 
-# Commands of unsupported features, each with an alternative.
+# Commands of unsupported features, each with an alternative to suggest.
 UNSUPPORTED: tuple[tuple[str, str], ...] = (
     ("checkpoint_destination", "checkpoints are kept in the pool's spool; leave checkpoint_destination out"),
     ("tool_daemon_cmd", "tool daemons are not supported; start the tool from the job's own script"),
 )
 
-# The supported universes; all others are rejected with an alternative.
+# The supported universes; any other universe is rejected with a suggested alternative.
 UNIVERSES = {
     **{"vanilla": 5, "5": 5, "scheduler": 7, "7": 7, "local": 12, "12": 12},
     **{"docker": 5, "container": 5},  # vanilla jobs in a container: container_commands.py

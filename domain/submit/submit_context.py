@@ -1,4 +1,4 @@
-"""Define the facts about the machine that a submission needs, and its error and warning."""
+"""Define the facts and files that a submission needs from the machine, and its error and warning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..macros.macro_errors import MacroError
 from ..state.pool_settings import DEFAULT_IF_EMPTY, SUBMISSION, SUBMIT_TEMPLATE
 
 STANDARD_INPUT: Final = "-"
-"""The file name of a description that was read from standard input."""
+"""The file name that stands for a description read from standard input."""
 
 
 class SubmitFacts(Struct, kw_only=True):
@@ -41,16 +41,16 @@ class SubmitFacts(Struct, kw_only=True):
 
 
 class SubmitFiles(IncludedFiles, Protocol):
-    """The access to files and programs that a submission needs. Paths are relative to ``SubmitFacts.iwd``. Raises
-    MacroError for actions that are not allowed for this description."""
+    """The interface through which a submission reads files and runs programs. Paths are relative to
+    ``SubmitFacts.iwd``. The methods raise MacroError if this description is not allowed to perform the action."""
 
     def standard_input(self) -> str:
         """Return the text of standard input; raise OSError if there is none."""
 
     def glob(self, pattern: str, directories: bool | None) -> list[str]:
-        """Return the sorted matching paths; directories end in a slash.
+        """Return the paths that match a pattern, sorted; directories end in a slash.
 
-        :param directories: True: only directories; False: no directories; None: both
+        :param directories: True: only directories; False: only files; None: both
         """
 
     def size(self, path: str) -> int | None:
@@ -58,7 +58,7 @@ class SubmitFiles(IncludedFiles, Protocol):
 
 
 class NoSubmitFiles:
-    """An unknown disk, on which every file exists and is empty, but cannot be read for the given reason."""
+    """A ``SubmitFiles`` without disk access: every file exists with size 0, and reading one fails with ``reason``."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -83,7 +83,7 @@ class NoSubmitFiles:
 
 
 class SubmitWarning(UserWarning):
-    """A submit command has no effect, or not the likely intended one. The jobs are submitted.
+    """A submit command has no effect, or probably not the intended one. The jobs are submitted.
 
     >>> warnings.simplefilter("error", SubmitWarning)  # raise an error instead
     """
@@ -111,11 +111,11 @@ class SubmitError(MacroError):
 TEMPLATE_NAMES: Final = "SUBMIT_TEMPLATE_NAMES"
 
 _STRICT_TEMPLATES = {"false": (False, False, False), "true": (True, True, True), "harsh": (True, True, True)}
-"""Whether an empty match is a warning, whether it is an error, and whether a duplicate is a warning."""
+"""For each template: whether to warn of empty matches, reject empty matches, and warn of duplicates."""
 
 
 def template_text(facts: SubmitFacts, category: str, name: str) -> str | None:
-    """Return the lines of a template; None if it does not exist."""
+    """Return the lines of a template; None if the template does not exist."""
     if category.lower() == "strict" and name.lower() in _STRICT_TEMPLATES:
         warn_empty, fail_empty, warn_duplicate = (
             "true" if each else "false" for each in _STRICT_TEMPLATES[name.lower()]
@@ -130,7 +130,7 @@ def template_text(facts: SubmitFacts, category: str, name: str) -> str | None:
 
 
 def list_templates(facts: SubmitFacts) -> str:
-    """Return a text that lists the templates."""
+    """Return a list of the available templates for a message."""
     names = ", ".join(_template_names(facts))
     return f"there are strict : {', '.join(_STRICT_TEMPLATES)}" + (
         f", and template : {names}" if names else f"; {TEMPLATE_NAMES} has none"

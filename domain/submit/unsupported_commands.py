@@ -1,7 +1,7 @@
-"""Warn a user of unsupported commands, in one message.
+"""Warn a user of all unsupported commands in one message.
 
-``coverage.attributes`` lists the unsupported job attributes, and the slot attributes that no slot has. A command that
-does not change the ad is not reported.
+``coverage.attributes`` lists the unsupported job attributes, and the slot attributes that no slot has. Commands that
+do not change the ad are not reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMANDS_OF: dict[str, tuple[str, ...]] = {command.attribute: command.commands f
     "WhenToTransferOutput": ("when_to_transfer_output",),
     **{f"{BODY_PREFIX}{retries.attribute}": retries.commands for retries in RETRIES.values()},
 }
-"""The commands that set an attribute, without its name."""
+"""The commands that set each attribute, other than the attribute's own name."""
 
 EXPRESSIONS: Final[tuple[str, ...]] = ("requirements", "rank")
 """The commands whose expressions read slot attributes."""
@@ -49,11 +49,12 @@ POLICIES: Final[Mapping[str, str]] = {
     "OnExitRemove": "on_exit_remove",
     "LeaveJobInQueue": "leave_in_queue",
 }
-"""The commands of attributes whose expressions are evaluated in the job's ad."""
+"""The attributes whose expressions are evaluated in the job's ad, each with its command."""
 
 
 def is_read_by_htcondor(command: str) -> bool:
-    """Check whether HTCondor reads a command that sets no attribute in Poolbook, so that it is not a typing error."""
+    """Check whether a command is one that HTCondor reads but that sets no attribute in Poolbook; it is then not a
+    typing error."""
     return command in _read_by("the parser") or command in _read_by("condor_submit")
 
 
@@ -63,7 +64,7 @@ def _read_by(reader: Literal["the parser", "condor_submit"]) -> frozenset[str]:
 
 
 def unsupported_message(batch: JobBatch, spellings: Mapping[str, str], expressions: Mapping[str, str]) -> str:
-    """Return a message about everything without effect in a submission; empty if there is nothing.
+    """Return a message about all parts of a submission that have no effect; empty if all parts have an effect.
 
     :param spellings: the original spelling of each command, by lower-case name (``my.name`` for ``+name``)
     :param expressions: the user's ``requirements`` and ``rank``, with macros expanded
@@ -94,7 +95,7 @@ def _message_parts(
 
 
 def _error_messages(batch: JobBatch, attribute: str) -> Iterator[str]:
-    """Yield a warning if an attribute's expression is an error for all ads."""
+    """Yield a warning if an attribute's expression evaluates to error for all ads."""
     for text in set(batch.columns.get(attribute) or [batch.ad[attribute]]):
         part = find_error(parse(text)) if "(" in text and text[0] != '"' else None
         if part is not None:
@@ -108,7 +109,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def _commands_setting(batch: JobBatch, table: Mapping[str, frozenset[str]], spellings: Mapping[str, str]) -> list[str]:
-    """Return the commands that set an attribute of ``table`` to a text other than its neutral ones."""
+    """Return the commands that set an attribute in ``table`` to a value other than its neutral values."""
     setting: dict[str, None] = {}
     for attribute, neutral_texts in table.items():
         if not neutral_texts.issuperset(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
@@ -118,7 +119,7 @@ def _commands_setting(batch: JobBatch, table: Mapping[str, frozenset[str]], spel
 
 
 def _missing_capabilities(batch: JobBatch) -> Iterator[str]:
-    """Yield the capabilities that jobs require and no slot has."""
+    """Yield the capabilities that the jobs require but no slot has."""
     present = _attributes_of_jobs(batch)
     for text in set(batch.columns.get("Requirements") or [batch.ad.get("Requirements", "true")]):
         for clause in clauses(parse(text)):
@@ -134,7 +135,7 @@ def _missing_capabilities(batch: JobBatch) -> Iterator[str]:
 
 
 def _missing_job_attributes(batch: JobBatch, attribute: str) -> list[str]:
-    """Return the job attributes that an expression reads and no ad has."""
+    """Return the job attributes that an expression reads but no job's ad contains."""
     present, names_read = _attributes_of_jobs(batch), set[str]()
     for text in set(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
         if any(name.lower() in text.lower() for name in unwritten_attributes()):
@@ -145,12 +146,12 @@ def _missing_job_attributes(batch: JobBatch, attribute: str) -> list[str]:
 
 
 def _attributes_of_jobs(batch: JobBatch) -> set[str]:
-    """Return the lower-case names of the jobs' attributes."""
+    """Return the lower-case names of all attributes in the jobs' ads."""
     return {name.lower() for name in (*batch.ad, *batch.columns)}
 
 
 def _missing_slot_attributes(text: str, batch: JobBatch) -> list[str]:
-    """Return the slot attributes that an expression reads and no slot has."""
+    """Return the slot attributes that an expression reads but no slot has."""
     try:
         names_read = parse(expression_text(text)).references(ClassAd()).external if text else ()
     except (ClassAdSyntaxError, EvaluationError):

@@ -417,7 +417,11 @@ def test_a_setting_is_parsed_as_an_expression_once() -> None:
         ("use : Desktop", 1, "write a category before the colon"),
         ("use FEATURE : Monitor(a, b)", 1, "error : use feature : monitor requires five or more arguments"),
         ("use FEATURE : GPUs(a", 1, "close the bracket after GPUs"),
-        ("include : nowhere", 1, "include : nowhere: No such file or directory; 'include ifexist' ignores this"),
+        (
+            "include : nowhere",
+            1,
+            "include : nowhere: No such file or directory; use 'include ifexist' to ignore this error",
+        ),
         ("include maybe : x", 1, "unknown option 'maybe'"),
         ("include : a | b", 1, "a command has a single |, at its end"),
         ("include : pool.conf", 1, "files include each other more than 20 levels deep"),

@@ -93,7 +93,7 @@ def test_retries_work_for_disk_too_and_custom_checks_come_first() -> None:
             "a positive number, or an expression that references",
         ),
         ("request_memory = 1G\nretry_request_memory_increase = -1", "a positive number"),
-        ("request_memory = 1G\nretry_request_memory_increase = RequestMemory * x", "this must give an integer"),
+        ("request_memory = 1G\nretry_request_memory_increase = RequestMemory * x", "this must evaluate to an integer"),
     ],
 )
 def test_an_invalid_retry_is_rejected(lines: str, message: str) -> None:
