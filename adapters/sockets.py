@@ -25,7 +25,7 @@ MOST_UNSENT = 64 << 20  #: bytes that the other end may leave unread before it i
 
 
 class Lines:
-    """The lines that come and go on a connection; each is a JSON object, as both servers and their clients have it."""
+    """The lines received and sent on a connection; each is a JSON object."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -75,7 +75,7 @@ def process_of(connection: socket.socket) -> int:
 
 def connect(path: Path, trusted_uids: Collection[int], timeout: float | None = None) -> socket.socket:
     """Connect to the socket at `path`, if one of these users listens; `timeout` in seconds. Raise `PermissionError`
-    if another does, `OSError` if nobody does."""
+    if another does, `OSError` if no user does."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -119,8 +119,8 @@ def listen(path: Path, backlog: int, mode: int) -> socket.socket:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that nobody else may read or write, unless it is there; close one of this user's to others. Raise
-    `OSError` if it cannot be made, or is another user's."""
+    """Create a folder that no other user can read or write; make an existing folder of this user private. Raise
+    `OSError` if it cannot be created, or is another user's."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...replay.narration.formatting import counted, instant, interval, iso, shortened
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
-from ..condor_tools.terminal import folded, print_painted, visible, width_of
+from ..condor_tools.terminal import folded, print_colored, visible, width_of
 from .common import log_of, safe_url
 from .time_window import here
 
@@ -51,7 +51,7 @@ def audit(argv: Sequence[str]) -> int:
     else:
         first, *details = report(safe_url(url), result, here(), None if arguments.has("all") else SHOWN)
         width = width_of()
-        print_painted(folded(first, width))
+        print_colored(folded(first, width))
         for line in details:
             print(folded(visible(line), width, _INDENT))
     return 0 if result.sound else 1

@@ -219,9 +219,7 @@ def print_template(arguments: Sequence[str]) -> int:
         raise UsageError(f"poolbook config use {category}: unknown category; the categories of templates are {kinds}")
     if not name:
         print(f"use {chosen[0].category} accepts")
-        print(
-            "\n".join(f"  {template.name}" for template in sorted(chosen, key=lambda template: template.name.lower()))
-        )
+        print("\n".join(f"  {accepted}" for accepted in sorted((template.name for template in chosen), key=str.lower)))
         return 0
     template = known_templates.get((category.lower(), name.lower()))
     if template is None:

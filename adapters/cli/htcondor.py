@@ -1,4 +1,4 @@
-"""htcondor: ``htcondor job submit, status, out, err, log, resources``, with the messages of HTCondor's tool.
+"""htcondor: ``htcondor job submit, status, out, err, log, resources``, with the HTCondor tool's messages.
 
 Source: htcondor_cli in HTCondor, and recordings of its output. Messages go to standard error.
 """
@@ -279,10 +279,8 @@ def _amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -> Iterato
     verb = "is" if status == _RUNNING else "was"
     for label, name, unit in (("memory", "Memory", 2**20), ("disk", "Disk", 2**10)):
         if f"{name}Usage" in ad:
-            used_size, requested_size = (
-                readable_size(value(attribute) * unit) for attribute in (f"{name}Usage", f"Request{name}")
-            )
-            yield f"Its {which_run} {label} usage {verb} {used_size} out of {requested_size} requested."
+            used, requested = (readable_size(value(key) * unit) for key in (f"{name}Usage", f"Request{name}"))
+            yield f"Its {which_run} {label} usage {verb} {used} out of {requested} requested."
 
 
 def _times(label: str, count: float) -> str:

@@ -103,9 +103,7 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
     # With -held, single jobs are also selected by a condition.
     ids, owner_words = ((), job_words) if only_held else _sorted_words(job_words)
     is_selection = bool(owner_words or constraints or has_all or only_held)
-    mode = next(
-        (f" -{name}" for name, mode_command in MODES.items() if mode_command == command and arguments.has(name)), ""
-    )
+    mode = next((f" -{name}" for name, tool in MODES.items() if tool == command and arguments.has(name)), "")
     action = ACTIONS[command + mode]
     return JobActionRequest(
         action,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..condor_tools.cells import length, number, text
 from ..condor_tools.formats import custom_layout, long_text
-from ..condor_tools.layout import Column, Layout, laid_out, lines
+from ..condor_tools.layout import Column, Layout, lay_out, lines
 from ..condor_tools.options import Arguments, UsageError
 from ..condor_tools.tool_options import ToolEnded, read, tool
 from ..machine.execution.supervisor.sandbox import STREAMS
@@ -59,7 +59,7 @@ def who(argv: Sequence[str]) -> int:
             print(f"\n--Startd : {machine} has {len(ads)} job(s) running:")
         if layout is None:
             widths = Layout(tuple(Column("", "", None) for _ in _HEADS), headed=False)
-            sys.stdout.writelines(laid_out(widths, [_HEADS, *(_row(ad, queries) for ad in ads)]))
+            sys.stdout.writelines(lay_out(widths, [_HEADS, *(_row(ad, queries) for ad in ads)]))
         else:
             sys.stdout.writelines(lines(layout, ads, display))
         if has_headings:
@@ -165,7 +165,7 @@ def _unseen(reason: str) -> None:
 
 
 def _show(files: dict[str, Path], shown_sizes: dict[str, int], byte_limit: int) -> None:
-    """Write the end of each file, or what follows its ``shown_sizes``: at most ``byte_limit`` bytes in total."""
+    """Write the end of each file, or the part after its ``shown_sizes``: at most ``byte_limit`` bytes in total."""
     remaining = byte_limit
     for name, path in files.items():
         with open(path, "rb") as file:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...replay import listing
 from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
-from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, folded, print_painted, visible, width_of
+from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, folded, print_colored, visible, width_of
 from .common import calls, log_of, safe_url
 from .time_window import here, instant_of, window_of
 
@@ -64,7 +64,7 @@ def why(argv: Sequence[str]) -> int:
         _dump({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in sentences_by_part)
         return 0
     for text in (line.text for line in answer.lines if line.code != "see_life" or not arguments.has("verbose")):
-        print_painted(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if useful_calls else STATES)
+        print_colored(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if useful_calls else STATES)
     if arguments.has("verbose"):
         _print_life(answer)
     if useful_calls:
@@ -82,7 +82,7 @@ def _print_life(answer: Answer) -> None:
     print()
     for sentence in answer.life:
         indent = len(instant(sentence.at, here())) + 2
-        print_painted(folded(visible(tell(sentence, here())), width_of(), indent), STATES)
+        print_colored(folded(visible(tell(sentence, here())), width_of(), indent), STATES)
 
 
 def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:
@@ -91,11 +91,8 @@ def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[s
 
     results = outcomes(log, int(cluster), at)
     first_procs = [(results.first(status), description) for status, description in _FIRST.items()]
-    calls = [
-        (f"why -verbose {int(cluster)}.{proc}", f"the first that {description}")
-        for proc, description in first_procs
-        if proc is not None
-    ]
+    command = f"why -verbose {int(cluster)}"
+    calls = [(f"{command}.{proc}", f"the first that {what}") for proc, what in first_procs if proc is not None]
     if not results.status:  # the submission was rejected
         return []
     return calls or [
@@ -208,7 +205,7 @@ def _verdict_json(url: str, verification: Verification) -> dict[str, object]:
 def _verdict(url: str, verification: Verification) -> None:
     verdict = verification.verdict
     move_count = sum(verdict.slots.values()) + sum(verdict.jobs.values())
-    print_painted(f"{safe_url(url)}: {'sound' if verification.sound else 'NOT SOUND'}")
+    print_colored(f"{safe_url(url)}: {'sound' if verification.sound else 'NOT SOUND'}")
     if verification.id:
         print(f"  the log's id is {verification.id}")
     if verification.seal:
@@ -258,7 +255,7 @@ def print_line(member: listing.Member, zone: tzinfo, width: int | None, place: s
     text = visible(listing.line(member, zone, place))
     if width is not None and len(text) > width:  # columns are of no use in lines that are folded
         text = text[:INDENT] + re.sub(r" {2,}", "  ", text[INDENT:])
-    print_painted(folded(text, width, INDENT), STATES)
+    print_colored(folded(text, width, INDENT), STATES)
 
 
 ROUTINE = frozenset({"found", "read", "began", "ended", "rejected"})

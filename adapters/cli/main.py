@@ -102,7 +102,7 @@ _DEBUG = "-debug"
 UNFORESEEN = 3  #: the exit code of a command that failed with an unexpected error
 _HELPS = ("-h", "-help", "--help", "help")
 _VERSIONS = ("-version", "--version", "version")
-_TOOLS_FAILED = 1  #: the exit code of HTCondor's tools for any failure
+_TOOLS_FAILED = 1  #: the exit code of HTCondor tools for any failure
 
 
 def _say(text: object) -> None:

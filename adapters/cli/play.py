@@ -84,11 +84,11 @@ def _played(scenario: Any, name: str, dialect: str, log: EventStore, arguments: 
     for warning in machines.new_warnings():
         print(f"poolbook play: warning: {warning}", file=sys.stderr)
     reporter = _Json() if arguments.has("json") else _Lines(is_quiet=arguments.has("quiet"))
-    stage = Simulation(scenario, machines, log, lambda entry: reporter.hear(entry), dialect)
+    stage = Simulation(scenario, machines, log, reporter.report_event, dialect)
     reporter.transcript = stage.transcript
     is_good = perform(stage)
     violations = _judged(stage) if arguments.has("audit") else None
-    reporter.end(is_good, violations)
+    reporter.report_result(is_good, violations)
     return 0 if is_good and not violations else 1
 
 
@@ -106,13 +106,13 @@ class _Lines:
     def __init__(self, is_quiet: bool) -> None:
         self._quiet = is_quiet
 
-    def hear(self, entry: PlayEvent) -> None:
+    def report_event(self, entry: PlayEvent) -> None:
         from ..simulation.runner import lines
 
         for line in lines(self.transcript, entry, quiet=self._quiet):
             print(folded(line, width_of(), _CONTINUED))
 
-    def end(self, is_good: bool, violations: list[str] | None) -> None:
+    def report_result(self, is_good: bool, violations: list[str] | None) -> None:
         print("\n" * (not self._quiet) + folded("\n".join(self.transcript.summary()), width_of(), _CONTINUED))
         if violations is not None:
             print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all events were allowed")
@@ -131,7 +131,7 @@ class _Json:
         self._refused: list[dict[str, object]] = []
         self._warned: list[dict[str, object]] = []
 
-    def hear(self, entry: PlayEvent) -> None:
+    def report_event(self, entry: PlayEvent) -> None:
         from ...replay.scenario.transcript import TranscriptEntry, entry_dict
         from ..simulation import FailedExpectation, RefusedStep, StepWarning
 
@@ -144,7 +144,7 @@ class _Json:
         elif isinstance(entry, FailedExpectation):
             self._failed.append({"line": entry.step.line, "words": entry.step.words, "found": entry.actual})
 
-    def end(self, is_good: bool, violations: list[str] | None) -> None:
+    def report_result(self, is_good: bool, violations: list[str] | None) -> None:
         report = {"as_expected": is_good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}
         report["story"] = self._entries
         if violations is not None:

@@ -86,9 +86,8 @@ def read(argv: Sequence[str]) -> EditRequest:
     only_own = not (other_words or option_names & {"owner", "jobids"})
     sorted_changes = {name: changes[name] for name in sorted(changes)}
     arguments = Arguments(tuple(options), ())
-    return EditRequest(
-        tuple(dict.fromkeys(ids)), tuple(constraints), sorted_changes, only_own, "dry-run" in option_names, arguments
-    )
+    is_dry_run = "dry-run" in option_names
+    return EditRequest(tuple(dict.fromkeys(ids)), tuple(constraints), sorted_changes, only_own, is_dry_run, arguments)
 
 
 def _id(word: str) -> ClusterOrJob:

@@ -1,4 +1,4 @@
-"""``poolbook q, status, history``: print jobs and slots in the columns of HTCondor's tools.
+"""``poolbook q, status, history``: print jobs and slots in HTCondor's columns.
 
 ClassAds are built only if counts or single columns are not sufficient.
 """
@@ -14,7 +14,7 @@ from ..condor_tools import formats
 from ..condor_tools import queue_table as queue_tool
 from ..condor_tools.job_selection import JobSelector
 from ..condor_tools.options import NotHere, ToolError, UsageError
-from ..condor_tools.terminal import STATES, print_painted
+from ..condor_tools.terminal import STATES, print_colored
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
 from .common import NO_RECORD, called_tool, display_context, log_of, safe_url
 
@@ -226,7 +226,7 @@ def _print_texts(chunks: Iterable[str], query: StatusQuery) -> int:
     if query.layout is not None or query.form is not None:
         return _write(chunks)
     for text in chunks:
-        print_painted(text, STATES if "@" in text else {}, end="")
+        print_colored(text, STATES if "@" in text else {}, end="")
     return 0
 
 

@@ -25,8 +25,8 @@ from ...replay.narration.rejection_words import misfit_text
 from ...replay.narration.unmatchable_jobs import misfit
 from ...replay.outcomes import HoldReason, Outcomes, ProcessEnd, outcome_text, outcomes_of
 from ...replay.why.rejections import fits_none
-from ..condor_tools.layout import Column, Layout, laid_out
-from ..condor_tools.terminal import folded, print_painted, visible, width_of
+from ..condor_tools.layout import Column, Layout, lay_out
+from ..condor_tools.terminal import folded, print_colored, visible, width_of
 from ..runtime.engine import Engine
 from ..stores.location import locate
 from .common import calls, safe_url
@@ -115,17 +115,15 @@ def report(
         _table(result)
     where = safe_url(locate(url).place)
     summary = f"{outcome_text([result.outcomes for result in results])} in {seconds:.1f} s"
-    print_painted("\n" + folded(f"{summary}; every state change is recorded in {where}", width_of()))
+    print_colored("\n" + folded(f"{summary}; every state change is recorded in {where}", width_of()))
     again = [f"{r.number}.{proc} ({runs} times)" for r in results for proc, runs in r.repeated_runs().items()]
     if again:
         more_text = f", and {len(again) - _MOST_AGAIN:,} more" if len(again) > _MOST_AGAIN else ""
-        print_painted(folded(f"started more than once: {', '.join(again[:_MOST_AGAIN])}{more_text}", width_of()))
-    unmatchable_jobs = {
-        result.number: unmatchable for result in results if (unmatchable := unmatchable_job(engine, result)) is not None
-    }
+        print_colored(folded(f"started more than once: {', '.join(again[:_MOST_AGAIN])}{more_text}", width_of()))
+    unmatchable_jobs = {r.number: job for r in results if (job := unmatchable_job(engine, r)) is not None}
     paragraphs, useful_calls = failures(results, unmatchable_jobs, was_interrupted)
     for paragraph in paragraphs:
-        print_painted("\n" + folded(paragraph, width_of()))
+        print_colored("\n" + folded(paragraph, width_of()))
     print("\n" + calls(useful_calls or _all_well(clusters[0]), url))
 
 
@@ -170,8 +168,8 @@ def _table(result: ClusterResult) -> None:
     columns = [Column("", "", wide if width is None else wide // abs(wide), grow=width is not None) for wide in _WIDTHS]
     layout = Layout((*columns, Column("", "", -1)), headed=False, trimmed=True, limit=width, after_row="")
     print()
-    for line in laid_out(layout, [(*row[:-1], " " + row[-1]) for row in (_HEADS, *rows)]):
-        print_painted(line)
+    for line in lay_out(layout, [(*row[:-1], " " + row[-1]) for row in (_HEADS, *rows)]):
+        print_colored(line)
     more_counts = Counter(islice(result.outcomes.status.values(), MOST, None))
     if more_counts:
         rest_text = ", ".join(f"{count:,} more {status}" for status, count in more_counts.items())

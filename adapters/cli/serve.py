@@ -265,20 +265,16 @@ def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
     from ...replay.outcomes import process_end
 
     events = (event for number in clusters for _, event in server.log.read_stream(f"cluster/{number}", server.opened))
-    return any(
-        process_end(event).failed for event in events if isinstance(event, JobExited) and event.target == "Completed"
-    )
+    exits = (event for event in events if isinstance(event, JobExited) and event.target == "Completed")
+    return any(process_end(event).failed for event in exits)
 
 
 def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bool = False) -> int:
     """Return the number of jobs that may run without a user's action; held jobs count only if `with_held`."""
     state = server.engine.state
     living_count = sum(1 for activation in state.activations.values() if activation.cluster in clusters)
-    known_clusters = [state.clusters[number] for number in clusters if number in state.clusters]
-    waiting_count = sum(
-        cluster.status_counts[1] + (cluster.status_counts[5] if with_held else 0) for cluster in known_clusters
-    )
-    return waiting_count + living_count
+    status_counts = [state.clusters[number].status_counts for number in clusters if number in state.clusters]
+    return living_count + sum(counts[1] + (counts[5] if with_held else 0) for counts in status_counts)
 
 
 class JobProgress:
@@ -347,9 +343,8 @@ class JobProgress:
         if self._terminal:
             filled_width = 24 * done_count // max(1, self._total)
             bar = f"[{'#' * filled_width}{'.' * (24 - filled_width)}] "
-        text = f"{bar}{done_count} of {self._total} done, {running_count} running, {idle_count} idle" + (
-            f", {held_count} held" if held_count else ""
-        )
+        held_text = f", {held_count} held" if held_count else ""
+        text = f"{bar}{done_count} of {self._total} done, {running_count} running, {idle_count} idle{held_text}"
         if text == self._last:
             return
         self._last = text

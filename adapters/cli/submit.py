@@ -156,9 +156,8 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         if equals and name and "/" not in name:
             if not _NAME.fullmatch(name.strip()):
                 message = f"condor_submit: invalid attribute name '{name}' for attrib=value assigment\n"
-                raise UsageError(
-                    f"{word}: '{name}' is not a valid name; use MY.{name} for an attribute", tool_message=message
-                )
+                fix = f"'{name}' is not a valid name; use MY.{name} for an attribute"
+                raise UsageError(f"{word}: {fix}", tool_message=message)
             macros[name.strip()] = value
         else:
             files.append(word)

@@ -34,7 +34,7 @@ _PAUSE: Final = 0.01
 
 
 def tools() -> Iterator[str]:
-    """Yield the names of HTCondor's tools: the implemented ones, and the others, which print what to use instead."""
+    """Yield the names of HTCondor tools: the implemented ones, and the others, which print what to use instead."""
     for name in (*COMMANDS, *SAME):
         if name not in NO_TOOLS and name not in INSTEAD and name not in TOOLS:
             yield PREFIX + name

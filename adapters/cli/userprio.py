@@ -84,9 +84,8 @@ def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | Non
             raise UsageError(f"poolbook userprio: -duration is only for {_lent()}")
         return None
     if len(changes) > 1:
-        raise UsageError(
-            f"poolbook userprio: change one thing at a time: {changes[0].spelling} or {changes[1].spelling}"
-        )
+        alternatives = f"{changes[0].spelling} or {changes[1].spelling}"
+        raise UsageError(f"poolbook userprio: change one thing at a time: {alternatives}")
     option = changes[0]
     if arguments.words:
         raise UsageError(f"poolbook userprio: {option.spelling} and {arguments.words[0]!r}: name only one submitter")
@@ -303,9 +302,7 @@ def read_file(path: str) -> list[Record]:
 def of_text(text: str) -> list[Record]:
     blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
     matches = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
-    return records_of_output(
-        {match_parts[1]: match_parts[2] for match_parts in parts if match_parts} for parts in matches
-    )
+    return records_of_output({match[1]: match[2] for match in lines if match} for lines in matches)
 
 
 _ATTRIBUTE = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*$", re.ASCII)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from ...domain.state.accounting_groups import NO_GROUP
 from ...domain.units import HOUR
 from ..condor_tools.cells import LAST_YEAR, date
-from ..condor_tools.layout import Column, Layout, laid_out
+from ..condor_tools.layout import Column, Layout, lay_out
 from ..runtime.accounting_records import Record, number
 
 # -- the details ---------------------------------------------------------------------------------------------------
@@ -107,9 +107,8 @@ def _line(place: int, record: Record) -> _Line:
         surplus_text = _POLICIES.get(str(record["SurplusPolicy"]).lower(), "n/a")
     if is_group:
         detail_names -= {"priority"}  # a group has no priority
-    return _Line(
-        record, place, name, is_group, group_name, detail_names, number(record, "LastUsageTime") or _NEVER, surplus_text
-    )
+    last_usage = number(record, "LastUsageTime") or _NEVER
+    return _Line(record, place, name, is_group, group_name, detail_names, last_usage, surplus_text)
 
 
 def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
@@ -198,7 +197,7 @@ def table(records: Sequence[Record], requested: UserprioLayout, zone: tzinfo) ->
         rule,
         [_count(users), *(column.foot(totals, plan, column.width) if column.foot else "" for column in columns)],
     ]
-    yield from laid_out(layout, rows)
+    yield from lay_out(layout, rows)
 
 
 def _count(users: int) -> str:

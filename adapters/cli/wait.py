@@ -50,7 +50,7 @@ def wait(argv: Sequence[str]) -> int:
     seconds = last_number(COMMAND, arguments, "wait", least=0)
     may_wait = seconds != 0 and not (until_end and seconds is None)
     deadline = time.monotonic() + seconds if seconds else None
-    awaited = _waiting(arguments, only_job, sys.maxsize if until_end else jobs)
+    awaited = _awaited_jobs(arguments, only_job, sys.maxsize if until_end else jobs)
     try:
         log = os.open(path, os.O_RDONLY)
     except OSError as error:
@@ -79,7 +79,7 @@ def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     return operands[0], tuple(map(int, number[0].split(".")))
 
 
-def _waiting(arguments: Arguments, only_job: tuple[int, ...], jobs: int | None) -> AwaitedJobs:
+def _awaited_jobs(arguments: Arguments, only_job: tuple[int, ...], jobs: int | None) -> AwaitedJobs:
     event = arguments.last("event-id")
     if event is None:
         return AwaitedJobs(only_job, jobs)

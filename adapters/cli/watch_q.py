@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ..condor_tools.job_log_entries import LogEntry, UnreadableEntry, take_entries
-from ..condor_tools.layout import Column, Layout, laid_out
+from ..condor_tools.layout import Column, Layout, lay_out
 from ..condor_tools.options import Arguments
 from ..condor_tools.tool_options import ToolEnded, read, tool, usage_of
 from ..machine.host import user_name
@@ -98,7 +98,7 @@ def table(heading: str, rows: Sequence[WatchRow], columns: int, with_bars: bool)
     ]
     fixed_columns = (0, len(headings) - 1)
     layout = tuple(Column("", "", None if at in fixed_columns else 0, grow=True) for at in range(len(headings)))
-    head, *table_lines = laid_out(Layout(layout, before="  ", after_row="", headed=False), [headings, *cells])
+    head, *table_lines = lay_out(Layout(layout, before="  ", after_row="", headed=False), [headings, *cells])
     yield head.rstrip()
     for row, text in zip(rows, table_lines, strict=True):
         room_width = columns - len(text)
@@ -153,7 +153,7 @@ _STATES_OF: Final = {
 }  # fmt: skip
 
 
-class _Condition(NamedTuple):
+class _ExitCondition(NamedTuple):
     """A condition for exiting, and the exit code."""
 
     grouper: str
@@ -204,7 +204,7 @@ def _watch(argv: Sequence[str]) -> int:
         raise _not_understood(arguments.words)
     if arguments.has("clusters") and arguments.has("larger-than"):
         raise ToolEnded(1, "ERROR: Use of both -clusters and -larger-than flag is prohibited.\n")
-    conditions = [_condition(text) for text in arguments.values("exit")]
+    conditions = [_exit_condition(text) for text in arguments.values("exit")]
     grouping = arguments.value("groupby", "batch")
     if grouping not in _GROUPS:
         groups = ", ".join(map(repr, _GROUPS))
@@ -232,7 +232,7 @@ def _watch(argv: Sequence[str]) -> int:
         return 0
 
 
-def _condition(text: str) -> _Condition:
+def _exit_condition(text: str) -> _ExitCondition:
     fields = text.split(",")
     if len(fields) not in (2, 3):
         raise ToolEnded(_WRONG, "condor_watch_q: error: invalid -exit specification\n")
@@ -244,7 +244,7 @@ def _condition(text: str) -> _Condition:
     if not code.lstrip("+-").isdigit():
         message = f'condor_watch_q: error: exit_status must be an integer, but was "{code}"\n'
         raise ToolEnded(_WRONG, message)
-    return _Condition(grouper, status, int(code))
+    return _ExitCondition(grouper, status, int(code))
 
 
 class _Jobs:

@@ -26,15 +26,15 @@ class LogMessage:
 
     line: int
     at: int
-    found: re.Match[str]
+    match: re.Match[str]
     what: str = ""
 
     def __getitem__(self, group: str) -> str:
-        return self.found.groupdict().get(group) or ""
+        return self.match.groupdict().get(group) or ""
 
     def facts(self) -> dict[str, str]:
         """Return the groups that matched, but for the job."""
-        return {name: text for name, text in self.found.groupdict().items() if text and name != "job"}
+        return {name: text for name, text in self.match.groupdict().items() if text and name != "job"}
 
 
 Rows = Sequence[tuple[str, str]]

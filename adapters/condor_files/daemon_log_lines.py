@@ -175,14 +175,8 @@ class LogLines:
 
     def _quickly(self, text: str, line_format: _LineFormat, events: list[Event]) -> Iterator[Record]:
         """Yield the records of lines in one time format, up to the first line that needs `_records_of`."""
-        instant, form, line, previous_text, at, last_text = (
-            self._clock.instant,
-            line_format.form,
-            self.line,
-            "",
-            0,
-            self._last,
-        )
+        instant, form, line, last_text = self._clock.instant, line_format.form, self.line, self._last
+        previous_text, at = "", 0
         is_repeated = False
         for time_stamp, fraction, message, unmatched in line_format.lines.findall(text):
             if time_stamp:
@@ -257,8 +251,6 @@ class LogLines:
             self._gap = True
         elif self._using is None and text.strip():
             self._untimed += 1
-            is_continuation = (
-                text[0].isspace() and self._untimed < PATIENCE
-            )  # the rest of a message whose beginning is missing
+            is_continuation = text[0].isspace() and self._untimed < PATIENCE  # the message's beginning is missing
             if not self._gap and not is_continuation and self._untimed in (1, PATIENCE):
                 events.append(self.source.refused(self.line, "it does not begin with a time that is known", text))

@@ -178,10 +178,12 @@ class StarterLogReader(DaemonLog):
         if self._remembered.get("pid") != message["pid"]:
             return
         exit_facts = {name: message[name] for name in ("code", "signal") if message[name]}
-        self._process(message, "process_ended", exit_facts | ({"told": "true"} if "told" in self._remembered else {}))
+        if "evicted" in self._remembered:
+            exit_facts["told"] = "true"
+        self._process(message, "process_ended", exit_facts)
 
     def _evicted(self, message: LogMessage) -> None:
-        self._remembered["told"] = True
+        self._remembered["evicted"] = True
 
     def _process(self, message: LogMessage, report_name: str, facts: dict[str, str]) -> None:
         slot = _SLOT.search(os.path.basename(self.source.path))

@@ -141,7 +141,7 @@ class NegotiatorLogReader(MatchLogReader):
             self._block_over()
 
     def _number(self, message: LogMessage) -> None:
-        name = message.found[0].partition("=")[0].strip()
+        name = message.match[0].partition("=")[0].strip()
         group, names = ("pie", _PIE) if name in _PIE else ("slice", _SLICE)
         if group == "slice" and "user" not in self._remembered:
             return

@@ -1,4 +1,4 @@
-"""The interface of every reader of HTCondor's files: bytes in, events out, interruptible at any byte.
+"""The interface of every reader of HTCondor files: bytes in, events out, interruptible at any byte.
 
 ``read`` takes whole records from the beginning of its data, and returns their length in bytes; the rest is passed again
 with more data after it. So the events do not depend on where the pieces were cut. No reader raises: an invalid record

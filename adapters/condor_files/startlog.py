@@ -377,14 +377,14 @@ class StartLogReader(DaemonLog):
     _pid = _version
 
     def _address(self, message: LogMessage) -> None:
-        if match := _ALIAS.search(message.found[0]):
+        if match := _ALIAS.search(message.match[0]):
             self.machine = match[1]
         if self._begun is not None:
             self._settle()
 
     def _failed(self, message: LogMessage) -> None:
         self._forget()
-        self._daemon(message, "ended", {"how": without_secrets(message.found[0])})
+        self._daemon(message, "ended", {"how": without_secrets(message.match[0])})
 
     def _reconfigured(self, message: LogMessage) -> None:
         self._settle()

@@ -52,7 +52,5 @@ def _ends(pair: str, report_name: str, old: str, new: str) -> list[tuple[str, st
         states = [state, *_LIKELY] if state else _LIKELY
         return [(f"{name}/{old}", f"{name}/{new}") for name in dict.fromkeys(states)]
     activities = [activity] if activity else []
-    activities += [state_of_pair for name, _, state_of_pair in pairs if name == old]
-    return [
-        (f"{old}/{state_of_pair}", f"{new}/{state_of_pair}") for state_of_pair in dict.fromkeys(activities or ["Idle"])
-    ]
+    activities += [pair_activity for name, _, pair_activity in pairs if name == old]
+    return [(f"{old}/{activity}", f"{new}/{activity}") for activity in dict.fromkeys(activities or ["Idle"])]

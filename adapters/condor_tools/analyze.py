@@ -261,7 +261,7 @@ def analysis_options(arguments: Arguments, names: Iterable[str]) -> frozenset[st
     """
     option = arguments.last(*names)
     qualifiers = [] if option is None or option.qualifier is None else option.qualifier.split(",")
-    chosen_names = [next((one for one in _QUALIFIERS if word and one.startswith(word)), "") for word in qualifiers]
+    chosen_names = [next((name for name in _QUALIFIERS if word and name.startswith(word)), "") for word in qualifiers]
     if option is not None and "" in chosen_names:
         raise UsageError(f"{option.spelling}: unknown analysis; use {', '.join(_QUALIFIERS)}")
     if "reverse" in chosen_names and "summary" not in chosen_names:

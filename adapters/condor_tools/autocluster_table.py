@@ -86,8 +86,8 @@ def autocluster_ads(jobs: Iterable[ClassAd], signing: Signing, name: str) -> lis
 
     ads = []
     for at, (signature, alike) in enumerate(grouped(jobs, signing).items(), 1):
-        spellings = {one.lower(): one for one in alike[0]}
-        ad = ad_of({spellings.get(one, one): text for one, text in signature})
+        spellings = {spelling.lower(): spelling for spelling in alike[0]}
+        ad = ad_of({spellings.get(name, name): text for name, text in signature})
         ad[name], ad["JobCount"], ad["JobIds"] = (int(number(alike[0], name) or at), len(alike), _ids(alike))
         ads.append(ad)
     return sorted(ads, key=lambda ad: int(number(ad, name) or 0))

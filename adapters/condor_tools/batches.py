@@ -24,7 +24,7 @@ from .cells import (
     text,
 )
 from .job_selection import SCHEDULER, dag_of, node_of, owner_or_node
-from .layout import Column, Layout, laid_out
+from .layout import Column, Layout, lay_out
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -198,7 +198,7 @@ def batch_table(rows: Iterable[BatchCluster], display: CellContext, *, partial: 
         ]
         for at, batch in enumerate(listed_batches)
     ]
-    yield from laid_out(Layout(columns, trimmed=True, limit=display.longest), texts)
+    yield from lay_out(Layout(columns, trimmed=True, limit=display.longest), texts)
 
 
 def _name_widths(listed_batches: list[BatchRow], width: int | None) -> tuple[int, int]:
@@ -266,7 +266,7 @@ def _total(owner_text: str, counts: Counts) -> str:
 
 
 def totals_ad(census: Census) -> dict[str, int]:
-    """Return the totals under the names of HTCondor's summary ad: Jobs, Idle, ..., AllusersJobs, ..."""
+    """Return the totals under the HTCondor summary ad's names: Jobs, Idle, ..., AllusersJobs, ..."""
     named_counts: dict[str, int] = {}
     for prefix, counts in (("", census.asked), ("My", census.mine), ("Allusers", census.everyone)):
         if counts is not None:

@@ -1,6 +1,6 @@
 """Lay out values in columns, for the built-in tables, ``-af`` and ``-format``.
 
-The rules are those of HTCondor's print masks (manual: Print Formats):
+The rules are HTCondor's for print masks (manual: Print Formats):
 
 * A column is as wide as its heading, left-aligned, and grows with its data. A given width (negative: left-aligned, 0:
   no padding) pads narrow data; wide data exceeds it.
@@ -85,7 +85,7 @@ def with_appended(columns: tuple[Column, ...], more_columns: tuple[Column, ...])
     return (*columns_before, last._replace(width=-3, grow=True) if last.width == 0 else last, *more_columns)
 
 
-def laid_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
+def lay_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the heading and the lines of rows of texts. Escape control characters in the cells."""
     return _lines(layout, ([_escape_cell(text) for text in texts] for texts in rows))
 
@@ -113,7 +113,7 @@ def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Co
     :param right: the numbers of the right-aligned columns, including headings
     """
     columns = tuple(Column("", "", 0 if at in right else None, grow=True) for at in range(len(headings)))
-    return laid_out(Layout(columns, before="  ", after_row="", headed=False, trimmed=True), [headings, *rows])
+    return lay_out(Layout(columns, before="  ", after_row="", headed=False, trimmed=True), [headings, *rows])
 
 
 def _widen(widths: list[int], growing: list[bool], texts: Row) -> None:

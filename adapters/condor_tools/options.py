@@ -1,4 +1,4 @@
-"""Options in the style of HTCondor's tools: one dash, long names, abbreviations down to a minimum length.
+"""Options in the style of HTCondor tools: one dash, long names, abbreviations down to a minimum length.
 
 A command's options are a table, a file of ``commands/``, which defines parsing, help and error messages. The values are
 NamedTuples, not attrs classes: importing attrs takes a third of a short command's time.
@@ -27,7 +27,7 @@ class UsageError(Exception):
     ) -> None:  # fmt: skip
         """``option``: an unknown option; ``lacks_value``: an option of a ``command`` without its values; ``number``: an
         option whose value is not a valid number; ``word``: that option or value as typed; ``tool_message``: the message
-        of HTCondor's tool before its help (None: unknown)."""
+        of the HTCondor tool before its help (None: unknown)."""
         super().__init__(message)
         self.option, self.tool_message, self.lacks_value, self.number, self.word = (
             option,
@@ -46,7 +46,7 @@ class ToolError(Exception):
 
 
 class NotHere(ToolError):
-    """A name that this pool does not have. ``tool_message`` is the message of HTCondor's tools, with ``{tool}`` for the
+    """A name that this pool does not have. ``tool_message`` is the message of HTCondor tools, with ``{tool}`` for the
     tool's name."""
 
     def __init__(self, message: str, tool_message: str, tool_code: int = 1) -> None:
@@ -168,7 +168,7 @@ _SHARED = sections("shared")
 LETTERS = dict(map(pair, _SHARED["letters after -af:"]))
 """The meanings of the letters after ``-af:``."""
 ELSEWHERE = dict(map(pair, _SHARED["names of options elsewhere:"]))
-"""Full names of options, and their commands, that another command would take for an abbreviation of its own option: it
+"""Full names of options, and their commands, that another command would take for an abbreviation of an option: it
 rejects them. They are listed here since a short command does not load the other tables; a test compares them."""
 _REFUSED = "not supported: "
 

@@ -48,7 +48,7 @@ class Format(NamedTuple):
     order: tuple[str, ...]  #: the expressions that sort the rows
     titled: bool
     summed: bool
-    complaints: tuple[str, ...]  #: warnings about unknown parts, in the words of HTCondor's tools
+    complaints: tuple[str, ...]  #: warnings about unknown parts, as HTCondor tools print them
 
 
 class Token(NamedTuple):

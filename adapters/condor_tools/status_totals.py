@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .cells import ACTIVITY_CODES, STATE_CODES, CellContext, evaluate, flag, number, short_platform, text
-from .layout import Column, Layout, laid_out
+from .layout import Column, Layout, lay_out
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -56,7 +56,7 @@ def totals_lines(
     keys = sorted(sums_by_key)
     rows = [sums_by_key[key] for key in keys]
     texts = [[key, *totals.show(sums)] for key, sums in zip([*keys, "Total"], [*rows, total_sums], strict=True)]
-    heading, *lines, last = laid_out(layout, [["", *(heading for heading, _ in totals.headings)], *texts])
+    heading, *lines, last = lay_out(layout, [["", *(heading for heading, _ in totals.headings)], *texts])
     yield heading + "\n"
     yield from (line[:width] for line in lines) if totals.total_only else lines
     if sums_by_key:
@@ -259,11 +259,8 @@ def state_letters(ad: ClassAd) -> str:
 
 
 def _strings(value: Any) -> list[str]:
-    return (
-        []
-        if isinstance(value, str) or not hasattr(value, "__iter__")
-        else [item for item in value if isinstance(item, str)]
-    )
+    items = [] if isinstance(value, str) or not hasattr(value, "__iter__") else value
+    return [item for item in items if isinstance(item, str)]
 
 
 class MachineTotals:
@@ -341,7 +338,7 @@ def compact_table(ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]
         rows.append(machine.row(display, f"   {slot}" if name == row_above else name))
         row_above = name
     if rows:
-        heading, *lines = laid_out(Layout(COLUMNS, limit=display.longest), rows)
+        heading, *lines = lay_out(Layout(COLUMNS, limit=display.longest), rows)
         yield heading + "\n"
         yield from lines
 

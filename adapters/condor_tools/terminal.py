@@ -1,7 +1,7 @@
 """Format output for a terminal: wrap lines at words, colour outcomes, escape control characters.
 
 ``guard_streams`` protects a terminal from the text of ads, logs and files: only Poolbook's own colours and rewritten
-lines (``print_painted``, ``rewrite``) control it. Output to a file or a pipe is unchanged, byte by byte. NO_COLOR and
+lines (``print_colored``, ``rewrite``) control it. Output to a file or a pipe is unchanged, byte by byte. NO_COLOR and
 TERM=dumb turn colours off, CLICOLOR_FORCE and FORCE_COLOR turn them on everywhere. TERM=dumb also turns off rewritten
 lines.
 """
@@ -125,16 +125,16 @@ def has_colour(stream: IO[str] | None = None) -> bool:
     return is_live(stream or sys.stdout)
 
 
-def print_painted(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None, end: str = "\n") -> None:
+def print_colored(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None, end: str = "\n") -> None:
     """Print a text with states and outcomes in colour, if the stream (standard output unless given) gets colours."""
     stream = stream or sys.stdout
     if not roles or not has_colour(stream):
         stream.write(text + end)
         return
-    _control(painted(escape_controls(text) if stream.isatty() else text, roles) + end, stream)
+    _control(add_colors(escape_controls(text) if stream.isatty() else text, roles) + end, stream)
 
 
-def painted(text: str, roles: Roles = OUTCOMES) -> str:
+def add_colors(text: str, roles: Roles = OUTCOMES) -> str:
     """Return a text with states and outcomes in colour."""
     pattern = "|".join(sorted(roles, key=len, reverse=True))
     coloured_pattern = rf"(?<![\w./@-])(?:{pattern})(?![\w./@-])"

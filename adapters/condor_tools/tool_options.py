@@ -1,4 +1,4 @@
-"""The options of HTCondor's tools that Poolbook has only under their HTCondor names, parsed and rejected like there.
+"""The options of HTCondor tools that Poolbook has only under their HTCondor names, parsed and rejected like there.
 
 Every such tool has its own messages and exit code for invalid usage: the fields of its ``Tool``. Its help is that of
 HTCondor's tool, a file of ``usages/``. `htcondor_message` has the messages of condor_q, condor_history and
@@ -106,15 +106,13 @@ def version() -> str:
 
 
 def htcondor_message(error: UsageError) -> str | None:
-    """Return the message of HTCondor's tool for invalid usage of a command; None if it is unknown."""
+    """Return the HTCondor tool's message for invalid usage of a command; None if it is unknown."""
     if not error.lacks_value:
         return number_message(error) if (error.command, error.number) == ("q", "limit") else None
     text = texts_by_name(sections(error.command).get("lacking:", ())).get(error.lacks_value)
-    return (
-        None
-        if text is None
-        else text.encode().decode("unicode_escape").format(word=error.word, option=error.lacks_value)
-    )
+    if text is None:
+        return None
+    return text.encode().decode("unicode_escape").format(word=error.word, option=error.lacks_value)
 
 
 def number_message(error: UsageError, noun: str = "") -> str:

@@ -233,18 +233,11 @@ class Pool(Submitters, LogQueries):
                 world.owners.add(user)
 
     def _act(
-        self,
-        kind: type[s.JobCommand],
-        jobs: Sequence[JobId],
-        user: str,
-        constraint: str,
-        reason: str = "",
-        **options: Any,
+        self, kind: type[s.JobCommand], jobs: Sequence[JobId], user: str, constraint: str, reason: str = "", **more: Any
     ) -> list[Outcome]:
         selected = selection(jobs, constraint)
-        return _each_range(
-            self._ask(kind(self._engine.id(kind.action), user or self._user, selected, reason, **options))
-        )
+        command = kind(self._engine.id(kind.action), user or self._user, selected, reason, **more)
+        return _each_range(self._ask(command))
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Hold jobs; return the result for each range of them.

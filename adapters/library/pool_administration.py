@@ -145,9 +145,8 @@ class Machines:
         if self._configured is not None and static:
             raise ValueError("the pool's configuration defines the slots: set NUM_SLOTS in it instead of static=")
         for promised in filter(is_missing_capability, attributes or ()):
-            warnings.warn(
-                f"{promised}: slots would advertise what Poolbook does not support", ConfigWarning, stacklevel=3
-            )
+            text = f"{promised}: slots would advertise what Poolbook does not support"
+            warnings.warn(text, ConfigWarning, stacklevel=3)
         host, id = name or host_name(), self._engine.id("machine")
         configuration = None if self._configured is None else self._configured.read(resources)
         self._ask(machine(id, host, resources, self._engine.state.settings, static, attributes, configuration))

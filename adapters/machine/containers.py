@@ -89,7 +89,7 @@ def _volume(configuration: Configuration, name: str) -> DockerVolume | None:
     )
 
 
-def faults(configuration: Configuration) -> list[str]:
+def container_problems(configuration: Configuration) -> list[str]:
     """Return a sentence for each container setting that has no effect or a limited one."""
     names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
     problems = [
@@ -207,9 +207,7 @@ def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif_path: str,
                     working[kind] = "true"
                     attempts = [flag]
                     break
-                last_output = next(
-                    (line.strip() for line in reversed(output.splitlines()) if line.strip()), last_output
-                )
+                last_output = next(filter(None, map(str.strip, reversed(output.splitlines()))), last_output)
     ad = {"SingularityVersion": quoted(version)}
     if working:
         abilities = dict.fromkeys(("HasSingularity", "HasContainer", "HasDockerURL"), "true")
@@ -243,10 +241,10 @@ def _make_image(folder: str) -> str:
     for name in ("proc", "sys", "dev", "tmp", "etc", "bin"):
         (root / name).mkdir(parents=True)
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)
-    header = (
-        ident + _number(2, 2) + _number(machine, 2) + _number(1, 4) + _number(base + header_size, 8) + _number(64, 8)
+    header = ident + _number(2, 2) + _number(machine, 2) + _number(1, 4) + _number(base + header_size, 8)
+    header += (
+        _number(64, 8) + _number(0, 8) + _number(0, 4) + _number(64, 2) + _number(56, 2) + _number(1, 2) + bytes(6)
     )
-    header += _number(0, 8) + _number(0, 4) + _number(64, 2) + _number(56, 2) + _number(1, 2) + bytes(6)
     size = header_size + len(code)
     segment = (
         _number(1, 4) + _number(5, 4) + _number(0, 8) + 2 * _number(base, 8) + 2 * _number(size, 8) + _number(0x1000, 8)

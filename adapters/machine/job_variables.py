@@ -141,7 +141,7 @@ def _replaced(pattern: re.Pattern[str], replacement: str, text: str) -> str:
 
 
 def _inherited(text: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or those that match its
+    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or the ones that match its
     patterns and no pattern after a ``!``."""
     if text.strip().lower() in _BOOLEANS:
         return dict(variables) if _BOOLEANS[text.strip().lower()] else {}

@@ -24,9 +24,8 @@ class LocalTime(tzinfo):
         """Return the instant of a local time: of two, the one its fold selects; in a gap, by the offset before."""
         wall = _wall(local or _EPOCH)
         before, offset_after = (time.localtime(wall + day_shift).tm_gmtoff for day_shift in (-DAY, DAY))
-        instants = sorted(
-            {wall - offset for offset in (before, offset_after) if time.localtime(wall - offset).tm_gmtoff == offset}
-        )
+        offsets = {offset for offset in (before, offset_after) if time.localtime(wall - offset).tm_gmtoff == offset}
+        instants = sorted(wall - offset for offset in offsets)
         if not instants:
             return wall - before
         return instants[-1] if local is not None and local.fold else instants[0]

@@ -55,7 +55,7 @@ def advertised(configuration: Configuration | None = None) -> Ad:
     return ad
 
 
-def faults(configuration: Configuration) -> list[str]:
+def plugin_problems(configuration: Configuration) -> list[str]:
     """Return a sentence for each configured plugin that cannot be used."""
     if configuration.source(PLUGINS).kind == "default":
         return []

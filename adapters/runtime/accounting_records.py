@@ -131,9 +131,8 @@ def _group(
     """Return a group's record. Its priority (HTCondor's tools do not show it) is computed from its members', or is that
     of its only member."""
     own_members = members[name]
-    under = [
-        m for inner, inner_members in members.items() if name == NO_GROUP or _within(inner, name) for m in inner_members
-    ]
+    inner_groups = [inner for inner in members if name == NO_GROUP or _within(inner, name)]
+    under = [member for inner in inner_groups for member in members[inner]]
     priority = max([LEAST_PRIORITY, sum(member.priority for member in own_members if member.priority > LEAST_PRIORITY)])
     factor = groups.factors.get(name.lower(), groups.default)
     return {
@@ -315,15 +314,13 @@ def current_records(views: Views, now: int, *, detailed: bool = True, negotiator
     if detailed:
         cycle = CycleShares(views.submitters_with_idle_jobs(), sum(weight for _, weight in slots))
     books = views.submitters(name_in_events(negotiator))
-    since = (
-        max((book.updated for book in books), default=0) if name_in_events(negotiator) else pool.accounted
-    ) or pool.founded
+    updated = max((book.updated for book in books), default=0) if name_in_events(negotiator) else pool.accounted
+    since = updated or pool.founded
     group_standings: Sequence[GroupStanding] = ()
     if has_groups:
         group_standings = _groups(pool.settings, pool.dialect, slots, views.idle_clusters(), books, now)
-    return _records(
-        books, negotiator_settings(pool.settings, negotiator), since, views.at, cycle, now * SECOND, group_standings
-    )
+    settings = negotiator_settings(pool.settings, negotiator)
+    return _records(books, settings, since, views.at, cycle, now * SECOND, group_standings)
 
 
 def past_records(log: EventStore, at: int, *, detailed: bool = True, negotiator: str = "") -> list[Record] | None:
@@ -351,9 +348,8 @@ def past_records(log: EventStore, at: int, *, detailed: bool = True, negotiator:
         ]
         group_standings = _groups(state.settings, state.dialect.name, slots, jobs, books, at // SECOND)
     accounted = state.accounted.get(negotiator, 0) if name_in_events(negotiator) else state.priorities_updated_at
-    return _records(
-        books, negotiator_settings(state.settings, negotiator), accounted or at, at, cycle, at, group_standings
-    )
+    settings = negotiator_settings(state.settings, negotiator)
+    return _records(books, settings, accounted or at, at, cycle, at, group_standings)
 
 
 def _groups(

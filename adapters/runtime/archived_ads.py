@@ -53,7 +53,7 @@ _PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefin
 
 
 def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> Iterator[ClassAd]:
-    """Yield the ads at these places of the log at `url`, in order and lazily, except those that `sieve` skips. Raise
+    """Yield the ads at these places of the log at `url`, in order and lazily, except the ads that `sieve` skips. Raise
     `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 

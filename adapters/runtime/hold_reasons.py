@@ -21,13 +21,12 @@ _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "s
 
 def held_for_limit(limit: str, request: execution.LaunchRequest | None) -> str:
     """Return the hold reason of a job that exceeded a limit, in HTCondor's words if HTCondor has this limit."""
-    return _LIMITS.get(limit, "").format(
-        memory=request.memory_mb if request else "?", disk=request.disk_kb if request else "?"
-    )
+    memory, disk = (request.memory_mb, request.disk_kb) if request else ("?", "?")
+    return _LIMITS.get(limit, "").format(memory=memory, disk=disk)
 
 
 def held_for_failure(failed: execution.Failed, request: execution.LaunchRequest | None) -> str:
-    """Return the hold reason of a job that could not be started, in the words of HTCondor's starter, or of its shadow
+    """Return the hold reason of a job that could not be started, as HTCondor's starter words it, or its shadow
     if the initial directory is the problem."""
     if failed.failure is not None:
         return held_for_transfer("input", failed.failure, request)
@@ -86,8 +85,8 @@ def _interpreter(path: str) -> str:
 def held_for_transfer(
     direction: str, failure: execution.TransferFailure, request: execution.LaunchRequest | None
 ) -> str:
-    """Return the hold reason of a job whose files could not be transferred, in the words of HTCondor's shadow; for a
-    checkpoint in the words of its starter, which do not name the missing file."""
+    """Return the hold reason of a job whose files could not be transferred, as HTCondor's shadow words it; for a
+    checkpoint as its starter does, which does not name the missing file."""
     if failure.code == FAILED_CHECKPOINT:
         at = request.slot if request else "unknown"
         return f"Error from {at}: Starter failed to upload checkpoint. Details: {failure.words}"

@@ -34,9 +34,7 @@ class Verification:
     """
 
     imported: bool = False  #: True for an imported log, whose events only the audit checks
-    seal: list[Problem] = Factory(
-        list
-    )  #: problems of the seal, each with its position (None: the whole log) and a text
+    seal: list[Problem] = Factory(list)  #: the seal's problems, each with its position (None: the whole log) and a text
     verdict: ValidationResult = Factory(ValidationResult)  #: counts of events, and the violations of rules
     decisions: RecheckedCycles | None = None  #: the repeated cycles; None if that was not requested
     unreadable: str = ""  #: why the events could not be read; ``seal`` then shows where the log is damaged

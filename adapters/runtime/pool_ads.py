@@ -323,9 +323,8 @@ class _Gathered:
         if not has_several(settings):
             return [negotiator_ad(self.pool, self.views.cycles(), self.views.limits_in_use())]
         limits = self.views.limits_in_use()
-        return [
-            negotiator_ad(self.pool, self.views.cycles(name_in_events(name)), limits, name) for name in names(settings)
-        ]
+        cycles = {name: self.views.cycles(name_in_events(name)) for name in names(settings)}
+        return [negotiator_ad(self.pool, cycles[name], limits, name) for name in cycles]
 
     def accounting(self) -> list[ClassAd]:
         from ...domain.state.negotiators import names

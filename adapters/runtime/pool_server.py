@@ -161,10 +161,10 @@ class PoolServer:
     def _woken(self) -> None:
         self._wake_in.recv(4096)
         for done in self._reader.finished():
-            if done.found is None:
+            if done.description is None:
                 done.client.answer(done.reply)
             else:
-                self._pending.append(_PendingRequest(done.client, done.found.request, done.found.warnings))
+                self._pending.append(_PendingRequest(done.client, done.description.request, done.description.warnings))
 
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(AT_ONCE):
@@ -343,9 +343,8 @@ class PoolServer:
         requests, self._pending = self._pending, []
         self._subscribers.views.keep(self.world.now(), busy=bool(stimuli or requests))
         try:
-            answers = self.engine.handle(
-                [*stimuli, *(request.stimulus for request in requests)], EvaluationBudget(MAX_JOBS)
-            )
+            commands = [request.stimulus for request in requests]
+            answers = self.engine.handle([*stimuli, *commands], EvaluationBudget(MAX_JOBS))
         except Fenced:
             raise
         except LogError as error:

@@ -72,7 +72,7 @@ in condor_submit's words; queue statements that make no job."""
 
 class RequestRefused(Exception):
     """The pool rejected the request. The text says why and what would be accepted; ``warnings`` are the submit file's,
-    ``code`` is the kind of rejection, ``tool`` the message of HTCondor's tool if it differs."""
+    ``code`` is the kind of rejection, ``tool`` the HTCondor tool's message if it differs."""
 
     def __init__(self, text: str, warnings: Sequence[str] = (), code: str = "", tool: str = "") -> None:
         super().__init__(text)

@@ -42,7 +42,7 @@ class FinishedReading(NamedTuple):
     """A submit file that was read: the resulting request, or the reply to its client."""
 
     client: Any
-    found: ReadDescription | None
+    description: ReadDescription | None
     reply: dict[str, Any]
 
 
@@ -156,10 +156,9 @@ class EvaluationQueue(Generic[Request]):
     def put(self, request: Request, first: NeedsPreEvaluation, before: WaitingRequest[Request] | None = None) -> None:
         """Queue a request whose jobs must be evaluated first. With ``before``, it has already waited, but so many jobs
         have changed meanwhile that these must be evaluated, too."""
-        constraint, rounds = (
-            (SlowConstraint(first.context), 0) if before is None else (before.constraint, before.rounds)
-        )
-        self._waiting.append(WaitingRequest(request, constraint, constraint.evaluate(first), rounds + 1))
+        constraint = SlowConstraint(first.context) if before is None else before.constraint
+        rounds = 1 if before is None else before.rounds + 1
+        self._waiting.append(WaitingRequest(request, constraint, constraint.evaluate(first), rounds))
 
     def evaluate_next(self) -> None:
         """Evaluate jobs of the next request for the length of a turn."""

@@ -19,10 +19,10 @@ from ...domain.events import Ad, DrainBegan, DrainTransitioned, Event
 from ...domain.ports import stimuli as s
 from ...domain.startd.provisioning import Equipment, SlotTypeError, machine_offer, reconfiguration
 from ...domain.state.records import Machine, Slot
-from ..machine import containers
+from ..machine.containers import container_problems
 from ..machine.detection import equipment, missing_inventories, plain, system_ad
 from ..machine.host import host_name
-from ..machine.transfer_plugins import faults
+from ..machine.transfer_plugins import plugin_problems
 from .engine import Engine
 from .local_world import LocalWorld
 
@@ -186,5 +186,6 @@ class ExecutionPoint:
 
 
 def _warnings(configuration: Configuration) -> list[str]:
-    of_programs = [*missing_inventories(configuration), *faults(configuration), *containers.faults(configuration)]
+    of_programs = [*missing_inventories(configuration), *plugin_problems(configuration)]
+    of_programs += container_problems(configuration)
     return [*configuration.warnings, *of_programs]

@@ -57,14 +57,14 @@ def _equipment(machine: ScenarioMachine) -> Equipment:
 class ScenarioMachines:
     """The machines, and the current configuration of each. ``name`` is the scenario's file name; the files that it
     names are relative to ``folder``. ``before`` are configuration files for all machines, which the scenario's own
-    override. ``disk`` runs the commands and writes the files that these request, or refuses to."""
+    override. ``config_files`` runs the commands and writes the files that these request, or refuses to."""
 
     scenario: Scenario
     name: str = "scenario"
     folder: Path = Path()
     before: Sequence[Path] = ()
     seed: int = 0
-    disk: Disk = field(factory=ReadOnlyDisk)
+    config_files: Disk = field(factory=ReadOnlyDisk)
     _warned: set[str] = field(factory=set)
     _texts: dict[str, tuple[Text, ...]] = field(factory=dict)
     _read: dict[tuple[object, ...], Configuration] = field(factory=dict)
@@ -83,7 +83,7 @@ class ScenarioMachines:
 
     def _file(self, path: str, line: int) -> Text:
         try:
-            return path, self.disk.read(path)
+            return path, self.config_files.read(path)
         except OSError as error:
             raise PlayError(f"the configuration {path} cannot be read: {error.strerror or error}", line) from None
 
@@ -108,7 +108,7 @@ class ScenarioMachines:
             }
             self._read[key] = read(
                 texts,
-                files=self.disk,
+                files=self.config_files,
                 environment=dict(os.environ),
                 detected=detected_settings,
                 subsystem=daemon,
@@ -137,12 +137,10 @@ class ScenarioMachines:
     def reconfigured(self, id: str, name: str, state: State, line: int) -> Reconfigure:
         """Return the stimulus that makes the machine read its configuration again. Raise PlayError if that is
         invalid."""
-        machine, present_machine = self.machine(name), state.machines[name]
+        machine, present = self.machine(name), state.machines[name]
         try:
             configuration = self.configuration(machine)
-            return reconfiguration(
-                id, present_machine, present_machine.slots.values(), configuration, _equipment(machine)
-            )
+            return reconfiguration(id, present, present.slots.values(), configuration, _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {name}: {error}", line) from None
 

@@ -67,7 +67,7 @@ class MemoryRecorder(LogRecorder):
     def last_append(self, upto: int) -> Appended | None:
         return next((append for append in reversed(self._appends) if append[0] <= upto), None)
 
-    def faults(self) -> list[str]:
+    def integrity_problems(self) -> list[str]:
         return []
 
     def close(self) -> None:

@@ -133,7 +133,7 @@ class PostgresRecorder(SqlRecorder):
         )
         return dict(rows)
 
-    def faults(self) -> list[str]:
+    def integrity_problems(self) -> list[str]:
         return []
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class LogRecorder(ApplicationRecorder, ABC):
         """Return the last append that ends at position `upto` or before."""
 
     @abstractmethod
-    def faults(self) -> list[str]:
+    def integrity_problems(self) -> list[str]:
         """Return the problems that the store itself finds in its files."""
 
     @abstractmethod

@@ -168,9 +168,8 @@ class SQLiteRecorder(SqlRecorder):
             if cursor.rowcount != 1:
                 raise Fenced(f"{self.name}: another writer has appended; refresh, read the new events and decide again")
             first_position, *columns = batch
-            cursor.executemany(
-                "INSERT INTO stored_events VALUES (?,?,?,?,?)", zip(count(first_position), *columns, strict=False)
-            )
+            rows = zip(count(first_position), *columns, strict=False)
+            cursor.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?)", rows)
             cursor.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
@@ -179,7 +178,7 @@ class SQLiteRecorder(SqlRecorder):
             versions = {stream: cursor.execute(query, (stream,)).fetchone()[0] for stream in streams}
         return {stream: version for stream, version in versions.items() if version is not None}
 
-    def faults(self) -> list[str]:
+    def integrity_problems(self) -> list[str]:
         faults = [fault for (fault,) in self._select("PRAGMA integrity_check(10)") if fault != "ok"]
         ((application,),) = self._select("PRAGMA application_id")
         return faults if application == APPLICATION_ID else [*faults, "the file's header does not mark it as a log"]

@@ -53,7 +53,7 @@ def problems_of(tables: LogRecorder, mark: Head | None) -> list[Problem]:
             disagreement_text = disagreement(mark, head, tables.sealed)
             if disagreement_text:
                 problems.append(Problem(None, f"it disagrees with its mark: {disagreement_text}"))
-        problems += [Problem(None, fault) for fault in tables.faults()]
+        problems += [Problem(None, fault) for fault in tables.integrity_problems()]
     except LogDamaged as damage:
         problems.append(Problem(walk.position, str(damage)))
     return problems

@@ -215,7 +215,7 @@ class CycleReader(NegotiatorLogReader):
     def _limited(self, message: LogMessage) -> None:
         if "user" in self._remembered:
             self._now.asked[self._remembered["user"]] = True
-            self._now.refused[self._remembered["user"]].add(message.found[0].strip())
+            self._now.refused[self._remembered["user"]].add(message.match[0].strip())
 
     def _demand(self, message: LogMessage) -> None:
         """Take a group's request in the first round from its submitters' ads: some are seconds old."""
@@ -228,7 +228,7 @@ class CycleReader(NegotiatorLogReader):
             return
         user = self._remembered["user"]
         self._now.asked[user] = True
-        if match := _LIST.search(message.found[0]):
+        if match := _LIST.search(message.match[0]):
             request_list = _RequestList(int(message["cluster"]), int(message["proc"]), int(match[2]))
             before = self._now.lists.get((user, match[1]))
             self._now.again[request_list.cluster] += 0 if before is None else before.again(request_list)
@@ -275,7 +275,7 @@ class CycleReader(NegotiatorLogReader):
         self.reconfigured.append(self._from(message.at))
 
     def _told_setting(self, message: LogMessage) -> None:
-        name, _, value = message.found[0].partition(" = ")
+        name, _, value = message.match[0].partition(" = ")
         text = "" if value in _UNSET else value
         self.settings.append(PoolConfigured(self._from(message.at), "reconfigured", "", {name: text}))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.machine.starter import Starter
-from poolbook.adapters.machine.transfer_plugins import advertised, faults, plugins_by_method
+from poolbook.adapters.machine.transfer_plugins import advertised, plugin_problems, plugins_by_method
 from poolbook.adapters.runtime.activations import ReadAd, file_transfer, job_plugins
 from poolbook.domain.config import Configuration, read
 
@@ -81,11 +81,11 @@ FAULTS = {
 def test_a_plugin_that_cannot_be_used_is_reported_and_ignored(programs: Path) -> None:
     names = ", ".join(f"HERE/{name}" for name in FAULTS)
     configuration = configured(programs, f"FILETRANSFER_PLUGINS = {names}\nFILETRANSFER_PLUGIN_CLASSAD_TIMEOUT = 1")
-    messages = {Path(fault.split(": ")[1]).name: fault for fault in faults(configuration)}
+    messages = {Path(fault.split(": ")[1]).name: fault for fault in plugin_problems(configuration)}
     assert messages.keys() == {name for name, message in FAULTS.items() if message}
     assert all(FAULTS[name] in message for name, message in messages.items())
     assert set(plugins_by_method(configuration)) == {"own", "http"}
-    assert faults(read("")) == []
+    assert plugin_problems(read("")) == []
 
 
 def test_a_jobs_own_plugins_are_inputs_and_override_the_machines() -> None:

@@ -200,7 +200,7 @@ def test_the_number_of_submit_files_read_at_the_same_time_is_limited(tmp_path: P
     lines: list[FinishedReading] = []
     while len(lines) < slow_requests.MOST_AT_ONCE:
         lines += reader.finished()
-    assert all(line.found is not None and line.found.request.count == 1 for line in lines)
+    assert all(line.description is not None and line.description.request.count == 1 for line in lines)
     assert reader.begin(None, text, terms)
 
 

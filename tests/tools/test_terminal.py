@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.importing.driver import Importer, Options
-from poolbook.adapters.condor_tools.terminal import columns, folded, has_colour, painted, visible, width_of
+from poolbook.adapters.condor_tools.terminal import add_colors, columns, folded, has_colour, visible, width_of
 from poolbook.adapters.stores.opening import open_log
 
 from .. import forked
@@ -89,7 +89,7 @@ def test_a_file_has_colours_only_when_they_are_forced(
 def test_words_for_outcomes_are_coloured_and_parts_of_other_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    text = painted("5 completed, 1 failed (exit 1), 2 idle: /x/failed.txt, slot1@held")
+    text = add_colors("5 completed, 1 failed (exit 1), 2 idle: /x/failed.txt, slot1@held")
     assert text == (
         "5 \x1b[32mcompleted\x1b[0m, 1 \x1b[31mfailed\x1b[0m (exit 1), 2 \x1b[33midle\x1b[0m: /x/failed.txt, slot1@held"
     )

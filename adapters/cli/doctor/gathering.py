@@ -52,7 +52,7 @@ def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str]
     """
     variables = os.environ if environment is None else environment
     place = _place(url)
-    volumes = {} if place is None else dict(_volumes(place))
+    volumes = {} if place is None else dict(_volume_facts(place))
     return DoctorFacts(
         _program(variables), _machine(place, variables), _settings(files, variables, place), book(url, place), volumes
     )
@@ -154,7 +154,7 @@ def _unknown_zone(name: str) -> str:
 # The folders
 
 
-def _volumes(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
+def _volume_facts(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
     mounts = _mounts(Path("/proc/self/mountinfo"))
     for name, folder in (("log", place.base.parent), ("execute", place.folder)):
         existing_parent = folder

@@ -166,7 +166,7 @@ class Importer:
 
     def _zone_of_files(self, contents: FolderContents) -> str:
         """Return the zone of an earlier import into this log, unless another is given; else the zone of the files."""
-        earlier_zone = next((source.found.zone for source in self._known.values() if source.found.kind), "")
+        earlier_zone = next((source.origin.zone for source in self._known.values() if source.origin.kind), "")
         if earlier_zone and not self._options.zone:
             return earlier_zone
         signs = ZoneSigns()
@@ -218,7 +218,7 @@ class _Import:
             self._unreadable(path, reason)
 
     def _unreadable(self, path: str, reason: str) -> None:
-        if any(known.found.path == path and not known.found.kind for known in self._known.values()):
+        if any(known.origin.path == path and not known.origin.kind for known in self._known.values()):
             return  # it was reported before
         source = self._new(path, "", "", 0)
         self._batch.append(self._refusal(source.number, 0, reason))
@@ -292,7 +292,7 @@ class _Import:
         same_family = [
             known_source
             for known_source in self._known.values()
-            if known_source.found.kind == candidate.kind
+            if known_source.origin.kind == candidate.kind
             and os.path.dirname(known_source.path) == candidate.folder
             and family_of(os.path.basename(known_source.path), candidate.kind)[0] == candidate.base
         ]
@@ -323,7 +323,7 @@ class _Import:
 
     def _once(self, source: KnownSource, kind: str, line: int, reason: str, text: str = "") -> None:
         """Report, once, something that every import will find again."""
-        refusals = [old for _, old in self._log.read_stream(source.found.stream) if isinstance(old, e.SourceRefused)]
+        refusals = [old for _, old in self._log.read_stream(source.origin.stream) if isinstance(old, e.SourceRefused)]
         if not any((old.line, old.words, old.text) == (line, reason, text) for old in refusals):
             self._add([self._refusal(source.number, line, reason, text)], kind)
 
@@ -373,12 +373,8 @@ class _Import:
                 self._stop(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
                 appended_from = prefix.offset
             self._tell(candidate, bytes_read(prefix.file, prefix.offset))
-        if (
-            prefix.offset != appended_from
-            or read is None
-            or read.path != candidate.path
-            or read.left != len(unread_bytes)
-        ):
+        is_recorded = read is not None and (read.path, read.left) == (candidate.path, len(unread_bytes))
+        if prefix.offset != appended_from or not is_recorded:
             self._stop(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
         prefix.file.close()
         self._importer.open[source.number] = (candidate.identity, prefix)
@@ -387,7 +383,7 @@ class _Import:
         self, candidate: Candidate, source: KnownSource, state: dict[str, object] | None, lines: int
     ) -> SourceReader:
         module, name = READERS[candidate.kind]
-        start, zone = source.found, zone_of(source.found.zone)
+        start, zone = source.origin, zone_of(source.origin.zone)
         file = SourceFile(
             source.number, candidate.path, start.kind, start.machine, zone, candidate.modified, self._now,
             self._importer._options.time_format,
@@ -457,7 +453,7 @@ class _Import:
         place = place_of(event.stimulus)
         if not reason or place is None:
             return event
-        self.result.counts[self._known[place.source].found.kind].refused += 1
+        self.result.counts[self._known[place.source].origin.kind].refused += 1
         return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {reason}", "")
 
     def _tell(self, candidate: Candidate, read: int) -> None:

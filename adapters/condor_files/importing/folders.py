@@ -33,11 +33,9 @@ class FileSigns(NamedTuple):
     begins: re.Pattern[bytes] | None = None
 
 
-def _sign(
-    kind: str, name: str, content: bytes, sure_pattern: bytes | None = None, begin_pattern: bytes | None = None
-) -> FileSigns:
-    sure_regex = None if sure_pattern is None else re.compile(sure_pattern, re.MULTILINE)
-    begin_regex = None if begin_pattern is None else re.compile(begin_pattern)
+def _sign(kind: str, name: str, content: bytes, sure: bytes | None = None, begin: bytes | None = None) -> FileSigns:
+    sure_regex = None if sure is None else re.compile(sure, re.MULTILINE)
+    begin_regex = None if begin is None else re.compile(begin)
     return FileSigns(kind, re.compile(name, re.IGNORECASE), re.compile(content, re.MULTILINE), sure_regex, begin_regex)
 
 
@@ -96,9 +94,8 @@ def kind_of(name: str, head: bytes) -> str | None:
     if _NOT_READ.search(name) or not head.strip() or _MAIL.search(head):
         return None
     sure_signs = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
-    likely_signs = [
-        sign for sign in SIGNS if sign.name.search(name) and sign.content.search(head) and _begins(sign, head)
-    ]
+    named_signs = (sign for sign in SIGNS if sign.name.search(name))
+    likely_signs = [sign for sign in named_signs if sign.content.search(head) and _begins(sign, head)]
     for sign in (*(sign for sign in sure_signs if sign in likely_signs), *sure_signs, *likely_signs):
         if sign.kind in _JOBS:
             return _of_jobs(next((other.kind for other in likely_signs if other.kind in _JOBS), sign.kind), head)

@@ -17,17 +17,17 @@ from .content import DAMAGED, HEAD, Prefix, begins_with, digest, head_of
 class KnownSource:
     """A source in the log. ``stops``: the offsets at which reading stopped, each with the digest up to there."""
 
-    found: e.SourceFound
+    origin: e.SourceFound
     read: e.SourceRead | None = None
     stops: list[tuple[int, str]] = field(factory=list)
 
     @property
     def number(self) -> int:
-        return self.found.source
+        return self.origin.source
 
     @property
     def path(self) -> str:
-        return self.read.path if self.read is not None else self.found.path
+        return self.read.path if self.read is not None else self.origin.path
 
     def take(self, event: e.SourceRead) -> None:
         self.read = event
@@ -84,7 +84,7 @@ def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continue
         source_known
         for source_known in sources.values()
         if source_known.read is not None
-        and source_known.found.kind == kind
+        and source_known.origin.kind == kind
         and source_known.read.head_size
         and head_digest(head_bytes[: source_known.read.head_size]) == source_known.read.head
     ]

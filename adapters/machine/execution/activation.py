@@ -66,7 +66,7 @@ class Apptainer:
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 
 # For a job that was killed for a limit: HoldReasonCode (the manual's table in "Job ClassAd Attributes") and the
-# HoldReasonSubCode of HTCondor's policies HOLD_IF_MEMORY_EXCEEDED and HOLD_IF_DISK_EXCEEDED.
+# HoldReasonSubCode of the policies HOLD_IF_MEMORY_EXCEEDED and HOLD_IF_DISK_EXCEEDED.
 VIOLATION_HOLD_CODES: Mapping[str, tuple[int, int]] = {
     "memory": (34, 102),  # JobOutOfResources
     "disk": (34, 104),  # JobOutOfResources

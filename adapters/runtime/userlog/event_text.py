@@ -44,7 +44,7 @@ def one_line(text: str) -> str:
     return re.sub(r"\s*[\r\n]+\s*", " ", text).strip()
 
 
-def header(number: int, cluster: int, stamp: str) -> tuple[str, str]:
+def header_parts(number: int, cluster: int, stamp: str) -> tuple[str, str]:
     """Return an event's header before and after the process number. Numbers have at least three digits."""
     return f"{number:03d} ({cluster:03d}.", f".000) {stamp} "
 
@@ -67,9 +67,8 @@ def cluster_submitted(host: str) -> str:
 
 def cluster_removed(made_count: int, complete: bool) -> str:
     """036: a cluster with a factory has left the queue."""
-    return (
-        f"Cluster removed\n\tMaterialized {made_count} jobs from 0 items.\t{'Complete' if complete else 'Incomplete'}\n"
-    )
+    completion = "Complete" if complete else "Incomplete"
+    return f"Cluster removed\n\tMaterialized {made_count} jobs from 0 items.\t{completion}\n"
 
 
 def factory_paused(reason: str) -> str:

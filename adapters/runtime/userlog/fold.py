@@ -95,7 +95,7 @@ class UserLogs:
         cluster, procs, number, body = entry
         if cluster.path == "":
             return
-        header_begin, header_end = event_text.header(number, cluster.id, stamp)
+        header_begin, header_end = event_text.header_parts(number, cluster.id, stamp)
         if cluster.path is not None and isinstance(body, str):
             entry_end = f"{header_end}{body}{event_text.END}"
             texts = [f"{header_begin}{proc:03d}{entry_end}" for first, last in procs for proc in range(first, last + 1)]
@@ -223,9 +223,8 @@ class UserLogs:
     def _forget_jobs(self, cluster: LoggedCluster, procs: e.Procs) -> None:
         job_count = sum(last - first + 1 for first, last in procs)
         if job_count > max(len(cluster.spent), len(cluster.sizes), len(cluster.moved)):
-            gone_procs = [
-                proc for proc in (*cluster.spent, *cluster.sizes, *cluster.moved) if contains_proc(procs, proc)
-            ]
+            logged_procs = (*cluster.spent, *cluster.sizes, *cluster.moved)
+            gone_procs = [proc for proc in logged_procs if contains_proc(procs, proc)]
         else:
             gone_procs = [proc for first, last in procs for proc in range(first, last + 1)]
         for proc in gone_procs:
@@ -315,9 +314,9 @@ class UserLogs:
             yield from self._sized(event, run, event.image, event.resident)
 
     def _sized(self, event: e.JobMeasured | e.JobExited, run: LoggedRun, image: int, resident: int) -> Iterator[Entry]:
-        new_sizes = (
-            self._clusters[event.cluster].update_sizes(event.proc, image, resident) if run.place.machine else None
-        )
+        if not run.place.machine:
+            return
+        new_sizes = self._clusters[event.cluster].update_sizes(event.proc, image, resident)
         if new_sizes is not None:
             yield self._entry(event, IMAGE_SIZE, event_text.image_size(*new_sizes))
 
@@ -326,12 +325,8 @@ class UserLogs:
         if run is None:
             return
         policy = _vacate_of(event.vacated)
-        run.why = (
-            policy
-            or run.why
-            or EVICTION_REASONS.get(event.cause)
-            or self._leaving.get(run.place.slot, UNSPECIFIED_INTERRUPTION)
-        )
+        slot_reason = self._leaving.get(run.place.slot, UNSPECIFIED_INTERRUPTION)
+        run.why = policy or run.why or EVICTION_REASONS.get(event.cause) or slot_reason
         if run.suspended and event.how == "soft":  # stopped processes continue, to take the signal
             run.suspended = False
             if run.executing is not None:

@@ -92,14 +92,12 @@ class ProgressFile:
         line = msgspec.json.encode(progress) + b"\n"
         try:
             if self._size > GROWN:
-                self._begin_anew(line)
+                self._restart(line)
             else:
                 self._add(line)
         except OSError as error:
-            raise UserLogError(
-                f"{self.path}: {describe_error(error)}; without it events could be written twice, "
-                "so no event is written"
-            ) from None
+            consequence = "without it events could be written twice, so no event is written"
+            raise UserLogError(f"{self.path}: {describe_error(error)}; {consequence}") from None
 
     def _add(self, line: bytes) -> None:
         fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -112,7 +110,7 @@ class ProgressFile:
             os.close(fd)
         self._size += len(line)
 
-    def _begin_anew(self, line: bytes) -> None:
+    def _restart(self, line: bytes) -> None:
         new = self.path.with_suffix(".new")
         fd = os.open(new, os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o644)
         try:

@@ -106,10 +106,8 @@ def environment(spec: dict[str, Any], variables: dict[str, str], scratch: str, i
         moved_variables = {name: text.replace(scratch, target, 1) for name, text in outer_variables.items()}
         if iwd != scratch:
             moved_variables["_CONDOR_SCRATCH_DIR"] = "/condor_scratch"
-        inner_variables = {
-            **moved_variables,
-            "_CONDOR_SCRATCH_DIR_OUTSIDE_CONTAINER": outer_variables.get("_CONDOR_SCRATCH_DIR", scratch),
-        }
+        outer_scratch = outer_variables.get("_CONDOR_SCRATCH_DIR", scratch)
+        inner_variables = {**moved_variables, "_CONDOR_SCRATCH_DIR_OUTSIDE_CONTAINER": outer_scratch}
     runtime = prefix.removesuffix("ENV_")
     own_variables = {f"{runtime}_CACHEDIR": scratch, f"{runtime}_TMPDIR": scratch, f"{prefix}PS1": spec["prompt"]}
     named = {f"{prefix}{name}": text for name, text in inner_variables.items() if not name.startswith(prefix)}

@@ -4,7 +4,7 @@ A separate process serves each job on a port of the loopback interface, with the
 ``.chirp.config`` in the scratch directory has the port and a cookie, which each connection sends first. Nothing outside
 the initial directory can be reached, not even through links.
 
-Source: the chirp protocol of HTCondor's client (chirp_client.c, io_proxy_handler.cpp).
+Source: HTCondor's chirp client (chirp_client.c, io_proxy_handler.cpp).
 """
 
 from __future__ import annotations

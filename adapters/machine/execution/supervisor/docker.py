@@ -1,4 +1,4 @@
-"""Run a job in a docker container, with the command lines and error messages of HTCondor's starter.
+"""Run a job in a docker container, with HTCondor's command lines and error messages.
 
 Source: HTCondor 25.14's ``docker_proc.cpp`` and ``docker-api.cpp``. The pool evaluates ads and configuration; the
 order's ``container`` has the result.

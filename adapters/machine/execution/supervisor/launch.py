@@ -85,8 +85,8 @@ def failure(part: str, error: OSError, what: str, machines_disk: bool = False) -
 
 
 def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
-    """Return the job's environment: its own variables, then those that HTCondor's starter sets. (Manual, "Environment
-    and services for a running job"; the starter of version 25.14 for the CPU counts, which the job may set.)"""
+    """Return the job's environment: its own variables, then those of HTCondor's starter. (Manual, "Environment and
+    services for a running job"; the starter of version 25.14 for the CPU counts, which the job may set.)"""
     account, own_variables = order.get("account"), order["environment"]
     in_scratch = not (account and order["attended"])  # a user's helper process has no scratch directory
     variables = {
@@ -122,7 +122,7 @@ def _counts(order: Order) -> dict[str, str]:
 
 def outputs(order: Order, must_append: bool = False) -> list[str]:
     """Return the paths of the job's output and error, once if both are the same, without devices. ``must_append``: only
-    those that are not truncated first."""
+    files that are not truncated first."""
     names = [name for name in ("stdout", "stderr") if order[name] and (order[f"append_{name}"] or not must_append)]
     paths = {_path(order, order[name]) for name in names}
     return sorted(path for path in paths if not path.startswith("/dev/"))

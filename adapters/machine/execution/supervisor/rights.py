@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 _SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159, "ppc64le": 81, "s390x": 206}
 """The number of setgroups(2), by machine."""
-MASK = 0o022  #: the umask of a user's processes, the same as of HTCondor's daemons
+MASK = 0o022  #: the umask of a user's processes, as in HTCondor daemons
 _TRIES, _PATIENCE_S = 5, 0.2
 _ANYBODY = 0xFFFFFFFF  #: not a user: makes setfsuid(2) return the current one
 
