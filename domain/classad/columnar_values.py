@@ -101,15 +101,13 @@ def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | N
     return name
 
 
-def compute_distinct(
-    evaluation: Columnar, vectors: Sequence[Vector], rows: Rows, compute: Callable[[list[Any]], Any]
-) -> Vector:
+def compute_distinct(run: Columnar, args: Sequence[Vector], rows: Rows, compute: Callable[[list[Any]], Any]) -> Vector:
     """Compute a function of some vectors once per distinct combination of their values."""
-    arena = evaluation.arena
-    varying = [vector for vector in vectors if not vector.constant]
+    arena = run.arena
+    varying = [vector for vector in args if not vector.constant]
     if not varying:
-        return arena.constant(compute([arena.value(vector.kind, vector.data) for vector in vectors]))
-    row_count = evaluation.row_count(rows)
+        return arena.constant(compute([arena.value(vector.kind, vector.data) for vector in args]))
+    row_count = run.row_count(rows)
     groups: Any = None
     for vector in varying:
         numbers = vector.data if vector.mixed else payloads(vector.kind, vector.data, row_count)
@@ -121,9 +119,9 @@ def compute_distinct(
     size = int(groups.max()) + 1
     example = np.zeros(size, np.int64)
     example[groups] = np.arange(row_count)
-    columns = [arena.values(take(vector, example), size) for vector in vectors]
+    columns = [arena.values(take(vector, example), size) for vector in args]
     if size > row_count // 8 + 16:
-        evaluation.count_scalar(size)
+        run.count_scalar(size)
     results = arena.from_values([compute(list(values)) for values in zip(*columns, strict=True)])
     return take(results, groups)
 

@@ -149,9 +149,7 @@ class AttributeColumn:
         """Append the cells of the rows that follow the first ``rows``."""
         self.version += 1
         cells_by_id = dict(zip(map(id, cells), cells, strict=True))
-        codes = {
-            cell_id: (ABSENT, 0) if cell is None else heap.encode(cell[1]) for cell_id, cell in cells_by_id.items()
-        }
+        codes = {key: (ABSENT, 0) if cell is None else heap.encode(cell[1]) for key, cell in cells_by_id.items()}
         distinct_codes = set(codes.values())
         if len(distinct_codes) == 1:
             kind, payload = distinct_codes.pop()
@@ -162,11 +160,11 @@ class AttributeColumn:
             if type(self.payload) is int and (kind, payload) == (self.kinds, self.payload):
                 return
         cell_ids = list(map(id, cells))
-        payloads = {cell_id: payload for cell_id, (_, payload) in codes.items()}
+        payloads = {key: payload for key, (_, payload) in codes.items()}
         new_payloads = np.fromiter(map(payloads.__getitem__, cell_ids), np.int64, len(cells))
         self.payload = new_payloads if rows == 0 else np.concatenate([self.payloads(rows), new_payloads])
         self.cell = None
-        kinds_by_id = {cell_id: kind for cell_id, (kind, _) in codes.items()}
+        kinds_by_id = {key: kind for key, (kind, _) in codes.items()}
         kinds = set(kinds_by_id.values()) | ({self.kinds} if type(self.kinds) is int and rows else set())
         if len(kinds) == 1 and (rows == 0 or type(self.kinds) is int):
             self.kinds = kinds.pop()

@@ -217,9 +217,7 @@ class Configuration:
     def names(self) -> list[str]:
         """Return the names that files, templates and the environment set, in the order of their first definitions."""
         sources = self._values.sources
-        return [
-            definition.name for key, definition in self._values.definitions.items() if sources[key].kind != "detected"
-        ]
+        return [entry.name for key, entry in self._values.definitions.items() if sources[key].kind != "detected"]
 
     def all_names(self) -> list[str]:
         """Return all names that have a value, including defaults, sorted; with the daemon's prefix where it is set."""

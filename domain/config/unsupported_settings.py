@@ -138,10 +138,8 @@ def _list_names(settings: list[UnsupportedSetting]) -> str:
     by_template: dict[str, list[str]] = {}
     for setting in settings:
         by_template.setdefault(setting.source.used, []).append(setting.name)
-    names_outside = by_template.pop("", [])
-    return ", ".join(
-        [*names_outside, *(f"use {template} ({_shorten(names)})" for template, names in by_template.items())]
-    )
+    others = by_template.pop("", [])
+    return ", ".join([*others, *(f"use {template} ({_shorten(names)})" for template, names in by_template.items())])
 
 
 def _shorten(names: list[str]) -> str:

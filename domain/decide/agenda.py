@@ -53,7 +53,7 @@ def note_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
         agendas.of(EvaluationSchedule).note_evaluations(stimulus.machines, now)
     elif isinstance(stimulus, s.Negotiate):
         cycle = next((event for event in draft.events if isinstance(event, CycleHeld)), None)
-        agendas.of(CycleSchedules).held(state, stimulus.negotiator, now, cycle)
+        agendas.of(CycleSchedules).note_cycle(state, stimulus.negotiator, now, cycle)
     if isinstance(state, AccessPoint):
         agendas.of(PolicyPasses).note(state, draft.events, now)
     if isinstance(state, ExecutionPoint):
@@ -62,7 +62,7 @@ def note_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
 
 def note_appended(moment: Moment[Manager], began: int) -> None:
     """Update the agendas after the decision that began at the instant ``began`` has been appended to the log."""
-    moment.state.agendas.of(CycleSchedules).rest(moment.state, began, moment.now)
+    moment.state.agendas.of(CycleSchedules).note_duration(moment.state, began, moment.now)
 
 
 def next_deadline(moment: Moment[Any]) -> int | None:
@@ -77,7 +77,7 @@ def next_deadline(moment: Moment[Any]) -> int | None:
     if isinstance(state, ExecutionPoint):
         deadlines.append(agendas.of(EvaluationSchedule).next(moment))
     if isinstance(state, Manager) and moment.matching:
-        deadlines += [agendas.of(CycleSchedules).next(state, now), next_poll(state)]
+        deadlines += [agendas.of(CycleSchedules).next_due(state, now), next_poll(state)]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
@@ -183,7 +183,7 @@ def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
     woke = sleeping.update(moment)
     if isinstance(state, Manager):
         if woke:
-            cycles.woke(state)
+            cycles.note_matchable_jobs(state)
         cycles.asleep = sleeping.asleep
     return sleeping
 

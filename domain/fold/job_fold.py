@@ -16,9 +16,7 @@ from ..state_machines import LEFT
 
 def _fold_cluster_submitted(state: AccessPoint, event: e.ClusterSubmitted) -> None:
     variants = Variants(event.columns)
-    cluster = Cluster(
-        event.cluster, event.submitter, event.ad, event.count, variants, event.status, factory=event.factory
-    )
+    cluster = Cluster(event.cluster, event.submitter, event.ad, event.count, variants, event.status, event.factory)
     if event.factory:
         state.factories[event.cluster] = None
     state.clusters[event.cluster] = cluster

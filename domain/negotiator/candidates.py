@@ -30,8 +30,8 @@ from .job_limits import JobLimits
 from .negotiator_settings import Negotiator
 from .slot_table import MOVING, Mask, Places, Planned, PublicAds, Ranked
 
-_RANKED_MOST: Final = 16
-"""How many ranks of all slots are kept from cycle to cycle."""
+_MAX_CACHED_RANKS: Final = 16
+"""The most ranks of all slots that are kept from cycle to cycle."""
 LEAST: Final = -1.7976931348623157e308
 """The rank of a value that is not a number, HTCondor's -DBL_MAX."""
 NOBODY, RANK, PRIORITY = "", "rank", "priority"
@@ -85,7 +85,7 @@ def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, conte
     return float(value) if isinstance(value, int | float) else nan
 
 
-class Held(Struct):
+class PreemptableSlots(Struct):
     """The claimed slots that one submitter's job may preempt, best first."""
 
     keys: list[Key]
@@ -93,7 +93,7 @@ class Held(Struct):
     denied: Denied
     given: int  #: ``CycleSubmitters.given`` when this was computed
     regrouping: bool = False  #: ``CycleSubmitters.regrouping`` then
-    at: int = 0
+    index: int = 0
 
 
 class ResourceRequest(Struct):
@@ -104,14 +104,14 @@ class ResourceRequest(Struct):
     match: Mask
     ranks: tuple[str, str, str] | None = None
     """The names of the ranks that order the slots; None: not looked for yet."""
-    line: list[int] | None = None  #: the free slots that match, best first, from ``at`` on
-    at: int = 0
-    parts: Iterator[Places] | None = None  #: the source of ``line``
-    held: dict[str, Held] = field(default_factory=dict)
-    again: list[tuple[Key, int]] = field(default_factory=list)
+    free_places: list[int] | None = None  #: the free slots that match, best first, from ``index`` on
+    index: int = 0
+    parts: Iterator[Places] | None = None  #: the source of ``free_places``
+    preemptable: dict[str, PreemptableSlots] = field(default_factory=dict)
+    cut_slots: list[tuple[Key, int]] = field(default_factory=list)
     """A heap of slots that were cut meanwhile, with their current ranks."""
-    head: tuple[int, int, Key] | None = None  #: a slot's place, how often it was cut, and the sort key that it had then
-    cuts: int = 0  #: how many of the cycle's cuts are in ``again``
+    cached_key: tuple[int, int, Key] | None = None  #: a slot's place, version and sort key
+    cuts: int = 0  #: how many of the cycle's cuts are in ``cut_slots``
     limits: JobLimits | None = None  #: what the jobs take of concurrency limits
 
 
@@ -129,15 +129,15 @@ class Ranks(Struct):
     rules: Negotiator
     values: dict[str, Floats] = field(default_factory=dict)
     orders: dict[tuple[str, str, str], Places] = field(default_factory=dict)
-    asked: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    request_counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _names: dict[int, tuple[Expression, set[Read]]] = field(default_factory=dict)
 
     def names(self, job: ClassAd) -> tuple[str, str, str]:
         """Return the names of the three ranks for a job."""
-        rank = job.get("Rank")
-        mine = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job, JOB)
-        return self._own("pre", self.rules.pre_job_rank, job), mine, self._own("post", self.rules.post_job_rank, job)
+        rank, pre, post = job.get("Rank"), self.rules.pre_job_rank, self.rules.post_job_rank
+        job_name = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job, JOB)
+        return self._optional_name("pre", pre, job), job_name, self._optional_name("post", post, job)
 
     def names_of(self, kind: ResourceRequest) -> tuple[str, str, str]:
         """Return the same for a kind of jobs, computed when a slot is looked for: most kinds get none."""
@@ -145,40 +145,40 @@ class Ranks(Struct):
             kind.ranks = self.names(kind.job)
         return kind.ranks
 
-    def _own(self, what: str, expression: Expression | None, job: ClassAd) -> str:
+    def _optional_name(self, what: str, expression: Expression | None, job: ClassAd) -> str:
         return "" if expression is None else self._name(what, expression, job)
 
     def name_of(self, what: str, expression: Expression, job: ClassAd) -> str:
         """Return the name of another expression of a job; `what` tells it from the others."""
         return self._name(what, expression, job, JOB)
 
-    def _name(self, what: str, expression: Expression, job: ClassAd, own: str = SLOT) -> str:
+    def _name(self, what: str, expression: Expression, job: ClassAd, my_side: str = SLOT) -> str:
         """Return a name that is the same for jobs that agree in all that the expression reads."""
         key = f"{what} {self.pool.text(expression)}"
         names = self._reads.get(key)
         if names is None:
-            names = self._reads[key] = self._names_of(expression, job, own)
+            names = self._reads[key] = self._names_of(expression, job, my_side)
         if any(name in job and type(job[name]) is not Literal for name in names):  # this job's refer to more names
-            names = self._names_of(expression, job, own)
+            names = self._names_of(expression, job, my_side)
         texts = [f"{name}={unparse(job[name])}" for name in names if name in job]
         if self.pool.reads_anything:
             texts.append(str(id(job)))  # the names are only known after evaluation
         return f"{key} {' '.join(texts)}"
 
-    def _names_of(self, expression: Expression, job: ClassAd, own: str) -> tuple[str, ...]:
-        return tuple(sorted(name for side, name in self.reached(expression, job, own) if side == JOB))
+    def _names_of(self, expression: Expression, job: ClassAd, my_side: str) -> tuple[str, ...]:
+        return tuple(sorted(name for side, name in self.reached(expression, job, my_side) if side == JOB))
 
-    def reached(self, expression: Expression, job: ClassAd, own: str) -> set[Read]:
+    def reached(self, expression: Expression, job: ClassAd, my_side: str) -> set[Read]:
         """Return all names that an expression may read, directly or not.
 
-        :param own: the ad that has the expression, JOB or SLOT
+        :param my_side: the ad that has the expression, JOB or SLOT
         """
         reached: set[Read] = set()
-        pending = [(expression, own)]
+        pending = [(expression, my_side)]
         while pending:
-            mentioning, own = pending.pop()
+            mentioning, my_side = pending.pop()
             for scope, name in self._mentioned(mentioning):
-                for read in ((side, name) for side in _SIDES[scope, own]):
+                for read in ((side, name) for side in _SIDES[scope, my_side]):
                     if read not in reached:
                         reached.add(read)
                         pending += [(each, read[0]) for each in self._values(*read, job) if type(each) is not Literal]
@@ -206,10 +206,10 @@ class Ranks(Struct):
                 return job_rank(table.rank(kind, among))  # not kept: there may be one for each kind of jobs
             expression = self.rules.pre_job_rank if name.startswith("pre ") else self.rules.post_job_rank
             assert expression is not None
-            known = self.values[name] = self._kept(name, expression, kind)
+            known = self.values[name] = self._cached_values(name, expression, kind)
         return known if among is None else known[among]
 
-    def _kept(self, name: str, expression: Expression, job: ClassAd) -> Floats:
+    def _cached_values(self, name: str, expression: Expression, job: ClassAd) -> Floats:
         """Return the values for all slots, from an earlier cycle if their inputs have not changed."""
         pool = self.pool
         ranked = pool.ranked.get(name)
@@ -219,7 +219,7 @@ class Ranks(Struct):
         reached = self.reached(expression, job, SLOT)
         if not pool.reads_anything and not any(read in MOVING for _, read in reached):
             reads = tuple(sorted(read for side, read in reached if side == SLOT))
-            if len(pool.ranked) >= _RANKED_MOST:
+            if len(pool.ranked) >= _MAX_CACHED_RANKS:
                 pool.ranked.clear()
             pool.ranked[name] = Ranked(reads, pool.versions(reads), values)
         return values
@@ -234,69 +234,68 @@ class Ranks(Struct):
         names = self.names_of(kind)
         shared = self.orders.get(names)
         if shared is None:
-            times = self.asked[names] = self.asked.get(names, 0) + 1
+            times = self.request_counts[names] = self.request_counts.get(names, 0) + 1
             if times == 1 and names[1]:
-                yield from self._own_parts(kind, free)  # probably the only request with these ranks: don't sort all
+                yield from self._parts_of_request(kind, free)  # probably the only request with these ranks
                 return
             columns = [values for values in (self.of(name, kind.job) for name in names) if values is not None]
             shared = self.orders[names] = _sorted(columns, np.arange(len(self.pool.names)))
         for start in range(0, len(shared), PART):
             yield shared[start : start + PART]
 
-    def _own_parts(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
-        many, last = PART, -1
+    def _parts_of_request(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
+        count, last = PART, -1
         while True:
             places: Places = np.flatnonzero(kind.match & free)
-            columns = [
-                values for values in (self.of(name, kind.job) for name in self.names_of(kind)) if values is not None
-            ]
+            ranks = (self.of(name, kind.job) for name in self.names_of(kind))
+            columns = [values for values in ranks if values is not None]
             if last >= 0:
                 places = places[_behind(columns, places, last)]
             if not len(places):
                 return
-            part = _sorted(columns, _best(columns, places, many))
-            many, last = 2 * many, int(part[-1])
+            part = _sorted(columns, _best(columns, places, count))
+            count, last = 2 * count, int(part[-1])
             del columns
             yield part
 
 
 PART: Final = 1024
-"""How many places of an order are computed at a time: more are seldom needed."""
+"""How many places of an order are computed at a time: a cycle seldom needs more."""
 
 
 def _behind(columns: list[Floats], places: Places, last: int) -> Mask:
     """Return which places come after ``last`` in the order by these columns."""
     behind: Mask = places > last
     for values in reversed(columns):
-        own = values[places]
-        behind = (own < values[last]) | ((own == values[last]) & behind)
+        cells = values[places]
+        behind = (cells < values[last]) | ((cells == values[last]) & behind)
     return behind
 
 
-def _best(columns: list[Floats], places: Places, many: int) -> Places:
-    """Return the first ``many`` places in the order by these columns, unsorted."""
-    if len(places) <= 2 * many:
+def _best(columns: list[Floats], places: Places, count: int) -> Places:
+    """Return the first ``count`` places in the order by these columns, unsorted."""
+    if len(places) <= 2 * count:
         return places
-    sure = []
+    certain = []
     for values in columns:
-        own = values[places]
-        least = -np.partition(-own, many - 1)[many - 1]
-        sure.append(places[own > least])
-        places = places[own == least]
-        many -= len(sure[-1])
-    best: Places = np.sort(np.concatenate([*sure, places[:many]]))
+        cells = values[places]
+        least = -np.partition(-cells, count - 1)[count - 1]
+        certain.append(places[cells > least])
+        places = places[cells == least]
+        count -= len(certain[-1])
+    best: Places = np.sort(np.concatenate([*certain, places[:count]]))
     return best
 
 
 def _sorted(columns: list[Floats], places: Places) -> Places:
     """Sort places by these columns, the greatest values first, the first column before the others; stable."""
     for values in reversed(columns):  # each sort keeps the order of equals from the one before
-        own = values[places]
-        if len(own) and own.min() != own.max():
-            order = np.argsort(-own)
-            least = own[order]
+        cells = values[places]
+        if len(cells) and cells.min() != cells.max():
+            order = np.argsort(-cells)
+            least = cells[order]
             if (least[1:] == least[:-1]).any():  # the default sort is not stable
-                order = np.argsort(-own, kind="stable")
+                order = np.argsort(-cells, kind="stable")
             places = places[order]
     return places
 
@@ -337,7 +336,7 @@ def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[s
     published = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (published or accounts.rules.cross_slot_prios):
         return
-    ads = [_said(who, accounts) for who in pool.submitters]
+    ads = [_remote_attributes(submitter, accounts) for submitter in pool.submitters]
     users = pool.users
     if accounts.nodes[0].group.autoregroup:  # a slot matched by autoregroup has another RemoteNegotiatingGroup
         regrouped = np.array([slot.claim is not None and slot.claim.regrouped for slot in pool.slots])
@@ -349,14 +348,14 @@ def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[s
         _publish_neighbours(pool, accounts, ads, users, read)
 
 
-def _said(who: str, accounts: CycleSubmitters) -> dict[str, object]:
-    of = accounts.of(who)
+def _remote_attributes(submitter: str, accounts: CycleSubmitters) -> dict[str, object]:
+    account = accounts.of(submitter)
     return {
-        "RemoteUserPrio": of.priority,
-        "RemoteUserResourcesInUse": of.using,
-        "RemoteNegotiatingGroup": accounts.nodes[of.group].name,
+        "RemoteUserPrio": account.priority,
+        "RemoteUserResourcesInUse": account.using,
+        "RemoteNegotiatingGroup": accounts.nodes[account.group].name,
         "RemoteAutoregroup": False,
-        **accounts.of_group("Remote", who),
+        **accounts.of_group("Remote", submitter),
     }
 
 
@@ -368,7 +367,7 @@ def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> 
 
 
 def _publish_neighbours(
-    pool: PublicAds, accounts: CycleSubmitters, ads: list[dict[str, object]], whose: Places, read: frozenset[str]
+    pool: PublicAds, accounts: CycleSubmitters, ads: list[dict[str, object]], user_numbers: Places, read: frozenset[str]
 ) -> None:
     """Write the attributes of the users of a machine's other slots, as slot<N>_<attribute>
     (NEGOTIATOR_CROSS_SLOT_PRIOS). Dynamic slots, which share their partitionable slot's number, are left out."""
@@ -383,5 +382,5 @@ def _publish_neighbours(
         name = next((each for each in REMOTE if match and each.lower() == match[2]), "")
         if match and name:
             neighbours = [numbers.get((slots[each].machine, match[1]), -1) for each in pool.names]
-            users = np.array([-1 if place < 0 else int(whose[place]) for place in neighbours], np.int64)
+            users = np.array([-1 if place < 0 else int(user_numbers[place]) for place in neighbours], np.int64)
             _assign(pool, f"slot{match[1]}_{name}", [each.get(name) for each in ads], users)

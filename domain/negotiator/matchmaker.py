@@ -31,8 +31,8 @@ from .candidates import (
     publish_remote,
     single_number,
 )
+from .claimed_slots import ClaimedSlots
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
-from .held_slots import HeldSlots
 from .negotiator_settings import Negotiator
 from .pslot_preemption import Offer, PslotPreemption, Remainder, Remainders
 from .share_limits import EASING, QUOTA, SpinLimits
@@ -73,7 +73,7 @@ class Matchmaker:
     pool: PublicAds
     choices: list[Choice] = field(factory=list)
     free: Mask = field(init=False)
-    held: HeldSlots = field(init=False)
+    claimed: ClaimedSlots = field(init=False)
     total: float = 0.0
     lightest: float = inf  #: the least that a match may take
     lightest_slot: float = inf  #: the weight of the lightest whole slot (HTCondor's minSlotWeight)
@@ -86,9 +86,9 @@ class Matchmaker:
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
-        matching = self._meet(self.rules.slot_constraint)
+        matching = self._select(self.rules.slot_constraint)
         self.free = pool.free & matching
-        self.held = HeldSlots(self.state, self.rules, self.accounts, pool, matching, self.publish)
+        self.claimed = ClaimedSlots(self.state, self.rules, self.accounts, pool, matching, self.publish)
         self._names = set(self.state.slots)
         self.shares = Remainders(self.state, pool, self.context)
         self.ranks = Ranks(pool, self.rules)
@@ -96,14 +96,14 @@ class Matchmaker:
     @property
     def prefers(self) -> bool:
         """Check whether a slot might be preempted because it prefers another job."""
-        return self.held.prefers
+        return self.claimed.prefers
 
     def weigh(self) -> tuple[float, float]:
         """Return the cores of all slots, and the least that a match may take: of a slot that may be cut, one core."""
         pool, rules = self.pool, self.rules
         weights = pool.weights if rules.use_slot_weights else np.full(len(pool.names), 1000)
-        self._weights = self.held.weights = (weights / 1000).tolist()
-        matching, counted = self._meet(rules.slot_constraint), self._meet(rules.poolsize_constraint)
+        self._weights = self.claimed.weights = (weights / 1000).tolist()
+        matching, counted = self._select(rules.slot_constraint), self._select(rules.poolsize_constraint)
         self.total = int(weights[matching & counted].sum()) / 1000
         self.lightest_slot = float(weights[matching].min()) / 1000 if matching.any() else inf
         lightest = weights
@@ -117,20 +117,20 @@ class Matchmaker:
         """Find the dynamic slots that may be preempted for a job on their partitionable slot."""
         if not (self.rules.allow_pslot_preemption and self.rules.consider_preemption):
             return
-        matching = self._meet(self.rules.slot_constraint)
+        matching = self._select(self.rules.slot_constraint)
         pslots = PslotPreemption(
             self.state, self.pool, self.context, self.rules, self.accounts, self.shares, matching, self.total,
-            self._scalar_ranks, self.held.behind, self.publish,
+            self._scalar_ranks, self.claimed.behind, self.publish,
         )  # fmt: skip
         if pslots.parts:
             self.pslots = pslots
-            self.held.prefers = self.held.prefers or pslots.prefers
+            self.claimed.prefers = self.claimed.prefers or pslots.prefers
 
     def cores(self, place: int) -> float:
         """Return the weight of a whole slot, in cores."""
         return self._weights[place]
 
-    def _meet(self, constraint: Expression | None) -> Mask:
+    def _select(self, constraint: Expression | None) -> Mask:
         """Return the slots for which a constraint is true."""
         if constraint is None:
             return np.ones(len(self.pool.names), bool)
@@ -142,16 +142,16 @@ class Matchmaker:
 
     def any_left(self) -> bool:
         """Check whether any slot is still available."""
-        return bool(self.free.any()) or bool(self.held.left)
+        return bool(self.free.any()) or bool(self.claimed.count)
 
     def candidates(self) -> int:
         """Return the number of slots considered."""
-        return int((self.pool.free | self.held.mask).sum())
+        return int((self.pool.free | self.claimed.mask).sum())
 
     def leaves_any(self, kind: ResourceRequest) -> bool:
         """Check whether any slot that such jobs match is still available."""
-        mine = bool((kind.match & (self.free | self.held.mask)).any())
-        return mine or (self.pslots is not None and self.pslots.leaves_any(self.free))
+        free = bool((kind.match & (self.free | self.claimed.mask)).any())
+        return free or (self.pslots is not None and self.pslots.leaves_any(self.free))
 
     # The best slot
 
@@ -163,18 +163,18 @@ class Matchmaker:
         :param over: the submitter has its share: only slots that prefer the job count
         """
         limits.stopped = ""
-        mine = None if over or self._forbids_free(kind, limits) else self._free_head(kind, limits)
-        other = self.held.best(kind, user, over, limits)
+        free = None if over or self._forbids_free(kind, limits) else self._best_free_slot(kind, limits)
+        claimed = self.claimed.best(kind, user, over, limits)
         offer = None if self.pslots is None else self.pslots.best(kind, user, over, self.free, limits.permits)
-        if offer is not None and all(each is None or offer.key < each[0] for each in (mine, other)):
+        if offer is not None and all(each is None or offer.key < each[0] for each in (free, claimed)):
             choice = self._take_offer(kind, user, cluster, proc, offer)
-        elif other is not None and (mine is None or other[0] < mine[0]):
-            choice = self._take_held(kind, user, cluster, proc, *other)
-        elif mine is not None:
-            choice = self._take_free(kind, user, cluster, proc, *mine)
+        elif claimed is not None and (free is None or claimed[0] < free[0]):
+            choice = self._take_claimed(kind, user, cluster, proc, *claimed)
+        elif free is not None:
+            choice = self._take_free(kind, user, cluster, proc, *free)
         else:
             return None
-        limits.take(choice.cores, choice.reason, bool(choice.reason) and self.held.swaps(user, choice.place))
+        limits.take(choice.cores, choice.reason, bool(choice.reason) and self.claimed.swaps(user, choice.place))
         return choice
 
     # Unclaimed slots
@@ -189,66 +189,66 @@ class Matchmaker:
             limits.stopped = limits.capped if limits.quota == inf else QUOTA
         return forbids
 
-    def _more(self, kind: ResourceRequest) -> bool:
-        """Get the next part of the line; false: there are no more."""
+    def _extend_free_places(self, kind: ResourceRequest) -> bool:
+        """Get the next part of the free slots; false: there are no more."""
         if kind.parts is None:
             kind.parts = self.ranks.parts(kind, self.free)
         for part in kind.parts:
             part = part[kind.match[part] & self.free[part]]
             if len(part):
-                kind.line, kind.at = [*(kind.line or [])[kind.at :], *part.tolist()], 0
+                kind.free_places, kind.index = [*(kind.free_places or [])[kind.index :], *part.tolist()], 0
                 return True
-        kind.line = kind.line or []
+        kind.free_places = kind.free_places or []
         return False
 
-    def _free_head(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
+    def _best_free_slot(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
         """Return the key and the place of the best unclaimed slot."""
         if kind.cuts < len(self._cuts):
             self._follow_cuts(kind)
-        first = self._first(kind, limits)
-        again = self._again_head(kind, limits) if kind.again else None
+        first = self._first_free(kind, limits)
+        cut_slot = self._best_cut_slot(kind, limits) if kind.cut_slots else None
         if first < 0:
-            return again
+            return cut_slot
         key = self._key(kind, first)
-        return again if again is not None and again[0] < key else (key, first)
+        return cut_slot if cut_slot is not None and cut_slot[0] < key else (key, first)
 
-    def _first(self, kind: ResourceRequest, limits: SpinLimits) -> int:
-        """Return the place of the first slot of the line that is still available; -1: none."""
+    def _first_free(self, kind: ResourceRequest, limits: SpinLimits) -> int:
+        """Return the place of the first slot that is still available; -1: none."""
         free, shared, weights = self.free, self.pool.shared, self._weights
-        at = kind.at
+        at = kind.index
         while True:
-            line = kind.line
-            if line is None or at >= len(line):
-                before = 0 if line is None else len(line) - kind.at
-                if not self._more(kind):
+            places = kind.free_places
+            if places is None or at >= len(places):
+                before = 0 if places is None else len(places) - kind.index
+                if not self._extend_free_places(kind):
                     return -1
-                at = kind.at + before
+                at = kind.index + before
                 continue
-            place = line[at]
+            place = places[at]
             if not free[place]:
-                gone = True
-            elif shared[place] and (self.shares.version(place) or not self._parts(place, kind)):
-                gone = True  # it is in `again` if there is enough left of it
+                is_gone = True
+            elif shared[place] and (self.shares.version(place) or not self._amounts(place, kind)):
+                is_gone = True  # it is in `cut_slots` if there is enough left of it
             elif kind.limits is not None and not kind.limits.allows(place):
-                gone = True
+                is_gone = True
             elif limits.permits(self._cores_of(place, kind) if shared[place] else weights[place], NOBODY):
                 return place
             else:
-                gone = False  # a slot that only the limits forbid may be taken later
-            if gone and at == kind.at:
-                kind.at += 1
+                is_gone = False  # a slot that only the limits forbid may be taken later
+            if is_gone and at == kind.index:
+                kind.index += 1
             at += 1
 
     def _key(self, kind: ResourceRequest, place: int) -> Key:
         """Return the sort key of an unclaimed slot. Needed only if there is something to compare with."""
-        if not kind.again and not self.held.left and self.pslots is None:
+        if not kind.cut_slots and not self.claimed.count and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, place
-        rest = self.shares.rests.get(place)
+        rest = self.shares.by_place.get(place)
         version = 0 if rest is None else rest.version
-        if kind.head is None or kind.head[:2] != (place, version):
+        if kind.cached_key is None or kind.cached_key[:2] != (place, version):
             ad = rest.ad if rest is not None else self.pool.table.ad(place)
-            kind.head = place, version, key_of(*self._scalar_ranks(kind.job, ad), NOBODY, LEAST, place)
-        return kind.head[2]
+            kind.cached_key = place, version, key_of(*self._scalar_ranks(kind.job, ad), NOBODY, LEAST, place)
+        return kind.cached_key[2]
 
     def _scalar_ranks(self, job: ClassAd, ad: ClassAd) -> tuple[float, float, float]:
         pre = number_of(self.rules.pre_job_rank, ad, job, self.context)
@@ -256,45 +256,45 @@ class Matchmaker:
         rank = number_of(job.get("Rank"), job, ad, self.context)
         return single_number(pre), 0.0 if isnan(rank) else min(max(rank, LEAST), -LEAST), single_number(post)
 
-    def _parts(self, place: int, kind: ResourceRequest) -> dict[str, int] | None:
+    def _amounts(self, place: int, kind: ResourceRequest) -> dict[str, int] | None:
         """Return what a job takes of a partitionable slot; None: too little is left."""
         rest = self.shares.of(place)
         return rest.carver.amounts_for(kind.job, rest.left)
 
     def _cores_of(self, place: int, kind: ResourceRequest) -> float:
-        amounts = self._parts(place, kind)
+        amounts = self._amounts(place, kind)
         assert amounts is not None
         return self.shares.cores(self.shares.of(place), amounts, self.rules.use_slot_weights)
 
     def _follow_cuts(self, kind: ResourceRequest) -> None:
         """Rank the slots that were cut since these jobs' last turn again: one may be better than before."""
         for place in dict.fromkeys(self._cuts[kind.cuts :]):
-            if not kind.match[place] or not self.free[place] or self._parts(place, kind) is None:
+            if not kind.match[place] or not self.free[place] or self._amounts(place, kind) is None:
                 continue
             rest = self.shares.of(place)
             if kind.planned.plan.still_matches(place, rest.ad, frozenset(map(str.lower, rest.left))):
                 key = key_of(*self._scalar_ranks(kind.job, rest.ad), NOBODY, LEAST, place)
-                heapq.heappush(kind.again, (key, rest.version))
+                heapq.heappush(kind.cut_slots, (key, rest.version))
         kind.cuts = len(self._cuts)
 
-    def _again_head(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
+    def _best_cut_slot(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
         """Return the best of the slots that were cut, by their current ranks."""
         entries: list[tuple[Key, int]] = []
         best = None
-        while kind.again:
-            key, version = kind.again[0]
+        while kind.cut_slots:
+            key, version = kind.cut_slots[0]
             place = key[5]
             if version != self.shares.version(place):
-                heapq.heappop(kind.again)  # it is in the heap a second time, with its current rank
+                heapq.heappop(kind.cut_slots)  # it is in the heap a second time, with its current rank
             elif kind.limits is not None and not kind.limits.allows(place):
-                heapq.heappop(kind.again)
+                heapq.heappop(kind.cut_slots)
             elif limits.permits(self._cores_of(place, kind), NOBODY):
                 best = (key, place)
                 break
             else:
-                entries.append(heapq.heappop(kind.again))
+                entries.append(heapq.heappop(kind.cut_slots))
         for entry in entries:
-            heapq.heappush(kind.again, entry)
+            heapq.heappush(kind.cut_slots, entry)
         return best
 
     def _take_free(
@@ -303,24 +303,24 @@ class Matchmaker:
         name = self.pool.names[place]
         if not self.pool.shared[place]:
             self.free[place] = False
-            weight, limits, by = self._weights[place], _take_limits(kind, place), self._regroups
-            choice = Choice(cluster, proc, name, name, NOBODY, weight, kind, place, limits=limits, regrouped=by)
-            return self._chosen(choice, account)
-        amounts = self._parts(place, kind)
+            weight, limits, regroups = self._weights[place], _take_limits(kind, place), self._regroups
+            choice = Choice(cluster, proc, name, name, NOBODY, weight, kind, place, limits=limits, regrouped=regroups)
+            return self._add_choice(choice, account)
+        amounts = self._amounts(place, kind)
         assert amounts is not None
         rest = self.shares.of(place)
         cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
         ranked = key if rest.version else None
         rest.take(amounts)
-        part, limits = self._cut(name, place, rest), _take_limits(kind, place)
+        part, limits = self._note_cut(name, place, rest), _take_limits(kind, place)
         choice = Choice(cluster, proc, name, part, NOBODY, cores, kind, place, ranked, limits, regrouped=self._regroups)
-        return self._chosen(choice, account)
+        return self._add_choice(choice, account)
 
-    def _cut(self, name: str, place: int, rest: Remainder) -> str:
+    def _note_cut(self, name: str, place: int, rest: Remainder) -> str:
         """Note what is left of a partitionable slot; return the slot name for the match."""
         self._cuts.append(place)
         enough = all(rest.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
-        self.free[place] = enough and self.shares.goes_on(rest)
+        self.free[place] = enough and self.shares.can_match_again(rest)
         if not self.state.dialect.informs_startd_of_matches:
             return name  # its startd carves on the claim
         part = dynamic_name(name, self._names)
@@ -333,32 +333,32 @@ class Matchmaker:
         assert self.pslots is not None
         place, rest = offer.key[5], self.pslots.take(offer)
         name = self.pool.names[place]
-        part = self._cut(name, place, rest)
-        gone = tuple([self.pool.names[each] for each in offer.preempted])
+        part = self._note_cut(name, place, rest)
+        parts = tuple([self.pool.names[each] for each in offer.preempted])
         limits = _take_limits(kind, place)
         choice = Choice(
-            cluster, proc, name, part, offer.reason, offer.cores, kind, place, offer.key, limits, gone, offer.rest.ad,
+            cluster, proc, name, part, offer.reason, offer.cores, kind, place, offer.key, limits, parts, offer.rest.ad,
             self._regroups,
         )  # fmt: skip
-        return self._chosen(choice, account)
+        return self._add_choice(choice, account)
 
     @property
     def _regroups(self) -> bool:
         return self.accounts.regrouping
 
-    def _chosen(self, choice: Choice, account: CycleSubmitter, before: CycleSubmitter | None = None) -> Choice:
+    def _add_choice(self, choice: Choice, account: CycleSubmitter, before: CycleSubmitter | None = None) -> Choice:
         self.choices.append(choice)
         self.accounts.give(account, choice.cores, before)
         return choice
 
-    def _take_held(
+    def _take_claimed(
         self, kind: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, key: Key, reason: str
     ) -> Choice:
         place = key[5]
-        before, name, cores = self.held.take(place), self.pool.names[place], self._weights[place]
-        limits, by = _take_limits(kind, place), self._regroups
-        choice = Choice(cluster, proc, name, name, reason, cores, kind, place, key, limits, regrouped=by)
-        return self._chosen(choice, account, before)
+        before, name, cores = self.claimed.take(place), self.pool.names[place], self._weights[place]
+        limits, regroups = _take_limits(kind, place), self._regroups
+        choice = Choice(cluster, proc, name, name, reason, cores, kind, place, key, limits, regrouped=regroups)
+        return self._add_choice(choice, account, before)
 
     # The results
 
@@ -369,8 +369,8 @@ class Matchmaker:
     def matches(self) -> tuple[Match, ...]:
         """Return the choices as the log has them."""
         by_kind: dict[int, list[int]] = {}
-        for number, choice in enumerate(self.choices):
-            by_kind.setdefault(id(choice.kind), []).append(number)
+        for number, pick in enumerate(self.choices):
+            by_kind.setdefault(id(pick.kind), []).append(number)
         matches: list[Match | None] = [None] * len(self.choices)
         for numbers in by_kind.values():
             kind = self.choices[numbers[0]].kind
@@ -378,24 +378,22 @@ class Matchmaker:
             rank = job_rank(np.array([number_of(kind.job.get("Rank"), kind.job, _NOBODY, self.context)]))
             values = [self.ranks.of(name, kind.job, places) for name in self.ranks.names_of(kind)]
             columns = [
-                [same] * len(numbers) if own is None else own.tolist()
-                for same, own in zip((0.0, float(rank[0]), 0.0), values, strict=True)
+                [same] * len(numbers) if cells is None else cells.tolist()
+                for same, cells in zip((0.0, float(rank[0]), 0.0), values, strict=True)
             ]
             for number, pre, rank, post in zip(numbers, *columns, strict=True):
-                choice = self.choices[number]
+                pick = self.choices[number]
                 ranks, last = (rank, pre, post), 0.0
-                if choice.key is not None:
-                    ranks = (-choice.key[1], -choice.key[0], -choice.key[2])
-                    last = -choice.key[4] if choice.reason else 0.0
-                ranks, last = self._said(ranks, last)
-                job = f"{choice.cluster.id}.{choice.proc}"
-                ranked = Match(
-                    job, choice.name, ranks[0], choice.reason, *ranks[1:], last, choice.limits, choice.preempts
-                )
+                if pick.key is not None:
+                    ranks = (-pick.key[1], -pick.key[0], -pick.key[2])
+                    last = -pick.key[4] if pick.reason else 0.0
+                ranks, last = self._logged_ranks(ranks, last)
+                job = f"{pick.cluster.id}.{pick.proc}"
+                ranked = Match(job, pick.name, ranks[0], pick.reason, *ranks[1:], last, pick.limits, pick.preempts)
                 matches[number] = ranked
         return tuple(match for match in matches if match is not None)
 
-    def _said(self, ranks: tuple[float, float, float], last: float) -> tuple[tuple[float, float, float], float]:
+    def _logged_ranks(self, ranks: tuple[float, float, float], last: float) -> tuple[tuple[float, float, float], float]:
         """Replace each rank without an expression by 0."""
         rules = self.rules
         pre = 0.0 if rules.pre_job_rank is None else ranks[1]

@@ -53,16 +53,16 @@ class _Offers:
 
     offers: list[Offer]
     given: int
-    at: int = 0
+    index: int = 0
 
 
 @define
 class PslotPreemption:
     """The dynamic slots that may be preempted in one cycle, by their partitionable slots.
 
-    ``free``: the partitionable slots that may still be matched. ``there``: the negotiator's slots. ``behind`` returns
-    for places whether their users have a worse priority than a submitter. ``publish`` updates the users' usage in the
-    slots' ads.
+    ``free``: the partitionable slots that may still be matched. ``eligible``: the slots that the negotiator may match.
+    ``behind`` returns for places whether their users have a worse priority than a submitter. ``publish`` updates the
+    users' usage in the slots' ads.
     """
 
     state: Manager
@@ -71,13 +71,13 @@ class PslotPreemption:
     rules: Negotiator
     accounts: CycleSubmitters
     shares: Remainders
-    there: Mask
+    eligible: Mask
     total: float
     ranks: Ranks
     behind: Behind
     publish: Callable[[], None]
     parts: dict[int, list[int]] = field(factory=dict)
-    known: dict[tuple[int, str, bool], _Offers] = field(factory=dict)
+    cached_offers: dict[tuple[int, str, bool], _Offers] = field(factory=dict)
 
     @classmethod
     def carved(cls, pool: PublicAds) -> Mask:
@@ -86,9 +86,9 @@ class PslotPreemption:
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
-        for place in np.flatnonzero(pool.held & ~pool.retiring & self.carved(pool)).tolist():
+        for place in np.flatnonzero(pool.claimed & ~pool.retiring & self.carved(pool)).tolist():
             parent = pool.places.get(pool.slots[place].parent, -1)
-            if parent >= 0 and pool.free[parent] and self.there[parent]:
+            if parent >= 0 and pool.free[parent] and self.eligible[parent]:
                 self.parts.setdefault(parent, []).append(place)
         for places in self.parts.values():
             places.sort(key=lambda place: SlotName.parse(pool.slots[place].name).order)
@@ -119,27 +119,28 @@ class PslotPreemption:
         :param over: the submitter has its share: only slots that rank the job above their current jobs count
         """
         key = (id(kind), user.name, over)
-        known = self.known.get(key)
+        known = self.cached_offers.get(key)
         if known is None or (not self.rules.stable and known.given != self.accounts.given):
             if not self.rules.stable:
                 self.publish()
             offers = sorted(self._offers(kind, user, over, free), key=lambda offer: offer.key)
-            known = self.known[key] = _Offers(offers, self.accounts.given)
-        while known.at < len(known.offers) and not self._stands(known.offers[known.at], free):
-            known.at += 1
-        for offer in known.offers[known.at :]:
+            known = self.cached_offers[key] = _Offers(offers, self.accounts.given)
+        while known.index < len(known.offers) and not self._is_available(known.offers[known.index], free):
+            known.index += 1
+        for offer in known.offers[known.index :]:
             allowed = kind.limits is None or kind.limits.allows(offer.key[5])
-            if allowed and self._stands(offer, free) and permits(offer.cores, offer.reason):
+            if allowed and self._is_available(offer, free) and permits(offer.cores, offer.reason):
                 return offer
         return None
 
     def take(self, offer: Offer) -> Remainder:
         """Take an offer for a job; return what is left of the slot."""
-        rest = self.shares.rests[offer.key[5]] = evolve(offer.rest, left=dict(offer.rest.left), ad=offer.rest.ad.copy())
+        rest = evolve(offer.rest, left=dict(offer.rest.left), ad=offer.rest.ad.copy())
+        self.shares.by_place[offer.key[5]] = rest
         rest.take(offer.amounts)
         return rest
 
-    def _stands(self, offer: Offer, free: Mask) -> bool:
+    def _is_available(self, offer: Offer, free: Mask) -> bool:
         place = offer.key[5]
         return bool(free[place]) and not self.shares.version(place)
 
@@ -150,48 +151,45 @@ class PslotPreemption:
             return []
         job = ClassAd(ephemeral(account, self.accounts), kind.job)
         values = self.pool.table.of_slots(_RANK_OF, job, np.array(parents))
-        values = np.where(np.isnan(values), 0.0, values)
-        alike = [
+        ranked = list(zip(parents, np.where(np.isnan(values), 0.0, values).tolist(), strict=True))
+        equal_places = [
             place
-            for parent, value in zip(parents, values.tolist(), strict=True)
+            for parent, rank in ranked
             for place in self.parts[parent]
-            if not over and self.pool.ranks[place] == value
+            if not over and self.pool.ranks[place] == rank
         ]
-        allowed = self._allowed(job, account, alike)
-        offers = (
-            self._offer(kind, job, parent, value, allowed)
-            for parent, value in zip(parents, values.tolist(), strict=True)
-        )
+        allowed = self._allowed(job, account, equal_places)
+        offers = (self._offer(kind, job, parent, rank, allowed) for parent, rank in ranked)
         return [offer for offer in offers if offer is not None]
 
     def _too_little(self, kind: ResourceRequest, place: int) -> bool:
         rest = self.shares.of(place)
         return rest.carver.amounts_for(kind.job, rest.left) is None
 
-    def _allowed(self, job: ClassAd, account: CycleSubmitter, alike: list[int]) -> set[int]:
+    def _allowed(self, job: ClassAd, account: CycleSubmitter, equal_places: list[int]) -> set[int]:
         """Return the equally ranked dynamic slots that may be preempted by priority. As in HTCondor, there are none
         without PREEMPTION_REQUIREMENTS."""
         pool, requirements = self.pool, self.rules.preemption_requirements
-        own = pool.submitters.get(account.name, -2)
-        alike = [place for place in alike if self.there[place] and pool.users[place] != own]
-        if not alike or requirements is None:
+        user = pool.submitters.get(account.name, -2)
+        equal_places = [place for place in equal_places if self.eligible[place] and pool.users[place] != user]
+        if not equal_places or requirements is None:
             return set()
-        places = np.array(alike)
+        places = np.array(equal_places)
         values = pool.table.of_slots(requirements, job, places)
         true = ~np.isnan(values) & (values != 0) & self.behind(account, places)
         return set(places[true].tolist())
 
-    def _offer(self, kind: ResourceRequest, job: ClassAd, parent: int, value: float, allowed: set[int]) -> Offer | None:
+    def _offer(self, kind: ResourceRequest, job: ClassAd, parent: int, rank: float, allowed: set[int]) -> Offer | None:
         """Add dynamic slots to a partitionable one until it matches; None: it never does."""
         pool, remainder = self.pool, self.shares.of(parent)
         left = {name: float(int(amount)) for name, amount in remainder.left.items()}
-        ad, reason, gone = pool.table.ad(parent), RANK, []
+        ad, reason, preempted = pool.table.ad(parent), RANK, []
         for place in self.parts[parent]:
-            now = float(pool.ranks[place])
-            if now > value or (now == value and place not in allowed):
+            current = float(pool.ranks[place])
+            if current > rank or (current == rank and place not in allowed):
                 continue
-            reason = PRIORITY if now == value else reason
-            gone.append(place)
+            reason = PRIORITY if current == rank else reason
+            preempted.append(place)
             for name, amount in pool.ads.remaining_resources(pool.slots[place]).items():
                 if name in left:
                     left[name] += int(amount)
@@ -203,7 +201,7 @@ class PslotPreemption:
             rest = Remainder(remainder.slot, remainder.carver, left, ad)
             cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
             key = key_of(*self.ranks(kind.job, ad), reason, self._preemption_rank(job, ad), parent)
-            return Offer(key, reason, rest, amounts, cores, tuple(gone))
+            return Offer(key, reason, rest, amounts, cores, tuple(preempted))
         return None
 
     def _preemption_rank(self, job: ClassAd, ad: ClassAd) -> float:
@@ -241,24 +239,24 @@ class Remainders:
     once: bool = False
     """Whether a slot without a consumption policy is matched once, as a whole: in HTCondor, the access point cuts the
     rest."""
-    rests: dict[int, Remainder] = field(factory=dict)
+    by_place: dict[int, Remainder] = field(factory=dict)
 
     def of(self, place: int) -> Remainder:
-        rest = self.rests.get(place)
+        rest = self.by_place.get(place)
         if rest is None:
             slot = self.state.slots[self.pool.names[place]]
             ads = self.pool.ads
-            rest = self.rests[place] = Remainder(
+            rest = self.by_place[place] = Remainder(
                 slot, ads.slot_carver(slot), ads.remaining_resources(slot), self.pool.table.ad(place)
             )
         return rest
 
     def version(self, place: int) -> int:
         """Return how often a slot was cut in this cycle."""
-        remainder = self.rests.get(place)
+        remainder = self.by_place.get(place)
         return 0 if remainder is None else remainder.version
 
-    def goes_on(self, rest: Remainder) -> bool:
+    def can_match_again(self, rest: Remainder) -> bool:
         """Check whether a slot that was cut may be matched again in this cycle."""
         return rest.carver.has_consumption_policy or not self.once
 

@@ -66,7 +66,7 @@ class Reasons:
     log: ReportedRejections
     refused: Places = field(factory=lambda: np.zeros(0, np.int64))
     """The places of submitters, with jobs of one kind each, that no slot was left for."""
-    spared: dict[str, None] | None = None
+    excluded: dict[str, None] | None = None
     """If nearly all members of the groups were refused: the exceptions."""
     stopped: dict[tuple[str, int], str] = field(factory=dict)
     slices: dict[str, float] = field(factory=dict)  #: each submitter's slice in the last spin, in cores
@@ -83,36 +83,36 @@ class Reasons:
         """Yield a reason for each kind of jobs of which some were rejected, unless the log has it. Jobs that no slot is
         left for are not stopped by a limit."""
         chooser, rejections = self.chooser, self.chooser.state.rejections
-        left = chooser.free | chooser.held.mask
+        left = chooser.free | chooser.claimed.mask
         self._any_free, self._any_left, self._all_left = bool(chooser.free.any()), bool(left.any()), bool(left.all())
         numbers = {int(kind): self._number(int(kind), place) for kind, place in self._kinds_refused()}
         self.log.follow(chooser.state, self.requests.queues, chooser)
-        requested = self._asked()
-        for place, is_refused in self._to_tell(numbers):
+        requested = self._requested_kinds()
+        for place, is_refused in self._to_log(numbers):
             user = chooser.accounts.of(self.waiting.names[place])
             queue, mine = self.requests.queues.by_submitter[user.name], requested.get(user.name, ())
             kinds = self.log.to_tell(queue, self.stopped.get((user.name, -1), ""), mine) if self.kinds.lasts else None
             if is_refused and kinds is not None and not kinds:
-                self.waiting.note_told(place, numbers[int(self.waiting.rows["kind"][place])])
+                self.waiting.note_logged(place, numbers[int(self.waiting.rows["kind"][place])])
             for number, (cluster, proc, count) in self.requests.tally(queue, kinds).items():
                 job = f"{cluster.id}.{proc}"
                 reason, kind = self._reason_of(user, number, cluster, proc, count)
                 new = None
                 if not is_logged(reason, rejections.get(cluster.id, {}).get(job), user.name):
-                    own = (reason.job, reason.jobs, reason.submitter) == (job, count, user.name)
-                    new = reason if own else evolve(reason, job=job, jobs=count, submitter=user.name)
+                    is_same = (reason.job, reason.jobs, reason.submitter) == (job, count, user.name)
+                    new = reason if is_same else evolve(reason, job=job, jobs=count, submitter=user.name)
                     yield new
                 elif is_refused:
-                    self.waiting.note_told(place, numbers[number])
+                    self.waiting.note_logged(place, numbers[number])
                 # The use of a concurrency limit changes from cycle to cycle.
                 if kinds is not None and number not in mine and not self.limits.names_any(number):
                     kind = kind or self.kinds.of(number, cluster, proc, user)
-                    self._note_told(queue, number, kind, cluster.id, new)
+                    self._skip(queue, number, kind, cluster.id, new)
         # These hold from the next cycle on: in this one, a submitter may have been denied a slot that others got.
         for each in self._barren:
             self.kinds.keep_barren(*each)
 
-    def _asked(self) -> dict[str, set[int]]:
+    def _requested_kinds(self) -> dict[str, set[int]]:
         """Return the kinds of jobs that the cycle looked for a slot for, by submitter."""
         requested: dict[str, set[int]] = {}
         for name, number in self.stopped:
@@ -124,9 +124,7 @@ class Reasons:
                 requested.setdefault(choice.cluster.submitter, set()).add(job_group.kind)
         return requested
 
-    def _note_told(
-        self, queue: IdleJobs, number: int, kind: ResourceRequest, cluster: int, new: Unmatched | None
-    ) -> None:
+    def _skip(self, queue: IdleJobs, number: int, kind: ResourceRequest, cluster: int, new: Unmatched | None) -> None:
         """Let later cycles skip a kind of jobs until something changes."""
         job_group, reads = queue.groups.get(number), kind.planned.reads
         if job_group is not None and reads is not None and not self.requests.has_slots(job_group):
@@ -134,9 +132,9 @@ class Reasons:
 
     def _kinds_refused(self) -> Iterator[tuple[int, int]]:
         """Yield the kinds of jobs that no slot was left for, each with the place of one submitter."""
-        if self.spared is not None:
+        if self.excluded is not None:
             at = self.waiting.at
-            yield from ((kind, at[name]) for kind, name in self.waiting.standings.kinds(self.spared))
+            yield from ((kind, at[name]) for kind, name in self.waiting.groups.kinds(self.excluded))
         kinds = self.waiting.rows["kind"][self.refused]
         if not len(kinds) or (kinds == kinds[0]).all():
             yield from zip(kinds[:1].tolist(), self.refused[:1].tolist(), strict=True)
@@ -150,11 +148,11 @@ class Reasons:
         ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[account.name]).values()
         return self.waiting.number_of(kind, _facts(self._reason_of(account, kind, cluster, proc, count)[0]))
 
-    def _to_tell(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
+    def _to_log(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
         """Yield the places of the waiting submitters with new reasons, in the order of their records, and whether no
         slot was left for them."""
-        if self.spared is not None:
-            return self._to_tell_of_standings(numbers, self.spared)
+        if self.excluded is not None:
+            return self._to_log_of_groups(numbers, self.excluded)
         rows, places = self.waiting.rows, self.waiting.in_turn()
         refused = np.zeros(len(rows), bool)
         refused[self.refused] = True
@@ -167,18 +165,18 @@ class Reasons:
         places = places[np.argsort(rows["born"][places], kind="stable")]
         return zip(places.tolist(), refused[places].tolist(), strict=True)
 
-    def _to_tell_of_standings(self, numbers: dict[int, int], spared: dict[str, None]) -> Iterator[tuple[int, bool]]:
+    def _to_log_of_groups(self, numbers: dict[int, int], excluded: dict[str, None]) -> Iterator[tuple[int, bool]]:
         """Do the same if nearly all members of the groups were refused: look only at the others."""
         waiting = self.waiting
-        rows, standings = waiting.rows, waiting.standings
-        names = {**standings.alone, **dict.fromkeys(name for name in spared if name in standings.members)}
+        rows, groups = waiting.rows, waiting.groups
+        names = {**groups.alone, **dict.fromkeys(name for name in excluded if name in groups.members)}
         for kind, number in numbers.items():
-            names |= dict.fromkeys(standings.untold(kind, number))
-        places = [waiting.at[name] for name in {**names, **standings.of_several_kinds}]
+            names |= dict.fromkeys(groups.unlogged(kind, number))
+        places = [waiting.at[name] for name in {**names, **groups.of_several_kinds}]
         refused = {*self.refused.tolist()}
         for place in sorted(places, key=lambda place: int(rows["born"][place])):
             kind, name = int(rows["kind"][place]), waiting.names[place]
-            is_refused = place in refused or (name in standings.members and kind >= 0 and name not in spared)
+            is_refused = place in refused or (name in groups.members and kind >= 0 and name not in excluded)
             if not is_refused or rows["reason"][place] != numbers[kind]:
                 yield place, is_refused
 
@@ -233,7 +231,7 @@ class Reasons:
         self, account: CycleSubmitter, kind: ResourceRequest, counts: _Counts, job: str, count: int, limit: str
     ) -> Unmatched:
         denied = self._denied(account, kind)
-        still = counts.free if limit else 0
+        unclaimed = counts.free if limit else 0
         others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.own + denied.never
         quota = self.quota_of(account) if limit == QUOTA else Quota("", used=account.using)
         allowed = {SHARE: self.slices.get(account.name, 0.0), CEILING: account.ceiling}.get(limit, quota.allowed)
@@ -243,7 +241,7 @@ class Reasons:
             counts.of_all.slots,
             counts.of_all.clauses,
             counts.of_all.refused,
-            max(0, counts.of_all.fits - still - others),
+            max(0, counts.of_all.fits - unclaimed - others),
             account.name,
             denied,
             limit,
@@ -256,7 +254,7 @@ class Reasons:
         """Return why the job may not preempt the claimed slots that accept it."""
         chooser = self.chooser
         if not chooser.rules.consider_preemption:
-            never = int(np.count_nonzero(kind.match & chooser.pool.held & chooser.pool.counted))
+            never = int(np.count_nonzero(kind.match & chooser.pool.claimed & chooser.pool.counted))
             return Denied(never=never) if never else None
-        held = kind.held.get(account.name)
-        return None if held is None or held.denied == Denied() else held.denied
+        preemptable = kind.preemptable.get(account.name)
+        return None if preemptable is None or preemptable.denied == Denied() else preemptable.denied

@@ -107,7 +107,7 @@ def _version(chooser: Matchmaker, name: str) -> int:
 
 def _slots(state: Manager, chooser: Matchmaker) -> tuple[object, ...]:
     """Return a summary of the slots. If it is the same, reasons differ only by the slots that match."""
-    pool, left = chooser.pool, chooser.free | chooser.held.mask
+    pool, left = chooser.pool, chooser.free | chooser.claimed.mask
     remaining = chooser.free.tobytes(), left.tobytes()
-    never = b"" if chooser.rules.consider_preemption else (pool.held & pool.counted).tobytes()
+    never = b"" if chooser.rules.consider_preemption else (pool.claimed & pool.counted).tobytes()
     return state.configured, id(pool), chooser.rules.consider_preemption, pool.counted.tobytes(), never, remaining

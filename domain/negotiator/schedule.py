@@ -37,8 +37,8 @@ class _Memory(Struct):
     position: int = 0  #: the position in the log after the last cycle
     at: int = 0  #: when the last one was held
     appended: bool = True  #: whether it is in the log
-    came_to_nothing: bool = False  #: whether it left no event
-    woken: bool = False  #: whether jobs can be matched now that could not be matched before
+    left_no_event: bool = False  #: whether it left no event
+    jobs_woken: bool = False  #: whether jobs can be matched now that could not be matched before
     rescheduled: bool = False  #: whether an administrator has asked for a cycle
     rests_until: int = 0  #: until when no cycle is held on request, so that cycles do not take all the time
 
@@ -62,20 +62,20 @@ class _Schedule(Struct):
         """Check whether a cycle is to be held now."""
         if paused(self.state, now) and not self.memory.rescheduled:
             return False
-        if self._heard(now):
+        if self._has_ready_request(now):
             return now >= self._rests_until()
-        due = self._at_interval()
+        due = self._interval_end()
         return due is not None and now >= due and not (self.paced() and now < self._rests_until())
 
-    def next(self, now: int) -> int | None:
+    def next_due(self, now: int) -> int | None:
         """Return when a cycle may be due next; None: nothing is known that would make one due."""
         if paused(self.state, now) and not self.memory.rescheduled:
             return self.state.paused_until
         instants = []
-        due, rests = self._at_interval(), self._rests_until()
+        due, rests = self._interval_end(), self._rests_until()
         if due is not None:
-            instants.append(max(due, rests) if self.paced() or self._heard(now) else due)
-        if self._on_request():
+            instants.append(max(due, rests) if self.paced() or self._has_ready_request(now) else due)
+        if self._is_requested():
             instants += [each for each in (self._settles_at(), rests) if each > now]
         return min(instants, default=None)
 
@@ -84,7 +84,7 @@ class _Schedule(Struct):
         one, or when things have settled."""
         return self._may_help() and self._awake()
 
-    def rest(self, began: int, ended: int) -> None:
+    def set_rest(self, began: int, ended: int) -> None:
         """Rest from the last cycle: for as long as it took with its append, but no longer than the interval, and for as
         long as the configured pace says. In virtual time a cycle takes none."""
         took = min(max(0, ended - began), self._interval())
@@ -119,24 +119,24 @@ class _Schedule(Struct):
         have improved, or a submitter's share may have grown."""
         state = self.state
         news = max(state.job_news, state.slot_news, state.cycles.news, state.configured)
-        again = self.name in self.state.cycles.cut_short and not self.memory.came_to_nothing
-        return self.memory.woken or again or news > self._last()[0]
+        resumes = self.name in self.state.cycles.cut_short and not self.memory.left_no_event
+        return self.memory.jobs_woken or resumes or news > self._last()[0]
 
     def _awake(self) -> bool:
         """Check whether any idle job could be matched now."""
         return self.state.idle > self.asleep
 
-    def _heard(self, now: int) -> bool:
+    def _has_ready_request(self, now: int) -> bool:
         """Check whether there is a request that need not wait after preemptions."""
-        return self._on_request() and (self.memory.rescheduled or now >= self._settles_at())
+        return self._is_requested() and (self.memory.rescheduled or now >= self._settles_at())
 
-    def _on_request(self) -> bool:
+    def _is_requested(self) -> bool:
         """Check whether a cycle is requested before the interval ends."""
         if self.memory.rescheduled or not self._awake():
             return self.memory.rescheduled
         return self.state.cycle_requested > self._last()[0] if self.paced() else self._may_help()
 
-    def _at_interval(self) -> int | None:
+    def _interval_end(self) -> int | None:
         """Return when the interval ends: jobs wait for slots, or priorities change because submitters use slots. None:
         no cycle is due."""
         at = self._last()[1]
@@ -147,12 +147,12 @@ class _Schedule(Struct):
         return None
 
     def _submitters(self) -> Mapping[str, Submitter]:
-        return accounts_of(self.state.submitters, self.name) if self._of_several() else self.state.submitters
+        return accounts_of(self.state.submitters, self.name) if self._is_named() else self.state.submitters
 
     def _accounted(self) -> int:
         return self.state.accounted.get(self.name, 0) if self.name else self.state.priorities_updated_at
 
-    def _of_several(self) -> bool:
+    def _is_named(self) -> bool:
         return negotiators.NEGOTIATORS in self.state.settings
 
     def _interval(self) -> int:
@@ -174,55 +174,55 @@ class CycleSchedules(Struct):
 
     # What happens
 
-    def woke(self, state: Manager) -> None:
+    def note_matchable_jobs(self, state: Manager) -> None:
         """Note that jobs can be matched from this instant on."""
-        for schedule in self._of(state):
-            schedule.memory.woken = True
+        for schedule in self._schedules(state):
+            schedule.memory.jobs_woken = True
 
     def reschedule(self, state: Manager, negotiator: str = "") -> None:
         """Let a negotiator hold a cycle as soon as possible, even if it cannot help."""
-        for schedule in self._of(state):
+        for schedule in self._schedules(state):
             if schedule.name == negotiator:
                 schedule.memory.rescheduled = True
 
-    def held(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
+    def note_cycle(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
         """Note that a cycle was held; None: it left no event. Its own events do not request another."""
         rests_until = self._memory(negotiator).rests_until
         self._memories[negotiator] = _Memory(
-            state.position, now, appended=False, came_to_nothing=cycle is None, rests_until=rests_until
+            state.position, now, appended=False, left_no_event=cycle is None, rests_until=rests_until
         )
 
-    def rest(self, state: Manager, began: int, ended: int) -> None:
+    def note_duration(self, state: Manager, began: int, ended: int) -> None:
         """Note how long the cycles held at the instant ``began`` took, with their append."""
-        for schedule in self._of(state):
+        for schedule in self._schedules(state):
             if not schedule.memory.appended:
                 schedule.memory.appended = True
-                schedule.rest(began, ended)
+                schedule.set_rest(began, ended)
 
     # Queries
 
     def due(self, state: Manager, now: int) -> list[str]:
         """Return the negotiators whose cycle is due now, in their order."""
-        return [schedule.name for schedule in self._at(state, now) if schedule.due(now)]
+        return [schedule.name for schedule in self._schedules_at(state, now) if schedule.due(now)]
 
-    def next(self, state: Manager, now: int) -> int | None:
+    def next_due(self, state: Manager, now: int) -> int | None:
         """Return when the next cycle of any negotiator may be due."""
-        instants = [schedule.next(now) for schedule in self._at(state, now)]
+        instants = [schedule.next_due(now) for schedule in self._schedules_at(state, now)]
         return min((at for at in instants if at is not None), default=None)
 
     def wait_for_cycle(self, state: Manager) -> bool:
         """Check whether a cycle of any negotiator that may help is still to come."""
-        return any(schedule.waits() for schedule in self._of(state))
+        return any(schedule.waits() for schedule in self._schedules(state))
 
     def _memory(self, name: str) -> _Memory:
         return self._memories.setdefault(name, _Memory())
 
-    def _at(self, state: Manager, now: int) -> Iterator[_Schedule]:
-        for schedule in self._of(state):
+    def _schedules_at(self, state: Manager, now: int) -> Iterator[_Schedule]:
+        for schedule in self._schedules(state):
             schedule.memory.follow_clock(now)
             yield schedule
 
-    def _of(self, state: Manager) -> Iterator[_Schedule]:
+    def _schedules(self, state: Manager) -> Iterator[_Schedule]:
         if negotiators.NEGOTIATORS not in state.settings:
             yield _Schedule(state, state.settings, "", self._memory(""), self.asleep)
             return

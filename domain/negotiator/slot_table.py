@@ -111,7 +111,7 @@ class Ranked(NamedTuple):
 class PublicAds:
     """The slots at one instant. Made once for a state, and updated for each cycle.
 
-    ``names`` and ``places`` are the slots' names and rows. ``free``: a match preempts no job. ``held``: claimed, may be
+    ``names`` and ``places`` are the slots' names and rows. ``free``: a match preempts no job. ``claimed``: may be
     preempted. ``users``: the claim's submitter, as a number of ``submitters`` (-1: none). ``ranks``: the slot's RANK of
     its current job. ``shared``: partitionable; ``counted``: counted in rejection reasons (dynamic slots are not).
     ``retiring``: its job has retirement time left."""
@@ -124,7 +124,7 @@ class PublicAds:
     places: dict[str, int] = field(factory=dict)
     submitters: dict[str, int] = field(factory=dict)
     free: Mask = field(factory=lambda: np.zeros(0, bool))
-    held: Mask = field(factory=lambda: np.zeros(0, bool))
+    claimed: Mask = field(factory=lambda: np.zeros(0, bool))
     shared: Mask = field(factory=lambda: np.zeros(0, bool))
     counted: Mask = field(factory=lambda: np.zeros(0, bool))
     retiring: Mask = field(factory=lambda: np.zeros(0, bool))
@@ -146,17 +146,17 @@ class PublicAds:
     _wanted: dict[str, None] = field(factory=dict)
     _moving: dict[str, _Moving] = field(factory=dict)
     _spellings: dict[str, str] = field(factory=dict)
-    _seen: set[str] = field(factory=set)
-    _read: set[int] = field(factory=set)
+    _references: set[str] = field(factory=set)
+    _analyzed: set[int] = field(factory=set)
     _live: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
-    _every: bool = False
+    _reads_anything: bool = False
     _watched: dict[str, None] = field(factory=dict)
     """The slots whose rows are written again in every cycle: time alone may change what their machines' drains allow,
     or what they publish about each other."""
-    _rolled: bool = False
+    _reads_rollups: bool = False
     """Whether anything reads what partitionable slots publish about dynamic ones: then their rows are written again
     too."""
-    _weighed: tuple[int, ...] = ()
+    _weight_stamp: tuple[int, ...] = ()
     _configured: int = -1
     _cursors: tuple[int, int] = (-1, -1)
     """How many changes of slots, and how many matches, the rows include."""
@@ -168,41 +168,42 @@ class PublicAds:
     @property
     def reads_anything(self) -> bool:
         """Check whether an expression makes names when it is evaluated: it may read any attribute of a job."""
-        return self._every
+        return self._reads_anything
 
     def versions(self, reads: Iterable[str]) -> tuple[int, ...]:
         """Return which versions these attributes have in all slots: the same numbers for the same slots and values."""
         columns = self.table.columns
         return (self.layout, *[columns[name].version if name in columns else -1 for name in reads])
 
-    def text(self, parse_cached: Expression) -> str:
+    def text(self, expression: Expression) -> str:
         """Return an expression as a text."""
-        known = self.texts.get(id(parse_cached))
-        if known is None or known[0] is not parse_cached:
+        known = self.texts.get(id(expression))
+        if known is None or known[0] is not expression:
             if len(self.texts) > 20_000:
                 self.texts.clear()
-            known = self.texts[id(parse_cached)] = (parse_cached, unparse(parse_cached))
+            known = self.texts[id(expression)] = (expression, unparse(expression))
         return known[1]
 
     # Updates
 
-    def update(self, state: Manager, now: int, context: Context, ads: SlotAds, asked: Iterable[str]) -> None:
-        """Update the table to the ads; ``asked`` are further attributes, in small letters, that the cycle reads."""
+    def update(self, state: Manager, now: int, context: Context, ads: SlotAds, requested: Iterable[str]) -> None:
+        """Update the table to the ads; ``requested`` are further attributes, in small letters, that the cycle reads."""
         self.table.context, self.ads = context, ads
-        see = _Seen(ads, self._spellings)
+        reader = _Reader(ads, self._spellings)
         changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
         self._cursors = state.slot_changes.total, state.slots_matched.total
-        self._follow(state, see, changed, matched)
-        self._want(state, see, {*ALWAYS_READ, *asked})
-        self._move(now // 1_000_000, context)
-        self._estimate(see)
-        self._weigh()
-        self._check_given()
+        self._sync(state, reader, changed, matched)
+        self._add_columns(state, reader, {*ALWAYS_READ, *requested})
+        self._move_clocks(now // 1_000_000, context)
+        self._estimate(reader)
+        self._compute_weights()
+        self._check_matches()
 
     def _changes(self, state: Manager) -> tuple[dict[str, None], dict[str, None]] | None:
         """Return the slots that changed and the slots that were matched since the last update; None: not known."""
         changed, matched = (
-            log.since(seen) for log, seen in zip((state.slot_changes, state.slots_matched), self._cursors, strict=True)
+            log.since(cursor)
+            for log, cursor in zip((state.slot_changes, state.slots_matched), self._cursors, strict=True)
         )
         return None if changed is None or matched is None else (changed, matched)
 
@@ -215,97 +216,97 @@ class PublicAds:
         changed, matched = self._changes(state) or (state.slots, {})
         return {slot.machine for name in (*changed, *matched) if (slot := state.slots.get(name)) is not None}
 
-    def _check_given(self) -> None:
+    def _check_matches(self) -> None:
         """Forget what the last cycle found barren if its matches were not all made."""
-        if (self.free[self.given] | self.held[self.given]).any():
+        if (self.free[self.given] | self.claimed[self.given]).any():
             self.barren.clear()
         self.given = _zeros(0)
 
-    def _follow(self, state: Manager, see: _Seen, touched: Mapping[str, None], matched: Mapping[str, None]) -> None:
-        gone = [
+    def _sync(self, state: Manager, reader: _Reader, touched: Mapping[str, None], matched: Mapping[str, None]) -> None:
+        removed = [
             self.places[name]
             for name in touched
             if name in self.places and state.slots.get(name) is not self.slots[self.places[name]]
         ]
-        if gone:
-            self._remove(gone)
-        fresh = [name for name in touched if name in state.slots and name not in self.places]
-        parents = [self.names[place] for place in np.flatnonzero(self.shared)] if self._rolled else ()
+        if removed:
+            self._remove(removed)
+        new_names = [name for name in touched if name in state.slots and name not in self.places]
+        parents = [self.names[place] for place in np.flatnonzero(self.shared)] if self._reads_rollups else ()
         changed = dict.fromkeys(name for name in (*touched, *self._watched, *parents) if name in self.places)
         places = self.places
         places_matched = [places[name] for name in matched if name not in touched and name in places]
-        self.free[places_matched] = self.held[places_matched] = False
-        if fresh:
-            self._add(state, fresh)
-        for name in (*changed, *fresh):
-            self._write(state, see, state.slots[name], cells=name in changed)
-        if fresh:  # by column, which costs less
-            self._fill(state, see, self._said(), fresh)
-        if changed or fresh or state.configured != self._configured:
+        self.free[places_matched] = self.claimed[places_matched] = False
+        if new_names:
+            self._add(state, new_names)
+        for name in (*changed, *new_names):
+            self._write(state, reader, state.slots[name], cells=name in changed)
+        if new_names:  # by column, which costs less
+            self._fill(state, reader, self._published_names(), new_names)
+        if changed or new_names or state.configured != self._configured:
             self._configured = state.configured
             self.barren.clear()
 
-    def _remove(self, gone: list[int]) -> None:
+    def _remove(self, removed: list[int]) -> None:
         self.layout += 1
-        self.table.remove(gone)
+        self.table.remove(removed)
         keep = np.ones(len(self.names), bool)
-        keep[gone] = False
+        keep[removed] = False
         self.given = (np.cumsum(keep) - 1)[self.given[keep[self.given]]]
         self.names = [name for name, keeps in zip(self.names, keep.tolist(), strict=True) if keeps]
         self.slots = [slot for slot, keeps in zip(self.slots, keep.tolist(), strict=True) if keeps]
         self.places = {name: place for place, name in enumerate(self.names)}
-        for name in ("free", "held", "shared", "counted", "retiring", "users", "ranks", "weights"):
+        for name in ("free", "claimed", "shared", "counted", "retiring", "users", "ranks", "weights"):
             setattr(self, name, getattr(self, name)[keep])
         for column in self._moving.values():
             column.offsets, column.rates, column.kinds = column.offsets[keep], column.rates[keep], column.kinds[keep]
 
-    def _add(self, state: Manager, fresh: list[str]) -> None:
+    def _add(self, state: Manager, new_names: list[str]) -> None:
         """Add rows at the end, in the order in which the slots were created."""
         self.layout += 1
-        if len(fresh) == len(state.slots):
-            fresh[:] = state.slots
+        if len(new_names) == len(state.slots):
+            new_names[:] = state.slots
         else:
-            order = {name: number for number, name in enumerate(state.slots)} if len(fresh) > 1 else {}
-            fresh.sort(key=lambda name: order.get(name, 0))
-        count = len(fresh)
+            order = {name: number for number, name in enumerate(state.slots)} if len(new_names) > 1 else {}
+            new_names.sort(key=lambda name: order.get(name, 0))
+        count = len(new_names)
         self.table.extend(count)
-        for name in fresh:
+        for name in new_names:
             self.places[name] = len(self.names)
             self.names.append(name)
             self.slots.append(state.slots[name])
-        for name in ("free", "held", "shared", "counted", "retiring", "users", "ranks", "weights"):
+        for name in ("free", "claimed", "shared", "counted", "retiring", "users", "ranks", "weights"):
             before = getattr(self, name)
             setattr(self, name, np.concatenate([before, np.zeros(count, before.dtype)]))
-        for column in self._moving.values():
-            column.offsets, column.rates = (
-                np.concatenate([old, _zeros(count)]) for old in (column.offsets, column.rates)
-            )
-            column.kinds = np.concatenate([column.kinds, np.zeros(count, np.uint8)])
+        for clock in self._moving.values():
+            clock.offsets, clock.rates = (np.concatenate([old, _zeros(count)]) for old in (clock.offsets, clock.rates))
+            clock.kinds = np.concatenate([clock.kinds, np.zeros(count, np.uint8)])
 
-    def _write(self, state: Manager, see: _Seen, slot: Slot, cells: bool) -> None:
+    def _write(self, state: Manager, reader: _Reader, slot: Slot, cells: bool) -> None:
         """Write what is known of a slot apart from its ad, and with ``cells`` its row."""
         place, claim = self.places[slot.name], slot.claim
-        m = see.snapshot(slot)
-        see.spell(see.ads.names(m))
+        m = reader.snapshot(slot)
+        reader.spell(reader.ads.names(m))
         matched = slot.name in state.slot_matches
-        self.free[place] = claim is None and slot.queued_claim is None and not matched and see.ads.is_free(slot)
-        held = claim is not None and not matched and slot.queued_claim is None and slot.state == "Claimed"
-        self.held[place] = held and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
+        self.free[place] = claim is None and slot.queued_claim is None and not matched and reader.ads.is_free(slot)
+        is_claimed = claim is not None and not matched and slot.queued_claim is None and slot.state == "Claimed"
+        self.claimed[place] = is_claimed and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
         self.shared[place] = slot.kind == "partitionable"
         self.counted[place] = slot.kind != "dynamic"
         self.users[place] = -1 if claim is None else self.submitters.setdefault(claim.submitter, len(self.submitters))
         self.ranks[place] = 0.0 if claim is None else claim.rank
-        self.retiring[place] = held and see.ads.remaining_retirement(slot) > 0
-        if self.retiring[place] or see.ads.changes_over_time(m):
+        self.retiring[place] = is_claimed and reader.ads.remaining_retirement(slot) > 0
+        if self.retiring[place] or reader.ads.changes_over_time(m):
             self._watched[slot.name] = None
         else:
             self._watched.pop(slot.name, None)
         if cells:
-            self._note(row := {key: see.attribute(m, key) for key in self._said() if key not in self._moving})
+            keys = [key for key in self._published_names() if key not in self._moving]
+            row = {key: reader.attribute(m, key) for key in keys}
+            self._note(row.values())
             self.table.set_attributes(place, row)
-            self._set_moving(see, slot, m, place, self._moving)
+            self._set_moving(reader, slot, m, place, self._moving)
 
-    def _said(self) -> list[str]:
+    def _published_names(self) -> list[str]:
         """Return the wanted attributes that any slot publishes; the other names refer to something else."""
         stamp = (len(self._wanted), len(self._spellings))
         if self._live[0] != stamp:
@@ -313,48 +314,43 @@ class PublicAds:
             self._live = (stamp, live)
         return self._live[1]
 
-    def _note(self, cells: Mapping[str, Expression | None]) -> None:
-        for cell in cells.values():
-            if cell is not None and type(cell) is not Literal:
-                self._learn(cell)
-
-    def _learn(self, expression: Expression) -> None:
-        """Note the names that an expression of a slot may read."""
-        if id(expression) not in self._read:
-            self._read.add(id(expression))
-            self._seen |= {name for _, name in names_in(expression)}
+    def _note(self, cells: Iterable[Expression | None]) -> None:
+        """Note the names that the expressions of slots may read."""
+        for cell in cells:
+            if cell is not None and type(cell) is not Literal and id(cell) not in self._analyzed:
+                self._analyzed.add(id(cell))
+                self._references |= {name for _, name in names_in(cell)}
 
     # Columns
 
-    def _want(self, state: Manager, see: _Seen, asked: Iterable[str]) -> None:
+    def _add_columns(self, state: Manager, reader: _Reader, requested: Iterable[str]) -> None:
         """Add a column for each of these attributes, and for the attributes that they refer to."""
-        pending = {name for name in asked if name not in self._wanted} | (self._seen - self._wanted.keys())
+        pending = {name for name in requested if name not in self._wanted} | (self._references - self._wanted.keys())
         while pending:
-            if not self._every and not pending.isdisjoint(DYNAMIC_REFERENCES):
-                self._every = True  # an expression that makes names when it is evaluated may read any attribute
-            names = sorted(name for name in pending if name in see.ads.live or name in self._spellings)
+            if not self._reads_anything and not pending.isdisjoint(DYNAMIC_REFERENCES):
+                self._reads_anything = True  # an expression that creates names may read any attribute
+            names = sorted(name for name in pending if name in reader.ads.live or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
-            self._rolled = self._rolled or any(map(see.ads.is_rollup_attribute, pending))
-            self._fill(state, see, names, self.names)
-            pending = self._seen - self._wanted.keys()
-            if self._every:
-                pending |= (self._spellings.keys() | see.ads.live.keys()) - self._wanted.keys()
+            self._reads_rollups = self._reads_rollups or any(map(reader.ads.is_rollup_attribute, pending))
+            self._fill(state, reader, names, self.names)
+            pending = self._references - self._wanted.keys()
+            if self._reads_anything:
+                pending |= (self._spellings.keys() | reader.ads.live.keys()) - self._wanted.keys()
 
-    def _fill(self, state: Manager, see: _Seen, keys: list[str], names: list[str]) -> None:
+    def _fill(self, state: Manager, reader: _Reader, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots: all slots, or those of the last rows."""
-        moments = [(state.slots[name], see.snapshot(state.slots[name])) for name in names] if keys else []
+        moments = [(state.slots[name], reader.snapshot(state.slots[name])) for name in names] if keys else []
         complete = len(names) == len(self.names)
         for key in keys:
             if key in _MOVES:
-                self._moving.setdefault(key, self._still(key))
+                self._moving.setdefault(key, self._empty_column(key))
                 continue
             if key in _CLOCKS or key in EXPECTED:
                 continue
-            cells = [see.attribute(m, key) for slot, m in moments]
-            for asked in {id(cell): cell for cell in cells if cell is not None and type(cell) is not Literal}.values():
-                self._learn(asked)
+            cells = [reader.attribute(m, key) for slot, m in moments]
+            self._note(cells)
             if complete:
-                self.table.fill(see.spelling(key), cells)
+                self.table.fill(reader.spelling(key), cells)
             else:
                 first = len(self.names) - len(names)
                 for number, cell in enumerate(cells):
@@ -362,21 +358,21 @@ class PublicAds:
         moving = {key: self._moving[key] for key in keys if key in self._moving}
         if moving:
             for slot, m in moments:
-                self._set_moving(see, slot, m, self.places[slot.name], moving)
+                self._set_moving(reader, slot, m, self.places[slot.name], moving)
 
-    def _still(self, key: str) -> _Moving:
+    def _empty_column(self, key: str) -> _Moving:
         count = len(self.names)
         return _Moving(self.ads.live[key], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
 
-    def _set_moving(self, see: _Seen, slot: Slot, m: Snapshot, place: int, moving: Mapping[str, _Moving]) -> None:
+    def _set_moving(self, reader: _Reader, slot: Slot, m: Snapshot, place: int, moving: Mapping[str, _Moving]) -> None:
         if not moving:
             return
-        clocks = see.ads.moving(m)
+        clocks = reader.ads.moving(m)
         for key, column in moving.items():
-            text = see.ads.published_ad(slot).get(key)
+            text = reader.ads.published_ad(slot).get(key)
             since = None if text is None else _SINCE.fullmatch(text)
             clock = clocks.get(key)
-            value = see.ads.value(m, key) if text is None else _told(text)
+            value = reader.ads.value(m, key) if text is None else _parse_sensor_value(text)
             if since is not None:
                 column.offsets[place], column.rates[place], column.kinds[place] = -int(since[1]), 1, INTEGER
             elif value is None:
@@ -386,7 +382,7 @@ class PublicAds:
             else:
                 column.offsets[place], column.rates[place], column.kinds[place] = int(value), 0, INTEGER
 
-    def _move(self, seconds: int, context: Context) -> None:
+    def _move_clocks(self, seconds: int, context: Context) -> None:
         for column in self._moving.values():
             kinds: Any = column.kinds
             if len(kinds) and (kinds == kinds[0]).all():
@@ -399,28 +395,28 @@ class PublicAds:
                 # Not as one value for all slots, which plans would put into conditions, again every minute.
                 self.table.assign(self.ads.live[key], INTEGER, np.full(len(self.names), value, np.int64))
 
-    def _estimate(self, see: _Seen) -> None:
+    def _estimate(self, reader: _Reader) -> None:
         """Write the columns of drain costs again in every cycle: they change with the clock, but not evenly."""
         estimates = sorted(EXPECTED & self._wanted.keys())
-        moments = [see.snapshot(slot) for slot in self.slots] if estimates else []
+        moments = [reader.snapshot(slot) for slot in self.slots] if estimates else []
         for key in estimates:
-            self.table.fill(see.spelling(key), [see.attribute(m, key) for m in moments])
+            self.table.fill(reader.spelling(key), [reader.attribute(m, key) for m in moments])
 
-    def _weigh(self) -> None:
+    def _compute_weights(self) -> None:
         """Compute the slots' weights in thousandths: SlotWeight, by default Cpus; 1 for an invalid weight."""
         columns = self.table.columns
         stamp = tuple(-1 if key not in columns else columns[key].version for key in ("slotweight", "cpus"))
-        if stamp == self._weighed and len(self.weights) == len(self.names) and not self.table.expressions("SlotWeight"):
+        if stamp == self._weight_stamp and not self.table.expressions("SlotWeight"):
             return
         cpus = self.table.of_slots(_CPUS, _NOBODY)
         if "slotweight" in columns:
             cpus = np.where(self.table.missing("slotweight"), cpus, self.table.of_slots(_WEIGHT, _NOBODY))
         fit = np.isfinite(cpus) & (cpus >= 0)
         self.weights = np.where(fit, np.rint(np.where(fit, cpus, 0.0) * 1000), 1000).astype(np.int64)
-        self._weighed = stamp
+        self._weight_stamp = stamp
 
 
-def _told(text: str) -> int | None:
+def _parse_sensor_value(text: str) -> int | None:
     """Parse what the owner's own sensor publishes for an attribute that changes with the clock, as an integer."""
     if text.isdecimal():
         return int(text)
@@ -428,7 +424,7 @@ def _told(text: str) -> int | None:
     return None if parsed is None else integer_of(parsed, None, None, Context())
 
 
-class _Seen:
+class _Reader:
     """The slots' ads, for the columns that are read.
 
     :param spellings: the attributes' spellings, by their names in small letters
@@ -451,11 +447,11 @@ class _Seen:
 
 
 def public_ads_of(
-    state: Manager, caches: Caches, now: int, context: Context, asked: Iterable[str], advertise: Advertise
+    state: Manager, caches: Caches, now: int, context: Context, requested: Iterable[str], advertise: Advertise
 ) -> PublicAds:
     """Return the pool's slots as of now. The table is kept with the state: little changes between two cycles."""
     known = caches.of(PublicAds)
     if not known.follows(state) or known.table.stored_values > 20 * len(state.slots) + 200_000:
         known = caches.renew(PublicAds)
-    known.update(state, now, context, advertise(state, caches, now, context), asked)
+    known.update(state, now, context, advertise(state, caches, now, context), requested)
     return known

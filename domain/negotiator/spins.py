@@ -18,7 +18,7 @@ from .autocluster_cache import AutoclusterCache
 from .candidates import Floats
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .cycle_limits import CycleLimits
-from .equal_priority_groups import Rest, SubmitterOrder
+from .equal_priority_groups import RemainingMembers, SubmitterOrder
 from .group_cycle import WHOLE, Budget, GroupTurns
 from .job_limits import CONCURRENCY
 from .matchmaker import Matchmaker
@@ -45,9 +45,8 @@ class UnservedSubmitters:
 
 def attributes_read(state: Manager, caches: Caches) -> set[str]:
     """Return a superset of the slot attributes that idle jobs and the negotiator may read, in small letters."""
-    attributes = {
-        word for text in declared_attributes(state.settings).expressions for word in slot_attribute_words((("", text),))
-    }
+    texts = declared_attributes(state.settings).expressions
+    attributes = {word for text in texts for word in slot_attribute_words((("", text),))}
     return attributes.union(*idle_queues(state, caches).words)
 
 
@@ -68,9 +67,9 @@ class Turn:
     groups: GroupTurns = field(init=False)
     requests: Requests = field(init=False)
     limits: CycleLimits = field(init=False)
-    taking: Rows = field(init=False)  #: the rows of ``waiting`` and of ``running``
+    participants: Rows = field(init=False)  #: the rows of ``waiting`` and of ``running``
     running: list[str] = field(factory=list)  #: submitters that have slots but no idle jobs
-    places: dict[str, int] = field(factory=dict)  #: their places in ``taking``
+    places: dict[str, int] = field(factory=dict)  #: their places in ``participants``
     chosen: int = -1  #: the number of matches for which ``any_left`` is known
     any_left: bool = True  #: whether any slot is still available
     refused: UnservedSubmitters = UnservedSubmitters()
@@ -90,9 +89,8 @@ class Turn:
     def __attrs_post_init__(self) -> None:
         state = self.state
         autoclusters = autoclusters_of(state, self.caches)
-        pool = public_ads_of(
-            state, self.caches, self.now, self.context, attributes_read(state, self.caches), self.advertise
-        )
+        names = attributes_read(state, self.caches)
+        pool = public_ads_of(state, self.caches, self.now, self.context, names, self.advertise)
         self.chooser = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
         self.requests = Requests(state, autoclusters, self.caches)
         if self.rules.job_constraint is not None:
@@ -126,122 +124,122 @@ class Turn:
 
     def run(self) -> None:
         """Divide one pie among all submitters; with accounting groups, one pie for each group."""
-        if self._goes_by_standings():
-            self._spin_by_standings()
+        if self._can_spin_by_groups():
+            self._spin_by_groups()
             return
-        everyone = self._take_part()
+        everyone = self._participating()
         if self.rules.tree.divides:
-            self.groups.run(everyone, self.taking, self._share_out, self._all_gone, self.context)
+            self.groups.run(everyone, self.participants, self._share_out, self._all_gone, self.context)
             self.groups.tell()
         else:
             self._share_out(everyone, WHOLE)
 
-    def _goes_by_standings(self) -> bool:
+    def _can_spin_by_groups(self) -> bool:
         """Check whether the pie can be divided among groups of equal priority instead of single submitters."""
         rules = self.rules
         return not (
             rules.tree.divides
             or rules.ignore_user_priorities
             or self.turns
-            or any(self.accounts.of(name).floor > 0 for name in self.waiting.standings.alone)
+            or any(self.accounts.of(name).floor > 0 for name in self.waiting.groups.alone)
         )
 
-    def _spin_by_standings(self) -> None:
+    def _spin_by_groups(self) -> None:
         """Spin the pie. When no slot is left, refuse the remaining submitters group by group."""
         waiting = self.waiting
         ignoring = self.rules.consider_preemption
-        alone = [self.accounts.of(name) for name in (*waiting.standings.alone, *self._who_runs())]
-        line = SubmitterOrder(waiting.standings, alone, self.total)
-        pie = before = line.pie
-        if not len(line) or (pie <= 0 and not ignoring):
+        alone = [self.accounts.of(name) for name in (*waiting.groups.alone, *self._running_submitters())]
+        order = SubmitterOrder(waiting.groups, alone, self.total)
+        pie = before = order.pie
+        if not len(order) or (pie <= 0 and not ignoring):
             return
         self.spins += 1
         left: list[int] = []
-        for name in line:
+        for name in order:
             if self._nothing_left():
-                self._refuse_line(line, pie)
+                self._refuse_remaining(order, pie)
                 return
-            account = self._by_name(name)
-            whole = self._slice(account, line.share(line.rights_of(name)), self.total)
+            account = self._waiting_account(name)
+            whole = self._slice(account, order.share(order.key_of(name)), self.total)
             self.reasons.slices[name] = account.using + whole
             done, got = self._negotiate(account, SpinLimits(min(whole, pie), whole, inf), ignoring, False)
             pie -= got
             if not done:
                 left.append(waiting.at[name])
-        if (pie < before or len(left) < len(line)) and self.chooser.any_left():
-            self._take_part()
+        if (pie < before or len(left) < len(order)) and self.chooser.any_left():
+            self._participating()
             self._spin(np.array(left, np.int64), False, WHOLE, first=False)
 
-    def _by_name(self, name: str) -> CycleSubmitter:
+    def _waiting_account(self, name: str) -> CycleSubmitter:
         account, place = self.accounts.of(name), self.waiting.at.get(name, -1)
         account.idle = int(self.waiting.rows["idle"][place]) if self.waiting.waits(name) else 0
         return account
 
-    def _who_runs(self) -> list[str]:
+    def _running_submitters(self) -> list[str]:
         """Return the submitters that have slots but no idle jobs, if slots may be preempted."""
         if not self.rules.consider_preemption:
             return []
-        using = self.waiting.by_birth(name for name in self.waiting.using if self.state.submitters[name].slots)
+        using = self.waiting.by_record(name for name in self.waiting.using if self.state.submitters[name].slots)
         return [name for name in using if not self.waiting.waits(name)]
 
-    def _refuse_line(self, line: SubmitterOrder, pie: float) -> None:
+    def _refuse_remaining(self, order: SubmitterOrder, pie: float) -> None:
         """Do what ``_refuse`` does with the rest of a spin, but for each group of equal priority at once."""
         rows, at, ignoring = self.waiting.rows, self.waiting.at, self.rules.consider_preemption
-        apart = [name for name in (*self.requests.begun, *self.hopeless, *self.promised) if name in at]
-        apart = sorted({*apart})
+        separate = [name for name in (*self.requests.begun, *self.hopeless, *self.promised) if name in at]
+        separate = sorted({*separate})
         refused: list[int] = []
-        for rest in line.rests(apart):
-            self._count_refused(rest, min(line.slice(rest.rights), pie), rest.rights.using)
-        for name in filter(self.waiting.waits, line.singles(apart)):
-            account, place, rights = self._by_name(name), at[name], line.rights_of(name)
-            kind, kinds, own = int(rows["kind"][place]), int(rows["kinds"][place]), min(line.slice(rights), pie)
-            if kinds > 0 and name not in apart:
-                self._count_refused(Rest(rights, 1, account.idle, kinds), own, account.using)
+        for members in order.remaining_groups(separate):
+            self._count_refused(members, min(order.slice(members.key), pie), members.key.using)
+        for name in filter(self.waiting.waits, order.remaining_singles(separate)):
+            account, place, key = self._waiting_account(name), at[name], order.key_of(name)
+            kind, kinds, own = int(rows["kind"][place]), int(rows["kinds"][place]), min(order.slice(key), pie)
+            if kinds > 0 and name not in separate:
+                self._count_refused(RemainingMembers(key, 1, account.idle, kinds), own, account.using)
                 refused += [place] if kind >= 0 else []
             elif account.idle:
                 self._negotiate(account, SpinLimits(own, own, inf), ignoring, False)
         self.reasons.refused = np.array(refused, np.int64)
-        self.reasons.spared = dict.fromkeys((*line.walked, *apart))
+        self.reasons.excluded = dict.fromkeys((*order.served, *separate))
 
-    def _count_refused(self, rest: Rest, own: float, using: float) -> None:
+    def _count_refused(self, members: RemainingMembers, own: float, using: float) -> None:
         """Count the submitters that no slot was left for, each with a slice of ``own`` cores."""
-        room = rest.rights.ceiling - using
+        room = members.key.ceiling - using
         if room <= 0 or room < self.chooser.lightest_slot:
             return
         over = own <= 0
-        before, kinds = self.refused, rest.kinds
+        before, kinds = self.refused, members.kinds
         if over and not (self.rules.consider_preemption and self.chooser.prefers):
             kinds = 0
         self.considered += kinds
         self.rejections += kinds
-        limited = before.limited + (rest.many if over else 0)
-        self.refused = UnservedSubmitters(before.submitters + rest.many, before.jobs + rest.idle, limited)
+        limited = before.limited + (members.size if over else 0)
+        self.refused = UnservedSubmitters(before.submitters + members.size, before.jobs + members.idle, limited)
 
     def _share_out(self, everyone: Places, budget: Budget) -> Places:
         """Serve the floors, then divide the pie; return the submitters that may still take slots."""
-        if self.taking["floor"].any():
-            idle, using, floor = (self.taking[name][everyone] for name in ("idle", "using", "floor"))
+        if self.participants["floor"].any():
+            idle, using, floor = (self.participants[name][everyone] for name in ("idle", "using", "floor"))
             low = everyone[(idle > 0) & (using < floor)]
             if len(low):
                 self._spin(low, True, budget)
         return self._spin(everyone, False, budget)
 
-    def _take_part(self) -> Places:
+    def _participating(self) -> Places:
         """Return the submitters that take part: those with idle jobs, then those with running jobs only, if slots may
         be preempted. The latter have no turn."""
         waiting = self.waiting
-        self.running = self._who_runs()
+        self.running = self._running_submitters()
         count = len(waiting.rows)
-        self.taking = waiting.rows.followed_by(len(self.running), ("using", "spelled"))
+        self.participants = waiting.rows.followed_by(len(self.running), ("using", "spelled"))
         self.places = {name: place for place, name in enumerate(self.running, count)}
         for name, place in self.places.items():
-            self.taking.put(place, self.accounts.of(name))
+            self.participants.put(place, self.accounts.of(name))
         if self.turns:
             last = len(self.turns)
             keys = [(self.turns.get(name, last), name) for name in waiting.names]
             order = sorted(range(len(keys)), key=keys.__getitem__)
-            self.taking["spelled"][order] = np.arange(len(order))
-        return np.concatenate([waiting.in_turn(), np.arange(count, len(self.taking))])
+            self.participants["spelled"][order] = np.arange(len(order))
+        return np.concatenate([waiting.in_turn(), np.arange(count, len(self.participants))])
 
     def _spin(self, places: Places, floors: bool, budget: Budget, first: bool = True) -> Places:
         """Spin a pie until nothing changes; return the submitters that may still take slots."""
@@ -250,7 +248,7 @@ class Turn:
             ignoring = first and self.rules.consider_preemption
             if not ignoring and budget.is_spent():
                 return places
-            self._follow_gifts()
+            self._update_usage()
             shares, most = self._shares(places), budget.room()
             slices = self._slices(places, shares, total)
             if not self.rules.consider_preemption:
@@ -264,27 +262,23 @@ class Turn:
             self.spins += 0 if floors else 1
             before = pie
             left: list[int] = []
-            for number, place in enumerate(map(int, places)):  # most often it ends soon
+            for turn, place in enumerate(map(int, places)):  # most often it ends soon
                 if first and not floors and self._nothing_left():
-                    self._refuse(
-                        places[number:], np.minimum(self._slices(places, shares, total)[number:], pie), ignoring
-                    )
+                    self._refuse(places[turn:], np.minimum(self._slices(places, shares, total)[turn:], pie), ignoring)
                     return places[:0]
                 if not ignoring and budget.is_spent():
-                    left += map(int, places[number:])
+                    left += map(int, places[turn:])
                     break
                 account = self._account(place)
-                whole = self._slice(account, float(shares[number]), total)
+                whole = self._slice(account, float(shares[turn]), total)
                 if floors:
                     whole = min(whole, account.floor - account.using)
                 self.reasons.slices[account.name] = account.using + whole
-                unclaimed = min(whole, most)
+                free = min(whole, most)
                 if not self.rules.consider_preemption:
-                    whole = unclaimed
+                    whole = free
                 skip = not first and min(whole, pie) < self.chooser.lightest_slot
-                limits = SpinLimits(
-                    min(whole, pie), unclaimed, inf, budget.strict_room(), SHARE if whole < most else QUOTA
-                )
+                limits = SpinLimits(min(whole, pie), free, inf, budget.strict_room(), SHARE if whole < most else QUOTA)
                 done, got = self._negotiate(account, limits, ignoring, skip)
                 pie -= got
                 if not done:
@@ -297,20 +291,20 @@ class Turn:
     def _account(self, place: int) -> CycleSubmitter:
         after = place - len(self.waiting.rows)
         account = self.accounts.of(self.running[after] if after >= 0 else self.waiting.names[place])
-        account.idle = int(self.taking["idle"][place])
+        account.idle = int(self.participants["idle"][place])
         return account
 
-    def _follow_gifts(self) -> None:
+    def _update_usage(self) -> None:
         """Update the usage to the matches so far."""
         for name, account in self.accounts.moved.items():
             place = self.places.get(name, self.waiting.at.get(name, -1))
             if place >= 0:
-                self.taking["using"][place] = account.using
+                self.participants["using"][place] = account.using
         self.accounts.moved.clear()
 
     def _shares(self, places: Places) -> Floats:
         """Return each submitter's part of the pool, by the inverse ratio of the effective priorities."""
-        priorities = self.taking["priority"][places]
+        priorities = self.participants["priority"][places]
         worst = priorities.max()
         shares: Floats = worst / (priorities * _sum(worst / priorities))
         return shares
@@ -319,7 +313,7 @@ class Turn:
         """Return how many more cores each submitter's share allows."""
         if self.rules.ignore_user_priorities:
             return np.full(len(places), ALL)
-        slices: Floats = np.maximum(0.0, shares * total - self.taking["using"][places])
+        slices: Floats = np.maximum(0.0, shares * total - self.participants["using"][places])
         return slices
 
     def _slice(self, account: CycleSubmitter, share: float, total: float) -> float:
@@ -328,10 +322,11 @@ class Turn:
 
     def _order(self, places: Places, slices: Floats) -> Places:
         """Return the order of the turns: the better priority, then the emptier slice, then by name."""
-        using = self.taking["using"][places]
+        using = self.participants["using"][places]
         whole = using + slices
         starvation = np.divide(using, whole, out=np.full(len(places), inf), where=whole > 0)
-        order: Places = np.lexsort((self.taking["spelled"][places], starvation, self.taking["priority"][places]))
+        names, priorities = self.participants["spelled"][places], self.participants["priority"][places]
+        order: Places = np.lexsort((names, starvation, priorities))
         return order
 
     # When no slot is left
@@ -352,14 +347,14 @@ class Turn:
 
         :param slices: how many more cores each submitter may take
         """
-        self._follow_gifts()
-        at, apart = self.waiting.at, np.zeros(len(self.taking), bool)
+        self._update_usage()
+        at, separate = self.waiting.at, np.zeros(len(self.participants), bool)
         names = self.requests.begun | self.hopeless.keys() | self.promised.keys()
-        apart[[at[name] for name in names if name in at]] = True
+        separate[[at[name] for name in names if name in at]] = True
         kind, kinds, idle, using, ceiling = (
-            self.taking[name][places] for name in ("kind", "kinds", "idle", "using", "ceiling")
+            self.participants[name][places] for name in ("kind", "kinds", "idle", "using", "ceiling")
         )
-        alike = (kinds > 0) & ~apart[places]
+        alike = (kinds > 0) & ~separate[places]
         for number in np.flatnonzero(~alike & (idle > 0)).tolist():
             account, own = self._account(int(places[number])), float(slices[number])
             self._negotiate(account, SpinLimits(own, own, inf), ignoring, False)
@@ -418,15 +413,15 @@ class Turn:
                 stopped[account.name, -1] = RUNNING
                 return limited
             self.considered += 1
-            limits_of_job = self.limits.of(number, cluster, proc)
-            if limits_of_job is not None and not limits_of_job.fits():
-                self._turn_away(account, number, failed, hopeless, CONCURRENCY)
+            job_limits = self.limits.of(number, cluster, proc)
+            if job_limits is not None and not job_limits.fits():
+                self._reject(account, number, failed, hopeless, CONCURRENCY)
                 continue
             if self.kinds.barren(number, cluster, proc) is not None:
-                self._turn_away(account, number, failed, hopeless, "")
+                self._reject(account, number, failed, hopeless, "")
                 continue
             kind = self.kinds.of(number, cluster, proc, account)
-            kind.limits = limits_of_job
+            kind.limits = job_limits
             choice = chooser.best(kind, account, cluster, proc, limits, over)
             if choice is not None:
                 self.requests.give(cluster, proc)
@@ -435,22 +430,22 @@ class Turn:
                 stopped.pop((account.name, number), None)
                 continue
             self.rejections += 1
-            why = limits.capped if over and chooser.leaves_any(kind) else limits.stopped
-            limited = limited or why in (SHARE, QUOTA)
-            if not why and limits_of_job is not None and limits_of_job.refused:
-                why = CONCURRENCY
-            stopped[account.name, number] = why
+            reason = limits.capped if over and chooser.leaves_any(kind) else limits.stopped
+            limited = limited or reason in (SHARE, QUOTA)
+            if not reason and job_limits is not None and job_limits.refused:
+                reason = CONCURRENCY
+            stopped[account.name, number] = reason
             if not self.rules.all_jobs:
                 failed.add(number)
-            if why in ("", CONCURRENCY) and (self.rules.stable or not chooser.leaves_any(kind)):
+            if reason in ("", CONCURRENCY) and (self.rules.stable or not chooser.leaves_any(kind)):
                 hopeless.add(number)
         return limited
 
-    def _turn_away(self, account: CycleSubmitter, number: int, failed: set[int], hopeless: set[int], why: str) -> None:
+    def _reject(self, account: CycleSubmitter, number: int, failed: set[int], hopeless: set[int], reason: str) -> None:
         """Reject a job, and all jobs like it, for this cycle."""
         self.rejections += 1
-        if why:
-            self.reasons.stopped[account.name, number] = why
+        if reason:
+            self.reasons.stopped[account.name, number] = reason
         if not self.rules.all_jobs:
             failed.add(number)
         hopeless.add(number)

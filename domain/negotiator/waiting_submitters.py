@@ -57,15 +57,15 @@ class Rows:
     def __getitem__(self, name: str) -> Column:
         return self._columns[name]
 
-    def followed_by(self, more: int, changing: Iterable[str]) -> Rows:
-        """Return these rows followed by ``more`` empty ones, with copies of the columns that are to change."""
-        if more:
-            return self.of(slice(None), more)
+    def followed_by(self, count: int, changing: Iterable[str]) -> Rows:
+        """Return these rows followed by ``count`` empty ones, with copies of the columns that are to change."""
+        if count:
+            return self.of(slice(None), count)
         return Rows(self._columns | {name: self._columns[name].copy() for name in changing})
 
-    def of(self, places: Places | slice, more: int) -> Rows:
-        """Return the rows of these places, followed by ``more`` empty ones."""
-        ends: dict[str, Column] = {name: np.zeros(more, kind) for name, kind in _COLUMNS.items()}
+    def of(self, places: Places | slice, count: int) -> Rows:
+        """Return the rows of these places, followed by ``count`` empty ones."""
+        ends: dict[str, Column] = {name: np.zeros(count, kind) for name, kind in _COLUMNS.items()}
         return Rows({name: np.concatenate([self._columns[name][places], end]) for name, end in ends.items()})
 
     def put(self, at: int, user: CycleSubmitter) -> None:
@@ -88,16 +88,16 @@ class WaitingSubmitters:
         self.at: dict[str, int] = {}
         self.moving: dict[str, None] = {}
         """Waiting submitters whose account changes as time passes."""
-        self.standings = EqualPriorityGroups()
+        self.groups = EqualPriorityGroups()
         """The waiting submitters, grouped by equal priority."""
         self.using: dict[str, None] = {}
         """Submitters that have slots, or used some since their priority was logged."""
-        self._born: dict[str, tuple[int, Submitter]] = {}
+        self._positions: dict[str, tuple[int, Submitter]] = {}
         self._numbers: dict[int, tuple[int, tuple[object, ...]]] = {}
         self._numbered = count()
         self._in_turn: Places | None = None
         self._spelled = 0
-        self._seen = -1, -1
+        self._cursors = -1, -1
         self._configured, self._restarts = configured, restarts
 
     # Following
@@ -108,12 +108,12 @@ class WaitingSubmitters:
         if changed is None or (self._configured, self._restarts) != (state.configured, queues.restarts):
             self._restart(state.configured, queues.restarts)
             changed = dict.fromkeys((*state.submitters, *(name for _, name in queues.submitters_in_order)))
-        self._seen = state.submitter_changes.total, state.rejection_changes.total
-        self._count(state, changed)
+        self._cursors = state.submitter_changes.total, state.rejection_changes.total
+        self._number(state, changed)
         changed |= queues.changed_submitters
         queues.changed_submitters.clear()
         for name in changed:
-            self._settle(name, state.submitters.get(name), queues, accounts)
+            self._evaluate(name, state.submitters.get(name), queues, accounts)
         if self._spelled < len(self.names):
             self._spell()
         for name in self.moving:
@@ -122,7 +122,9 @@ class WaitingSubmitters:
     def _changed(self, state: Manager) -> dict[str, None] | None:
         """Return the submitters whose record or rejection reasons may have changed since the last update; None: not
         known."""
-        changed, rejected = state.submitter_changes.since(self._seen[0]), state.rejection_changes.since(self._seen[1])
+        last_change, last_rejection = self._cursors
+        changed = state.submitter_changes.since(last_change)
+        rejected = state.rejection_changes.since(last_rejection)
         if changed is None or rejected is None:
             return None
         for number, _ in rejected:
@@ -131,9 +133,9 @@ class WaitingSubmitters:
                 changed[cluster.submitter] = None
         return changed
 
-    def _count(self, state: Manager, changed: Iterable[str]) -> None:
+    def _number(self, state: Manager, changed: Iterable[str]) -> None:
         """Number the submitters in the order of their records: new ones come last."""
-        known, records, fresh = self._born, state.submitters, 0
+        known, records, fresh = self._positions, state.submitters, 0
         for name in changed:
             record, before = records.get(name), known.get(name)
             if before is None:
@@ -152,12 +154,12 @@ class WaitingSubmitters:
                 self.rows["born"][at] = born.get(name, _DELETED + self.rows["since"][at])
         known.update((name, (number, records[name])) for number, name in enumerate(last, following))
 
-    def _settle(self, name: str, record: Submitter | None, queues: IdleQueues, accounts: CycleSubmitters) -> None:
+    def _evaluate(self, name: str, record: Submitter | None, queues: IdleQueues, accounts: CycleSubmitters) -> None:
         """Evaluate a submitter again."""
         uses = record is not None and (
             record.slots > 0 or record.weighted_in_use != 0 or record.weighted_usage != record.usage_accounted
         )
-        _set(self.using, name, uses)
+        _update_set(self.using, name, uses)
         queue = queues.by_submitter.get(name)
         since = 0 if queue is None else queue.first_submission
         at = self.at.get(name)
@@ -169,12 +171,12 @@ class WaitingSubmitters:
         if rows["since"][at] != since:
             rows["since"][at], self._in_turn = since, None
         waits = queue is not None and since > 0
-        _set(self.moving, name, waits and record is not None and (uses or _moves(record)))
-        self.standings.leave(name)
+        _update_set(self.moving, name, waits and record is not None and (uses or _changes_with_time(record)))
+        self.groups.leave(name)
         if queue is None or not waits:
             return
         kinds = list(queue.groups)
-        rows["born"][at] = self._born[name][0] if name in self._born else _DELETED + since
+        rows["born"][at] = self._positions[name][0] if name in self._positions else _DELETED + since
         rows["idle"][at] = queue.idle
         rows["asked"][at] = asked_by(queue, accounts.state) if accounts.rules.tree.divides else 0.0
         rows["kind"][at] = kinds[0] if len(kinds) == 1 else -1
@@ -184,10 +186,10 @@ class WaitingSubmitters:
         if name not in self.moving:
             rows.put(at, account)
         if name in self.moving or account.floor > 0 or min(kinds) < 0:
-            self.standings.alone[name] = None
+            self.groups.alone[name] = None
         else:
-            kind, rights = int(rows["kind"][at]), PriorityKey(account.priority, account.using, account.ceiling)
-            self.standings.join(name, rights, queue.idle, len(kinds), kind)
+            kind, key = int(rows["kind"][at]), PriorityKey(account.priority, account.using, account.ceiling)
+            self.groups.join(name, key, queue.idle, len(kinds), kind)
 
     def _add(self, name: str) -> int:
         if len(self.names) == len(self.rows):
@@ -221,21 +223,21 @@ class WaitingSubmitters:
 
     def aging(self, queues: IdleQueues) -> list[str]:
         """Return the submitters whose logged priority may be out of date, in the order of their records."""
-        return self.by_birth({*self.using, *self.moving, *queues.local_cluster_counts})
+        return self.by_record({*self.using, *self.moving, *queues.local_cluster_counts})
 
     def waits(self, name: str) -> bool:
         at = self.at.get(name)
         return at is not None and bool(self.rows["since"][at])
 
-    def by_birth(self, names: Iterable[str]) -> list[str]:
+    def by_record(self, names: Iterable[str]) -> list[str]:
         """Sort these submitters by the order of their records; drop submitters without one."""
-        born = self._born
-        return sorted((name for name in names if name in born), key=lambda name: born[name][0])
+        positions = self._positions
+        return sorted((name for name in names if name in positions), key=lambda name: positions[name][0])
 
-    def note_told(self, place: int, number: int) -> None:
+    def note_logged(self, place: int, number: int) -> None:
         """Note that the log has the reason with this number for the jobs of the submitter at a place."""
         self.rows["reason"][place] = number
-        self.standings.note_told(self.names[place])
+        self.groups.note_logged(self.names[place])
 
     def number_of(self, kind: int, facts: tuple[object, ...]) -> int:
         """Return a number for the reason of a kind of jobs. It stays the same as long as the facts do."""
@@ -245,14 +247,14 @@ class WaitingSubmitters:
         return known[0]
 
 
-def _set(names: dict[str, None], name: str, is_in: bool) -> None:
+def _update_set(names: dict[str, None], name: str, is_in: bool) -> None:
     if is_in:
         names[name] = None
     else:
         names.pop(name, None)
 
 
-def _moves(record: Submitter) -> bool:
+def _changes_with_time(record: Submitter) -> bool:
     """Check whether time alone changes the share of a submitter that uses nothing."""
     return record.priority != LEAST_PRIORITY or bool(record.leases)
 

@@ -164,19 +164,16 @@ class _JobTable:
         for cohort in dict.fromkeys(cohorts):
             rows = np.flatnonzero(cohort_of == cohort) if len(cohort_of) > 1 else _FIRST_ROW
             changes = cluster.changes(int(procs[rows[0]]))
-            spellings = self._all_spellings(cluster, name, changes)
-            varying = [each for each in spellings if each in cluster.variants.names and each not in changes]
-            texts = [changes.get(each, cluster.ad.get(each, "")) for each in spellings]
+            names = self._all_spellings(cluster, name, changes)
+            varying = [key for key in names if key in cluster.variants.names and key not in changes]
+            texts = [changes.get(key, cluster.ad.get(key, "")) for key in names]
             if not varying:
                 kinds[rows], payloads[rows] = self._last_cell(texts)
                 continue
             columns = self._varying_columns(cluster)
             for row in rows.tolist():
                 proc = procs[row]
-                own = [
-                    columns[each][proc] if each in varying else text
-                    for each, text in zip(spellings, texts, strict=True)
-                ]
+                own = [columns[key][proc] if key in varying else text for key, text in zip(names, texts, strict=True)]
                 kinds[row], payloads[row] = self._last_cell(own)
 
     def _varying_columns(self, cluster: Cluster) -> dict[str, list[str]]:

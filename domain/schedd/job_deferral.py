@@ -61,9 +61,7 @@ def schedule_runs(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[i
     for texts, group in groups.items():
         try:
             slips_days = draft.state.dialect.extends_cron_days_of_week
-            instant = parse_crontab(texts).next_run(
-                draft.now // SECOND, draft.context.utc_offset, slips_days=slips_days
-            )
+            start = parse_crontab(texts).next_run(draft.now // SECOND, draft.context.utc_offset, slips_days=slips_days)
         except InvalidCronTab as error:
             procs_by_holds: dict[int, list[int]] = {}
             for proc in group:
@@ -72,9 +70,9 @@ def schedule_runs(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[i
                 changes = _invalid_schedule_hold(str(error), system_holds + 1)
                 draft.move_jobs(cluster, ranges(procs_to_hold), "hold", "invalid_schedule", "Idle", changes)
         else:
-            group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(instant)]
+            group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(start)]
             if group:
-                draft.emit(JobsDeferred(*draft.why("scheduled"), cluster.id, ranges(group), instant * SECOND))
+                draft.emit(JobsDeferred(*draft.why("scheduled"), cluster.id, ranges(group), start * SECOND))
         withdraw_better_matches(draft, cluster.id, group)
 
 

@@ -63,14 +63,12 @@ def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
 def _group_leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
     """Return the jobs whose LeaveJobInQueue is not true, by their status and their evidence in the log."""
     status, groups = cluster.status, dict[tuple[int, int], list[int]]()
-    constant_value = (
-        constant_leave_in_queue(cluster, procs[0]) if procs and cluster.is_uniform(LEAVE_ATTRIBUTE) else None
-    )
+    constant = constant_leave_in_queue(cluster, procs[0]) if procs and cluster.is_uniform(LEAVE_ATTRIBUTE) else None
     statuses = bytes(map(status.__getitem__, procs))
-    if constant_value is not None and statuses.count(statuses[0]) == len(procs):
-        return {} if constant_value.truth is True else {(statuses[0], constant_value.evidence): procs}
+    if constant is not None and statuses.count(statuses[0]) == len(procs):
+        return {} if constant.truth is True else {(statuses[0], constant.evidence): procs}
     for proc in procs:
-        value = constant_value or leave_in_queue(draft, cluster, proc)
+        value = constant or leave_in_queue(draft, cluster, proc)
         if value.truth is not True:
             groups.setdefault((status[proc], value.evidence), []).append(proc)
     return groups

@@ -174,7 +174,7 @@ def evaluate_job_policies(draft: Draft[AccessPoint], stimulus: EvaluateJobPolici
         *_running_groups(draft.state, stimulus.running),
     ]
     for expression in policy_expressions(draft.state):
-        groups = list(_evaluate_expression(draft, expression, groups))
+        groups = list(_evaluate_policy(draft, expression, groups))
 
 
 def _groups_without_processes(state: AccessPoint, clusters: Sequence[int]) -> Iterator[_Group]:
@@ -209,9 +209,7 @@ def _running_groups(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iter
                 yield _Group(cluster, status, [proc])
 
 
-def _evaluate_expression(
-    draft: Draft[AccessPoint], expression: PolicyExpression, groups: list[_Group]
-) -> Iterator[_Group]:
+def _evaluate_policy(draft: Draft[AccessPoint], expression: PolicyExpression, groups: list[_Group]) -> Iterator[_Group]:
     """Evaluate an expression for all jobs to which it applies, and act on it; yield those for which it is not true."""
     by_text: dict[str, list[_Group]] = {}
     for group in groups:
@@ -328,12 +326,10 @@ def policy_action(
     """Return the action for an expression that is true. ``text``: the expression; ``job_text``: the attribute's."""
     condition, policy = parse_cached(text), expression.policy
     assert condition is not None
-    evidence = 0
+    note = 0
     if not isinstance(condition, Literal):
         value = value_text(_value(condition, ad, draft))
-        evidence = draft.note(
-            expression.name, unparse(condition), value, values_read(condition, ad, None, draft.context)
-        )
+        note = draft.note(expression.name, unparse(condition), value, values_read(condition, ad, None, draft.context))
     attribute_expression = parse_cached(job_text) if policy.attribute else None
     limit = None if attribute_expression is None else integer_of(attribute_expression, ad, None, draft.context)
     default = policy.words.format(
@@ -344,9 +340,7 @@ def policy_action(
     reason, subcode = (_reason_expression(draft, expression, suffix) for suffix in ("_REASON", "_SUBCODE"))
     reason_value = None if reason is None else _value(reason, ad, draft)
     number = None if subcode is None else integer_of(subcode, ad, None, draft.context)
-    return PolicyAction(
-        reason_value if isinstance(reason_value, str) and reason_value else default, number or 0, evidence
-    )
+    return PolicyAction(reason_value if isinstance(reason_value, str) and reason_value else default, number or 0, note)
 
 
 def format_short(seconds: int) -> str:

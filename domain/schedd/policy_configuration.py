@@ -179,9 +179,7 @@ def _attribute_lists(configuration: Configuration) -> Ad:
 def _start_conditions(configuration: Configuration, warn: Warn) -> Ad:
     """Return the conditions for the start of local and scheduler universe jobs."""
     texts_set = ((name, _set_text(configuration, name)) for name, _ in START_SETTINGS.values())
-    return {
-        name: text for name, text_set in texts_set if (text := _valid_expression(configuration, name, text_set, warn))
-    }
+    return {name: text for name, raw in texts_set if (text := _valid_expression(configuration, name, raw, warn))}
 
 
 # Periodic policies
@@ -255,13 +253,11 @@ def _policy_pace(configuration: Configuration) -> Ad:
 
 
 def _transfer_limits(configuration: Configuration, warn: Warn) -> Ad:
-    texts_set = (
-        (name, configuration.get(name)) for name in TRANSFER_LIMITS if configuration.source(name).kind != "default"
-    )
+    texts = ((key, configuration.get(key)) for key in TRANSFER_LIMITS if configuration.source(key).kind != "default")
     return {
-        name: expression_text(text)
-        for name, text_set in texts_set
-        if (text := _valid_expression(configuration, name, text_set, warn))
+        key: expression_text(text)
+        for key, text_set in texts
+        if (text := _valid_expression(configuration, key, text_set, warn))
     }
 
 

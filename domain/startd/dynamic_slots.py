@@ -93,10 +93,8 @@ def return_resources(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cau
 
 
 def _add_to_parent(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str, int], cause: str) -> None:
-    remaining_amounts = remaining_resources(parent.ad)
-    changes: Ad = {
-        name: str(int(remaining_amounts.get(name, 0)) + amount) for name, amount in amounts.items() if amount
-    }
+    remaining = remaining_resources(parent.ad)
+    changes: Ad = {name: str(int(remaining.get(name, 0)) + amount) for name, amount in amounts.items() if amount}
     if any(f"Available{name}" in parent.ad for name in changes):
         free_ids = free_devices(parent, draft.state.slots.values())
         changes |= {f"Available{name}": available_text(name, ids) for name, ids in free_ids.items() if name in changes}

@@ -401,9 +401,7 @@ def _most_specific_name(configuration: Configuration, name: str, *prefixes: str)
     return next((prefix + name for prefix in prefixes if configuration.is_defined(prefix + name)), name)
 
 
-def _policy(
-    configuration: Configuration, number: int, type: int, custom_names: Sequence[str], partitionable: bool
-) -> Ad:
+def _policy(configuration: Configuration, number: int, type: int, resources: Sequence[str], partitionable: bool) -> Ad:
     def setting_name(name: str) -> str:
         return _most_specific_name(configuration, name, f"SLOT_TYPE_{type}_", f"SLOT{number}_")
 
@@ -419,12 +417,12 @@ def _policy(
     ad["Requirements"] = "Start && WithinResourceLimits"
     has_consumption_policy = partitionable and configuration.boolean(setting_name("CONSUMPTION_POLICY"), False)
     if has_consumption_policy:
-        for resource in (CPUS, MEMORY, DISK, *custom_names):
+        for resource in (CPUS, MEMORY, DISK, *resources):
             request = f"target.Request{resource}"
             text = _expression(configuration, setting_name(f"CONSUMPTION_{resource}"))
             ad[f"Consumption{resource}"] = text or f"ifthenelse({request} =?= undefined,0,{request})"
     ad |= {name: _expression(configuration, setting_name(name)) for name in _REQUESTS if setting_name(name) != name}
-    limits = _consumption_limits(custom_names) if has_consumption_policy else within_resource_limits(custom_names)
+    limits = _consumption_limits(resources) if has_consumption_policy else within_resource_limits(resources)
     ad["WithinResourceLimits"] = _expression(configuration, setting_name("WithinResourceLimits")) or limits
     return ad
 

@@ -194,10 +194,8 @@ def snapshot_ad(
 ) -> ClassAd:
     """Return the slot's ad with its dynamic attributes: with ``whole``, all of them, else the ones in ``only`` (by
     default, all that the slot's expressions can read) and in ``also`` (both in lower case)."""
-    compiled, start = (
-        compiled_ad(snapshot.state, snapshot.slot, snapshot.caches),
-        drain_start(snapshot.state, snapshot.slot),
-    )
+    compiled = compiled_ad(snapshot.state, snapshot.slot, snapshot.caches)
+    start = drain_start(snapshot.state, snapshot.slot)
     names = None
     if not whole and compiled.form.names is not None and start is None and not _sensors_publish_expressions(snapshot):
         names = compiled.form.names if only is None else only

@@ -184,18 +184,16 @@ def matching_paths(patterns: list[str], path_kind: bool | None, sources: ItemSou
     if unmatched and rules.fail_empty:
         raise SubmitError(f"no matches for pattern(s): {', '.join(unmatched)}; submit_fail_empty_matches is true", line)
     paths_found: list[str] = []
-    positions: dict[str, int] = {}
+    index_of: dict[str, int] = {}
     for pattern, paths in matches:
         if not paths and rules.warn_empty:
             sources.warn(f"'{pattern}' does not match any files")
         for path in paths:
-            if path not in positions or rules.allow_duplicates:
-                positions.setdefault(path, len(paths_found))
+            if path not in index_of or rules.allow_duplicates:
+                index_of.setdefault(path, len(paths_found))
                 paths_found.append(path)
             elif rules.warn_duplicates:
-                sources.warn(
-                    f"'{path}' matching pattern '{pattern}' is a duplicate of item {positions[path]}, skipping"
-                )
+                sources.warn(f"'{path}' matching pattern '{pattern}' is a duplicate of item {index_of[path]}, skipping")
     return paths_found
 
 

@@ -79,11 +79,9 @@ def _executable(job: SubmitJob) -> None:
         missing = "No 'executable' parameter was provided"
         raise SubmitError(f"{missing}; name the program: executable = /bin/sleep", tool=missing)
     transfer_text = job.value("transfer_executable", "transferexecutable")
-    stays_in_image = in_container and transfer_text is None and (name or "").startswith("/")
-    stays_in_image = (
-        stays_in_image and parse_boolean(job.facts.setting("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD")) is True
-    )
-    transfer = (transfer_text or "true")[0] not in "fF" and name is not None and not stays_in_image
+    in_image = in_container and transfer_text is None and (name or "").startswith("/")
+    in_image = in_image and parse_boolean(job.facts.setting("SUBMIT_CONTAINER_NEVER_XFER_ABSOLUTE_CMD")) is True
+    transfer = (transfer_text or "true")[0] not in "fF" and name is not None and not in_image
     if not transfer:
         job.result["TransferExecutable"] = "false"
     job.set_string("Cmd", full_path(name, job.facts.iwd) if transfer and name else name or "")

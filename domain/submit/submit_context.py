@@ -117,9 +117,7 @@ _STRICT_TEMPLATES = {"false": (False, False, False), "true": (True, True, True),
 def template_text(facts: SubmitFacts, category: str, name: str) -> str | None:
     """Return the lines of a template; None if the template does not exist."""
     if category.lower() == "strict" and name.lower() in _STRICT_TEMPLATES:
-        warn_empty, fail_empty, warn_duplicate = (
-            "true" if each else "false" for each in _STRICT_TEMPLATES[name.lower()]
-        )
+        warn_empty, fail_empty, warn_duplicate = ("true" if on else "false" for on in _STRICT_TEMPLATES[name.lower()])
         return (
             f"submit_warn_empty_matches = {warn_empty}\nsubmit_fail_empty_matches = {fail_empty}\n"
             f"submit_warn_duplicate_matches = {warn_duplicate}"

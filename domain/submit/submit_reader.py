@@ -105,10 +105,8 @@ class SubmitReader(Struct):
             self._run_directive(_directive_of(name[1]), "", text[operator.end() :].strip(), number, depth, lines)
         elif name is not None and operator is not None and operator[0] != ":" and name[1].lower() != "queue":
             self._define(name[1], operator[0], text[operator.end() :].strip(), number, lines)
-        elif (keyword := re.match(r"@?(include|use|error|warning)\s+([^:=]*):", text, re.IGNORECASE)) is not None:
-            self._run_directive(
-                keyword[1].lower(), keyword[2].strip(), text[keyword.end() :].strip(), number, depth, lines
-            )
+        elif (match := re.match(r"@?(include|use|error|warning)\s+([^:=]*):", text, re.IGNORECASE)) is not None:
+            self._run_directive(match[1].lower(), match[2].strip(), text[match.end() :].strip(), number, depth, lines)
         elif (arguments := queue_arguments(text)) is None:
             excerpt = text if len(text) <= 60 else f"{text[:57]}..."
             raise SubmitError(f"'{excerpt}' is not a command; write 'name = value', or a queue statement", number)

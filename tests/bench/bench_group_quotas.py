@@ -96,7 +96,7 @@ def time_parts(state: State, caches: Caches) -> tuple[float, float, int]:
         return run
 
     def share_out(turn: spins.Turn, everyone: Places, budget: Budget) -> Places:
-        turn._follow_gifts()
+        turn._update_usage()
         shares = turn._shares(everyone)
         slices = turn._slices(everyone, shares, min(turn.total, budget.limit))
         turn._order(everyone, slices)

@@ -91,8 +91,8 @@ class ScheduleStory:
         if cycle is not None:
             self.state.position += 1
             self.state.cycles.note_cycle(cycle, self.state.position)
-        self.schedule.held(self.state, "", at, cycle)
-        self.schedule.rest(self.state, at, at + took * SECOND)
+        self.schedule.note_cycle(self.state, "", at, cycle)
+        self.schedule.note_duration(self.state, at, at + took * SECOND)
 
 
 Story = list[tuple[float, str]]
@@ -156,7 +156,7 @@ def test_the_next_cycle_is_held_when_due(
     for _ in range(5):
         if schedule.due(state, now):
             break
-        next_time = schedule.next(state, now)
+        next_time = schedule.next_due(state, now)
         if next_time is None:
             break
         assert next_time > now
@@ -179,7 +179,7 @@ def test_a_process_that_folds_the_log_waits_for_no_cycle_that_cannot_help() -> N
     tested.happens(1, "cycle")
     tested.schedule = CycleSchedules()
     assert not tested.schedule.wait_for_cycle(tested.state)
-    tested.schedule.woke(tested.state)
+    tested.schedule.note_matchable_jobs(tested.state)
     assert tested.schedule.wait_for_cycle(tested.state)
     tested.happens(2, "cycle")
     assert not tested.schedule.wait_for_cycle(tested.state)

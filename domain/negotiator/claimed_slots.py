@@ -19,8 +19,8 @@ from .candidates import (
     PRIORITY,
     RANK,
     Floats,
-    Held,
     Key,
+    PreemptableSlots,
     ResourceRequest,
     ephemeral,
     is_true,
@@ -39,32 +39,32 @@ _NOBODY = ClassAd()
 
 
 @define
-class HeldSlots:
-    """The claimed slots that are still available (``mask``, ``left``). ``there``: the negotiator's slots; ``publish``
-    updates the users' usage in the slots' ads."""
+class ClaimedSlots:
+    """The claimed slots that are still available (``mask``, ``count``). ``eligible``: the slots that the negotiator may
+    match; ``publish`` updates the users' usage in the slots' ads."""
 
     state: Manager
     rules: Negotiator
     accounts: CycleSubmitters
     pool: PublicAds
-    there: Mask
+    eligible: Mask
     publish: Callable[[], None]
     weights: list[float] = field(factory=list)
     mask: Mask = field(init=False)
-    left: int = field(init=False)
+    count: int = field(init=False)
     prefers: bool = field(init=False)  #: whether a slot might be preempted because it prefers another job
     _priorities: Floats | None = None  #: the effective priorities of the slots' users
 
     def __attrs_post_init__(self) -> None:
-        self.mask = self.pool.held & self.there
+        self.mask = self.pool.claimed & self.eligible
         if not self.rules.consider_preemption:
             self.mask[:] = False
         elif not self.rules.consider_early_preemption:
             self.mask &= ~self.pool.retiring
         if self.rules.allow_pslot_preemption:
             self.mask &= ~PslotPreemption.carved(self.pool)
-        self.left = int(self.mask.sum())
-        self.prefers = bool(self.left) and self._may_be_preferred()
+        self.count = int(self.mask.sum())
+        self.prefers = bool(self.count) and self._may_be_preferred()
 
     @property
     def _may_change_hands(self) -> bool:
@@ -78,12 +78,12 @@ class HeldSlots:
         column = self.pool.table.columns.get("rank")
         if column is None:
             return False
-        held = np.flatnonzero(self.mask)
-        kinds = column.kinds[held] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
+        places = np.flatnonzero(self.mask)
+        kinds = column.kinds[places] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
         if (kinds == OTHER).any():
             return True
-        values = self.pool.table.of_slots(_RANK_OF, _NOBODY, held)
-        return bool((values > self.pool.ranks[held]).any())
+        values = self.pool.table.of_slots(_RANK_OF, _NOBODY, places)
+        return bool((values > self.pool.ranks[places]).any())
 
     def swaps(self, account: CycleSubmitter, place: int) -> bool:
         """Check whether a submitter of the same group has a slot."""
@@ -94,20 +94,20 @@ class HeldSlots:
         self, kind: ResourceRequest, account: CycleSubmitter, over: bool, limits: SpinLimits
     ) -> tuple[Key, str] | None:
         """Return the best claimed slot that may be preempted, and the reason."""
-        if not self.left:
+        if not self.count:
             return None
-        known = kind.held.get(account.name)
+        known = kind.preemptable.get(account.name)
         accounts = self.accounts
         if (
             known is None
             or known.regrouping != accounts.regrouping
             or (not self.rules.stable and known.given != accounts.given)
         ):
-            known = kind.held[account.name] = self._of(kind, account)
+            known = kind.preemptable[account.name] = self._find(kind, account)
             known.regrouping = accounts.regrouping
-        while known.at < len(known.keys) and not self.mask[known.keys[known.at][5]]:
-            known.at += 1
-        for at in range(known.at, len(known.keys)):
+        while known.index < len(known.keys) and not self.mask[known.keys[known.index][5]]:
+            known.index += 1
+        for at in range(known.index, len(known.keys)):
             key, reason = known.keys[at], known.reasons[at]
             place = key[5]
             if not self.mask[place] or (over and reason != RANK):
@@ -118,17 +118,18 @@ class HeldSlots:
                 return key, reason
         return None
 
-    def _of(self, kind: ResourceRequest, account: CycleSubmitter) -> Held:
+    def _find(self, kind: ResourceRequest, account: CycleSubmitter) -> PreemptableSlots:
         """Return the claimed slots that this submitter's job may preempt, and why it may not preempt others."""
         pool, table = self.pool, self.pool.table
         places = np.flatnonzero(kind.match & self.mask)
         given = self.accounts.given
         if not len(places):
-            return Held([], [], Denied(), given)
-        own = pool.users[places] == pool.submitters.get(account.name, -2)
+            return PreemptableSlots([], [], Denied(), given)
+        same_user = pool.users[places] == pool.submitters.get(account.name, -2)
         if not self._may_change_hands:
-            counts = int(np.count_nonzero(own)), int(np.count_nonzero(~(own | self.behind(account, places))))
-            return Held([], [], Denied(len(places) - sum(counts), 0, counts[1], counts[0]), given)
+            own = int(np.count_nonzero(same_user))
+            priority = int(np.count_nonzero(~(same_user | self.behind(account, places))))
+            return PreemptableSlots([], [], Denied(len(places) - own - priority, 0, priority, own), given)
         if not self.rules.stable:
             self.publish()
         job = ClassAd(ephemeral(account, self.accounts), kind.job)
@@ -137,8 +138,8 @@ class HeldSlots:
         with np.errstate(invalid="ignore"):
             prefers, no_worse = values > current, values >= current
         left = ~prefers
-        same = left & own
-        left &= ~own
+        same = left & same_user
+        left &= ~same_user
         behind = self.behind(account, places)
         ahead = left & ~behind
         left &= behind
@@ -173,10 +174,10 @@ class HeldSlots:
 
     def _ordered(
         self, kind: ResourceRequest, job: ClassAd, places: Places, prefers: Mask, denied: Denied, given: int
-    ) -> Held:
+    ) -> PreemptableSlots:
         table, rules = self.pool.table, self.rules
         if not len(places):
-            return Held([], [], denied, given)
+            return PreemptableSlots([], [], denied, given)
 
         def of(expression: Expression | None) -> Floats:
             if expression is None:
@@ -189,11 +190,11 @@ class HeldSlots:
         columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), places.tolist())
         keys = [(key_of(*row), row[3]) for row in zip(*columns, strict=True)]
         keys.sort(key=lambda pair: pair[0])
-        return Held([key for key, _ in keys], [reason for _, reason in keys], denied, given)
+        return PreemptableSlots([key for key, _ in keys], [reason for _, reason in keys], denied, given)
 
     def take(self, place: int) -> CycleSubmitter | None:
         """Take a slot from its user, and return the user's account."""
         self.mask[place] = False
-        self.left -= 1
+        self.count -= 1
         claim = self.state.slots[self.pool.names[place]].claim
         return None if claim is None else self.accounts.of(claim.submitter)
