@@ -47,9 +47,9 @@ class RecheckDifference:
 
 @define
 class RecheckedCycles:
-    """The result of holding cycles again. ``taken`` counts the cycles held, ``others`` those that a version with other
-    rules decided, ``polls`` the polls of the defragmentation that were held again, ``differing``
-    those of ``taken`` and ``polls`` that differ. ``stopped`` says why the rest of the log was not read.
+    """The result of repeating cycles. ``taken`` counts the repeated cycles, ``others`` the cycles that a version with
+    other rules decided, ``polls`` the repeated defragmentation polls, ``differing`` the repeated cycles and polls that
+    differ. ``stopped`` says why the rest of the log was not read.
     """
 
     taken: int = 0

@@ -326,11 +326,9 @@ def last_sample(log: EventStore, kind: str, at: int | None = None) -> AdSample:
             early_times.append(event.at)
     if not samples:
         raise NotKnown(min(early_times), SAMPLED) if early_times else NotKnown(0, NOTHING)
-    last_sample = max(samples.values(), key=lambda events: events[-1].at)
-    return AdSample(
-        [_parse_ad(packed_ad.text) for event in last_sample for packed_ad in packed_ads.unpack(event)],
-        last_sample[-1].at,
-    )
+    newest = max(samples.values(), key=lambda events: events[-1].at)
+    ads = [_parse_ad(packed_ad.text) for event in newest for packed_ad in packed_ads.unpack(event)]
+    return AdSample(ads, newest[-1].at)
 
 
 def _parse_ad(text: str) -> Ad:

@@ -119,9 +119,7 @@ def records_between(
     """
     sources = list(places.all())
     ends_by_source = {source.source: _ends_of_pieces(log, source.source) for source in sources}
-    position_before = dict(
-        pairwise([0, *sorted(position for positions in ends_by_source.values() for position in positions)])
-    )
+    position_before = dict(pairwise([0, *sorted(position for ends in ends_by_source.values() for position in ends)]))
     position_before = {end: position_after for position_after, end in position_before.items()}
     for number in (source.source for source in sources if source.kind == kind):
         pieces = [(end, *_first_record(log, number, position_before[end], end)) for end in ends_by_source[number]]
@@ -140,14 +138,10 @@ def _ends_of_pieces(log: EventStore, number: int) -> list[int]:
     return [position for position, event in events if isinstance(event, e.SourceFound | e.SourceRead)]
 
 
-def _first_record(log: EventStore, number: int, after_position: int, last_position: int) -> tuple[int, int]:
+def _first_record(log: EventStore, number: int, after: int, last: int) -> tuple[int, int]:
     """Return the position and instant of a source's first record in a piece; zeros if there is none. Records of other
     sources may precede it in the same append."""
-    records = (
-        (position, event.at)
-        for position, event in log.read(after_position, last_position - after_position)
-        if _is_of(event, number)
-    )
+    records = ((position, event.at) for position, event in log.read(after, last - after) if _is_of(event, number))
     return next(records, (0, 0))
 
 

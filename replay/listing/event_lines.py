@@ -156,10 +156,8 @@ def _logged(event: e.JobLogged) -> Part:
 
 def _activated(event: e.JobActivated) -> Part:
     wait = event.deferred - event.at
-    delay_text = (
-        f", to be started in {interval(wait)}" if wait > 0 else ", too late for its time" if event.deferred else ""
-    )
-    return Part("activate", f"on {event.slot}{delay_text}", "Idle", "Running")
+    text = f", to be started in {interval(wait)}" if wait > 0 else ", too late for its time" if event.deferred else ""
+    return Part("activate", f"on {event.slot}{text}", "Idle", "Running")
 
 
 def _transferred(event: e.JobTransferEnded) -> Part:

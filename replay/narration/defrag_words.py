@@ -1,4 +1,4 @@
-"""The words for what the defragmentation did at a poll, and why it drained nothing."""
+"""Describe what the defragmentation did at a poll, and why it drained nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .formatting import counted, interval
 from .sentence_tables import REJECTIONS
 
 STOPPED: Final = REJECTIONS["stopped"]
-"""Why a poll looked for no machines (``DefragPolled.stopped``)."""
+"""A reason why a poll chose no machines (``DefragPolled.stopped``) -> its text."""
 
 
 def poll_sentence(event: e.DefragPolled) -> str:
-    """Tell what a poll saw of the pool, and how many machines it might drain."""
+    """Describe the pool at a poll, and how many machines the poll might drain."""
     pool = f"{event.draining} draining and {counted(event.whole, 'whole machine')}"
     if event.stopped:
         return f"{pool}; none is drained: {STOPPED.get(event.stopped, event.stopped)}"
@@ -23,7 +23,7 @@ def poll_sentence(event: e.DefragPolled) -> str:
 
 
 def poll_result(event: e.DefragPolled) -> str:
-    """Tell what a poll did; empty: nothing."""
+    """Describe the drains and cancellations of a poll; empty if there were none."""
     drains = [f"{drain.machine} (rank {drain.rank:.12g}{_refused(drain.refused)})" for drain in event.drains]
     cancels = [f"{drain.machine}{_refused(drain.refused)}" for drain in event.cancels]
     sentences = [f"canceled: {', '.join(cancels)}"] * bool(cancels) + [f"drained: {', '.join(drains)}"] * bool(drains)
@@ -33,9 +33,9 @@ def poll_result(event: e.DefragPolled) -> str:
 def choice_facts(
     poll: e.DefragPolled, began: e.DrainBegan, evaluations: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
-    """Give the facts of the choice that a drain follows from; None: it follows from none of this poll.
+    """Return the facts of the poll's choice that began a drain; None if this poll did not choose it.
 
-    :param noted: the evidence of the log, by position
+    :param evaluations: the log's evaluations of expressions, by position
     """
     for place, drain in enumerate(poll.drains, 1):
         if poll.stimulus == began.stimulus and drain.machine == began.machine:
@@ -49,7 +49,7 @@ def choice_facts(
 def cancel_facts(
     poll: e.DefragPolled, moved: e.DrainTransitioned, evaluations: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
-    """Give the facts of the decision by which a drain was canceled; None: it was not by this poll."""
+    """Return the facts of the poll's decision to cancel a drain; None if this poll did not cancel it."""
     for cancel in poll.cancels:
         if poll.stimulus == moved.stimulus and cancel.machine == moved.machine and moved.row == "cancel":
             return _evidence(cancel.evidence, evaluations)

@@ -26,20 +26,20 @@ def values(note: e.EvaluationRecorded) -> str:
 
 
 def _value_text(name: str, text: str, since: bool, at: int) -> str:
-    """Tell one value; ``since``: it is an instant, and what counts is how long ago that was."""
+    """Return a value as text; ``since``: the value is an instant, and the text says how long ago it was."""
     is_age = since and text.isdecimal()
     return f"{name} {at // 1_000_000 - int(text):,} s ago" if is_age else f"{name} = {text}"
 
 
 def _is_short(text: str) -> bool:
-    """Return True if a value says something in a few characters: an instant in seconds since 1970 does not."""
+    """Return True if a value is short and readable: an instant in seconds since 1970 is not."""
     return len(text) <= SHORT and not (text.isdecimal() and int(text) > 1_000_000_000)
 
 
 @lru_cache(maxsize=256)
 def _limits(expression: str) -> tuple[tuple[str, bool, str], ...]:
-    """Find the attributes that an expression compares with a number: each in lower case, whether what counts is the
-    time since then, and the number."""
+    """Return the attributes that an expression compares with a number: each in lower case, whether the time since then
+    is compared, and the number."""
     try:
         return tuple(_comparisons(parse(expression)))
     except (ClassAdSyntaxError, EvaluationError):
@@ -57,7 +57,7 @@ def _comparisons(node: Expression) -> Iterator[tuple[str, bool, str]]:
 
 
 def _attribute(node: Expression) -> tuple[str, bool]:
-    """Name the attribute that a side of a comparison is, or the time since which it is."""
+    """Return the attribute on a side of a comparison, and whether the side is the time since then."""
     if isinstance(node, Attribute):
         return node.key, False
     if isinstance(node, Binary) and node.op == "-" and isinstance(_without_brackets(node.left), Call):
@@ -74,7 +74,7 @@ def _without_brackets(node: Expression) -> Expression:
 
 
 def _number(node: Expression) -> str:
-    """Work out a number that reads nothing; empty for anything else."""
+    """Return the value of a numeric expression that reads no attributes; empty for any other expression."""
     numbers = node.references(ClassAd())
     if numbers.internal or numbers.external:
         return ""
@@ -86,13 +86,13 @@ def _number(node: Expression) -> str:
 
 
 def full_evidence(note: e.EvaluationRecorded) -> str:
-    """Tell the expression, its value, and all that it read."""
+    """Return the expression, its value, and the attributes that it read."""
     attributes = ", ".join(f"{name} = {text}" for name, text in note.read.items())
     return f"{note.name} = {note.expression} was {note.value}{f', with {attributes}' if attributes else ''}"
 
 
 def without_brackets(source: str) -> str:
-    """Give an expression's text without the brackets around the whole."""
+    """Return an expression's text without its outermost brackets."""
     try:
         return unparse(_without_brackets(parse(source)))
     except ClassAdSyntaxError:

@@ -1,5 +1,5 @@
-"""The words for what a negotiation cycle found in the way of a job: counts of slots, the submitter's limits,
-and what no slot has of that which the job asks for."""
+"""Describe why a negotiation cycle rejected a job: counts of slots, the submitter's limits, and requests that no slot
+can fulfil."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .unmatchable_jobs import Misfit, RefusingSlots, Shortage, UnmetCondition
 
 
 def slot_counts(reason: e.Unmatched) -> str:
-    """Count the slots that meet the job's Requirements, refuse it themselves, or are in use."""
+    """Count the slots that meet the job's Requirements, reject it by START, or are in use, as a sentence."""
     if not reason.slots:
         return "the pool had no slots"
     slots_left = slots_meeting_requirements(reason)
@@ -33,7 +33,7 @@ def slot_counts(reason: e.Unmatched) -> str:
 
 
 def preemption_refusals(reason: e.Unmatched) -> str:
-    """Tell why claimed slots that match were not taken from their jobs; empty if there are none."""
+    """Return why matching claimed slots could not be preempted; empty if there are none."""
     denials = [_counted(REJECTIONS["denied"][name], count) for name, count in _counts(reason.denied).items()]
     if not denials:
         return ""
@@ -54,7 +54,7 @@ def slots_meeting_requirements(reason: e.Unmatched) -> int:
 
 
 def unmet_conditions(reason: e.Unmatched, ad: e.Ad) -> str:
-    """Name the conditions of the job's Requirements that no single slot meets; empty if some slot meets them all."""
+    """Return the conditions of the job's Requirements that no single slot meets; empty if a slot meets them all."""
     if not reason.slots or slots_meeting_requirements(reason):
         return ""
     conditions = [
@@ -64,7 +64,7 @@ def unmet_conditions(reason: e.Unmatched, ad: e.Ad) -> str:
 
 
 def conditions_left(reason: e.Unmatched, ad: e.Ad) -> str:
-    """Count the slots that each condition of the job's Requirements left; empty if it has none."""
+    """Return how many slots each condition of the job's Requirements left; empty if it has no conditions."""
     texts = [f"{clause.text}{_with_values(clause.text, ad)} leaves {clause.left}" for clause in reason.clauses]
     return f"its Requirements, condition by condition: {', '.join(texts)}" if texts and reason.slots else ""
 
@@ -80,11 +80,11 @@ def _counted(forms: str, count: int) -> str:
 
 
 LIMIT_OF_ONE = {"share": "slots"}
-"""What stood in the way of the only submitter who asked, whose share is the pool, when no slot was left."""
+"""A limit -> the limit to report if there was only one submitter, whose share is the whole pool."""
 
 
 def _fill_template(table: str, name: str, reason: e.Unmatched, holder_texts: Sequence[str] = ()) -> str:
-    """Return the words of a table for what stood in the way; empty if it has none."""
+    """Return the text of a table for an obstacle; empty if the table lacks it."""
     template = REJECTIONS[table].get(name, "")
     allowed_cores, cores, used_amount = _cores(reason.allowed), _cores(reason.used), f"{reason.used:g}"
     limits = "a concurrency limit is" if len(reason.reached) == 1 else "concurrency limits are"
@@ -95,14 +95,14 @@ def _fill_template(table: str, name: str, reason: e.Unmatched, holder_texts: Seq
 
 
 def limits_reached(reason: e.Unmatched) -> str:
-    """Tell the limits that were in the way; the submitter's in cores."""
+    """Return the limits that were reached; the submitter's in cores."""
     text = _fill_template("at length", reason.limit, reason)
     has_other_limit = reason.reached and reason.limit != "concurrency"
     return "; ".join(filter(None, (text, f"{_concurrency_limit_text(reason)} reached" if has_other_limit else "")))
 
 
 def _concurrency_limit_text(reason: e.Unmatched) -> str:
-    """Name the concurrency limits that were reached, as HTCondor's negotiator does."""
+    """Return the concurrency limits that were reached, in the words of HTCondor's negotiator."""
     return f"concurrency limit {', '.join(reached_limit.name for reached_limit in reason.reached)}"
 
 
@@ -111,7 +111,7 @@ def _cores(cores: float) -> str:
 
 
 def obstacle_kind(reason: e.Unmatched) -> str:
-    """Return what kind of thing stood in the way."""
+    """Return the kind of the obstacle."""
     if reason.reached and not reason.limit:
         return "concurrency"
     if reason.limit in REJECTIONS["at length"]:
@@ -122,14 +122,12 @@ def obstacle_kind(reason: e.Unmatched) -> str:
 
 
 def is_same(earlier: e.Unmatched, now: e.Unmatched) -> bool:
-    """Return True if what stood in the way still does. Slots that jobs took in that cycle are claimed now."""
+    """Return True if the obstacle is still there. Slots that were matched in that cycle are claimed now."""
     denials = _counts(now.denied)
     none_left = slots_meeting_requirements(now) <= now.refused_by_slot + now.taken + sum(denials.values())
-    are_all_taken = (
-        obstacle_kind(earlier) == "taken" and none_left and (now.limit in ("share", "slots") or bool(denials))
-    )
+    all_taken = obstacle_kind(earlier) == "taken" and none_left and (now.limit in ("share", "slots") or bool(denials))
     return (
-        are_all_taken
+        all_taken
         or obstacle_kind(earlier) == obstacle_kind(now)
         or (not now.limit and obstacle_kind(earlier) in denials)
     )
@@ -138,13 +136,13 @@ def is_same(earlier: e.Unmatched, now: e.Unmatched) -> bool:
 def short_reason(reason: e.Unmatched, holder_texts: Sequence[str]) -> str:
     """Return the reason for a rejection in a few words.
 
-    :param held: of each concurrency limit that was reached, how much there was and who held it
+    :param holder_texts: for each concurrency limit that was reached, its size and its holders
     """
     return _fill_template("in short", obstacle_kind(reason), reason, holder_texts)
 
 
 def _with_values(text: str, ad: e.Ad) -> str:
-    """Tell the values of the job's own attributes that a clause reads."""
+    """Return the values of the job's own attributes that a clause reads, in brackets."""
     lower = {name.lower(): (name, value) for name, value in ad.items()}
     values = dict(lower[short] for name in own_names_read(text) if (short := name.rpartition(".")[2].lower()) in lower)
     return f" ({', '.join(f'{name} = {value}' for name, value in values.items())})" if values else ""
@@ -160,15 +158,13 @@ def own_names_read(text: str) -> tuple[str, ...]:
 
 
 def short_misfit(misfit: Misfit) -> str:
-    """Tell the reason without the conditions' own text."""
+    """Return the reason without the conditions' text."""
     if misfit.refused is not None and not misfit.refused.lacks:
         others_text = f" and {counted(misfit.refused.slots - 1, 'other')}" if misfit.refused.slots > 1 else ""
         return f"{misfit.nearest}{others_text} would fit it, but START rejects this job"
     if not misfit.slots or misfit.short or lacks_attribute(misfit):
         return misfit_text(misfit)
-    return (
-        f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all its requests{_nearest_values(misfit)}"
-    )
+    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all its requests{_nearest_text(misfit)}"
 
 
 def lacks_attribute(misfit: Misfit) -> bool:
@@ -179,7 +175,7 @@ def lacks_attribute(misfit: Misfit) -> bool:
 
 
 def misfit_text(misfit: Misfit) -> str:
-    """Tell the reason as a sentence without its period: "no slot can run it: it asks for 64 cores; ..."."""
+    """Return the reason as a sentence without its period: "no slot can run it: it asks for 64 cores; ..."."""
     if misfit.refused is not None:
         return _refusing_text(misfit.nearest, misfit.refused)
     if not misfit.slots:
@@ -195,11 +191,9 @@ def misfit_text(misfit: Misfit) -> str:
             return f"no slot can run it: its Requirements read {' and '.join(absent)}, which neither it nor a slot has"
         conditions_text = " and ".join(shortened(without_brackets(unmet.condition), 120) for unmet in misfit.unmet)
         subject = "the slot does not meet" if misfit.slots == 1 else f"none of {misfit.slots:,} slots meets"
-        return f"no slot can run it: {subject} {conditions_text}{_nearest_values(misfit)}"
+        return f"no slot can run it: {subject} {conditions_text}{_nearest_text(misfit)}"
     requirement_text = "all conditions of its Requirements" if misfit.nearest else "everything that it requests"
-    return (
-        f"no slot can run it: none of {counted(misfit.slots, 'slot')} has {requirement_text}{_nearest_values(misfit)}"
-    )
+    return f"no slot can run it: none of {counted(misfit.slots, 'slot')} has {requirement_text}{_nearest_text(misfit)}"
 
 
 def _refusing_text(slot: str, refusing: RefusingSlots) -> str:
@@ -220,7 +214,7 @@ def _lacking_attribute(unmet: UnmetCondition) -> str:
     return name if list(unmet.has.items()) == [(name, "undefined")] else ""
 
 
-def _nearest_values(misfit: Misfit) -> str:
+def _nearest_text(misfit: Misfit) -> str:
     """Return the values of the nearest slot that do not meet the job's conditions, in brackets."""
     slot_values = {name: text for unmet in misfit.unmet for name, text in unmet.has.items()}
     values, slot = ", ".join(f"{name} = {shortened(text, 60)}" for name, text in slot_values.items()), misfit.nearest
@@ -230,10 +224,8 @@ def _nearest_values(misfit: Misfit) -> str:
 
 
 def _shortage_text(short: Shortage) -> str:
-    amount, unit = (
-        _AMOUNTS.get(short.resource.lower(), _amount_text),
-        _UNITS.get(short.resource.lower(), short.resource),
-    )
+    amount = _AMOUNTS.get(short.resource.lower(), _amount_text)
+    unit = _UNITS.get(short.resource.lower(), short.resource)
     requested, largest_amount = amount(short.asked), amount(short.most)
     if requested == largest_amount:  # rounded to the same
         requested, largest_amount, unit = _amount_text(short.asked), _amount_text(short.most), f"of {short.resource}"

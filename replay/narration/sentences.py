@@ -1,4 +1,4 @@
-"""A sentence, an answer, and what several of them need: who asked for what, and what evidence there was."""
+"""Sentences and answers, and their shared context: who requested what, and the evidence for decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
 REQUEST_CAUSES = frozenset(
     {"vacate_command", "user_vacate", "drain_command", "defrag", "draining", "shutdown", "better_match"}
 )
-"""Causes for which a slot's claim begins to end, other than that its policy decided so."""
+"""The causes, other than the slot's policy, for which a slot's claim begins to end."""
 
 
 def preference_text(reason: str, job: str, holder: str = "", kind: str = "") -> str:
@@ -40,7 +40,7 @@ def preemption_text(match: e.Match, job: str, holder: str = "") -> str:
 
 
 def rank_text(match: e.Match) -> str:
-    """Tell by what ranks a slot was chosen; empty: all are 0, or no numbers."""
+    """Return the ranks by which a slot was chosen; empty if all are 0 or not numbers."""
     ranks = {
         "Rank": match.rank,
         "NEGOTIATOR_PRE_JOB_RANK": match.pre,
@@ -92,7 +92,7 @@ class Sentence:
         return evolve(self, facts=self.facts | self.later)
 
     def as_dict(self) -> dict[str, object]:
-        """Give the sentence to programs."""
+        """Return the sentence as JSON-compatible values."""
         return {
             "at": iso(self.at), "position": self.position, "text": self.text, "full": self.full, "code": self.code,
             "facts": self.facts, "places": list(self.places), "cause": self.cause, "stimulus": self.stimulus,
@@ -101,8 +101,8 @@ class Sentence:
 
 @frozen
 class Answer:
-    """Why something is where it is: in ``lines`` where it is, the last steps that explain it, and what the reader can
-    do; in ``life`` all that led there, in order of time, with its evidence."""
+    """Why a job or slot is where it is: ``lines`` have its status, the last steps that explain it, and advice;
+    ``life`` has all its steps in order of time."""
 
     lines: tuple[Sentence, ...]
     life: tuple[Sentence, ...] = ()
@@ -114,8 +114,8 @@ class Answer:
 
 
 def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, life: Sequence[Sentence]) -> Answer:
-    """Make an answer of at most ``MOST_LINES`` lines: no line twice, and the advice last. ``steps``: the most telling
-    ones first."""
+    """Return an answer of at most ``MOST_LINES`` lines without duplicates, and the advice last. ``steps`` begins with
+    the most important ones."""
     room = MOST_LINES - 1 - (advice is not None)
     by_code: dict[str, Sentence] = {}
     for step in steps:
@@ -135,19 +135,19 @@ def explaining_steps(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sen
 
 
 def advise(code: str, since: Sentence, **facts: str) -> Sentence:
-    """Say what the reader can do, as a sentence about another one."""
+    """Return advice to the reader, dated as another sentence."""
     assert code in ADVICE, code
     return Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
 
 
 def tell(sentence: Sentence, zone: tzinfo = UTC) -> str:
-    """Give a line of a life to people: the time of ``zone``, and the sentence with its evidence."""
+    """Return a line of a life: the time in ``zone``, and the sentence with its evidence."""
     return f"{instant(sentence.at, zone)}  {sentence.full}"
 
 
 @define
 class StimulusContext:
-    """What other events say under the same stimulus: who asked, and what a match was found by."""
+    """The requests and the evaluated expressions of each stimulus."""
 
     requests: dict[str, e.RequestAnswered] = field(factory=dict)
     evidence: dict[str, list[e.EvaluationRecorded]] = field(factory=dict)
@@ -163,17 +163,17 @@ class StimulusContext:
     def decision_facts(
         self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobSignalled | e.JobExited | e.JobActivated
     ) -> dict[str, str]:
-        """Give the facts of the expression that decided a transition; none if no expression did."""
+        """Return the facts of the expression that decided a transition; none if no expression did."""
         note = self.noted.get(event.evidence)
         return evidence_facts(note) if note else {}
 
     def expression_facts(self, event: e.Event, name: str) -> dict[str, str]:
-        """Do the same for an expression of this name that was evaluated in the decision which an event is of."""
+        """Return the facts of the last expression with this prefix that the event's decision evaluated."""
         notes = [note for note in self.evidence.get(event.stimulus, ()) if note.name.startswith(name)]
         return evidence_facts(notes[-1]) if notes else {}
 
     def cause_text(self, event: e.Event) -> str:
-        """Put the cause into words, with the name of the user who asked for it, and of the thing to be vacated."""
+        """Return the cause in words, with the user who requested it, and the slot or job to vacate."""
         request = self.requests.get(event.stimulus)
         if request is None:
             return cause_words(event.cause)
@@ -182,7 +182,7 @@ class StimulusContext:
 
 
 def evidence_facts(note: e.EvaluationRecorded) -> dict[str, str]:
-    """Give an expression's facts: its ``name``, ``values`` in short, ``evidence`` at length."""
+    """Return an expression's facts: its ``name``, short ``values``, and full ``evidence``."""
     return {"name": note.name, "values": values(note), "evidence": full_evidence(note)}
 
 
@@ -195,18 +195,14 @@ _FACT = re.compile(r"\{(\w+)\}")
 _PART = re.compile(r"\[([^\[\]]*)\]")
 _DOTS = re.compile(r"(?<!\.)\.{2}(?!\.)|\.{4,}")
 _EXPRESSION = re.compile(r" expression '.*'(?= evaluated to )")
-"""What a schedd writes of a policy: the name before it says which."""
-_TRUTH = re.compile(r" == (True|False)\b")  #: what a negotiator writes of a condition
+"""The part of a schedd's text about a policy that follows the policy's name."""
+_TRUTH = re.compile(r" == (True|False)\b")  #: the end of a condition in the negotiator's log
 _EVIDENCE = re.compile(r"<<(.*?)>>")
 _SMALL = frozenset({"a", "all", "every", "it", "its", "job", "jobs", "no", "none", "of", "the", "what"})
 LONGEST = 120  #: the longest text of one fact in a sentence without its evidence
-LINE = 200  #: so many characters a sentence has without its evidence, if its facts allow
-_UNCUT = {
-    "reason",
-    "hold",
-    "advice",
-}  #: facts that are cut only where a sentence would be longer, and not at their ends
-_LISTS = {"cause", "evictions"}  #: facts whose parts are short, and of which none is left out
+LINE = 200  #: the length of a sentence without its evidence, if its facts allow
+_UNCUT = {"reason", "hold", "advice"}  #: facts that are cut only if the sentence is too long, and in the middle
+_LISTS = {"cause", "evictions"}  #: facts whose short parts are never cut
 
 
 def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
@@ -237,7 +233,7 @@ def _select_part(template: str, verbose: bool) -> str:
 
 
 def _begins_capitalized(text: str) -> bool:
-    """Whether a text begins with a word that is written large only at the beginning of a sentence."""
+    """Return True if a text begins with a word that is capitalized only at the beginning of a sentence."""
     return text.partition(" ")[0] in _SMALL
 
 
@@ -249,7 +245,7 @@ def _without_middle(text: str, length: int) -> str:
 
 
 def cut(text: str, length: int = LONGEST) -> str:
-    """Leave an expression's text out, and cut what is longer between two words."""
+    """Return a text without the text of an expression, cut between words at a length."""
     text = _TRUTH.sub(lambda truth: f" is {truth[1].lower()}", _EXPRESSION.sub("", text))
     if len(text) <= length:
         return text

@@ -1,7 +1,7 @@
-"""Jobs that no slot could have, however free all of them were: what such a job asks for that there is not.
+"""Find jobs that no slot could run, even if all slots were free, and what they request that no slot has.
 
-A partitionable slot is taken whole (TotalSlotCpus in place of Cpus). Of conditions, a job's own and those of an owner's
-policy (START), only those count that come to the same as time passes.
+A partitionable slot counts with its full size (TotalSlotCpus instead of Cpus). Conditions of the job's Requirements
+and of a slot's START count only if time does not change their values.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ...domain.state.user_maps import NO_MAPS, UserMaps
 
 REQUEST = "Request"
 TOTAL_PREFIX = "TotalSlot"
-"""How the names of what a slot has begin when no part of it is in use."""
+"""The prefix of the attributes with a partitionable slot's full size."""
 
 
 @frozen
 class Shortage:
-    """More is asked of a resource than any slot has: how much, and what the largest slot has."""
+    """A resource of which the job requests more than any slot has: the request, and the largest slot's amount."""
 
     resource: str
     asked: float
@@ -36,7 +36,7 @@ class Shortage:
 
 @frozen
 class UnmetCondition:
-    """A condition of Requirements that no slot meets, what the nearest slot has of what it reads, and what it reads
+    """A condition of Requirements that no slot meets: the values that it reads in the nearest slot, and the attributes
     that neither this slot nor the job has."""
 
     condition: str
@@ -46,8 +46,8 @@ class UnmetCondition:
 
 @frozen
 class RefusingSlots:
-    """Slots that have what a job asks for and refuse it by their Requirements: how many, and of the ``nearest`` one a
-    condition with its value, and the attributes without which the job leaves that undefined."""
+    """Slots that fit a job but reject it by START: how many, and for the ``nearest`` one a condition, its value, and
+    the missing job attributes that make it undefined."""
 
     slots: int
     condition: str
@@ -57,9 +57,8 @@ class RefusingSlots:
 
 @frozen
 class Misfit:
-    """Why none of ``slots`` slots can have a job: ``short`` of resources; else conditions that are ``unmet``, with the
-    name of the slot that is ``nearest``; else ``refused`` by owners; all empty: what it asks for is there, but in no
-    one slot."""
+    """Why none of ``slots`` slots can run a job: resources that are too ``short``; else ``unmet`` conditions, with the
+    name of the ``nearest`` slot; else slots whose START ``refused`` it. All empty: no single slot has everything."""
 
     slots: int
     short: tuple[Shortage, ...] = ()
@@ -74,22 +73,22 @@ def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, user_maps: UserMa
     :param job: the job's ad
     :param slots: names and ads of the pool's slots, without dynamic ones
     :param now: the instant, in seconds
-    :param maps: what ``userMap()`` looks names up in
+    :param user_maps: the tables that ``userMap()`` reads
     """
     try:
         full_slots = [(name, ad_of(at_full_size(ad))) for name, ad in sorted(slots)]
         return _misfit(ad_of(job), full_slots, Context(now=now, user_maps=user_maps))
-    except ContextError:  # it reads a value that is drawn again in each cycle
+    except ContextError:  # it reads a value that changes with each cycle
         return None
 
 
 def _misfit(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
     requests = {name[len(REQUEST) :]: _number(job_ad, name, context) for name in job_ad if _is_request(name)}
-    wanted = {name: amount for name, amount in requests.items() if amount}
+    wanted = {name: size for name, size in requests.items() if size}
     if not full_slots:
         return Misfit(0)
     slot_amounts = [{name: _number(ad, name, context) for name in wanted} for _, ad in full_slots]
-    have_room = [all(amounts[name] >= amount for name, amount in wanted.items()) for amounts in slot_amounts]
+    have_room = [all(amounts[name] >= size for name, size in wanted.items()) for amounts in slot_amounts]
     refusing_slots = []
     for has_room, (name, ad) in zip(have_room, full_slots, strict=True):
         if has_room and requirements_met(job_ad, ad, context):
@@ -103,9 +102,7 @@ def _misfit(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context:
         refusing = RefusingSlots(len(refusing_slots), unparse(condition), unparse(value), missing_names)
         return Misfit(len(full_slots), nearest=name, refused=refusing)
     largest = {name: max(amounts[name] for amounts in slot_amounts) for name in wanted}
-    shortages = tuple(
-        Shortage(name, amount, largest[name]) for name, amount in wanted.items() if largest[name] < amount
-    )
+    shortages = tuple(Shortage(name, size, largest[name]) for name, size in wanted.items() if largest[name] < size)
     if shortages:
         return Misfit(len(full_slots), shortages)
     if not any(have_room):
@@ -114,7 +111,7 @@ def _misfit(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context:
 
 
 def at_full_size(ad: Ad) -> Ad:
-    """A slot's ad as it is when no part of the slot is in use."""
+    """Return a slot's ad with its full size, as if no part of it were in use."""
     sizes = {name[len(TOTAL_PREFIX) :]: text for name, text in ad.items() if name.startswith(TOTAL_PREFIX)}
     return {**ad, **{name: text for name, text in sizes.items() if name in ad}}
 
@@ -124,7 +121,7 @@ def _is_request(name: str) -> bool:
 
 
 def _number(ad: ClassAd, name: str, context: Context) -> float:
-    """An attribute that is a number; 0 for any other, and for one that is not there."""
+    """Return the value of a numeric attribute; 0 if it is not a number, or missing."""
     value = _value(ad, name, context)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
@@ -140,20 +137,10 @@ def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
 def _refusing_condition(slot: ClassAd, job_ad: ClassAd, context: Context) -> ValuedClause | None:
     """Return the condition of a slot's START or Requirements that keeps the job out at all times; None if there is
     none."""
-    clauses = [
-        clause
-        for name in ("Start", "Requirements")
-        if name in slot
-        for clause in explain(slot[name], slot, job_ad, context)
-    ]
-    return next(
-        (
-            refusing_clause
-            for refusing_clause in clauses
-            if not is_satisfied(refusing_clause.value) and not _changes_with_time(refusing_clause.expression, slot)
-        ),
-        None,
-    )
+    names = [name for name in ("Start", "Requirements") if name in slot]
+    clauses = [clause for name in names for clause in explain(slot[name], slot, job_ad, context)]
+    refusing = (c for c in clauses if not is_satisfied(c.value) and not _changes_with_time(c.expression, slot))
+    return next(refusing, None)
 
 
 def _missing_attributes(condition: Expression, slot: ClassAd, job_ad: ClassAd, context: Context) -> tuple[str, ...]:
@@ -169,32 +156,28 @@ def _is_undefined(condition: Expression, slot: ClassAd, job_ad: ClassAd, given: 
     return condition.evaluate(slot, job, context) in (UNDEFINED, ERROR)
 
 
-def _misfit_by_conditions(
-    job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context: Context
-) -> Misfit | None:
-    """Which conditions of Requirements no slot meets at any time; None where there is none, and one of the others may
-    be met at another time."""
+def _misfit_by_conditions(job_ad: ClassAd, slots: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
+    """Return the conditions of Requirements that no slot meets at any time; None if there are none, and another one may
+    be met later."""
     requirements = job_ad.get("Requirements")
     if requirements is None:
         return None
-    met = [
-        [is_satisfied(clause.value) for clause in explain(requirements, job_ad, ad, context)] for _, ad in full_slots
-    ]
-    conditions = [clause.expression for clause in explain(requirements, job_ad, full_slots[0][1], context)]
+    met = [[is_satisfied(clause.value) for clause in explain(requirements, job_ad, ad, context)] for _, ad in slots]
+    conditions = [clause.expression for clause in explain(requirements, job_ad, slots[0][1], context)]
     are_changing = [_changes_with_time(condition, job_ad) for condition in conditions]
     unmet_conditions = [
-        one for at, one in enumerate(conditions) if not are_changing[at] and not any(row[at] for row in met)
+        conditions[i] for i, changing in enumerate(are_changing) if not changing and not any(row[i] for row in met)
     ]
     if any(are_changing) and not unmet_conditions:
         return None
-    nearest_index = max(range(len(full_slots)), key=lambda at: (sum(met[at]), -at))
-    name, ad = full_slots[nearest_index]
+    nearest_index = max(range(len(slots)), key=lambda at: (sum(met[at]), -at))
+    name, ad = slots[nearest_index]
     unmet = tuple(_unmet_condition(condition, job_ad, ad, context) for condition in unmet_conditions)
-    return Misfit(len(full_slots), (), unmet, name)
+    return Misfit(len(slots), (), unmet, name)
 
 
 def _changes_with_time(condition: Expression, ad: ClassAd) -> bool:
-    """Whether a condition of an ad may come to something else as time passes, all slots staying as they are."""
+    """Return True if the value of an ad's condition may change with time while no slot changes."""
     names = {name.rpartition(".")[2].lower() for name in chain(*_references(condition, ad))}
     return bool(names & DYNAMIC_ATTRIBUTES.keys()) or any(word in unparse(condition).lower() for word in _CLOCKS)
 

@@ -120,11 +120,7 @@ class Deaths:
 
     def _by_master(self, machine: str) -> list[tuple[int, e.DaemonReported]]:
         """Return the records of a machine's master."""
-        return [
-            report
-            for report in self._reports(machine, "")
-            if self.places.kind(report[1].stimulus) == _LOG_KINDS["master"]
-        ]
+        return [r for r in self._reports(machine, "") if self.places.kind(r[1].stimulus) == _LOG_KINDS["master"]]
 
     def _reports(self, machine: str, daemon: str) -> list[tuple[int, e.DaemonReported]]:
         """Return the records of a daemon's starts and ends on a machine (empty: of every daemon), in log order."""
@@ -233,20 +229,16 @@ def kill_reason(event: e.Event) -> str:
 
 def _of_shadow(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> Death | None:
     """Return the death of a run's shadow by a signal. A shadow that is older than the run belonged to another one."""
-    earlier_shadows: set[str] = set()
+    earlier: set[str] = set()
     for position, event in records:
         if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job:
             continue
         shadow = event.facts.get("shadow", "")
         if event.said == "shadow_began" and event.at < began - LATER:
-            earlier_shadows.add(shadow)
+            earlier.add(shadow)
         elif event.said == "shadow_began":
-            earlier_shadows.discard(shadow)
-        elif (
-            (reason := kill_reason(event))
-            and shadow not in earlier_shadows
-            and began - LATER <= event.at <= ended + LATER
-        ):
+            earlier.discard(shadow)
+        elif (reason := kill_reason(event)) and shadow not in earlier and began - LATER <= event.at <= ended + LATER:
             return Death("shadow", "", 0, event.at, reason, position, event.stimulus)
     return None
 

@@ -86,14 +86,8 @@ class ImportedRuns:
         ]
 
     def _pairs(self, records: Records) -> list[tuple[JobRun, Hints]]:
-        jobs = {
-            job: records_of_job
-            for job, records_of_job in records.records_by_job.items()
-            if not self._is_outside(records_of_job)
-        }
-        pairs = [
-            pair for job, records_of_job in jobs.items() for pair in self._runs_of_job(records, job, records_of_job)
-        ]
+        jobs = {job: kept for job, kept in records.records_by_job.items() if not self._is_outside(kept)}
+        pairs = [pair for job, job_records in jobs.items() for pair in self._runs_of_job(records, job, job_records)]
         self.unknown.silent = not pairs and not records.is_past and len(jobs) == len(records.records_by_job)
         names: dict[str, set[str]] = {}
         for run, _ in pairs:
@@ -115,10 +109,8 @@ class ImportedRuns:
         last_entry = next((record.what for record in reversed(records_of_job) if record.letter in "UE"), "")
         return min(record_times) >= self.until or (max(record_times) < self.since and last_entry in LEFT)
 
-    def _runs_of_job(
-        self, records: Records, job: Job, records_of_job: list[JobRecord]
-    ) -> Iterator[tuple[JobRun, Hints]]:
-        accounts = accounts_of(records_of_job, records.gaps)
+    def _runs_of_job(self, records: Records, job: Job, job_records: list[JobRecord]) -> Iterator[tuple[JobRun, Hints]]:
+        accounts = accounts_of(job_records, records.gaps)
         for recorded_job in _jobs_of_number(accounts, records.users.get(job[0], "")):
             statements = (statement for account in recorded_job.accounts for statement in account.statements)
             reader = _ImportedJobRuns(job, recorded_job, records, _believed_facts(statements))
@@ -139,9 +131,7 @@ def _jobs_of_number(accounts: Sequence[JobAccount], user: str) -> Iterator[Recor
         (each, [(fact.letter, _short_user(fact.text)) for fact in each.statements if fact.fact in _USERS])
         for each in accounts
     ]
-    users = {name for _, names in account_users for letter, name in names if letter != "L"} | (
-        {_short_user(user)} - {""}
-    )
+    users = {name for _, names in account_users for letter, name in names if letter != "L"} | {_short_user(user)} - {""}
     others = [account for account, names in account_users if users and any(name not in users for _, name in names)]
     own_accounts = [account for account in accounts if account not in others]
     recorded_jobs_of_user = recorded_jobs(own_accounts)
@@ -207,9 +197,8 @@ class _ImportedJobRuns:
         name = f"{self.job[0]}.{self.job[1]}"
         runs = [_CombinedRun.of(same_runs, run_ends) for same_runs in runs_of(self.recorded_job)]
         runs = [known_run if known_run.entries else known_run.ended_by(orphan_ends) for known_run in runs]
-        runs = _distinct_runs(
-            sorted((known_run for known_run in runs if known_run.began is not None), key=lambda one: one.began or 0)
-        )
+        started_runs = [run for run in runs if run.began is not None]
+        runs = _distinct_runs(sorted(started_runs, key=lambda run: run.began or 0))
         run_hints: list[tuple[JobRun, Hints]] = []
         for number, known_run in enumerate(runs, 1):
             end, outcome = self._end(known_run, number == len(runs))
@@ -458,10 +447,8 @@ def _with_cause(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     reasons = [event.reason for _, event in leaving_moves]
     if slot_moves and not hints.entries:
         run = evolve(run, stimulus=(leaving_moves or slot_moves[-1:])[0][1].stimulus)
-    stated_causes = [
-        cause for cause in (hints.code, *map(cause_of_reason, reasons), *hints.entry_causes) if cause is not None
-    ]
-    cause = best_cause(stated_causes)
+    causes = [cause for cause in (hints.code, *map(cause_of_reason, reasons), *hints.entry_causes) if cause is not None]
+    cause = best_cause(causes)
     find_death = partial(
         deaths.of_run, run.slot, run.job, run.began, run.ended, slot_moves, hints.attended, is_logged=hints.entries
     )

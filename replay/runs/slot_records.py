@@ -93,10 +93,8 @@ class SlotRecords:
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
         """Return the first job that was started on a slot, or on one that was carved from it, between two instants;
         None if their logs show none."""
-        first_jobs = (
-            begun for name in self._parts(slot) if (begun := self._first_begun(name, since, until)) is not None
-        )
-        return min(first_jobs, key=lambda begun: begun.at, default=None)
+        jobs = (begun for name in self._parts(slot) if (begun := self._first_begun(name, since, until)) is not None)
+        return min(jobs, key=lambda begun: begun.at, default=None)
 
     def was_used(self, slot: str, at: int) -> bool:
         """Return True if the claim under which a slot ran a job at about an instant had run another job before."""

@@ -134,13 +134,9 @@ class _ScenarioReader:
     def read_expect(self, words: list[str]) -> None:
         if not self.dated_lines:
             raise ValueError("`expect` needs an `at` line before it: write at TIME expect ...")
-        previous_words = self.dated_lines[-1][1]
-        count = (
-            2
-            if len(previous_words) > 1 and may_have_two_words(previous_words[0]) and is_clock(previous_words[1])
-            else 1
-        )
-        self.dated_lines.append((self.text.number, [*previous_words[:count], "expect", *words], ()))
+        previous = self.dated_lines[-1][1]
+        count = 2 if len(previous) > 1 and may_have_two_words(previous[0]) and is_clock(previous[1]) else 1
+        self.dated_lines.append((self.text.number, [*previous[:count], "expect", *words], ()))
 
 
 def read(text: str) -> Scenario:
@@ -152,13 +148,11 @@ def read(text: str) -> Scenario:
         source.number += 1
         line = source.number
         with _errors_at_line(line):
-            first_words = split(source.lines[line - 1])
-            if first_words and first_words[0] not in heads:
-                raise ValueError(
-                    f"{first_words[0]!r} cannot start a line of a scenario{_suggestion_text(first_words[0], heads)}"
-                )
-            if first_words:
-                heads[first_words[0]](first_words[1:])
+            words = split(source.lines[line - 1])
+            if words and words[0] not in heads:
+                raise ValueError(f"{words[0]!r} cannot start a line of a scenario{_suggestion_text(words[0], heads)}")
+            if words:
+                heads[words[0]](words[1:])
     return _scenario(reader)
 
 

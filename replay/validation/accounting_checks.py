@@ -29,7 +29,7 @@ def check_configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
     current_settings, fit = pool.state.settings, {}
     for name, text in event.settings.items():
         if text == current_settings.get(name, ""):
-            pool.report("pool", "value", f"{name} is said to have become {text or 'its default'}: it was that before")
+            pool.report("pool", "value", f"{name} already is {text or 'its default'}")
         elif not text and (name in DOMAINS or configurable_kind(name) is None):
             pool.report("pool", "value", f"{name} cannot go back to a default: it always has a value")
         elif not text or _is_valid_setting(pool, name, text):
@@ -66,7 +66,7 @@ def check_quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
             text = f"{logged} to be its quota and its subtree's, but the settings make it {expected.quota:g} and "
             pool.report(expected.name, "quota", f"{text}{expected.subtree:g} of {event.total:g} cores")
     for name in assigned_groups:
-        pool.report(name, "reference", f"there is no accounting group {name}")
+        pool.report(name, "reference", f"the pool has no accounting group {name}")
 
 
 @rule(e.PrioritiesUpdated)
@@ -79,24 +79,26 @@ def check_priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
     for name, logged_priority in event.priorities.items():
         account = accounts.get(name)
         if account is None:
-            pool.report(name, "reference", f"there is no submitter {name}")
+            pool.report(name, "reference", f"the pool has no submitter {name}")
             continue
         expected = updated(account, updated_at, event.at, halflife)
         if logged_priority != expected:
             pool.report(name, "priority", f"its real priority is {logged_priority}, but the formula gives {expected}")
         elif logged_priority == account.priority and account.usage_until(event.at) == account.usage_accounted:
-            pool.report(name, "priority", f"its real priority is {logged_priority}, as before, and it has used nothing")
+            pool.report(
+                name, "priority", f"its real priority {logged_priority} is recorded again, although it used nothing"
+            )
     for name, account in accounts.items():
         if name not in event.priorities and account.usage_until(event.at) != account.usage_accounted:
-            pool.report(name, "priority", "it has used something since its last priority, and has no new one")
+            pool.report(name, "priority", "it used resources since its last priority, but has no new one")
 
 
 def check_initial_factor(pool: JudgedPool, name: str, logged_factor: float, negotiator: str = "") -> None:
     """Check the factor that an event lets a submitter begin with. Older logs do not tell it."""
     expected = first_factor(pool.state, name, negotiator)
     if logged_factor and logged_factor != expected:
-        text = f"the settings make it {expected}" if expected else "it has begun before"
-        pool.report(name, "factor", f"it is recorded to begin with the priority factor {logged_factor}, but {text}")
+        text = f"the settings make it {expected}" if expected else "it already had one"
+        pool.report(name, "factor", f"its initial priority factor is recorded as {logged_factor}, but {text}")
 
 
 def _check_owner(pool: JudgedPool, subject: str, user: str) -> None:
@@ -111,19 +113,19 @@ def check_submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
     pool.folds = None
     name, grant_name = event.submitter, GRANTS.get(event.name)
     if grant_name is None:
-        pool.report(name, "granted", f"{event.name} is not a value that a submitter can be given")
+        pool.report(name, "granted", f"{event.name} is not a value that can be set for a submitter")
         return
     account = accounts_of(pool.state.submitters, event.negotiator).get(name)
     lease = None if account is None else account.leases.get(event.name)
     lease_end = lease[1] if lease is not None and event.at < lease[1] else 0
     if event.until and not grant_name.cancel:
-        pool.report(name, "granted", f"its {event.name} is lent, but can be set only for good")
+        pool.report(name, "granted", f"its {event.name} is set for a time, but can only be set permanently")
         return
     is_canceled = 0 < event.until <= event.at
     if is_canceled and not lease_end:
-        pool.report(name, "granted", f"a lease of its {event.name} is called off, but none runs")
+        pool.report(name, "granted", f"a temporary {event.name} is canceled, but it has none")
     elif lease_end and not is_canceled and event.until != lease_end:
-        text = f"its {event.name} is set otherwise than until {instant(lease_end)}, when the running lease ends"
+        text = f"it does not keep the end of its {event.name}, {instant(lease_end)}"
         pool.report(name, "granted", text)
     check_initial_factor(pool, name, event.factor, event.negotiator)
     if not is_canceled and (text := unfit(event.name, event.value)):
@@ -151,7 +153,7 @@ def check_submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None
     _check_owner(pool, event.submitter, event.user)
     pool.check_negotiator(event.submitter, event.negotiator)
     if str(AccountName(event.negotiator, event.submitter)) not in pool.state.submitters:
-        pool.report(event.submitter, "reference", f"there is no submitter {event.submitter} to delete")
+        pool.report(event.submitter, "reference", f"the pool has no submitter {event.submitter} to delete")
     elif event.factor and event.factor != (factor := _initial_factor(pool, event)):
         text = f"it continues with the priority factor {event.factor}, but the settings make it {factor}"
         pool.report(event.submitter, "factor", text)

@@ -28,7 +28,7 @@ _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits
 @rule_of(e.ClaimMade, known_slot)
 def check_claim_made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     if slot.claim is not None:
-        pool.report(slot, "claim", f"it is claimed, by {slot.claim.submitter}")
+        pool.report(slot, "claim", f"it is already claimed by {slot.claim.submitter}")
     waiting_claim = slot.queued_claim
     takes_waiting = waiting_claim is not None and waiting_claim.id == event.claim
     job, matched = match_of(pool, slot, event.job) or (None, None)
@@ -38,12 +38,12 @@ def check_claim_made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     elif not event.holder and not takes_waiting:
         _check_match_terms(pool, slot, event, matched)
     if waiting_claim is not None and (waiting_claim.id != event.claim or _terms(waiting_claim) != _terms(event)):
-        text = f"claim {waiting_claim.id} waited for it, but {event.claim} takes it, or with other terms"
+        text = f"claim {waiting_claim.id} waited for it, but {event.claim} takes it, or its terms differ"
         pool.report(slot, "waiting", text)
     if slot.state_activity != "Claimed/Idle" and not (takes_waiting and slot.state == "Preempting"):
         pool.report(slot, "claim", f"a claim begins in Claimed/Idle, but it is {slot.state_activity}")
     if event.weight < 0 or pool.amounts[slot.name].weight not in (None, event.weight):
-        pool.report(slot, "value", f"it is claimed with the weight {event.weight}, which is not its own")
+        pool.report(slot, "value", f"it is claimed with the weight {event.weight}, which is not its SlotWeight")
     machine = pool.state.machines.get(slot.machine)
     if machine is not None and machine.shutdown and not (takes_waiting and pool.dialect.better_match_survives_shutdown):
         pool.report(slot, "shutdown", f"it is claimed while {slot.machine} is shut down")
@@ -53,7 +53,7 @@ def check_claim_made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     if waiting_claim is not None and takes_waiting and not event.holder:
         job = job_of(waiting_claim.job)
         if job is not None and not is_waiting_for_slot(pool, *job):
-            pool.report(slot, "waiting", f"its better match is for job {event.job}, which waits no longer")
+            pool.report(slot, "waiting", f"its better match is for job {event.job}, which no longer waits")
     pool.notified.discard(slot.name)
     pool.expected.pop(slot.name, None)
     if job is not None:
@@ -65,7 +65,7 @@ def _check_match_terms(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched
     if matched is None:
         pool.report(slot, "match", "it is claimed without a match")
     elif event.negotiator != matched.negotiator:
-        pool.report(slot, "match", "the claim counts for another negotiator than matched it")
+        pool.report(slot, "match", "the claim is charged to a negotiator that did not match it")
     check_limits_of_match(pool, event, "" if matched is None else matched.limits)
 
 
@@ -97,7 +97,7 @@ def check_claim_queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> No
     if slot.claim is None and not may_await_client(pool, slot):
         pool.report(slot, "waiting", "a better match waits for it, but it is not claimed")
     if slot.queued_claim is not None and slot.queued_claim.id == event.claim:
-        pool.report(slot, "waiting", f"{event.claim} is said to wait for it a second time")
+        pool.report(slot, "waiting", f"{event.claim} is recorded as waiting for it a second time")
     _check_request(pool, event)
     if not event.holder:
         _check_own_waits(pool, slot, event)
@@ -110,9 +110,9 @@ def _check_own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None
     if job is None or f"{job[0]}.{job[1]}" != event.job:
         pool.report(slot, "match", f"job {event.job} waits for it, but it was not matched with that job")
     elif not is_waiting_for_slot(pool, *job):
-        pool.report(slot, "match", f"job {event.job} waits for it, but not for a slot")
+        pool.report(slot, "match", f"job {event.job} is recorded as waiting for it, but is not idle")
     if event.negotiator != matched.negotiator:
-        pool.report(slot, "match", "the claim that waits for it counts for another negotiator than matched it")
+        pool.report(slot, "match", "the claim that waits for it is charged to a negotiator that did not match it")
     if slot.claim is not None and event.rank < slot.claim.rank:
         text = f"it prefers the job that it has ({slot.claim.rank:g}) to {event.job} ({event.rank:g}), which waits"
         pool.report(slot, "waiting", text)
@@ -121,7 +121,7 @@ def _check_own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None
 @rule_of(e.ClaimWithdrawn, known_slot)
 def check_claim_withdrawn(pool: JudgedPool, slot: Slot, event: e.ClaimWithdrawn) -> None:
     if slot.queued_claim is None or slot.queued_claim.id != event.claim:
-        pool.report(slot, "waiting", f"{event.claim} waits for it no longer, but it did not wait")
+        pool.report(slot, "waiting", f"{event.claim} no longer waits for it, but it never did")
 
 
 @rule_of(e.ClaimFlagged, known_slot)
@@ -133,11 +133,11 @@ def check_claim_flagged(pool: JudgedPool, slot: Slot, event: e.ClaimFlagged) -> 
         if flag not in e.CLAIM_FLAG_CODES:
             pool.report(slot, "value", f"{flag!r} is not a flag of a claim: {', '.join(e.CLAIM_FLAG_CODES)}")
     if "resumed" in event.flags and "by_command" not in claim.flags:
-        pool.report(slot, "claim", "its job continues by request, but was not suspended by one")
+        pool.report(slot, "claim", "a user continues its job, but no user suspended it")
     if "job_over" in event.flags and (slot.activation is not None or not claim.flags & JOB_FLAGS):
-        pool.report(slot, "claim", "its job is said to be over, but nothing held for it that ends with a job")
+        pool.report(slot, "claim", "its job is recorded as over, but it had no flag that ends with a job")
     if claim.flags.issuperset(event.flags) and event.reason in ("", claim.reason):
-        pool.report(slot, "claim", "its claim is flagged with what it has already")
+        pool.report(slot, "claim", "its claim already has this flag")
 
 
 @rule_of(e.ClaimActivated, known_slot)
@@ -145,11 +145,11 @@ def check_claim_activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated)
     claim = _named_claim(pool, slot, event.claim)
     pool.folds = event
     if claim is not None and not claim.holder:
-        text = f"job {event.job} of a holder outside begins, but the pool's own access point holds it"
+        text = f"job {event.job} of an outside access point starts, but this pool's access point holds the claim"
         pool.report(slot, "activation", text)
     check_slot_free(pool, slot)
     if event.vacate < 0:
-        pool.report(slot, "value", "the time to vacate that its job was promised is below 0")
+        pool.report(slot, "value", "the job's MaxVacateTime is below 0")
 
 
 @rule_of(e.ClaimDeactivated, known_slot)
@@ -157,7 +157,7 @@ def check_claim_deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactiva
     run = slot.activation
     if run is None or run.job != event.job:
         run_text = f"it runs {job_name(run)}" if run else "nothing runs on it"
-        pool.report(slot, "activation", f"job {event.job} of a holder outside is gone, but {run_text}")
+        pool.report(slot, "activation", f"job {event.job} of an outside access point is gone, but {run_text}")
     if slot.claim is not None:
         _named_claim(pool, slot, event.claim)
     check_drain_counted(pool, slot)
@@ -168,8 +168,8 @@ def check_claim_deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactiva
 def check_starter_signalled(pool: JudgedPool, slot: Slot, event: e.StarterSignalled) -> None:
     run = slot.activation
     if run is None or not run.job:
-        run_text = "no job" if run is None else f"job {job_name(run)} of the pool's own"
-        pool.report(slot, "end", f"an outside holder's starter ends its job, but it has {run_text}")
+        run_text = "no job" if run is None else f"job {job_name(run)} of this pool"
+        pool.report(slot, "end", f"the starter of an outside access point ends its job, but it has {run_text}")
         pool.folds = None
         return
     for text in signal_order_errors(run, event):
@@ -182,7 +182,7 @@ def check_holder_silent(pool: JudgedPool, slot: Slot, event: e.ClaimHolderSilent
     if claim is None:
         return
     if not event.until and not claim.lease_end:
-        pool.report(slot, "lease", "its holder is heard again, but was not silent")
+        pool.report(slot, "lease", "its holder answers again, but was not silent")
     if event.until < 0:
         pool.report(slot, "value", f"{event.until} is not an instant")
 
@@ -202,7 +202,7 @@ def check_claim_ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None
         pool.report(slot, "claim", f"a claim ends in Preempting, but it is {slot.state_activity}")
     usage = (event.at - claim.since) * claim.weight
     if usage != event.usage:
-        pool.report(slot, "usage", f"the claim was held for a usage of {usage}, but {event.usage} is charged")
+        pool.report(slot, "usage", f"the claim used {usage}, but {event.usage} is charged")
     if slot.activation is not None:
         pool.report(slot, "activation", f"the claim ends while job {job_name(slot.activation)} runs on it")
 
@@ -217,8 +217,8 @@ def check_lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) ->
     """Check that the lease is over when a claim is given up for its holder's silence."""
     until = slot.claim.lease_end if slot.claim is not None else 0
     if not 0 < until <= event.at:
-        text = "its holder was not silent" if not until else "it runs on"
-        pool.report(slot, "lease", f"the claim's lease is said to be over, but {text}")
+        text = "its holder was not silent" if not until else "it has not expired"
+        pool.report(slot, "lease", f"the claim's lease is recorded as expired, but {text}")
 
 
 def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
@@ -233,7 +233,9 @@ def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitione
         return
     run_time = run.run_time(event.at)
     if run_time + max(run.max_vacate_time, vacate, pool.vacate) < limit:
-        text = f"its job's retirement is said to be over, but it ran for {interval(run_time)} of {interval(limit)}"
+        text = (
+            f"its job's retirement time is recorded as over, but it ran for {interval(run_time)} of {interval(limit)}"
+        )
         pool.report(slot, "retirement", text)
 
 
@@ -249,21 +251,21 @@ def _seconds(text: str) -> int | None:
 def check_reservation_made(pool: JudgedPool, event: e.ClaimsReserved) -> None:
     job = event.cluster, event.proc
     if known_cluster(pool, *job) is not None and not is_waiting_for_slot(pool, *job):
-        pool.report(job, "reservation", "claims are kept for it, but it does not wait")
+        pool.report(job, "reservation", "claims are reserved for it, but it is not idle")
     if job in pool.state.reservations:
-        pool.report(job, "reservation", "claims are kept for it already")
+        pool.report(job, "reservation", "claims are already reserved for it")
     if event.until != event.at + schedd_seconds(pool.state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000:
-        pool.report(job, "value", "the claims are kept for it for another time than SCHEDD_NOW_JOB_VACATE_TIMEOUT says")
+        pool.report(job, "value", "its claims are not reserved for SCHEDD_NOW_JOB_VACATE_TIMEOUT")
     if not event.claims:
-        pool.report(job, "reservation", "claims are kept for it, but none is named")
+        pool.report(job, "reservation", "claims are reserved for it, but none is named")
     for name, claim in event.claims.items():
         slot = pool.state.slots.get(name)
         if slot is None or slot.claim is None or slot.claim.id != claim:
-            pool.report(job, "reservation", f"{claim}, which is kept for it, is not the claim of {name}")
+            pool.report(job, "reservation", f"{claim}, which is reserved for it, is not the claim of {name}")
         elif slot.activation is None or not slot.activation.cluster:
-            pool.report(job, "reservation", f"the claim of {name} is kept for it, but no job of this queue has it")
+            pool.report(job, "reservation", f"the claim of {name} is reserved for it, but no job of this queue has it")
         elif pool.state.is_reserved(slot.name):
-            pool.report(job, "reservation", f"the claim of {name} is kept for another job already")
+            pool.report(job, "reservation", f"the claim of {name} is already reserved for another job")
 
 
 @rule(e.ReservationEnded)
@@ -271,31 +273,31 @@ def check_reservation_ended(pool: JudgedPool, event: e.ReservationEnded) -> None
     job = event.cluster, event.proc
     reservation = pool.state.reservations.get(job)
     if reservation is None:
-        pool.report(job, "reservation", "no claims are kept for it any more, but none were")
+        pool.report(job, "reservation", "a reservation of claims ends, but it had none")
         return
     if bool(event.slot) != (event.cause == "coalesced"):
-        pool.report(job, "reservation", "a slot is named for it where one was made, and nowhere else")
+        pool.report(job, "reservation", "a reservation names a slot only if one was made for the job")
     slot = pool.state.slots.get(event.slot)
     claim = None if slot is None else slot.claim
     if event.slot and (claim is None or claim.holder or job_of(claim.job) != job):
-        pool.report(job, "reservation", f"{event.slot} was made for it, but is not claimed for it")
+        pool.report(job, "reservation", f"{event.slot} was created for it, but is not claimed for it")
     if event.cause == "now_late" and event.at < reservation.deadline:
-        pool.report(job, "reservation", "the jobs that were to go for it are said to be late, but have time left")
+        pool.report(job, "reservation", "the vacate timeout for its claims is recorded as over, but is not")
 
 
 def check_coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
-    """Check a claim of a slot that was put together for a job of what claims held that were kept for it."""
+    """Check a claim of a slot that was combined for a job from the claims reserved for it."""
     job = job_of(event.job)
     reservation = None if job is None else pool.state.reservations.get(job)
     if job is None or reservation is None:
-        pool.report(slot, "reservation", f"it is claimed for job {event.job}, for which no claims were kept")
+        pool.report(slot, "reservation", f"it is claimed for job {event.job}, for which no claims were reserved")
         return
     slots = _existing_slots(pool, reservation)
     if slots:
-        text = f"it is put together for job {event.job}, but the claim of {', '.join(slots)} is still there"
+        text = f"it is combined for job {event.job}, but the claim of {', '.join(slots)} still exists"
         pool.report(slot, "reservation", text)
     if not is_waiting_for_slot(pool, *job):
-        pool.report(slot, "reservation", f"it is put together for job {event.job}, which does not wait")
+        pool.report(slot, "reservation", f"it is combined for job {event.job}, which is not idle")
     check_limits_of_ad(
         pool, event, pool.state.clusters[job[0]].attributes(job[1]) if job[0] in pool.state.clusters else {}
     )
@@ -313,5 +315,5 @@ def settle_reservations(pool: JudgedPool) -> None:
     """Check that no claim is kept that is gone."""
     for job, reservation in list(pool.state.reservations.items()):
         if len(_existing_slots(pool, reservation)) < len(reservation.claims):
-            pool.report(job, "reservation", "claims are kept for it, of which one is gone")
+            pool.report(job, "reservation", "one of the claims that are reserved for it is gone")
             del pool.state.reservations[job]

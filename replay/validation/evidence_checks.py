@@ -51,7 +51,7 @@ def check_slot_evidence(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned)
     if event.evidence:
         note = pool.notes.get(event.evidence)
         if note is None:
-            text = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+            text = f"this stimulus recorded no evidence at {event.evidence}"
             pool.report(slot, "evidence", text)
         else:
             _check_note(pool, slot, event, expressions, note)
@@ -60,7 +60,7 @@ def check_slot_evidence(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned)
         and expressions.always
         and any(_always_reads_attribute(slot, name) for name in expressions.names)
     ):
-        pool.report(slot, "evidence", f"it names no evidence that {cause_words(event.cause)}")
+        pool.report(slot, "evidence", f"it has no evidence that {cause_words(event.cause)}")
 
 
 def _check_note(
@@ -72,7 +72,7 @@ def _check_note(
 ) -> None:
     name = note.name.lower().removesuffix(VARIANT)
     if expressions is None or name not in expressions.names:
-        pool.report(slot, "evidence", f"that {cause_words(event.cause)} is not for {note.name} to decide")
+        pool.report(slot, "evidence", f"{note.name} does not decide whether {cause_words(event.cause)}")
     elif truth_of(note.value) not in expressions.truths:
         pool.report(slot, "evidence", f"it says that {cause_words(event.cause)}, but {note.name} was {note.value}")
     machine = pool.state.machines.get(slot.machine)
@@ -93,9 +93,9 @@ def check_job_evidence(pool: JudgedPool, cluster: Cluster, proc: int, event: e.J
     note = pool.notes.get(event.evidence)
     name = "" if note is None else note.name.lower()
     if note is None:
-        text = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+        text = f"this stimulus recorded no evidence at {event.evidence}"
     elif name not in truths:
-        text = f"{event.row} is not for {note.name} to decide"
+        text = f"{note.name} does not decide {event.row}"
     elif truth_of(note.value) not in truths[name]:
         text = f"{event.row} follows, but {note.name} was {note.value}"
     elif cluster.is_uniform(name) and normalized_text(cluster.requested_value(proc, name)) != normalized_text(
@@ -119,7 +119,7 @@ def _check_constants(
         if value is None or value.truth in truths:
             return
     known_texts = ", ".join(f"{name} = {cluster.requested_value(proc, name) or 'not there'}" for name in wanted_truths)
-    pool.report((cluster.id, proc), "evidence", f"{row} follows, and names no evidence, but it has {known_texts}")
+    pool.report((cluster.id, proc), "evidence", f"{row} follows without evidence, but the job has {known_texts}")
 
 
 def _always_reads_attribute(slot: Slot, name: str) -> bool:
@@ -157,7 +157,7 @@ def reevaluation_problem(note: e.EvaluationRecorded) -> str:
     if truth(value) == truth_of(note.value):
         return ""
     values_text = ", ".join(f"{name} = {text}" for name, text in note.read.items()) or "nothing"
-    return f"{note.expression} is noted as {note.value}, but with what it read ({values_text}) it is {unparse(value)}"
+    return f"{note.expression} is recorded as {note.value}, but with {values_text} it is {unparse(value)}"
 
 
 @lru_cache(4096)

@@ -36,12 +36,12 @@ def check_submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         pool.report(name, "value", f"{count} is not a number of jobs")
         pool.folds = None
     elif event.columns and len(event.columns) != -(-count // CHUNK):
-        pool.report(name, "value", f"{len(event.columns)} chunks do not hold what differs between {count} jobs")
+        pool.report(name, "value", f"{len(event.columns)} chunks cannot hold the values of {count} jobs")
     check_initial_factor(pool, event.submitter, event.factor)
     if 0 < count <= MOST_JOBS:
         judge_submission(pool, event)
     if event.submitter not in _possible_submitters(event):
-        words = f"it counts for {event.submitter}, which is neither its User nor its AccountingGroup"
+        words = f"its submitter is {event.submitter}, which is neither its User nor its AccountingGroup"
         pool.report(name, "value", words)
     expected_values = {"ClusterId": str(event.cluster), "TotalSubmitProcs": str(event.count)}
     for attribute, text in expected_values.items():
@@ -71,7 +71,7 @@ _STRING = re.compile(r"\"[^\"\\]*\"")
 def known_cluster(pool: JudgedPool, number: int, proc: int) -> Cluster | None:
     cluster = pool.state.clusters.get(number)
     if cluster is None:
-        pool.report((number, proc), "reference", f"there is no job of cluster {number} left")
+        pool.report((number, proc), "reference", f"cluster {number} has no jobs left")
     return cluster
 
 
@@ -86,7 +86,7 @@ def _proc_ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tup
     """Return the ranges of an event as (first, behind the last), cut to the cluster's size."""
     ranges, previous_last = [], -1
     if not event.procs:
-        pool.report(f"cluster {cluster.id}", "reference", "the event is about no job")
+        pool.report(f"cluster {cluster.id}", "reference", "the event names no jobs")
     for first, last in event.procs:
         if first <= previous_last or last < first or last >= cluster.count:
             pool.report((cluster.id, first), "reference", f"{first} to {last} is not a range of its cluster's jobs")
@@ -124,10 +124,10 @@ def check_jobs_transition(pool: JudgedPool, cluster: Cluster, event: e.JobsTrans
         _touch_slots(pool, cluster, first, behind, runs)
         if event.target in RUNS and len(runs) < behind - first:
             idle_proc = min(set(range(first, behind)).difference(proc for proc, _ in runs))
-            pool.report((cluster.id, idle_proc), "activation", f"it becomes {event.target}, but it has no run")
+            pool.report((cluster.id, idle_proc), "activation", f"it becomes {event.target}, but it does not run")
         if event.target == LEFT and runs:
             proc, run = runs[0]
-            pool.report((cluster.id, proc), "queue", f"it leaves the queue, and runs on {run.slot}")
+            pool.report((cluster.id, proc), "queue", f"it leaves the queue, but still runs on {run.slot}")
         pool.job_moves[event.row, event.source, event.target] += behind - first
         if event.left and event.target in TERMINAL:
             pool.job_moves["leave", event.target, LEFT] += behind - first - part.count(0) - len(runs)
@@ -145,10 +145,12 @@ def _check_repeated_hold(
 ) -> None:
     """Check that a hold takes the place of another one only where it is a user's, and the other is not."""
     if event.cause != "user_hold" or event.changes.get("HoldReasonCode") != str(HELD_BY_USER):
-        pool.report((cluster.id, first), "cause", "it is held again, but by no user")
+        pool.report((cluster.id, first), "cause", "it is held again, but not by a user")
     firm = next((proc for proc in range(first, behind) if proc in cluster and is_protected_hold(cluster, proc)), None)
     if firm is not None:
-        pool.report((cluster.id, firm), "source", "it is held again, but a user holds it already, or its input does")
+        pool.report(
+            (cluster.id, firm), "source", "it is held again, but a user already holds it, or its input is being spooled"
+        )
 
 
 def note_ended_jobs(pool: JudgedPool, cluster: Cluster, status: str, has_left: bool) -> None:
@@ -172,7 +174,7 @@ def settle_queue(pool: JudgedPool) -> None:
             while proc >= 0 and (number, proc) in pool.state.by_job:
                 proc = cluster.status.find(NUMBERS[name], proc + 1)
             if proc >= 0:
-                text = f"it is {name}, has no run and no reason to stay, and does not leave the queue"
+                text = f"it is {name}, does not run and has no reason to stay, but does not leave the queue"
                 pool.report((number, proc), "queue", text)
     pool.unsettled_clusters = {}
 
@@ -212,18 +214,20 @@ def check_materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterial
     factory = cluster.factory
     if factory is None or factory.mode != "Running":
         mode = "has no factory" if factory is None else f"has a factory that is {factory.mode}"
-        pool.report(f"cluster {cluster.id}", "factory", f"its jobs come into the queue, but it {mode}")
+        pool.report(f"cluster {cluster.id}", "factory", f"its jobs are materialized, but it {mode}")
         pool.folds = None
         return
     for first, behind in _proc_ranges(pool, cluster, event):
         if first != factory.materialized:
-            text = f"it comes into the queue, but the next of its cluster is {factory.materialized}"
+            text = f"it is materialized, but the next job of its cluster is {factory.materialized}"
             pool.report((cluster.id, first), "factory", text)
             pool.folds = None
         row = "submit_on_hold" if event.status == "Held" else "submit"
         pool.job_moves[row, UNSUBMITTED, event.status] += behind - first
         if event.status != cluster.initial_status:
-            pool.report((cluster.id, first), "source", f"it begins in {event.status}, but others of its cluster do not")
+            pool.report(
+                (cluster.id, first), "source", f"it begins as {event.status}, but other jobs of its cluster do not"
+            )
         _check_factory_limits(pool, cluster, behind - first)
     pool.add_to_story(cluster.id)
 
@@ -243,7 +247,9 @@ def _check_factory_limits(pool: JudgedPool, cluster: Cluster, count: int) -> Non
     most = max_new_jobs(pool.state, cluster)
     if most is not None and count > most:
         pool.report(
-            f"cluster {cluster.id}", "factory", f"{count} of its jobs are made, but the queue has room for {most}"
+            f"cluster {cluster.id}",
+            "factory",
+            f"{count} of its jobs are materialized, but the queue has room for {most}",
         )
 
 
@@ -251,7 +257,7 @@ def _check_factory_limits(pool: JudgedPool, cluster: Cluster, count: int) -> Non
 def check_factory_transition(pool: JudgedPool, cluster: Cluster, event: e.FactoryTransitioned) -> None:
     factory = cluster.factory
     if factory is None:
-        pool.report(f"cluster {cluster.id}", "factory", f"its factory becomes {event.target}, but it has none")
+        pool.report(f"cluster {cluster.id}", "factory", f"its factory becomes {event.target}, but it has no factory")
         pool.folds = None
     elif factory.mode != event.source or event.target not in MODES - {event.source}:
         text = f"its factory goes from {event.source} to {event.target}, but it is {factory.mode}"
@@ -285,8 +291,8 @@ def check_deferred(pool: JudgedPool, cluster: Cluster, event: e.JobsDeferred) ->
         part = cluster.status[first:behind]
         if part.count(IDLE) != len(part):
             index = next(index for index, status in enumerate(part) if status != IDLE)
-            text = f"it is given a time to begin at, but it is {status_name(part[index])}"
+            text = f"its start is deferred, but it is {status_name(part[index])}"
             pool.report((cluster.id, first + index), "source" if part[index] else "reference", text)
     if event.until <= event.at:
-        pool.report(f"cluster {cluster.id}", "value", "what a schedule gives is still to come")
+        pool.report(f"cluster {cluster.id}", "value", "a deferral time must be in the future")
     pool.add_to_story(cluster.id)

@@ -35,10 +35,10 @@ def check_policy_cause(
     if isinstance(event, e.JobsTransitioned) and event.holds != 1:
         is_by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.is_local
         if not is_by_shadow or event.holds != HOLDS_BY_SHADOW:
-            pool.report((cluster.id, proc), "value", f"its ad counts {event.holds} holds for one")
+            pool.report((cluster.id, proc), "value", f"its ad counts {event.holds} holds, but there was one")
     if not has_policy_cause(event):
         if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _is_held_by_machine(event):
-            text = f"no policy ends its run, but {event.cause}, and it says why it is vacated, or names evidence"
+            text = f"{event.cause} ends its run, not a policy, but the event has a vacate reason or evidence"
             pool.report((cluster.id, proc), "evidence", text)
         return
     policy = BY_CAUSE[event.cause]
@@ -48,12 +48,12 @@ def check_policy_cause(
             pool.report((cluster.id, proc), "row", f"{event.cause} does not {event.row} a job that is {event.source}")
         code = event.changes.get("HoldReasonCode", "0")
         if policy.row == "hold" and code != str(policy.code):
-            text = f"{event.cause} holds with the code {policy.code}, but it says {code}"
+            text = f"{event.cause} holds with the code {policy.code}, but the event has {code}"
             pool.report((cluster.id, proc), "value", text)
     else:
         code = str(policy.code) if policy.row == EVICT else "" if cluster.is_local else str(CLAIM_DEACTIVATED.code)
         if event.vacated.get("VacateReasonCode", "") != code:
-            text = f"{event.cause} vacates with the code {code or 'of the job'}, which is not what it says"
+            text = f"{event.cause} vacates with the code {code or 'of the job'}, but the event has another"
             pool.report((cluster.id, proc), "value", text)
     text = evidence_problem(pool, cluster, proc, (policy,), event.evidence, event.at)
     if text:
@@ -79,15 +79,15 @@ def evidence_problem(
     if not evidence:
         if None in texts.values() or any(_is_true(text, at) for text in texts.values() if text):
             return ""
-        return f"it names no evidence that {' or '.join(policy.cause for policy in policies)} held"
+        return f"it has no evidence that {' or '.join(policy.cause for policy in policies)} held"
     note = pool.notes.get(evidence)
     if note is None:
-        return f"its evidence is said to be {evidence}, where the stimulus recorded none"
+        return f"this stimulus recorded no evidence at {evidence}"
     name = note.name.lower()
     if name not in texts:
         return f"{note.name} is not the expression to evaluate: {', '.join(texts) or 'nothing'}"
     if truth_of(note.value) is not True:
-        return f"it says that {note.name} held, but it was {note.value}"
+        return f"{note.name} is recorded as true, but it was {note.value}"
     text = texts[name]
     if text is not None and normalized_text(text) != normalized_text(note.expression):
         return f"its evidence is {note.name} = {note.expression}, but its {note.name} is {text or 'not there'}"
@@ -119,27 +119,27 @@ def check_job_transform(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited)
     """Check that a job has the transform that is said to have changed it, at the end of a run."""
     proc = first_proc(event)
     if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
-        pool.report((cluster.id, proc), "activation", "a job's own transform changes it alone, at the end of its run")
+        pool.report((cluster.id, proc), "activation", "a job's own transform changes only that job, when its run ends")
         return
     if not cluster.requested_value(proc, f"{BODY_PREFIX}{event.transform}"):
         pool.report((cluster.id, proc), "reference", f"it has no transform {event.transform}")
     _check_values_before(pool, cluster, proc, event)
     for place in event.noted:
         if place not in pool.notes:
-            text = f"its evidence is said to be {place}, where the stimulus recorded none"
+            text = f"this stimulus recorded no evidence at {place}"
             pool.report((cluster.id, proc), "evidence", text)
 
 
 def check_chirp_write(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
-    """Check that a job that is said to have set its own attributes runs, and that nothing counts twice."""
+    """Check that a job that changed its own attributes runs, and that nothing counts twice."""
     proc = first_proc(event)
     run = pool.state.by_job.get((cluster.id, proc))
     if event.procs != ((proc, proc),) or run is None:
-        pool.report((cluster.id, proc), "activation", "a job writes with condor_chirp for itself, while it runs")
+        pool.report((cluster.id, proc), "activation", "a job changes its own ad with condor_chirp only while it runs")
         pool.folds = None
         return
     if event.number < run.chirped + max(len(event.notes), 1):
-        text = f"its condor_chirp is at write {event.number}, but the log has {run.chirped} already"
+        text = f"this is write {event.number} of its condor_chirp, but the log already has {run.chirped}"
         pool.report((cluster.id, proc), "value", text)
     if event.cause != "chirp" or event.transform or event.noted or not event.changes.keys() >= set(event.delayed):
         pool.report((cluster.id, proc), "value", "its own change is recorded a second time")
@@ -155,23 +155,21 @@ def _check_values_before(pool: JudgedPool, cluster: Cluster, proc: int, event: e
     """Check what attributes are said to have been before."""
     for name, text in event.before.items():
         if name not in event.changes or text != cluster.value(proc, name):
-            words = (
-                f"{name} is said to have been {text or 'not there'}, but it was {cluster.value(proc, name) or 'not'}"
-            )
+            words = f"{name} is recorded as {text or 'undefined'}, but was {cluster.value(proc, name) or 'undefined'}"
             pool.report((cluster.id, proc), "value", words)
 
 
 @rule(e.MailDue)
 def check_mail_due(pool: JudgedPool, event: e.MailDue) -> None:
     if event.cluster not in pool.state.clusters:
-        pool.report(event, "reference", "a mail is due about it, but it is not in the queue")
+        pool.report(event, "reference", "a mail about it is due, but it is not in the queue")
 
 
 @rule(e.Mailed)
 def check_mailed(pool: JudgedPool, event: e.Mailed) -> None:
     due_mail = pool.state.mails.get(event.mail)
     if due_mail is None or (due_mail.cluster, due_mail.proc) != (event.cluster, event.proc):
-        pool.report(event, "reference", f"no mail about it is due that stands at {event.mail}, or it was sent before")
+        pool.report(event, "reference", f"event {event.mail} is not a due mail about it, or that mail was sent before")
         pool.folds = None
 
 
@@ -179,10 +177,10 @@ def check_mailed(pool: JudgedPool, event: e.Mailed) -> None:
 def check_cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
     last_cool_down = pool.state.cool_downs.get((event.cluster, event.proc))
     if last_cool_down is None:
-        pool.report(event, "reference", "its cool-down is over, but it is in none")
+        pool.report(event, "reference", "its cool-down ends, but it had none")
         pool.folds = None
     elif event.at < last_cool_down * 1_000_000:
-        pool.report(event, "order", "its cool-down is over before its time")
+        pool.report(event, "order", "its cool-down ends too early")
 
 
 def check_start_evidence(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
@@ -190,11 +188,13 @@ def check_start_evidence(pool: JudgedPool, cluster: Cluster, event: e.JobActivat
     note, (name, _) = pool.notes.get(event.evidence), START_SETTINGS.get(cluster.universe, ("", ""))
     text = pool.state.settings.get(name, "")
     if note is None:
-        words = f"its evidence is said to be {event.evidence}, where the stimulus recorded none"
+        words = f"this stimulus recorded no evidence at {event.evidence}"
     elif note.name != name or normalized_text(note.expression) != normalized_text(text):
-        words = f"it began by {note.name} = {note.expression}, but {name or 'nothing'} is {text or 'not there'}"
+        words = (
+            f"it was decided by {note.name} = {note.expression}, but {name or 'no setting'} is {text or 'not there'}"
+        )
     elif truth_of(note.value) is not True:
-        words = f"it says that {note.name} held, but it was {note.value}"
+        words = f"{note.name} is recorded as true, but it was {note.value}"
     else:
         return
     pool.report(event, "evidence", words)
@@ -209,12 +209,12 @@ def check_cool_down(pool: JudgedPool, event: e.JobExited) -> None:
     note, text = pool.notes.get(place), pool.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "")
     seconds = int(event.changes[EXPIRATION]) - event.at // 1_000_000
     if event.row not in RERUN_ROWS:
-        words = f"a run that is followed by {event.row} has no cool-down"
+        words = f"a run that ends by {event.row} has no cool-down"
     elif note is None and place:
-        words = f"its evidence is said to be {place}, where the stimulus recorded none"
+        words = f"this stimulus recorded no evidence at {place}"
     elif normalized_text(text) != normalized_text(text if note is None else note.expression):
         policy_text = "nothing" if note is None else note.expression
-        words = f"its cool-down is by {policy_text}, but SYSTEM_ON_VACATE_COOL_DOWN is {text}"
+        words = f"its cool-down comes from {policy_text}, but SYSTEM_ON_VACATE_COOL_DOWN is {text}"
     elif (
         max(
             _seconds(text if note is None else note.value),

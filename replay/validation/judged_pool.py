@@ -148,9 +148,9 @@ class JudgedPool:
             self.forget(self.folds.cluster)
 
     def check_negotiator(self, subject: str, negotiator: str) -> None:
-        """Check that there is, or was, a negotiator in whose accounting something is said to count."""
+        """Check that there is, or was, a negotiator whose accounting an event names."""
         if negotiator not in self.negotiators:
-            self.report(subject, "reference", f"there is no negotiator {negotiator}")
+            self.report(subject, "reference", f"the pool has no negotiator {negotiator}")
 
     # Reporting
 
@@ -209,13 +209,9 @@ class JudgedPool:
         """Drop a thing that is gone, and keep its story for a while."""
         self._ended_subjects.append(subject)
         if len(self._ended_subjects) > KEPT_GONE:
-            oldest = self._ended_subjects.popleft()
-            if (
-                oldest not in self._ended_subjects
-                and oldest not in self.state.slots
-                and oldest not in self.state.clusters
-            ):
-                self._stories.pop(oldest, None)
+            name = self._ended_subjects.popleft()
+            if name not in self._ended_subjects and name not in self.state.slots and name not in self.state.clusters:
+                self._stories.pop(name, None)
 
 
 Kind = TypeVar("Kind", bound=e.Event)
@@ -256,7 +252,7 @@ def known_slot(pool: JudgedPool, event: e.SlotEvent) -> Slot | None:
     name = event.slot
     slot = pool.state.slots.get(name)
     if slot is None:
-        pool.report_slot(name, "reference", f"there is no slot {name}")
+        pool.report_slot(name, "reference", f"the pool has no slot {name}")
         return None
     pool.add_to_story(name)
     pool.touched_slots[name] = None

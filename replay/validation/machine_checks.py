@@ -53,7 +53,7 @@ def check_machine_left(pool: JudgedPool, machine: Machine, event: e.MachineLeft)
     if event.cause == "shutdown" and not machine.shutdown:
         pool.report(event.machine, "shutdown", "it leaves because of a shutdown that was not requested")
     if machine.backfill is not None:
-        pool.report(event.machine, "backfill", f"it leaves, and its backfill client {machine.backfill.key} runs")
+        pool.report(event.machine, "backfill", f"it leaves, but its backfill client {machine.backfill.key} still runs")
     if machine.slots:
         pool.report(event.machine, "reference", f"machine {event.machine} has {len(machine.slots)} slots left")
 
@@ -64,7 +64,7 @@ def check_machine_configured(pool: JudgedPool, machine: Machine, event: e.Machin
     for name, text in event.settings.items():
         if machine.settings.get(name, "") == text:
             value_text = f"it is {text}" if text else "it has its default"
-            pool.report(event.machine, "value", f"{name} is said to be new, but {value_text} already")
+            pool.report(event.machine, "value", f"{name} is recorded as changed, but {value_text} already")
 
 
 def _check_settings(pool: JudgedPool, event: e.MachineJoined | e.MachineConfigured) -> None:
@@ -80,7 +80,7 @@ def check_benchmarks(pool: JudgedPool, event: e.BenchmarksRan) -> None:
     if slot is None or slot.machine != event.machine:
         pool.report(event.machine, "reference", f"{event.slot} is not a slot of {event.machine}")
     elif machine is not None and event.slot not in pool.benchmarking:
-        pool.report(slot, "source", f"benchmarks run in {BENCHMARKING}, and it has begun none")
+        pool.report(slot, "source", f"benchmarks run in {BENCHMARKING}, but it has not started any")
     pool.benchmarking.discard(event.slot)
     for name in ("mips", "kflops"):
         if getattr(event, name) < 0:
@@ -93,13 +93,13 @@ def check_benchmarks(pool: JudgedPool, event: e.BenchmarksRan) -> None:
 @rule_of(e.DrainBegan, _known_machine)
 def check_drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -> None:
     if machine.drain is not None:
-        pool.report(event.machine, "drain", f"it drains already: drain {machine.drain.number} is not over")
+        pool.report(event.machine, "drain", f"it already drains: drain {machine.drain.number} is not over")
     if event.drain != machine.drains + 1:
         pool.report(event.machine, "drain", f"drain {event.drain} follows on {machine.drains}")
     if not drain_machine().legal(INITIAL_DRAIN_STATE, "start", event.schedule):
         pool.report(event.machine, "value", f"{event.schedule!r} is not a schedule of a drain")
     if event.completion not in COMPLETIONS:
-        text = f"{event.completion!r} is not what may follow on a drain: {', '.join(filter(None, COMPLETIONS))}"
+        text = f"{event.completion!r} is not an action on completion of a drain: {', '.join(filter(None, COMPLETIONS))}"
         pool.report(event.machine, "value", text)
     check_drain_by_poll(pool, event)
     claims = ((slot.name, slot.claim) for slot in machine.slots.values())
@@ -115,7 +115,7 @@ def _matching_drain(pool: JudgedPool, machine: Machine, number: int) -> MachineD
     if drain is None or drain.number != number:
         pool.folds = None
         drain_text = "it does not drain" if drain is None else f"its drain is {drain.number}"
-        pool.report(machine.name, "drain", f"something is said of drain {number}, but {drain_text}")
+        pool.report(machine.name, "drain", f"the event is about drain {number}, but {drain_text}")
         return None
     pool.drained_machines[machine.name] = None
     return drain
@@ -132,7 +132,9 @@ def check_drain_transition(pool: JudgedPool, machine: Machine, event: e.DrainTra
         text = f"row {event.row} of a drain does not lead from {event.source} to {event.target}"
         pool.report(machine.name, "row", text)
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):
-        completion = f"{drain.completion} was asked for" if drain.completion else "nothing was asked to follow"
+        completion = (
+            f"{drain.completion} was requested" if drain.completion else "no action on completion was requested"
+        )
         pool.report(machine.name, "drain", f"its drain ends by {event.row}, but {completion}")
     check_cancel_by_poll(pool, event)
     for slot in machine.slots.values() if event.row == "complete" else ():
@@ -152,7 +154,9 @@ def check_drain_final(pool: JudgedPool, machine: Machine, event: e.DrainFinal) -
     for name, claim in pool.drained_claims.get(machine.name, {}).items():
         slot = pool.state.slots.get(name)
         if slot is not None and slot.claim is not None and slot.claim.id == claim:
-            text = f"the jobs of before the drain are said to be gone, but {slot.claim.submitter} has it since before"
+            text = (
+                f"the jobs from before the drain are recorded as gone, but {slot.claim.submitter} still has its claim"
+            )
             pool.report_slot(name, "drain", text)
 
 
@@ -164,7 +168,7 @@ def check_drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputA
         return
     activation = slot.activation
     if activation is None or slot.claim is None or "drained" not in slot.claim.flags:
-        pool.report(slot, "drain", "a drain is charged for a job that did not end because of one")
+        pool.report(slot, "drain", "a drain is charged for a job that it did not end")
     elif activation.key in pool.charged:
         pool.report(slot, "drain", "a drain is charged for its job a second time")
     else:
@@ -200,9 +204,11 @@ def settle_machine(pool: JudgedPool, name: str) -> None:
 @rule_of(e.ShutdownBegan, _known_machine)
 def check_shutdown(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -> None:
     if event.how not in SHUTDOWNS:
-        pool.report(machine.name, "value", f"{event.how!r} is not a way to shut down: {', '.join(SHUTDOWNS)}")
+        pool.report(machine.name, "value", f"{event.how!r} is not a shutdown mode: {', '.join(SHUTDOWNS)}")
     elif machine.shutdown in SHUTDOWNS and SHUTDOWNS.index(event.how) <= SHUTDOWNS.index(machine.shutdown):
-        pool.report(machine.name, "shutdown", f"it is to end {event.how}, but is ending {machine.shutdown} already")
+        pool.report(
+            machine.name, "shutdown", f"a {event.how} shutdown begins, but a {machine.shutdown} one already runs"
+        )
     pool.asked = event.cause
 
 
@@ -248,9 +254,11 @@ def _check_machine_sets(
     pool: JudgedPool, what: str, known: set[str], came: Sequence[str], went: Sequence[str], count: int
 ) -> None:
     if known & set(came) or not set(went) <= known:
-        pool.report(THING, "defrag", f"machines are said to {what} from here on, or no longer, as they did before")
+        pool.report(THING, "defrag", f"machines are recorded as starting or ceasing to {what}, but did not change")
     if len((known - set(went)) | set(came)) != count:
-        pool.report(THING, "defrag", f"{count} machines are said to {what}, but the polls so far make that others")
+        pool.report(
+            THING, "defrag", f"{count} machines are recorded to {what}, but the polls so far give another number"
+        )
 
 
 def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
@@ -262,10 +270,10 @@ def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPo
     )
     if (event.wanted, event.stopped) != (number, stop_reason):
         stop_text = f" ({STOPPED[stop_reason]})" if stop_reason else ""
-        pool.report(THING, "defrag", f"it may drain {number} machines{stop_text}, but is said to drain {event.wanted}")
+        pool.report(THING, "defrag", f"it may drain {number} machines{stop_text}, but {event.wanted} is recorded")
     begun_count = sum(not drain.refused for drain in event.drains)
     if begun_count > (0 if stop_reason else number):
-        pool.report(THING, "defrag", f"it drains {begun_count} machines, more than the {number} that it may")
+        pool.report(THING, "defrag", f"it drains {begun_count} machines, but may drain only {number}")
 
 
 def _check_chosen_machines(pool: JudgedPool, event: e.DefragPolled) -> None:
@@ -281,7 +289,7 @@ def _check_chosen_machines(pool: JudgedPool, event: e.DefragPolled) -> None:
             pool.report(THING, "reference", f"{choice.slot} is not a slot of {choice.machine}")
         missing = [position for position in choice.evidence if position not in pool.notes]
         if missing:
-            pool.report(THING, "evidence", f"its evidence is said to be {missing[0]}, where the poll noted none")
+            pool.report(THING, "evidence", f"the poll recorded no evidence at {missing[0]}")
         if isinstance(choice, e.DefragDrain):
             if choice.machine in whole:
                 pool.report(THING, "defrag", f"{choice.machine} is drained, but it is whole")
@@ -298,7 +306,7 @@ def _check_distinct(pool: JudgedPool, machines: Sequence[str], noun: str) -> Non
 def _check_evidence(pool: JudgedPool, evidence: Iterable[int], name: str) -> None:
     notes = [pool.notes[position] for position in evidence if position in pool.notes]
     if not any(note.name == name and note.value == "true" for note in notes):
-        pool.report(THING, "evidence", f"it chose a machine, and noted no {name} that was true of it")
+        pool.report(THING, "evidence", f"it chose a machine without recording a {name} that was true")
 
 
 def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
@@ -307,12 +315,12 @@ def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
         return
     policy = policy_in_force(pool.state.settings)
     if event.machine not in pool.to_drain or policy is None:
-        pool.report(event.machine, "defrag", "it drains because the defragmentation chose it, but no poll did")
+        pool.report(event.machine, "defrag", "its drain names the defragmentation as its cause, but no poll chose it")
         return
     pool.to_drain.discard(event.machine)
     terms = (event.schedule, event.reason, event.completion)
     if terms != (policy.schedule, policy.reason, COMPLETION):
-        pool.report(event.machine, "defrag", f"it drains otherwise than the settings say: {', '.join(terms)}")
+        pool.report(event.machine, "defrag", f"its drain does not follow the settings: {', '.join(terms)}")
 
 
 def check_cancel_by_poll(pool: JudgedPool, event: e.DrainTransitioned) -> None:
@@ -320,7 +328,7 @@ def check_cancel_by_poll(pool: JudgedPool, event: e.DrainTransitioned) -> None:
     if event.cause != CANCELED:
         return
     if event.machine not in pool.to_cancel:
-        pool.report(event.machine, "defrag", "the defragmentation is said to cancel its drain, but no poll did")
+        pool.report(event.machine, "defrag", "the defragmentation is recorded as canceling its drain, but no poll did")
     pool.to_cancel.discard(event.machine)
 
 
@@ -361,7 +369,7 @@ def _matching_client(
     if machine is not None and (client is None or client.key != event.key):
         pool.folds = None
         client_text = "it has none" if client is None else f"its client is {client.key}"
-        pool.report(event.machine, "backfill", f"something is said of backfill client {event.key}, but {client_text}")
+        pool.report(event.machine, "backfill", f"the event is about backfill client {event.key}, but {client_text}")
         return None
     return client
 
@@ -369,25 +377,27 @@ def _matching_client(
 @rule_of(e.BackfillStarted, _known_with_slots)
 def check_client_started(pool: JudgedPool, machine: Machine, event: e.BackfillStarted) -> None:
     if machine.backfill is not None:
-        pool.report(machine.name, "backfill", f"a backfill client begins beside client {machine.backfill.key}")
+        pool.report(
+            machine.name, "backfill", f"a backfill client starts while client {machine.backfill.key} still runs"
+        )
     slot = machine.slots.get(event.slot)
     if slot is None:
         pool.report(machine.name, "reference", f"{event.slot} is not a slot of {machine.name}")
     elif slot.state_activity != BACKFILL_BUSY:
-        pool.report(slot, "backfill", f"a client begins for it, but it is {slot.state_activity}")
+        pool.report(slot, "backfill", f"a client starts for it, but it is {slot.state_activity}")
     system = backfill_system(pool.state, machine)
     if event.system != system or event.client != client_settings(pool.state, machine, system):
-        pool.report(machine.name, "backfill", f"its client is run otherwise than {system or 'nothing'} is configured")
+        pool.report(machine.name, "backfill", f"its client does not follow the configuration of {system or 'backfill'}")
     if event.at < machine.backfill_retry:
-        pool.report(machine.name, "backfill", "its client begins again before the time")
+        pool.report(machine.name, "backfill", "its client restarts too early")
 
 
 @rule_of(e.BackfillExecuting, _matching_client)
 def check_client_executing(pool: JudgedPool, client: BackfillClient, event: e.BackfillExecuting) -> None:
     if client.pid:
-        pool.report(event.machine, "backfill", f"its client is said to run as process {event.pid}: it is {client.pid}")
+        pool.report(event.machine, "backfill", f"its client is recorded as process {event.pid}, but it is {client.pid}")
     if event.pid < 1 or event.began > event.at:
-        pool.report(event.machine, "value", f"a process {event.pid} of {event.began} is none")
+        pool.report(event.machine, "value", f"a process {event.pid} that began at {event.began} cannot exist")
 
 
 @rule_of(e.BackfillSignalled, _matching_client)
@@ -401,22 +411,22 @@ def check_client_exited(pool: JudgedPool, client: BackfillClient, event: e.Backf
     machine = pool.state.machines[event.machine]
     if event.outcome not in _OUTCOMES[bool(client.last_signalled)]:
         state = "signalled" if client.last_signalled else "not signalled"
-        pool.report(event.machine, "backfill", f"its client was {state} to end, and is said to be {event.outcome}")
+        pool.report(event.machine, "backfill", f"its client was {state} to end, but {event.outcome} is recorded")
     expected_end = backoff_after_end(pool.state, machine, event.outcome, event.at)
     if (event.failures, event.retry) != expected_end:
-        pool.report(event.machine, "backfill", "the time of its client's next start does not follow from how it ended")
+        pool.report(event.machine, "backfill", "its client's next start does not follow from how it ended")
     if min(event.user_cpu, event.system_cpu, event.ended) < 0 or event.ended > event.at:
-        pool.report(event.machine, "value", "an instant or a time of its client's end is none")
+        pool.report(event.machine, "value", "its client's end has an invalid instant or time")
 
 
 @rule_of(e.BackfillLeaving, known_slot)
 def check_slot_leaves_backfill(pool: JudgedPool, slot: Slot, event: e.BackfillLeaving) -> None:
     if event.destination not in _DESTINATIONS:
-        pool.report(slot, "value", f"{event.destination!r} is not a state to which a slot goes from Backfill")
+        pool.report(slot, "value", f"{event.destination!r} is not a state that follows Backfill")
     elif event.destination == (slot.destination or "Owner"):
-        pool.report(slot, "backfill", f"it is said to turn to {event.destination}, where it goes already")
+        pool.report(slot, "backfill", f"it is recorded as leaving for {event.destination}, as before")
     if slot.state_activity not in _WITH_CLIENT:
-        pool.report(slot, "backfill", f"it is said to leave Backfill, but it is {slot.state_activity}")
+        pool.report(slot, "backfill", f"it is recorded as leaving Backfill, but it is {slot.state_activity}")
 
 
 def check_backfill_destination(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
@@ -427,7 +437,7 @@ def check_backfill_destination(pool: JudgedPool, slot: Slot, event: e.SlotTransi
     target_state = event.target.partition("/")[0]
     gave_up = target_state == "Owner" and destination == "Claimed" and slot.queued_claim is None
     if destination and target_state != destination and not gave_up:
-        pool.report(slot, "backfill", f"it was to go to {destination}, and goes to {target_state}")
+        pool.report(slot, "backfill", f"it should move to {destination}, but moves to {target_state}")
 
 
 def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> None:
@@ -437,7 +447,7 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
     client = machine.backfill
     if slot.state_activity == BACKFILL_BUSY and not client_is_running(machine):
         text = "no client runs" if client is None else "its client was signalled to end"
-        pool.report(slot, "backfill", f"it is {BACKFILL_BUSY}, and {text}")
+        pool.report(slot, "backfill", f"it is {BACKFILL_BUSY}, but {text}")
     if slot.state_activity == BACKFILL_KILLING and (
         not slot_awaits_client(pool.state, slot) or client_is_running(machine)
     ):
@@ -446,11 +456,9 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
             if not slot_awaits_client(pool.state, slot)
             else "its client got no signal to end"
         )
-        pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, and {text}")
-    if client is not None and not any(
-        other_slot.state_activity in _WITH_CLIENT for other_slot in machine.slots.values()
-    ):
-        pool.report(slot, "backfill", f"backfill client {client.key} runs, and no slot of its machine has it")
+        pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, but {text}")
+    if client is not None and not any(other.state_activity in _WITH_CLIENT for other in machine.slots.values()):
+        pool.report(slot, "backfill", f"backfill client {client.key} runs, but no slot of its machine has it")
 
 
 def may_await_client(pool: JudgedPool, slot: Slot) -> bool:

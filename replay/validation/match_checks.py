@@ -33,13 +33,13 @@ def check_cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         job = job_of(match.job)
         cluster = pool.state.clusters.get(job[0]) if job else None
         if job is None or cluster is None or not 0 <= job[1] < cluster.count:
-            pool.report(match.job, "reference", f"there is no job {match.job} to match")
+            pool.report(match.job, "reference", f"the queue has no job {match.job} to match")
             continue
         if not is_waiting_for_slot(pool, *job) or job in pool.state.reserved or job in jobs:
-            pool.report(job, "match", f"it is matched with {match.slot}, but does not wait")
+            pool.report(job, "match", f"it is matched with {match.slot}, but is not idle")
         _check_preemption_reason(pool, match)
         if (match.slot in pool.state.matches or match.slot in taken_slots) and not _is_carved_later(pool, match.slot):
-            pool.report_slot(match.slot, "match", f"it is matched with {match.job}, but is taken already")
+            pool.report_slot(match.slot, "match", f"it is matched with {match.job}, but is already matched or claimed")
             matches = {pair: other_match for pair, other_match in matches.items() if other_match.slot != match.slot}
         taken_slots.add(match.slot)
         matches[match.slot, match.job] = match
@@ -47,7 +47,7 @@ def check_cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         pool.touched_slots[match.slot] = None
     for name in event.regrouped:
         if all(match.job != name for match in event.matches):
-            pool.report(name, "match", "it is said to have negotiated by autoregroup, but was not matched")
+            pool.report(name, "match", "it is recorded as matched by autoregroup, but was not matched")
     check_concurrency_limits(pool, event.matches)
     if len(matches) < len(event.matches):
         pool.folds = replace(event, matches=tuple(matches.values()))
@@ -69,7 +69,7 @@ def _check_preemption_reason(pool: JudgedPool, match: e.Match) -> None:
     elif match.reason and claim is None and not match.preempts:
         pool.report_slot(match.slot, "match", f"it is matched by {match.reason}, but it is not claimed")
     elif claim is not None and not match.reason:
-        text = f"it is matched with {match.job}, but {claim.submitter} has it, and no reason is given"
+        text = f"it is matched with {match.job} without a reason, but {claim.submitter} has it"
         pool.report_slot(match.slot, "match", text)
 
 
@@ -137,7 +137,7 @@ _GOING: Final = (KILLING, "Claimed/Cleaning")
 def check_preempted_slots(pool: JudgedPool, match: e.Match) -> None:
     """Check the dynamic slots that are to go for a match: claimed parts of the same slot, none with retirement time."""
     if match.preempts and not match.reason:
-        pool.report_slot(match.slot, "match", f"others go for job {match.job}, and no reason is given")
+        pool.report_slot(match.slot, "match", f"slots are preempted for job {match.job} without a reason")
     for name in match.preempts:
         slot = pool.state.slots.get(name)
         parent_name = match.slot if _is_carved_later(pool, match.slot) else str(SlotName.parse(match.slot).parent)
@@ -145,20 +145,18 @@ def check_preempted_slots(pool: JudgedPool, match: e.Match) -> None:
             text = f"{name} is evicted for job {match.job}, but is not a claimed part of the matched slot"
             pool.report_slot(match.slot, "match", text)
             continue
-        retirement_text, run = policy(slot, "maxjobretirementtime") or "0", slot.activation
+        limit_text, run = policy(slot, "maxjobretirementtime") or "0", slot.activation
         at = 0 if pool.event is None else pool.event.at
-        is_retiring = (
-            run is not None and retirement_text.isdecimal() and run.run_time(at) < 1_000_000 * int(retirement_text)
-        )
+        is_retiring = run is not None and limit_text.isdecimal() and run.run_time(at) < 1_000_000 * int(limit_text)
         if run is not None and is_retiring and not has_own_times(pool, run):  # a job may ask for less
-            text = f"it is to go for job {match.job}, and its job has retirement time left"
+            text = f"it is preempted for job {match.job}, but its job has retirement time left"
             pool.report_slot(name, "retirement", text)
         if parent_name != match.slot:
             pool.preempted[name] = match.job
 
 
 def note_preempted_slot(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Take note of a slot that is said to go for a match, or for a claim from outside (asked at the stimulus's end)."""
+    """Note a slot that is preempted for a match or an outside claim, to check it when the stimulus ends."""
     pool.preempted_for[slot.name] = slot.parent
 
 
@@ -173,9 +171,9 @@ def note_claimed_part(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched:
 def check_resources_returned(pool: JudgedPool, slot: Slot, given: dict[str, int]) -> None:
     """Check that a dynamic slot that goes for a match gives all of its resources back."""
     if slot.name not in pool.preempted_for or slot.state_activity not in _GOING:
-        pool.report(slot, "resources", "it gives its resources back, but does not go for a match")
+        pool.report(slot, "resources", "it gives its resources back, but is not preempted for a match")
     if any(pool.amounts[slot.name].have.values()):
-        pool.report(slot, "resources", "it gives back a part of its resources alone")
+        pool.report(slot, "resources", "it gives back only a part of its resources")
     if slot.parent in pool.amounts:
         carved_amounts = pool.amounts[slot.parent].carved
         for resource, amount in given.items():
@@ -187,8 +185,8 @@ def settle_preempted(pool: JudgedPool) -> None:
     for name, job in pool.preempted.items():
         slot = pool.state.slots.get(name)
         if slot is not None and slot.state_activity not in _GOING:
-            pool.report_slot(name, "match", f"it was to go for job {job}, and is {slot.state_activity}")
+            pool.report_slot(name, "match", f"it was to be preempted for job {job}, but is {slot.state_activity}")
     for name, parent in pool.preempted_for.items():
         if name not in pool.preempted and parent not in pool.claimed_parts:
-            pool.report_slot(name, "match", "it is said to go for a match, and no match takes its resources")
+            pool.report_slot(name, "match", "it is recorded as preempted for a match, but no match takes its resources")
     pool.preempted, pool.preempted_for, pool.claimed_parts = {}, {}, set()

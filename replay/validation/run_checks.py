@@ -41,9 +41,9 @@ def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
     if cluster is None:
         return
     if (number, proc) in pool.state.cool_downs:
-        pool.report((number, proc), "order", "it is started in its cool-down")
+        pool.report((number, proc), "order", "it is started during its cool-down")
     if slot is None and not (cluster.is_local and event.slot.startswith("local@")):
-        pool.report((number, proc), "reference", f"there is no slot {event.slot}")
+        pool.report((number, proc), "reference", f"the pool has no slot {event.slot}")
     if proc not in cluster:
         pool.report((number, proc), "reference", "it is activated, but not in the queue")
         pool.folds = None
@@ -52,10 +52,10 @@ def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
     if status != IDLE:
         pool.report((number, proc), "source", f"activate begins in Idle, but it is {status_name(status)}")
     elif not pool.job_table.legal("Idle", "activate", "Running"):
-        pool.report((number, proc), "row", f"{pool.job_table.name} has no row by which a job is activated")
+        pool.report((number, proc), "row", f"{pool.job_table.name} has no row that activates a job")
     run = pool.state.by_job.get((number, proc))
     if run is not None:
-        pool.report((number, proc), "activation", f"it runs already, on {run.slot}")
+        pool.report((number, proc), "activation", f"it already runs on {run.slot}")
     if _is_deferred_wrongly(cluster, event):
         pool.report((number, proc), "value", "its start is not deferred to its DeferralTime")
     if event.evidence:
@@ -90,21 +90,21 @@ def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.J
         pool.report(job, "activation", text)
     names = cluster.requested_value(event.proc, "JobMachineAttrs")
     if event.provides and event.provides != provided_attributes(slot, names):
-        pool.report(job, "value", f"what {event.slot} provides is not what its ad and its claim say")
+        pool.report(job, "value", f"the resources of {event.slot} differ from its ad and its claim")
     if pool.state.is_reserved(slot.name):
-        pool.report(job, "reservation", f"it begins on {slot.name}, whose claim is kept for another job")
+        pool.report(job, "reservation", f"it starts on {slot.name}, whose claim is reserved for another job")
     expected = pool.expected.pop(slot.name, None)
     if expected is not None and expected != job:
         if is_waiting_for_slot(pool, *expected) and expected not in pool.state.cool_downs:
-            pool.report(job, "match", f"{event.slot} was claimed for another job, which is to run first")
+            pool.report(job, "match", f"{event.slot} was claimed for another job, which must run first")
         if job in pool.state.reserved:
-            pool.report(job, "match", f"it begins on {event.slot}, but was given another slot")
+            pool.report(job, "match", f"it starts on {event.slot}, but was matched with another slot")
 
 
 def check_slot_free(pool: JudgedPool, slot: Slot) -> None:
     """Check that a job begins on a slot without one, in a pair that allows it."""
     if slot.activation is not None:
-        pool.report(slot, "activation", f"it runs job {job_name(slot.activation)} already")
+        pool.report(slot, "activation", f"it already runs job {job_name(slot.activation)}")
     if slot.state_activity not in READY:
         pool.report(slot, "activation", f"a job is activated in {' or '.join(READY)}, but it is {slot.state_activity}")
 
@@ -124,7 +124,7 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
     """Return the activation of the job; without one, fold nothing."""
     run = pool.state.by_job.get((event.cluster, event.proc))
     if known_cluster(pool, event.cluster, event.proc) is not None and run is None:
-        pool.report(event, "activation", "it has no run")
+        pool.report(event, "activation", "it does not run")
     if run is None:
         pool.folds = None
     elif not isinstance(event, e.JobExited):
@@ -141,10 +141,10 @@ def check_transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransfer
         text = f"its {event.way} is transferred {'after' if event.way == 'input' else 'before'} its process began"
         pool.report(event, "transfer", text)
     elif run.transfer not in _WAYS[event.way]:
-        text = f"its {event.way} begins to move, but the transfer is at {run.transfer or 'nothing'}"
+        text = f"its {event.way} transfer begins, but the transfer is at {run.transfer or 'nothing'}"
         pool.report(event, "transfer", text)
     if event.began > event.at:
-        pool.report(event, "order", "its transfer began later than the log knew of it")
+        pool.report(event, "order", "its transfer began after its event")
 
 
 _WAYS = {"input": ("",), "checkpoint": ("input done", "checkpoint done"), "output": ("input done", "checkpoint done")}
@@ -154,35 +154,37 @@ _WAYS = {"input": ("",), "checkpoint": ("input done", "checkpoint done"), "outpu
 @rule_of(e.JobTransferEnded, _run)
 def check_transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded) -> None:
     if run.transfer != event.way or event.way not in _WAYS:
-        pool.report(event, "transfer", f"its {event.way} has moved, but the transfer is at {run.transfer or 'nothing'}")
+        pool.report(
+            event, "transfer", f"its {event.way} transfer ended, but the transfer is at {run.transfer or 'nothing'}"
+        )
         pool.folds = None
     if min(event.files, event.size) < 0:
-        pool.report(event, "value", "what was transferred is below 0")
+        pool.report(event, "value", "an amount of its transfer is below 0")
     if not (event.number > run.checkpoints if event.way == "checkpoint" else event.number == 0):
-        text = f"its {event.way} has the number {event.number}, behind {run.checkpoints} checkpoints"
+        text = f"its {event.way} has the number {event.number}, after {run.checkpoints} checkpoints"
         pool.report(event, "value", text)
     if event.kept and not (event.way == "output" and run.stop):
         pool.report(event, "value", f"its {event.way} was kept, but only outputs are, after a signal to end")
     if event.ended > event.at:
-        pool.report(event, "order", "its transfer ended later than the log knew of it")
+        pool.report(event, "order", "its transfer ended after its event")
 
 
 @rule_of(e.JobExecuting, _run)
 def check_executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
     if run.transfer not in ("", "input done"):
-        pool.report(event, "transfer", "its process began, but its files were still to come")
+        pool.report(event, "transfer", "its process began before its files arrived")
     if run.executing:
-        pool.report(event, "activation", "its process began already")
+        pool.report(event, "activation", "its process already began")
     if run.deferred and event.cause != "deferral_missed":
-        pool.report(event, "activation", "its process began before its time came")
+        pool.report(event, "activation", "its process began before its deferral time")
 
 
 @rule_of(e.JobDue, _run)
 def check_start_due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
     if not run.deferred:
-        pool.report(event, "activation", "its process waits for no time")
+        pool.report(event, "activation", "its process has no deferral time")
     elif event.at < run.deferred:
-        pool.report(event, "activation", "its process is started before its time has come")
+        pool.report(event, "activation", "its process is started before its deferral time")
     elif run.stop:
         pool.report(event, "end", "its process is started after its signal to end")
 
@@ -209,11 +211,11 @@ def check_job_signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled
 def signal_order_errors(run: Activation | Starter, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
     """Yield the errors in the order of the signals that end processes."""
     if event.how not in ("soft", "hard"):
-        yield f"{event.how!r} is not a way to end a job: soft or hard"
+        yield f"{event.how!r} is not a signal to end a job: soft or hard"
     elif event.how == "soft" and run.stop:
         yield "it is ended softly a second time"
     if event.cause == "kill_timeout" and (not run.stop or event.at < run.next_signal):
-        yield f"its time to end is over, but it {'has more' if run.stop else 'got no signal'}"
+        yield f"its vacate time is over, but it {'has more' if run.stop else 'got no signal'}"
     if 0 != event.until < event.at:
         yield "the time that it is given to end is over already"
 
@@ -225,7 +227,7 @@ def check_job_exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> N
     if cluster is None:
         return
     if run.key != event.key:
-        pool.report((number, proc), "activation", f"the activation that ends is {event.key}, but it runs as {run.key}")
+        pool.report((number, proc), "activation", f"activation {event.key} ends, but it runs as {run.key}")
     if run.slot != event.slot:
         pool.report((number, proc), "activation", f"it ends on {event.slot}, but runs on {run.slot}")
         pool.folds = replace(event, slot=run.slot)
@@ -235,7 +237,7 @@ def check_job_exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> N
     slot = pool.state.slots.get(run.slot)
     if slot is not None:
         if slot.state_activity in NEEDS and NEEDS[slot.state_activity].job is False:
-            pool.report(slot, "activation", f"its job's end comes after it has moved on to {slot.state_activity}")
+            pool.report(slot, "activation", f"its job ends after the slot became {slot.state_activity}")
         check_drain_counted(pool, slot)
         pool.touched_slots[run.slot] = None
     pool.end_run(number, proc)
@@ -246,9 +248,9 @@ def check_job_exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> N
     if EXPIRATION in event.changes:
         check_cool_down(pool, event)
     if event.cooled and (event.row != "requeue" or EXPIRATION not in event.changes):
-        pool.report((number, proc), "evidence", "it names what gave it a cool-down, but it is not requeued with one")
+        pool.report((number, proc), "evidence", "it has evidence of a cool-down, but is not requeued with one")
     if event.vacates != 1 and (event.row or run.vacate_reason.get("VacateReasonCode") != str(CLAIM_DEACTIVATED.code)):
-        pool.report((number, proc), "value", f"its ad counts {event.vacates} evictions for one")
+        pool.report((number, proc), "value", f"its ad counts {event.vacates} evictions, but there was one")
     if event.outcome == "exited" or (event.evidence and EXPIRATION not in event.changes):
         check_job_evidence(pool, cluster, proc, event)
     new_status = event.target or status_name(status)
@@ -262,12 +264,12 @@ def _check_end_row(pool: JudgedPool, event: e.JobExited, number: int) -> None:
     if event.source != (status if event.row else ""):
         pool.report(event, "source", f"its end begins in {event.source or 'nothing'}, but it is {status}")
     if bool(event.row) != bool(event.target):
-        pool.report(event, "row", "a row and its target come together, or neither")
+        pool.report(event, "row", "a row needs a target, and a target a row")
     elif event.row and not pool.job_table.legal(status, event.row, event.target):
         text = f"row {event.row} of {pool.job_table.name} does not lead from {status} to {event.target}"
         pool.report(event, "row", text)
     elif not event.row and number in _RUNNING_NUMBERS:
-        pool.report(event, "row", f"it is {status}, and no row says what it is from here on")
+        pool.report(event, "row", f"it is {status}, but no row gives its next status")
 
 
 def _check_outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status: int) -> None:
@@ -287,8 +289,8 @@ def _check_outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status
     if event.outcome == "exited" and run.transfer not in ("", "output done"):
         pool.report(job, "transfer", f"it exited, but the transfer of its files is at {run.transfer}")
     if event.outcome == "exited" and (event.code is None) == (event.signal is None):
-        pool.report(job, "end", "it exited: with either a code or a signal")
+        pool.report(job, "end", "it exited: it needs either a code or a signal")
     if event.ended > event.at:
-        pool.report(job, "order", "it ended later than the log knew of it")
+        pool.report(job, "order", "it ended after its event")
     if min(event.user_cpu, event.system_cpu, event.resident, event.disk, event.ended) < 0:
-        pool.report(job, "value", "what it used is below 0")
+        pool.report(job, "value", "its usage is below 0")

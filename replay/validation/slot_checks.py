@@ -33,12 +33,12 @@ KINDS = ("static", "partitionable", "dynamic")
 @rule(e.PoolFounded)
 def check_pool_founded(pool: JudgedPool, event: e.PoolFounded) -> None:
     if pool.founded:
-        pool.report("pool", "founded", "the pool was founded before")
+        pool.report("pool", "founded", "the pool was already created")
     pool.founded = True
     accounting_checks.check_settings(pool, event)
     pool.vacate = 1_000_000 * (amount(event.settings.get("MachineMaxVacateTime", "")) or 0)
     if event.dialect not in DIALECTS:
-        pool.report("pool", "reference", f"{event.dialect} is not a dialect: the rest is judged as {MANUAL.name}")
+        pool.report("pool", "reference", f"{event.dialect} is not a dialect: {MANUAL.name} is used to check the log")
         return
     pool.dialect = DIALECTS[event.dialect]
     pool.slot_table, pool.job_table = slot_machine(event.dialect), job_machine(event.dialect)
@@ -53,7 +53,7 @@ def check_writer(pool: JudgedPool, event: e.WriterBegan) -> None:
 @rule(e.RequestAnswered)
 def check_answer(pool: JudgedPool, event: e.RequestAnswered) -> None:
     if pool.answered:
-        pool.report("requests", "answer", f"{event.stimulus} was answered already")
+        pool.report("requests", "answer", f"{event.stimulus} was already answered")
     pool.answered = True
     count_refusal_answer(pool, event)
 
@@ -65,7 +65,7 @@ def check_answer(pool: JudgedPool, event: e.RequestAnswered) -> None:
 def check_slot_created(pool: JudgedPool, event: e.SlotCreated) -> None:
     name = event.slot
     if name in pool.state.slots:
-        pool.report_slot(name, "reference", f"slot {name} exists already")
+        pool.report_slot(name, "reference", f"slot {name} already exists")
         pool.folds = None
         return
     machine = pool.state.machines.get(event.machine)
@@ -84,7 +84,7 @@ def check_slot_created(pool: JudgedPool, event: e.SlotCreated) -> None:
     parent = pool.state.slots.get(event.parent)
     if event.kind != "dynamic":
         if event.parent:
-            pool.report_slot(name, "reference", f"it is {event.kind}, and said to be carved from {event.parent}")
+            pool.report_slot(name, "reference", f"it is {event.kind}, but carved from {event.parent}")
     elif parent is None or parent.kind != "partitionable" or parent.machine != event.machine:
         pool.report_slot(name, "reference", f"{event.parent or 'nothing'} is not a partitionable slot of its machine")
     else:
@@ -123,13 +123,13 @@ def check_slot_transition(pool: JudgedPool, slot: Slot, event: e.SlotTransitione
     if not pool.slot_table.legal(event.source, event.row, event.target):
         pool.report_slot(name, "row", _missing_row_text(pool, event.row, event.source, event.target))
     if event.reason:
-        pool.report_slot(name, "value", "it names the reason of another pool's record: a pool's own has its cause")
+        pool.report_slot(name, "value", "it has a reason, as an imported record; this pool's events have a cause")
     check_slot_evidence(pool, slot, event)
     check_backfill_destination(pool, slot, event)
     if event.cause in _AT_ENDS:
         _AT_ENDS[event.cause](pool, slot, event)
     if event.cause == "benchmarks_done" and name in pool.benchmarking:
-        pool.report_slot(name, "order", "its benchmarks are said to be done before there is a result")
+        pool.report_slot(name, "order", "its benchmarks are recorded as done before their result")
     if event.target == BENCHMARKING:
         pool.benchmarking.add(name)
     machine = pool.state.machines.get(slot.machine)
@@ -201,7 +201,7 @@ def check_slot_destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -
 @rule_of(e.CpuBusyChanged, known_slot)
 def check_cpu_busy(pool: JudgedPool, slot: Slot, event: e.CpuBusyChanged) -> None:
     if bool(slot.busy_since) == event.busy:
-        pool.report(slot, "source", f"CpuBusy is said to become {str(event.busy).lower()}: it was that before")
+        pool.report(slot, "source", f"CpuBusy already is {str(event.busy).lower()}")
 
 
 # At the end of a stimulus
@@ -213,7 +213,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
         pool.state.slot_matches.pop(name, None)
         for matched in pool.state.matches.pop(name, {}):
             pool.state.reserved.pop(matched, None)
-            pool.report_slot(name, "match", f"job {_job_text(matched)} is matched with no slot of the pool")
+            pool.report_slot(name, "match", f"job {_job_text(matched)} is matched with a slot that the pool lacks")
         return
     activation, waiting = slot.activation, slot.queued_claim
     needs = NEEDS.get(slot.state_activity)
@@ -226,10 +226,10 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
                 pool, slot, "match", "a match", needs.match, name in pool.state.matches or name in pool.notified
             )
     if waiting is not None and slot.claim is None and not may_await_client(pool, slot):
-        pool.report_slot(name, "waiting", f"{waiting.id} waits for it, and it is not claimed")
+        pool.report_slot(name, "waiting", f"{waiting.id} waits for it, but it is not claimed")
     job = job_of(waiting.job) if waiting is not None and not waiting.holder else None
     if job is not None and not is_waiting_for_slot(pool, *job):
-        pool.report_slot(name, "waiting", f"{_job_text(job)} is said to wait for it, but does not wait for a slot")
+        pool.report_slot(name, "waiting", f"{_job_text(job)} is recorded as waiting for it, but is not idle")
     if activation is not None and not activation.job:
         _settle_job(pool, slot, activation)
     elif activation is not None:
@@ -237,7 +237,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
     machine = pool.state.machines.get(slot.machine)
     settle_backfill(pool, slot, machine)
     if machine is not None and machine.drain is None and slot.state_activity in _DRAINED:
-        pool.report_slot(name, "drain", f"it is {slot.state_activity}, and its machine does not drain")
+        pool.report_slot(name, "drain", f"it is {slot.state_activity}, but its machine does not drain")
     if slot.kind == "partitionable":
         amounts = pool.amounts[name]
         for resource, whole_amount in amounts.whole.items():
@@ -259,10 +259,10 @@ def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
     if run.deferred:
         pass  # it has no process yet that could be suspended
     elif status in RUNS and (slot.state_activity, is_stopped) in ((SUSPENDED, False), ("Claimed/Busy", True)):
-        pool.report((cluster, proc), "activation", f"it is {status}, and its slot {slot.name} is {slot.state_activity}")
+        pool.report((cluster, proc), "activation", f"it is {status}, but its slot {slot.name} is {slot.state_activity}")
     if not run.stop and status not in RUNS:
         pool.report(
-            (cluster, proc), "end", f"it is {status} on {slot.name} ({slot.state_activity}), and got no signal to end"
+            (cluster, proc), "end", f"it is {status} on {slot.name} ({slot.state_activity}), but got no signal to end"
         )
     else:
         _check_signalled(pool, slot, starter)
@@ -275,7 +275,7 @@ _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("har
 def _check_signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:
     if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
         expected_signal = "killed" if run.stop else "signalled to end"
-        pool.report(slot, "end", f"it is {slot.state_activity}, and its job {job_name(run)} was not {expected_signal}")
+        pool.report(slot, "end", f"it is {slot.state_activity}, but its job {job_name(run)} was not {expected_signal}")
 
 
 def _check_presence(pool: JudgedPool, slot: Slot, rule: str, noun: str, is_needed: bool, is_present: bool) -> None:

@@ -46,7 +46,7 @@ def check_submission_refused(pool: JudgedPool, event: e.SubmissionRefused) -> No
     if event.evidence:
         note = _evidence_at(pool, name, event.evidence, event.setting)
         if note is not None and note.value == "true":
-            pool.report(name, "policy", f"it is refused by {event.setting}, which is noted as true")
+            pool.report(name, "policy", f"it is rejected by {event.setting}, which is recorded as true")
 
 
 def check_number(pool: JudgedPool, event: e.ClusterSubmitted | e.SubmissionRefused) -> None:
@@ -54,7 +54,7 @@ def check_number(pool: JudgedPool, event: e.ClusterSubmitted | e.SubmissionRefus
     state, number = pool.state, event.cluster
     if number > state.next_cluster + MAX_RESERVED_NUMBERS:
         pool.folds = None
-        text = f"its number was never given out: at most {MAX_RESERVED_NUMBERS:,} follow on {state.next_cluster}"
+        text = f"its number was never assigned: at most {MAX_RESERVED_NUMBERS:,} follow on {state.next_cluster}"
         pool.report(f"cluster {number}", "reference", text)
     elif number < state.next_cluster and number not in state.unused_cluster_ids:
         pool.report(f"cluster {number}", "reference", f"cluster {number} was submitted before, or is below 1")
@@ -80,16 +80,16 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     user = unquoted(event.ad.get("Owner", ""))
     exceeded = exceeded_limit(pool.state, user, 0 if event.factory else event.count)
     if exceeded is not None:
-        pool.report(name, "policy", f"{exceeded.setting} = {exceeded.limit} refuses it")
+        pool.report(name, "policy", f"{exceeded.setting} = {exceeded.limit} rejects it")
     if not (submit_policy(settings) or transformations):
         if event.warnings:
-            pool.report(name, "policy", f"it is warned of {event.warnings}, and no requirement is in force")
+            pool.report(name, "policy", f"it has the warnings {event.warnings}, but no requirement is in force")
         return
     try:
         columns: Columns = unpack(event.columns)
         ad, columns_before = _before_transforms(event.ad, columns, transformations, event.count)
     except Exception:
-        pool.report(name, "value", "what differs between its jobs cannot be read")
+        pool.report(name, "value", "the values that differ between its jobs cannot be read")
         return
     if any(len(texts) != event.count for texts in columns_before.values()):
         pool.report(name, "value", f"it does not list the differences of all {event.count} jobs")
@@ -100,10 +100,10 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     decided_transforms = decide(judging, ad, columns_before, event.count)
     kinds, refusal = decided_transforms.groups, decided_transforms.refusal
     if refusal is not None:
-        pool.report(name, "policy", f"{refusal.setting} refuses it: {refusal.reason.strip()}")
+        pool.report(name, "policy", f"{refusal.setting} rejects it: {refusal.reason.strip()}")
         return
     if decided_transforms.warnings != event.warnings:
-        pool.report(name, "policy", f"its warnings are {event.warnings}, and should be {decided_transforms.warnings}")
+        pool.report(name, "policy", f"its warnings are {event.warnings}, but should be {decided_transforms.warnings}")
     ad_after, columns_after = merge_results(kinds, ad, columns_before, event.count)
     for attribute in dict.fromkeys(change for kind in kinds for change in kind.result.changes):
         if attribute.lower() in _NOT_COMPARED:
@@ -111,7 +111,7 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         values = columns.get(attribute, [event.ad.get(attribute, "undefined")])
         attribute_values = columns_after.get(attribute, [ad_after.get(attribute, "undefined")])
         if list(values) != list(attribute_values) and {*values} != {*attribute_values}:
-            pool.report(name, "policy", f"{attribute} = {values[0]}, and its transforms make it {attribute_values[0]}")
+            pool.report(name, "policy", f"{attribute} = {values[0]}, but its transforms make it {attribute_values[0]}")
     expected = [done for done, _ in changes_by_transform(kinds)]
     for done, logged in zip_longest(expected, transformations):
         if (
@@ -132,7 +132,7 @@ def _expected_fields(change: TransformChanges) -> Mapping[str, object]:
 def settle_submissions(pool: JudgedPool) -> None:
     """At the end of a stimulus, nothing has been transformed that did not come into the queue."""
     for number in pool.transformed:
-        pool.report(f"cluster {number}", "policy", "it was transformed, and did not come into the queue")
+        pool.report(f"cluster {number}", "policy", "it was transformed, but did not enter the queue")
     pool.transformed.clear()
     if pool.refusals_counted != pool.refused_answers:
         pool.report("requests", "answer", "the answer to the request differs from what happened to the submission")

@@ -183,10 +183,8 @@ def _take_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
     """Take what the history, or the schedd's table, says last of a job."""
     status = _NAMES.get(ad.number("JobStatus"), UNTOLD)
     if status == "completed":
-        exited_by_signal = ad.text("ExitBySignal").lower() == "true"
-        results.end(
-            proc, ProcessEnd(None, ad.number("ExitSignal")) if exited_by_signal else ProcessEnd(ad.number("ExitCode"))
-        )
+        signalled = ad.text("ExitBySignal").lower() == "true"
+        results.end(proc, ProcessEnd(None, ad.number("ExitSignal")) if signalled else ProcessEnd(ad.number("ExitCode")))
         return
     hold = HoldReason(*(ad.text(name) for name in ("HoldReasonCode", "HoldReasonSubCode", "HoldReason")))
     results.set((proc,), status, hold if status == "held" else None)

@@ -82,24 +82,22 @@ def on_evicted(job: ImportedJob, record: Record) -> None:
 
 def on_ended(job: ImportedJob, record: Record) -> None:
     ending = record.ending
-    seen_records = [end for end in job.seen if max(job.began, record.at - NEAR) <= end.at <= record.at + NEAR]
-    seen_records = [
-        *{job.places.chain(end.stimulus): end for end in seen_records if not job.is_checkpoint(end)}.values()
-    ]
+    exits = [end for end in job.seen if max(job.began, record.at - NEAR) <= end.at <= record.at + NEAR]
+    exits = [*{job.places.chain(end.stimulus): end for end in exits if not job.is_checkpoint(end)}.values()]
     citations = (
-        _differing_endings(job, seen_records, ending)
+        _differing_endings(job, exits, ending)
         + _disagreement(record, job.places, "code", "signal")
         + _history_disagrees(job, ending)
     )
     facts = {"ran": job.after(record.at) if job.slot else "", "slot": job.last_slot(), "how": ending or "no exit code"}
-    places = [seen_end.stimulus for seen_end in seen_records]
+    places = [seen_end.stimulus for seen_end in exits]
     sentence = job.tell(record, "exited", *places, used=_usage(record, job.size), also=citations, **facts)
     job.becomes("completed", sentence)
 
 
-def _differing_endings(job: ImportedJob, seen_records: Iterable[Record], end_text: str) -> str:
+def _differing_endings(job: ImportedJob, exits: Iterable[Record], end_text: str) -> str:
     """Return how its shadow and its starter differ about its ending."""
-    seen_ends = [(record.stimulus, record.ending) for record in seen_records]
+    seen_ends = [(record.stimulus, record.ending) for record in exits]
     return "".join(
         f"; but {job.places.name(stimulus)} says {other_end}"
         for stimulus, other_end in seen_ends
@@ -330,21 +328,21 @@ def on_shadow_gone(job: ImportedJob, record: Record) -> None:
     run = job.ended_by(record)
     status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
     rule = STATUSES.get(status or reason, StatusRule("", ""))
-    new_status, status_text = rule.became, rule.words
+    new_status, words = rule.became, rule.words
     number = f"with status {status}" if status else f"for reason {reason}" if reason else ""
-    verb_text = "ended"
+    verb = "ended"
     if signal := kill_reason(record.event):
-        new_status, status_text, number, verb_text = "idle", signal, "", "died"
+        new_status, words, number, verb = "idle", signal, "", "died"
     slot = run.slot if run is not None else job.slot
-    run_text = job.after(record.at) if slot == job.slot else ""
+    ran = job.after(record.at) if slot == job.slot else ""
     why_facts, citations = job.why(run, record.at) if new_status in ("", "idle") else ({}, [])
-    if verb_text == "died":
+    if verb == "died":
         why_facts.pop("died", None)
     facts: dict[str, Fact] = {
-        "did": verb_text,
-        "ran": run_text,
+        "did": verb,
+        "ran": ran,
         "number": number,
-        "words": status_text,
+        "words": words,
         "slot": slot,
         **why_facts,
     }

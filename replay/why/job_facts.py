@@ -1,7 +1,7 @@
 """A job as its log leaves it: the facts of its life in order of time, and the answer that they make.
 
-Two readers find the facts: ``own_job`` in a pool's own events, ``imported_job`` in the records of a real pool. Both
-tell what happened to a job by the same sentences (``narration/sentences.txt``), and make one kind of answer.
+Two readers find the facts: ``own_job`` in a pool's own events, ``imported_job`` in the records of an HTCondor pool.
+Both use the sentences of ``narration/sentences.txt`` and return one kind of answer.
 """
 
 from __future__ import annotations

@@ -141,9 +141,9 @@ class ImportedJob(JobLife):
         """Return the run whose end a record reports; None if it reports no run's."""
         places = {record_part.event.stimulus for record_part in (record, *record.others)}
         named_run = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
-        near_runs = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
+        runs = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
         return named_run or min(
-            near_runs, key=lambda run: (run.began >= record.at, abs(run.ended - record.at)), default=None
+            runs, key=lambda run: (run.began >= record.at, abs(run.ended - record.at)), default=None
         )
 
     def is_logged(self, run: JobRun | None) -> bool:

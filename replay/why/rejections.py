@@ -52,14 +52,14 @@ _MOST_HOLDERS = 10
 
 def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
     """Return who holds a limit, by its name in small letters: jobs, else slots, in their order, each with its units."""
-    claims = [(slot, claim) for slot in state.slots.values() for claim in (slot.claim, slot.queued_claim)]
-    held = [(_of_claim(slot, claim), claim.limits) for slot, claim in claims if claim is not None]
-    held += [(str(JobId(*job)), claim.limits) for jobs in state.matches.values() for job, claim in jobs.items()]
+    claims = [(slot, need) for slot in state.slots.values() for need in (slot.claim, slot.queued_claim)]
+    held = [(_of_claim(slot, need), need.limits) for slot, need in claims if need is not None]
+    held += [(str(JobId(*job)), need.limits) for jobs in state.matches.values() for job, need in jobs.items()]
     units = [
-        (holder_name, claim.units)
+        (holder_name, need.units)
         for holder_name, limits in held
-        for claim in requested_amounts(limits)
-        if claim.name == name
+        for need in requested_amounts(limits)
+        if need.name == name
     ]
     return sorted(units, key=lambda holder: _order(holder[0]))
 
@@ -132,10 +132,8 @@ class NextCycle:
         job that it has may run (microseconds); None if there is none."""
         state = self._state
         slots = PublishedSlots(state, Caches(), state.at, _context(state, last_cycle))
-        retirement_ends = {
-            slot.name: until for slot in state.slots.values() if (until := slots.remaining_retirement(slot))
-        }
-        if not retirement_ends:
+        retiring = {slot.name: until for slot in state.slots.values() if (until := slots.remaining_retirement(slot))}
+        if not retiring:
             return None
         earlier_state = copy(state)
         earlier_state.settings = {**state.settings, "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION": "true"}
@@ -146,7 +144,7 @@ class NextCycle:
             if match.job == job
             for slot in (match.slot, *match.preempts)
         ]
-        return next(((name, state.at + retirement_ends[name]) for name in names if name in retirement_ends), None)
+        return next(((name, state.at + retiring[name]) for name in names if name in retiring), None)
 
     def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
         context = _context(state, last)

@@ -237,20 +237,16 @@ class SlotLife:
             self.say(position, event, "holder_heard")
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
-        choice_sentence = (
-            None if self.poll is None else defrag_words.choice_facts(self.poll[1], event, self.context.noted)
-        )
-        if choice_sentence is not None:
-            self.say(position, event, "drain_chosen", schedule=event.schedule, **choice_sentence)
+        facts = None if self.poll is None else defrag_words.choice_facts(self.poll[1], event, self.context.noted)
+        if facts is not None:
+            self.say(position, event, "drain_chosen", schedule=event.schedule, **facts)
             return
         self.say(position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.why(event))
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
-        cancel_sentence = (
-            None if self.poll is None else defrag_words.cancel_facts(self.poll[1], event, self.context.noted)
-        )
-        if cancel_sentence is not None:
-            self.say(position, event, "drain_canceled", **cancel_sentence)
+        facts = None if self.poll is None else defrag_words.cancel_facts(self.poll[1], event, self.context.noted)
+        if facts is not None:
+            self.say(position, event, "drain_canceled", **facts)
             return
         request = self.context.requests.get(event.stimulus)
         self.say(position, event, f"drain {event.row}", user=request.user if request else "")
@@ -311,10 +307,8 @@ class SlotLife:
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         if event.said not in ("began", "ended", "died") or self.is_gone:
             return
-        fact_texts = (
-            value if name == "how" else f"{name} {value}" for name, value in event.facts.items() if name != _ORPHANED
-        )
-        facts = {"facts": ", ".join(dict.fromkeys(fact_texts))}  # where nothing else says how it ended, its status does
+        texts = (text if name == "how" else f"{name} {text}" for name, text in event.facts.items() if name != _ORPHANED)
+        facts = {"facts": ", ".join(dict.fromkeys(texts))}  # where nothing else says how it ended, its status does
         if event.facts.get(_ORPHANED):
             facts["why"] = f"its master (pid {event.facts[_ORPHANED]}) had died"
         sentence = self.say(position, event, f"startd_{event.said}", **facts)

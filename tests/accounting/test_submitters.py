@@ -277,7 +277,7 @@ def test_validation_detects_a_wrong_submitter(ad: dict[str, str], submitter: str
         for position, event in pool.log.read()
     ]
     messages = [violation.words for violation in examine(events).violations]
-    expected = f"it counts for {submitter}, which is neither its User nor its AccountingGroup"
+    expected = f"its submitter is {submitter}, which is neither its User nor its AccountingGroup"
     assert messages == ([] if valid else [expected])
 
 

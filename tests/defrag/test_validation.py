@@ -44,16 +44,16 @@ def alter_drain(**fields: Any) -> Alteration:
 
 
 ALTERATIONS: list[tuple[str, Alteration]] = [
-    ("may drain 1 machines, but is said to drain 2", alter(wanted=2)),
-    ("may drain 1 machines, but is said to drain 1", alter(stopped="rate")),
-    ("1 machines are said to drain, but the polls so far make that others", alter(draining=1)),
-    ("4 machines are said to be whole", alter(whole=4)),
-    ("are said to drain from here on, or no longer, as they did before", alter(over_draining=("m2",))),
+    ("may drain 1 machines, but 2 is recorded", alter(wanted=2)),
+    ("may drain 1 machines, but 1 is recorded", alter(stopped="rate")),
+    ("1 machines are recorded to drain, but the polls so far give another number", alter(draining=1)),
+    ("4 machines are recorded to be whole", alter(whole=4)),
+    ("are recorded as starting or ceasing to drain, but did not change", alter(over_draining=("m2",))),
     ("nowhere is not a slot of m1", alter_drain(slot="nowhere")),
-    ("evidence is said to be 1, where the poll noted none", alter_drain(evidence=(1,))),
-    ("noted no DEFRAG_REQUIREMENTS that was true of it", alter_drain(evidence=())),
+    ("the poll recorded no evidence at 1", alter_drain(evidence=(1,))),
+    ("without recording a DEFRAG_REQUIREMENTS that was true", alter_drain(evidence=())),
     ("a machine is drained twice by one poll", lambda poll: replace(poll, drains=poll.drains * 2, wanted=2)),
-    ("because the defragmentation chose it, but no poll did", alter(drains=())),
+    ("names the defragmentation as its cause, but no poll chose it", alter(drains=())),
     ("but that did not end", lambda poll: replace(poll, cancels=(e.DefragCancel("m1", "slot1@m1", ()),))),
     ("not a number of 0 or more", alter(costs={"AvgDrainingBadput": -1.0})),
 ]
@@ -105,4 +105,4 @@ def test_validation_detects_a_drain_without_a_poll(valid_log: list[e.Event]) -> 
     forged = replace(began, at=pool.events()[-1].at + SECOND, stimulus="forged")
     violations = examine(enumerate([*pool.events(), forged], 1)).violations
     (message,) = [violation.words for violation in violations if violation.rule == "defrag"]
-    assert message == "it drains because the defragmentation chose it, but no poll did"
+    assert message == "its drain names the defragmentation as its cause, but no poll chose it"

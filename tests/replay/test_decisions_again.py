@@ -52,5 +52,5 @@ def test_the_difference_is_reported() -> None:
     read = {"MY.KeyboardIdle": "70"}
     evidence = e.EvaluationRecorded(AT, "evaluated", "round-1", "PREEMPT", "KeyboardIdle < 60", "true", read)
     assert reevaluation_problem(evidence) == (
-        "KeyboardIdle < 60 is noted as true, but with what it read (MY.KeyboardIdle = 70) it is false"
+        "KeyboardIdle < 60 is recorded as true, but with MY.KeyboardIdle = 70 it is false"
     )

@@ -267,7 +267,7 @@ def test_a_violation_names_its_thing_and_rule_and_lists_the_story() -> None:
     assert violation.position == index + 1
     assert violation.thing == claim_end.slot
     assert violation.rule == "usage"
-    assert violation.words == "the claim was held for a usage of 11000000000, but 7 is charged"
+    assert violation.words == "the claim used 11000000000, but 7 is charged"
     assert [story.split()[3] for story in violation.story] == [violation.thing] * 8
     assert violation.story[-1].lstrip().startswith(f"{index + 1} ")
 

@@ -166,10 +166,8 @@ def recorded_jobs(accounts: Iterable[JobAccount]) -> list[RecordedJob]:
     """Return the jobs that had one job number, unordered. Accounts that match none or several of them are left out."""
     jobs: list[RecordedJob] = []
     accounts_by_submission = sorted(accounts, key=lambda t: (t.submitted is None, not t.job, t.submitted or 0, t.first))
-    schedds, addresses = (
-        {t.schedd for t in accounts_by_submission if t.schedd},
-        {t.address for t in accounts_by_submission if t.address},
-    )
+    schedds = {t.schedd for t in accounts_by_submission if t.schedd}
+    addresses = {t.address for t in accounts_by_submission if t.address}
     several = len(schedds) > 1 or len(addresses) > 1
     for account in accounts_by_submission:
         matching_jobs = _jobs_of_account(account, jobs, several)
@@ -184,11 +182,9 @@ def _jobs_of_account(account: JobAccount, jobs: list[RecordedJob], several: bool
     if account.job:
         jobs_by_id = [job for job in jobs if account.job in job.jobs]
         return jobs_by_id or [job for job in jobs if not job.jobs and _fits_in_time(account, job, several)]
-    jobs_at_address = [
-        job for job in jobs if not account.address or not job.addresses or account.address in job.addresses
-    ]
-    nearby_jobs = [job for job in jobs_at_address if _is_near(account, job)]
-    return nearby_jobs or [job for job in jobs_at_address if _fits_in_time(account, job, several)]
+    address_jobs = [job for job in jobs if not account.address or not job.addresses or account.address in job.addresses]
+    nearby_jobs = [job for job in address_jobs if _is_near(account, job)]
+    return nearby_jobs or [job for job in address_jobs if _fits_in_time(account, job, several)]
 
 
 def _is_near(account: JobAccount, job: RecordedJob) -> bool:
@@ -237,12 +233,8 @@ def runs_of(job: RecordedJob) -> list[list[RecordedRun]]:
     groups: dict[int, list[_Entry]] = {}
     for number, entry in enumerate(runs):
         groups.setdefault(root(number), []).append(entry)
-    split_groups = (same_runs for group in groups.values() for same_runs in _split_near(group))
-    return [
-        same_runs
-        for same_runs in split_groups
-        if not any(_have_two_shadows(index, second) for index, second in combinations(same_runs, 2))
-    ]
+    same_runs = (runs for group in groups.values() for runs in _split_near(group))
+    return [runs for runs in same_runs if not any(_have_two_shadows(a, b) for a, b in combinations(runs, 2))]
 
 
 def _mergeable_pairs(runs: list[_Entry]) -> list[tuple[int, int]]:
@@ -273,13 +265,9 @@ def _split_near(group: list[_Entry]) -> list[list[RecordedRun]]:
     largest_count = max(len(runs) for runs in logs.values())
     if largest_count == 1:
         return [[run for _, run, _ in group]]
-    complete_logs = [runs for runs in logs.values() if len(runs) == largest_count]
-    aligned_runs = [
-        runs
-        for runs in complete_logs
-        if all(_are_close(a, other) for a, other in zip(complete_logs[0], runs, strict=True))
-    ]
-    return [list(column) for column in zip(*aligned_runs, strict=True)]
+    complete = [runs for runs in logs.values() if len(runs) == largest_count]
+    aligned = [runs for runs in complete if all(_are_close(a, b) for a, b in zip(complete[0], runs, strict=True))]
+    return [list(column) for column in zip(*aligned, strict=True)]
 
 
 def _distances(run: RecordedRun, other: RecordedRun) -> list[int]:
@@ -329,9 +317,7 @@ def disputed_statements_of(statements: Sequence[Statement]) -> list[list[Stateme
         facts.setdefault((statement.fact, statement.number), []).append(statement)
     groups = []
     for fact_statements in facts.values():
-        if len(fact_statements) > 1 and any(
-            first.contradicts(other_statement) for first, other_statement in combinations(fact_statements, 2)
-        ):
+        if any(a.contradicts(b) for a, b in combinations(fact_statements, 2)):
             fact_statements.sort(key=lambda s: (BELIEVED[s.fact, s.letter], s.source, s.line))
             groups.append(list({(s.letter, s.text, s.value): s for s in reversed(fact_statements)}.values())[::-1])
     return groups

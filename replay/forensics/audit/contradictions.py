@@ -278,10 +278,8 @@ class FactAuditor:
             fold.finish()
         end_of_log = max((self.audit.ended, *(span.last for span in self._spans.values())))
         statuses, copied_ads = ExitStatuses(self.sources), CopiedAds(self.sources, self._deaths.get("D", []))
-        deaths_by_letter = {
-            letter: [*self._deaths.get(letter, ()), *self._absences.get(letter, ())] for letter in _OF_DAEMONS
-        }
-        unpaired = UnpairedRecords(self.sources, self._spans, deaths_by_letter, self._gaps, end_of_log)
+        absences = {letter: [*self._deaths.get(letter, ()), *self._absences.get(letter, ())] for letter in _OF_DAEMONS}
+        unpaired = UnpairedRecords(self.sources, self._spans, absences, self._gaps, end_of_log)
         shown_counts = Counter[str]()
         for cluster, proc, records in self.scratch.records_by_job(ATTRIBUTES):
             shown_counts.update(_listed_status(records))
@@ -300,12 +298,8 @@ class FactAuditor:
         for subject, fact, rows in self.scratch.facts_by_subject():
             for statements in disputed_facts(fact, rows, spans, self._covered_until):
                 self._add_contradiction(subject, statements, 0)
-        counted_subjects = {
-            dispute.thing for dispute in self.audit.contradictions if dispute.fact in ("starts", "holds")
-        }
-        self.audit.violations += (
-            violation for violation in unpaired.finish() if violation.thing not in counted_subjects
-        )
+        disputed_jobs = {dispute.thing for dispute in self.audit.contradictions if dispute.fact in ("starts", "holds")}
+        self.audit.violations += (violation for violation in unpaired.finish() if violation.thing not in disputed_jobs)
         self.audit.violations += (*statuses.finish(), *copied_ads.finish())
         self.audit.noted += unpaired.noted
         self.audit.violations += (*self._steps.finish(), *self._begun.finish())
@@ -319,15 +313,17 @@ class FactAuditor:
             ignored |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
         if self._may_have_stalled(job_record):
             ignored |= TIMED_BY_SCHEDDS
-        if (hidden_holds := [one.hides_hold for one in job_record.accounts if one.entries]) and all(hidden_holds):
+        if (hidden_holds := [account.hides_hold for account in job_record.accounts if account.entries]) and all(
+            hidden_holds
+        ):
             ignored |= {"hold", "holds"}
         statements = [statements for account in job_record.accounts for statements in account.statements]
-        for disputed_statements in disputed_statements_of([one for one in statements if one.fact not in ignored]):
+        for disputed_statements in disputed_statements_of([s for s in statements if s.fact not in ignored]):
             self._add_contradiction(job, disputed_statements, 0)
         for pair in differing_entries(job_record.accounts):
             self._add_contradiction(job, list(pair), 0)
         for number, run_statements in enumerate(statements_by_run(job_record), 1):
-            groups = disputed_statements_of([one for one in run_statements if one.fact not in ignored])
+            groups = disputed_statements_of([s for s in run_statements if s.fact not in ignored])
             if was_forgotten and any(disputed_statements[0].fact == "placed" for disputed_statements in groups):
                 continue  # two shadows with the same number: the schedd had lost the first one
             for disputed_statements in groups:
@@ -375,16 +371,12 @@ class FactAuditor:
             for statement in statements
         )
         sources_by_value: dict[str, list[str]] = {}
-        for value_and_sources in values:
-            name = (
-                PurePath(value_and_sources.file).name
-                if value_and_sources.kind == "userlog"
-                else KINDS[value_and_sources.kind].name
-            )
-            names = sources_by_value.setdefault(value_and_sources.value, [])
+        for value in values:
+            name = PurePath(value.file).name if value.kind == "userlog" else KINDS[value.kind].name
+            names = sources_by_value.setdefault(value.value, [])
             if name not in names:
                 names.append(name)
-        claims_text = "; ".join(f"{value} in {' and '.join(names)}" for value, names in sources_by_value.items())
+        claims_text = "; ".join(f"{text} in {' and '.join(names)}" for text, names in sources_by_value.items())
         number_text = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
         text = f"{FACTS[first.fact].words}{number_text}: {claims_text}"
         self.audit.contradictions.append(Contradiction(subject, first.fact, text, first.at, run, values))

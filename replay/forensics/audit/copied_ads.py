@@ -65,9 +65,7 @@ class CopiedAds:
     def _compare_with_queue(
         self, job: tuple[int, int], history: JobRecord, copy: Mapping[str, str], queue: JobRecord, ad: Mapping[str, str]
     ) -> None:
-        names = sorted(
-            name for name in copy.keys() & ad.keys() - {SET_ONCE} if not _is_same_value(copy[name], ad[name])
-        )
+        names = sorted(key for key in copy.keys() & ad.keys() - {SET_ONCE} if not _is_same_value(copy[key], ad[key]))
         self.alike["left"] += not names
         for name in names:
             self._note_difference(job, name, history, copy[name], queue, f"was {ad[name]}", "left")
@@ -83,11 +81,9 @@ class CopiedAds:
         ads_of_same_job = [(queue, ad) for queue, ad in tables if ad.get("GlobalJobId") == copy.get("GlobalJobId")]
         for name in sorted(copy.keys() & set(COPIED_ATTRIBUTES) - _UNLIKE.get(record.letter, set())):
             known_values = {value for _, ad in ads_of_same_job for value in ad[SET_ONCE][name]}
-            value = (
-                copy[name] + STATUS_SEPARATOR + copy.get("EnteredCurrentStatus", "")
-                if name == "JobStatus"
-                else copy[name]
-            )
+            value = copy[name]
+            if name == "JobStatus":
+                value += STATUS_SEPARATOR + copy.get("EnteredCurrentStatus", "")
             if not known_values or (record.letter in "PS" and any(_EXPANDED in text for text in known_values)):
                 continue
             if any(_is_same_value(value, text) for text in known_values):

@@ -115,9 +115,7 @@ def _shifted_entries(entries: _Entries, other_entries: _Entries) -> list[tuple[S
         _, origin, facts = unmatched[0]
         _, other_origin, other_facts = other_unmatched[0]
         if facts == other_facts and abs(origin.at - other_origin.at) > SECOND:
-            text, other_text = (
-                f"{number:03} at {instant(entry_time_origin.at)}" for entry_time_origin in (origin, other_origin)
-            )
+            text, other_text = (f"{number:03} at {instant(source.at)}" for source in (origin, other_origin))
             differences.append((origin.text_statement("entry", text), other_origin.text_statement("entry", other_text)))
     return differences
 
@@ -258,11 +256,9 @@ class _EntryFacts:
             self._close_account(account, *self.closing_entry)
         return account
 
-    def _close_account(
-        self, account: JobAccount, new_status: str, origin: StatementSource, facts: dict[str, str]
-    ) -> None:
-        account.statements.append(origin.text_statement("became", new_status))
-        below = LEASE if new_status == "removed" else None
+    def _close_account(self, account: JobAccount, status: str, origin: StatementSource, facts: dict[str, str]) -> None:
+        account.statements.append(origin.text_statement("became", status))
+        below = LEASE if status == "removed" else None
         account.statements.append(origin.value_statement("ended", origin.at, below=below))
         account.statements += _usage_statements(origin, facts, _OF_JOBS)
 

@@ -369,15 +369,11 @@ class EventLogAuditor:
             return
         text, searched_since = "", 0
         if history.condition in ON_A_SLOT and history.rival is not None:
-            text, searched_since = (
-                "its slot was given to another job, but no record shows that it had ended",
-                history.rival[1],
-            )
+            text = "its slot was given to another job, but no record shows that it had ended"
+            searched_since = history.rival[1]
         elif history.condition == "Disconnected":
-            text, searched_since = (
-                "its shadow lost the connection to it, and no record shows what happened then",
-                _last_time(history),
-            )
+            text = "its shadow lost the connection to it, and no record shows what happened then"
+            searched_since = _last_time(history)
         if text and log.last - searched_since > LEASE:
             self.audit.lost.append(finding(self.sources, _name(history.job), "lost", text, _story(history)))
 
@@ -441,8 +437,6 @@ def _seconds_text(span: int) -> str:
 
 def _job_outcomes(log: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
     """Yield the outcome of each job of a chain: job, submitted, last heard of, ended, outcome."""
-    outcomes = [
-        (history.job, history.submitted, _last_time(history), history.condition) for history in log.lives.values()
-    ]
+    outcomes = [(life.job, life.submitted, _last_time(life), life.condition) for life in log.lives.values()]
     for job, submitted, at, condition in (*log.became, *outcomes):
         yield job, submitted, at, condition in OVER, OUTCOMES[condition]

@@ -50,15 +50,11 @@ class LineCensus:
         """Count a transition and the words since the slot's last one; `finding` makes a finding of words."""
         if "command_coalesce_slots" in event.reason:
             return  # for condor_now a startd ends claims and begins one without the usual lines
-        for number, expected_text in _BEFORE.get((event.source, event.target), ()):
-            if expected_text in _NEEDS and _NEEDS[expected_text] not in lines:
+        for number, expected in _BEFORE.get((event.source, event.target), ()):
+            if expected in _NEEDS and _NEEDS[expected] not in lines:
                 continue
-            has_expected_text = expected_text in lines or any(
-                f"/ {alternative}" in f"/ {event.reason}" for alternative in expected_text.split("|")
-            )
-            self._lines.judge(
-                (is_dynamic, number, expected_text), has_expected_text, partial(_lacking_line, finding, expected_text)
-            )
+            is_expected = expected in lines or any(f"/ {part}" in f"/ {event.reason}" for part in expected.split("|"))
+            self._lines.judge((is_dynamic, number, expected), is_expected, partial(_lacking_line, finding, expected))
 
     def missing_lines(self) -> Iterator[AuditFinding]:
         """Yield the transitions before which a line is missing."""

@@ -209,10 +209,8 @@ def _time_statements(origin: StatementSource, ad: Ad, completed: bool) -> list[S
     if weighted_time is not None and weight:
         value = round(weighted_time * SECOND / weight)
         ran(value, "CumulativeSlotTime by MachineAttrSlotWeight0", below=ROUNDED, above=ROUNDED)
-    placed, ended = (
-        date(ad, "JobCurrentStartDate"),
-        date(ad, "CompletionDate" if completed else "EnteredCurrentStatus"),
-    )
+    placed = date(ad, "JobCurrentStartDate")
+    ended = date(ad, "CompletionDate" if completed else "EnteredCurrentStatus")
     if placed is not None and ended is not None:
         ran(ended - placed, "JobCurrentStartDate to its end", below=None if completed else ANY, above=None)
     for fact, name in (("user_cpu", "RemoteUserCpu"), ("system_cpu", "RemoteSysCpu")) if completed else ():

@@ -65,9 +65,7 @@ def _add_record(
         return
     log = f"{record.letter} {record.chain}"
     if record.what == "shadow_began" and not facts.get("slot"):  # it takes over a run that lost its shadow
-        last_account = next(
-            (account for account in reversed(known_accounts) if account.log == log and account.runs), None
-        )
+        last_account = next((known for known in reversed(known_accounts) if known.log == log and known.runs), None)
         if last_account is not None:
             last_account.reconnected = True
             shadows[run_key] = last_account

@@ -105,10 +105,8 @@ def find_lost_ends(logged_jobs: list[LoggedJob], spans: list[LogCoverage], ads: 
     open_jobs = [job for job in logged_jobs if not job.ended and job.submitted and job.covers]
     ends = ads.ends(job.job for job in open_jobs)
     for job in open_jobs:
-        ended_twin = next(
-            (ended_twin for ended_twin in ended_jobs.get(_job_key(job), ()) if ended_twin.last + TWINS < job.covers),
-            None,
-        )
+        twins = (twin for twin in ended_jobs.get(_job_key(job), ()) if twin.last + TWINS < job.covers)
+        ended_twin = next(twins, None)
         if ended_twin is not None:
             yield LostEnd(job, ended_twin.stimulus, ended_twin.last)
             continue

@@ -331,15 +331,13 @@ class StartdLogAuditor:
             text = f"the startd logged {last!r}, which leads to {target.rstrip('/')}, not to {event.target}"
             self._add_violation(log, slot, event, "said", text)
             return
-        for report in (last, *earlier_reports):
-            if elsewhere := announced_elsewhere(report, event.source, event.target):
-                text = (
-                    f"the startd logged {report!r}, which belongs to a transition {elsewhere}: the reason was changed"
-                )
+        for line in (last, *earlier_reports):
+            if elsewhere := announced_elsewhere(line, event.source, event.target):
+                text = f"the startd logged {line!r}, which belongs to a transition {elsewhere}: the reason was changed"
                 self._add_violation(log, slot, event, "said", text)
                 return
-            if report.startswith(_EXITED) and "/" in report and report.removeprefix(_EXITED) != event.source:
-                text = f"it was in {report.removeprefix(_EXITED)} when its starter ended, not in {event.source}"
+            if line.startswith(_EXITED) and "/" in line and line.removeprefix(_EXITED) != event.source:
+                text = f"it was in {line.removeprefix(_EXITED)} when its starter ended, not in {event.source}"
                 self._add_violation(log, slot, event, "said", text)
 
     def _check_exit(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotReported) -> None:
@@ -397,16 +395,14 @@ def _is_certain(source: str, target: str) -> bool:
     alone, and one that keeps the state the activities alone."""
     (state, _, activity), (target_state, _, target_activity) = source.partition("/"), target.partition("/")
     if activity == target_activity:
-        possible_steps = {
-            (f"{state}/{pair.partition('/')[2]}", f"{target_state}/{pair.partition('/')[2]}") for pair in _PAIRS
-        }
+        steps = {(f"{state}/{pair.partition('/')[2]}", f"{target_state}/{pair.partition('/')[2]}") for pair in _PAIRS}
     elif state == target_state:
-        possible_steps = {
+        steps = {
             (f"{pair.partition('/')[0]}/{activity}", f"{pair.partition('/')[0]}/{target_activity}") for pair in _PAIRS
         }
     else:
         return True
-    return sum(1 for possible_step in possible_steps if classify(HTCONDOR_25, *possible_step)) == 1
+    return sum(1 for possible_step in steps if classify(HTCONDOR_25, *possible_step)) == 1
 
 
 def _event_words(event: e.Event) -> str:

@@ -96,11 +96,8 @@ class JobQueueFold:
             return
         if cluster.startswith("0") or "ClusterId" not in (merged_ad := self._ads.get(_cluster_key(key), {}) | ad):
             return  # records of owners and the like
-        values_of_ads = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
-        values = {
-            name: sorted(set[str]().union(*(texts.get(name, ()) for texts in values_of_ads)))
-            for name in COPIED_ATTRIBUTES
-        }
+        ads = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
+        values = {name: sorted(set[str]().union(*(texts.get(name, ()) for texts in ads))) for name in COPIED_ATTRIBUTES}
         self.report(int(cluster), int(proc), at, line, {**merged_ad, SET_ONCE: values}, final)
 
     def finish(self) -> None:

@@ -1,8 +1,8 @@
 """Find a value that a daemon cannot have written into its table, by the values above and below it.
 
-The accountant's usage does not fall; who sets or resets it by hand lowers it, too, but for what follows, and the
-NegotiatorLog tells of it. A negotiator that starts again lowers it by the time that is not charged yet: that is
-negative for slots that were matched since the last update, and whose matches it has forgotten.
+The accountant's usage does not fall, unless an administrator sets or resets it, which the NegotiatorLog records. A
+negotiator that restarts lowers it by the time that it has not charged yet: that is negative for slots that were matched
+since the last update, and whose matches it has forgotten.
 
 The number of a submitter's slots, and the schedd's totals of jobs, change by one. The accountant gives a slot to the
 user whose slots it counts up in the same transaction, at a time between its updates.
@@ -111,9 +111,7 @@ class TableSteps:
         last_count, count_before = self._counts.get((source, key, name), (0, None))
         steps = COUNTED[name]
         expected = value == 0 or value - last_count in steps or not is_counted
-        if count_before is not None and value in {
-            count_before + step + second_step for step in steps for second_step in steps
-        }:
+        if count_before is not None and value in {count_before + step + other for step in steps for other in steps}:
             expected = True  # the one above it was odd
         text = f"{name} is {value} after {last_count}"
         self._judge("count", expected, key.partition(".")[2], text, event.at, event.stimulus)

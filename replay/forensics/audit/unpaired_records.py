@@ -177,10 +177,10 @@ class UnpairedRecords:
         """Extend the part of each file that the other one covers."""
         for paired_record, partner in ((record, other), (other, record)):
             position = _position(paired_record)
-            first_position, last_position = self._paired.get((paired_record.chain, partner.chain), (position, position))
+            first, last = self._paired.get((paired_record.chain, partner.chain), (position, position))
             self._paired[paired_record.chain, partner.chain] = (
-                min(first_position, position),
-                max(last_position, position),
+                min(first, position),
+                max(last, position),
             )
 
     def finish(self) -> Iterator[AuditFinding]:
@@ -198,33 +198,21 @@ class UnpairedRecords:
         for chain2 in sorted(pools[1]):
             if first_chain in self.gaps or chain2 in self.gaps:
                 continue
-            unpaired_records = [
-                unpaired
-                for chain, other_chain in ((first_chain, chain2), (first_chain, 0), (0, chain2))
-                for unpaired in self.unpaired.get((name, chain, other_chain), ())
-            ]
+            chain_pairs = ((first_chain, chain2), (first_chain, 0), (0, chain2))
+            records = [record for chains in chain_pairs for record in self.unpaired.get((name, *chains), ())]
             agreed_count = self.agreements.get((name, first_chain, chain2), 0)
             if name == "entry":  # users' logs are all written alike
                 agreed_count = sum(self.agreements.get((name, first_chain, chain), 0) for chain in pools[1])
-            are_all_moved = name == "entry" and _are_shifted(unpaired_records)
+            are_all_moved = name == "entry" and _are_shifted(records)
             lacking_chains = {rule.first: chain2, rule.second: first_chain}
-            unpaired_records = [
-                record for record in _without_disputed(unpaired_records) if are_all_moved or self._is_certain(record)
-            ]
-            possibly_cut = (
-                []
-                if are_all_moved
-                else [record for record in unpaired_records if self._may_be_cut(record, lacking_chains[record.letter])]
-            )
+            records = [record for record in _without_disputed(records) if are_all_moved or self._is_certain(record)]
+            cut = [r for r in records if not are_all_moved and self._may_be_cut(r, lacking_chains[r.letter])]
             if agreed_count < rule.least:
                 continue
-            if (
-                record := _only_finding(
-                    [record for record in unpaired_records if record not in possibly_cut], are_all_moved
-                )
-            ) is not None:
+            record = _only_finding([record for record in records if record not in cut], are_all_moved)
+            if record is not None:
                 yield self._finding(record, lacking_chains[record.letter])
-            elif (record := _only_finding(possibly_cut)) is not None:
+            elif (record := _only_finding(cut)) is not None:
                 findings.append(self._finding(record, lacking_chains[record.letter], ", unless the file was cut there"))
         self.noted += findings if len(findings) == 1 else []
 
@@ -233,11 +221,9 @@ class UnpairedRecords:
         rule = PAIRS["entry"]
         for chains_by_job in self._users.values():
             for chain in set[int]().union(*(chains for chains, _ in chains_by_job.values())):
-                jobs_without_chain = [
-                    (job, records) for job, (chains, records) in chains_by_job.items() if chain not in chains
-                ]
-                if len(jobs_without_chain) == 1 and len(chains_by_job) > LEAST_AGREED:
-                    job, records = jobs_without_chain[0]
+                other_jobs = [(job, records) for job, (chains, records) in chains_by_job.items() if chain not in chains]
+                if len(other_jobs) == 1 and len(chains_by_job) > LEAST_AGREED:
+                    job, records = other_jobs[0]
                     entries = [UnpairedRecord(rule, job, record, rule.first, is_whole_job=True) for record in records]
                     records_inside = [record for record in entries if not self._may_be_cut(record, chain)]
                     self.unpaired.setdefault(("entry", records[0].chain, chain), []).append(
@@ -276,11 +262,8 @@ class UnpairedRecords:
                 return False  # a daemon that died kept the other one waiting
             return rule is not PAIRS["entry"]  # the audit of facts has these
         extra_wait = LEAVING if rule is PAIRS["ended"] and unpaired.letter == "P" else 0
-        write_delay = 0 if unpaired.letter in "MN" else WRITE_DELAY  # one daemon writes both, line by line
-        if (
-            not rule.required[0 if unpaired.letter == rule.first else 1]
-            or at + max(extra_wait, write_delay) > self.ended
-        ):
+        delay = 0 if unpaired.letter in "MN" else WRITE_DELAY  # one daemon writes both, line by line
+        if not rule.required[0 if unpaired.letter == rule.first else 1] or at + max(extra_wait, delay) > self.ended:
             return False
         deaths = (death for letter in rule.daemons for death in self.deaths.get(letter, ()))
         return not any(since - max(extra_wait, DYING) <= at <= until + DYING for since, until in deaths)
@@ -338,10 +321,8 @@ def _position(record: PairedRecord) -> _Position:
 
 def _are_shifted(records: Sequence[UnpairedRecord]) -> bool:
     """Return True if one file has several entries of one job, and only these, at another time by the same amount."""
-    job_shifts = {
-        (unpaired.job, unpaired.record.at - unpaired.other.at) for unpaired in records if unpaired.other is not None
-    }
-    return len(records) > 1 and len(job_shifts) == 1 and all(unpaired.other is not None for unpaired in records)
+    job_shifts = {(entry.job, entry.record.at - entry.other.at) for entry in records if entry.other is not None}
+    return len(records) > 1 and len(job_shifts) == 1 and all(entry.other is not None for entry in records)
 
 
 def _pair_by_time(
@@ -418,7 +399,7 @@ def _paired_records(job_records: Iterable[JobRecord]) -> dict[tuple[str, str], d
         records_by_chain.setdefault((name, record.letter), {}).setdefault(record.chain, []).append(pair)
 
     starts: dict[tuple[int, str], PairedRecord] = {}
-    kill_spans: list[tuple[int, int]] = []
+    kills: list[tuple[int, int]] = []
     for record in job_records:
         if record.letter in "UE":
             if (number := int(record.what)) in ENTRIES:
@@ -444,7 +425,7 @@ def _paired_records(job_records: Iterable[JobRecord]) -> dict[tuple[str, str], d
                 begin_records = records_by_chain["began", "D"][record.chain]
                 begin_records[begin_records.index(start)] = start._replace(is_required=True)
             if end_text.startswith("signal") and start is not None:
-                kill_spans.append((start.at, record.at))
+                kills.append((start.at, record.at))
         elif record.letter == "P":
             _add_epoch_records(record, facts, add)
         elif record.letter == "S" and (at := date(facts, "CompletionDate")) is not None:
@@ -453,10 +434,7 @@ def _paired_records(job_records: Iterable[JobRecord]) -> dict[tuple[str, str], d
             add("left", record, record.at)
     for records in (records for letter in "UE" for records in records_by_chain.get(("entry", letter), {}).values()):
         # A shadow writes an entry into one log after the other: it may have been killed in between.
-        records[:] = [
-            r._replace(is_required=not any(kill_begin <= r.at <= kill_end for kill_begin, kill_end in kill_spans))
-            for r in records
-        ]
+        records[:] = [r._replace(is_required=not any(begin <= r.at <= end for begin, end in kills)) for r in records]
     return records_by_chain
 
 
