@@ -26,7 +26,7 @@ from .slots_view import SlotsFold
 # The latest rejections of jobs (a match deletes them), and the statistics of the last cycles.
 
 CYCLES = 4
-"""The number of cycles whose statistics are stored for each negotiator: one more than the default of HTCondor's
+"""The number of cycles whose statistics are stored for each negotiator: one more than the default of
 NEGOTIATION_CYCLE_STATS_LENGTH."""
 
 

@@ -180,9 +180,8 @@ def _section(title: str, count: int, items: Iterable[list[str]], limit: int | No
 
 def _finding(finding: AuditFinding, zone: tzinfo) -> list[str]:
     where = _where(finding.file, finding.line)
-    head = (
-        f"{instant(finding.at, zone)}  {finding.thing}: {finding.words} ({finding.rule}){f'  [{where}]' * bool(where)}"
-    )
+    place = f"  [{where}]" if where else ""
+    head = f"{instant(finding.at, zone)}  {finding.thing}: {finding.words} ({finding.rule}){place}"
     return [head, *(f"    {line.strip()}" for line in finding.story)]
 
 

@@ -168,9 +168,8 @@ def _ad(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> C
             print_line("(This may take a while, Ctrl-C to cancel.)")
             ad = next(iter(queries.history(JobSelector((ClusterOrJob(cluster, proc),)), None, False)), None)
     if ad is None:
-        raise _CommandFailed(
-            f"No job found for ID {arguments.job_id}." if arguments.verb == "status" else "list index out of range"
-        )
+        is_status = arguments.verb == "status"
+        raise _CommandFailed(f"No job found for ID {arguments.job_id}." if is_status else "list index out of range")
     return ad
 
 

@@ -249,9 +249,8 @@ def _as_json(request: JobActionRequest, single: Sequence[Result], selected: Mapp
         {**_named(done.job), "Result": RESULT_NAMES[done.result], "Message": message(request.action, done)}
         for done in single
     ]
-    rows += [
-        {"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in sorted((selected or {}).items()) if count
-    ]
+    counts = sorted((selected or {}).items())
+    rows += [{"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in counts if count]
     is_changed = any(row["Result"] == RESULT_NAMES[SUCCESS] for row in rows)
     return CommandOutput(dumps(rows, indent=2) + "\n", "", 0 if is_changed else 1)
 

@@ -36,9 +36,8 @@ def read(argv: Sequence[str]) -> PrioRequest:
     if not arguments.words and not arguments.has("a"):
         raise UsageError(f"poolbook prio: no job is named: {COMMAND.usage}")
     ids = () if arguments.has("a") else arguments.words
-    return PrioRequest(
-        last_number(COMMAND, arguments, "p", least=-(2**31)), int(steps[-1]) if steps else 0, select(ids, ()), arguments
-    )
+    priority = last_number(COMMAND, arguments, "p", least=-(2**31))
+    return PrioRequest(priority, int(steps[-1]) if steps else 0, select(ids, ()), arguments)
 
 
 def _is_value(argv: Sequence[str], at: int) -> bool:

@@ -233,9 +233,8 @@ def _resource(text: str, requirements: list[str]) -> Iterator[str]:
 def _nodes(value: str) -> Iterator[str]:
     nodes, *properties = value.split(":")
     if "+" in value or not nodes.isdigit():
-        raise ToolEnded(
-            1, f"condor_qsub: -l nodes={value} is not supported: use a single number of nodes, with or without ppn\n"
-        )
+        fix = "use a single number of nodes, with or without ppn"
+        raise ToolEnded(1, f"condor_qsub: -l nodes={value} is not supported: {fix}\n")
     cpus_per_node = next((int(item[4:]) for item in properties if re.fullmatch(r"ppn=[0-9]+", item)), 1)
     print(f"PPN Array: {cpus_per_node}")
     if int(nodes) * cpus_per_node > 1:

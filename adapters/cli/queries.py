@@ -171,9 +171,8 @@ def _summary(query: queue_tool.QueueQuery, queries: Queries, display: CellContex
     from ..condor_tools.analyze import AnalyzedSlots
 
     significance = queries.views.autoclusters()
-    slots = AnalyzedSlots(
-        list(queries.slots(display.now, display.timezone)), lambda texts: significance.signature_of(texts)[0]
-    )
+    ads = list(queries.slots(display.now, display.timezone))
+    slots = AnalyzedSlots(ads, lambda texts: significance.signature_of(texts)[0])
     return queue_tool.render(queries.queue(query.selection._replace(constraints=())).ads, query, display, slots=slots)
 
 

@@ -356,9 +356,7 @@ def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
                 raise LookupError(f"{url} has no event that founded its pool")
             return SubmitTerms.of(state, 1)
     except LogMissing:
-        return SubmitTerms(
-            1, {**dict.fromkeys(DOMAINS, host_name()), **{name: own[name] for name in DOMAINS if name in own}}
-        )
+        return SubmitTerms(1, {name: own.get(name, host_name()) for name in DOMAINS})
 
 
 # -- condor_submit ---------------------------------------------------------------------------------------------------

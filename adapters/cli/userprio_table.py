@@ -218,9 +218,8 @@ def _plan(read_lines: Sequence[_Line], requested: UserprioLayout, updated: float
         is_nested = requested.layout == "hierarchical"
         hide_groups = not is_nested
     present_details = frozenset[str]().union(*(line.has for line in read_lines))
-    details = requested.details - frozenset().union(
-        *(gone_details for needed_details, gone_details in _NEEDED if not present_details & needed_details)
-    )
+    absent_details = (hidden for needed, hidden in _NEEDED if not present_details & needed)
+    details = requested.details.difference(*absent_details)
     if not (requested.quotas or present_details & QUOTAS):
         details -= QUOTAS
     lines = _grouped(read_lines, details)
@@ -231,9 +230,8 @@ def _plan(read_lines: Sequence[_Line], requested: UserprioLayout, updated: float
     surplus = next((line.surplus for line in reversed(read_lines) if line.surplus in ("Regroup", "ByQuota")), "")
     lines.sort(key=_key(details, is_nested, requested.layout == "grouporder", surplus == "Regroup"))
     hide_users = bool(details & QUOTAS) and details <= QUOTAS
-    return _Plan(
-        details, lines, is_nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone, requested.groups
-    )
+    groups = requested.groups
+    return _Plan(details, lines, is_nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone, groups)
 
 
 _NEEDED = (

@@ -143,7 +143,7 @@ _ADVICE: Final = {
     "-userlog": "to track jobs from specific event logs, try -files {more}",
     "-nobatch": "to group by something other than batch name, try -groupby {{{{batch,log,cluster}}}}",
 }
-"""The advice about condor_q's options; {more} stands for the words after the option."""
+"""The advice about condor_q's options; {more}: the words after the option."""
 _GROUPS: Final = {"batch": "BATCH", "log": "LOG", "cluster": "CLUSTER"}
 _GROUPERS: Final[dict[str, Callable[[Iterable[bool]], bool]]] = {
     "all": all, "any": any, "none": lambda found: not any(found),
@@ -181,9 +181,8 @@ def _not_understood(arguments: Sequence[str]) -> ToolEnded:
     if first.isdigit():
         advice = "to track specific cluster IDs, try -clusters " + " ".join((first, *filter(str.isdigit, more)))
     elif not first.startswith("-"):
-        advice = "to track jobs from specific users, try -users " + " ".join(
-            (first, *(word for word in more if not word.isdigit()))
-        )
+        names = (first, *(word for word in more if not word.isdigit()))
+        advice = f"to track jobs from specific users, try -users {' '.join(names)}"
     if advice is None:
         return ToolEnded(_WRONG, f"condor_watch_q: error: unrecognized arguments: {' '.join(arguments)}\n")
     return ToolEnded(1, f"condor_watch_q: error: argument {first}: {advice.format(more=' '.join(more))}\n", _usage())
@@ -208,9 +207,8 @@ def _watch(argv: Sequence[str]) -> int:
     grouping = arguments.value("groupby", "batch")
     if grouping not in _GROUPS:
         groups = ", ".join(map(repr, _GROUPS))
-        raise ToolEnded(
-            _WRONG, f"condor_watch_q: error: argument -groupby: invalid choice: {grouping!r} (choose from {groups})\n"
-        )
+        problem = f"invalid choice: {grouping!r} (choose from {groups})"
+        raise ToolEnded(_WRONG, f"condor_watch_q: error: argument -groupby: {problem}\n")
     pause = _number(arguments, "interval", "0.5", float)
     jobs = _Jobs(arguments, int(_number(arguments, "larger-than", "0", int)))
     if not jobs.logs:

@@ -286,9 +286,8 @@ class JobEventLogReader:
             end = data.find(b"\n", last_close + 1, window) + 1 if last_close >= 0 else 0
         other_begin = _NEXT.search(data, at, window)
         if other_begin is not None and (not end or other_begin.start() + 1 < end):
-            return self._refuse(
-                data, at, other_begin.start() + 1, "the entry was torn: another begins before its end", events
-            )
+            reason = "the entry was torn: another begins before its end"
+            return self._refuse(data, at, other_begin.start() + 1, reason, events)
         if not end:
             return 0
         try:

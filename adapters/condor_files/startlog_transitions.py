@@ -28,9 +28,8 @@ def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, s
     unreadable."""
     if not CHANGES[what].fullmatch(f"{old} {new}"):
         return None
-    likely_ends = [
-        (source, DELETED if target.startswith("Delete/") else target) for source, target in _ends(pair, what, old, new)
-    ]
+    ends = _ends(pair, what, old, new)
+    likely_ends = [(source, DELETED if target.startswith("Delete/") else target) for source, target in ends]
     possible_ends = [end for end in likely_ends if classify(HTCONDOR_25, *end)]
     if not possible_ends:
         source, target = likely_ends[0]

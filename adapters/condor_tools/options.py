@@ -324,9 +324,8 @@ def usage(command: ToolSyntax, width: int | None = None) -> str:
     shown_options = [option for option in command.options if not option.refused]
     refused_names = [option.name for option in command.options if option.refused]
     parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("arguments:", command.words)] if command.words else []
-    parts.append(
-        ("options (any unambiguous prefix is accepted):", [(spelling(option), option.help) for option in shown_options])
-    )
+    helps = [(spelling(option), option.help) for option in shown_options]
+    parts.append(("options (any unambiguous prefix is accepted):", helps))
     if any(option.name == "af" for option in shown_options):
         parts.append(("letters after -af:", list(LETTERS.items())))
     if refused_names:

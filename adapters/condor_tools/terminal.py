@@ -208,9 +208,8 @@ def guard_streams() -> None:
             continue
         stream.reconfigure(errors=_ORIGINAL_BYTES)
         if stream.isatty():
-            settings = {
-                each: getattr(stream, each) for each in ("encoding", "errors", "line_buffering", "write_through")
-            }
+            setting_names = ("encoding", "errors", "line_buffering", "write_through")
+            settings = {setting: getattr(stream, setting) for setting in setting_names}
             guarded_stream = TerminalStream(stream.detach(), **settings)
             for place in (name, f"__{name}__"):  # the old stream is detached
                 setattr(sys, place, guarded_stream)

@@ -217,9 +217,8 @@ class Machines:
             raise Refusal(f"unknown machine {machine}: `add_machine` adds one")
         slots = [slot for slot in self._engine.state.slots.values() if slot.machine == machine]
         equipment = equipment_of(present, slots, self._engine.state.settings)
-        configuration = Configured(config, ignore_unenforced, stacklevel=4).read(
-            {"Cpus": equipment.cpus, "Memory": equipment.memory}
-        )
+        resources = {"Cpus": equipment.cpus, "Memory": equipment.memory}
+        configuration = Configured(config, ignore_unenforced, stacklevel=4).read(resources)
         self._ask(reconfiguration(self._engine.id("reconfigure"), present, slots, configuration, equipment))
         self._configure_sensors(configuration)
 
@@ -278,14 +277,12 @@ class Submitters(Machines):
         """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings."""
         state = self._engine.state
         try:
-            negotiator_name = negotiator_named(state.settings, negotiator)
+            name = negotiator_named(state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
-        settings, now = negotiator_settings(state.settings, negotiator_name), self._engine.world.now()
-        accounted = (
-            state.accounted.get(negotiator_name, 0) if name_in_events(negotiator_name) else state.priorities_updated_at
-        )
-        books = accounts_of(state.submitters, name_in_events(negotiator_name)).values()
+        settings, now = negotiator_settings(state.settings, name), self._engine.world.now()
+        accounted = state.accounted.get(name, 0) if name_in_events(name) else state.priorities_updated_at
+        books = accounts_of(state.submitters, name_in_events(name)).values()
         return standings(books, terms(settings), group_names(settings), accounted, now, now)
 
     def _set(self, submitter: str, name: str, value: float, duration: int, user: str, negotiator: str) -> None:
@@ -320,9 +317,8 @@ class Submitters(Machines):
 
     def end_lease(self, submitter: str, name: str, *, user: str = "root", negotiator: str = "") -> None:
         """End the duration of a value now: `name` is factor, floor or ceiling."""
-        self._ask(
-            s.SetSubmitter(self._engine.id("userprio"), user, submitter, name, cancel=True, negotiator=negotiator)
-        )
+        id = self._engine.id("userprio")
+        self._ask(s.SetSubmitter(id, user, submitter, name, cancel=True, negotiator=negotiator))
 
     def set_usage(self, submitter: str, seconds: float, *, user: str = "root", negotiator: str = "") -> None:
         """Set the weighted usage that a submitter has accumulated."""

@@ -65,9 +65,8 @@ class JobAccountSettings:
                 slots[name.upper().removesuffix("_USER")] = get_setting(name)
         nobody_text = configuration.raw(_NOBODYS) or ""
         _check_root(configuration, [*(f"{slot}_USER" for slot in slots), *([_NOBODYS] if nobody_text else [])])
-        is_domain_trusted = configuration.boolean("TRUST_LOCAL_UID_DOMAIN", True) or configuration.boolean(
-            "TRUST_UID_DOMAIN", False
-        )
+        is_local_trusted = configuration.boolean("TRUST_LOCAL_UID_DOMAIN", True)
+        is_domain_trusted = is_local_trusted or configuration.boolean("TRUST_UID_DOMAIN", False)
         return cls(
             **configuration.field_values(cls),
             allow=configuration.expression(ALLOW) if configuration.is_defined(ALLOW) else None,

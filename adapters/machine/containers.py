@@ -84,9 +84,8 @@ def _volume(configuration: Configuration, name: str) -> DockerVolume | None:
     volume = configuration.get(f"DOCKER_VOLUME_DIR_{name}")
     if not volume:
         return None
-    return DockerVolume(
-        volume if ":" in volume else f"{volume}:{volume}", configuration.get(f"DOCKER_VOLUME_DIR_{name}_MOUNT_IF")
-    )
+    condition = configuration.get(f"DOCKER_VOLUME_DIR_{name}_MOUNT_IF")
+    return DockerVolume(volume if ":" in volume else f"{volume}:{volume}", condition)
 
 
 def container_problems(configuration: Configuration) -> list[str]:
@@ -242,12 +241,10 @@ def _make_image(folder: str) -> str:
         (root / name).mkdir(parents=True)
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)
     header = ident + _number(2, 2) + _number(machine, 2) + _number(1, 4) + _number(base + header_size, 8)
-    header += (
-        _number(64, 8) + _number(0, 8) + _number(0, 4) + _number(64, 2) + _number(56, 2) + _number(1, 2) + bytes(6)
-    )
+    header += _number(64, 8) + bytes(12) + _number(64, 2) + _number(56, 2) + _number(1, 2) + bytes(6)
     size = header_size + len(code)
     segment = (
-        _number(1, 4) + _number(5, 4) + _number(0, 8) + 2 * _number(base, 8) + 2 * _number(size, 8) + _number(0x1000, 8)
+        _number(1, 4) + _number(5, 4) + bytes(8) + 2 * _number(base, 8) + 2 * _number(size, 8) + _number(0x1000, 8)
     )
     program = root / "exit_37"
     program.write_bytes(header + segment + code)

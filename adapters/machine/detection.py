@@ -40,11 +40,8 @@ _NUMBERS: Final = {"CpuFamily": "cpu family", "CpuModelNumber": "model", "CpuCac
 def processor_ad(cpuinfo: str) -> Ad:
     """Return a processor's ad, for the first processor in the text of /proc/cpuinfo."""
     facts = dict(re.findall(r"^([^:\n]+?)\s*:[ \t]*(.*)$", cpuinfo.partition("\n\n")[0], flags=re.MULTILINE))
-    ad = {
-        attribute: number[0]
-        for attribute, name in _NUMBERS.items()
-        if (number := re.match("[0-9]+", facts.get(name, "")))
-    }
+    numbers = {attribute: re.match("[0-9]+", facts.get(name, "")) for attribute, name in _NUMBERS.items()}
+    ad = {attribute: number[0] for attribute, number in numbers.items() if number}
     flags = set(facts.get("flags", "").split())
     level = next((level for level, features in LEVELS.items() if features <= flags), "")
     if level:

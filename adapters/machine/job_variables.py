@@ -47,9 +47,8 @@ class JobVariables:
     @classmethod
     def configured(cls, configuration: Configuration) -> JobVariables:
         get = configuration.get
-        resources = {
-            name[len(_NAMES) :] for name in configuration.all_names() if name.lower().startswith(_NAMES.lower())
-        }
+        setting_names = configuration.all_names()
+        resources = {name[len(_NAMES) :] for name in setting_names if name.lower().startswith(_NAMES.lower())}
         return cls(
             **configuration.field_values(cls),
             counts=tuple(get(COUNTS).replace(",", " ").split()),

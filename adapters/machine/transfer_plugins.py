@@ -59,9 +59,8 @@ def plugin_problems(configuration: Configuration) -> list[str]:
     """Return a sentence for each configured plugin that cannot be used."""
     if configuration.source(PLUGINS).kind == "default":
         return []
-    return [
-        f"{PLUGINS}: {command[-1]}: {plugin.fault}" for command, plugin in _installed(configuration) if plugin.fault
-    ]
+    plugins = _installed(configuration)
+    return [f"{PLUGINS}: {command[-1]}: {plugin.fault}" for command, plugin in plugins if plugin.fault]
 
 
 def _installed(configuration: Configuration | None) -> Iterator[tuple[tuple[str, ...], Plugin]]:

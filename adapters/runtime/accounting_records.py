@@ -372,9 +372,8 @@ def _groups(
         before = holdings.get(name, Holding(name, 0, 0.0, 0, 0.0))
         cores_requested = count * (float(cores) if cores.isascii() and cores.isdecimal() else 1.0)
         holdings[name] = before._replace(jobs=before.jobs + count, asked=before.asked + cores_requested)
-    return group_standings(
-        settings, dialect_named(dialect), [(dict(ad), weight) for ad, weight in slots], holdings.values(), now
-    )
+    weighted_ads = [(dict(ad), weight) for ad, weight in slots]
+    return group_standings(settings, dialect_named(dialect), weighted_ads, holdings.values(), now)
 
 
 def past_claims(log: EventStore, submitter: str, at: int) -> list[tuple[str, int]] | None:

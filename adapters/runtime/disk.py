@@ -46,9 +46,8 @@ class Disk:
         try:
             if not target.is_dir():
                 return target.stat().st_size
-            return sum(
-                os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(target) for name in names
-            )
+            paths = (os.path.join(folder, name) for folder, _, names in os.walk(target) for name in names)
+            return sum(map(os.path.getsize, paths))
         except OSError:
             return None
 

@@ -67,9 +67,8 @@ def container_of(
     ads = _Ads(launch.job_ad, launch.slot_ad)
     flags = {name: ads.of_job(name) is True for name in wants}
     image = ads.text("DockerImage") or ads.text("ContainerImage")
-    docker = flags["WantDocker"] or (
-        flags["WantContainer"] and flags["WantDockerImage"] and ads.of_slot("HasDocker") is True
-    )
+    runs_image = flags["WantContainer"] and flags["WantDockerImage"] and ads.of_slot("HasDocker") is True
+    docker = flags["WantDocker"] or runs_image
     if not (docker or flags["WantContainer"]) and ads.value(settings.texts.get("USE_DEFAULT_CONTAINER", "")) is True:
         usual = ads.value(settings.texts.get("DEFAULT_CONTAINER_IMAGE", ""))
         if isinstance(usual, str):
@@ -172,9 +171,8 @@ def _surroundings(launch: Launch, settings: Containers, ads: _Ads) -> list[str]:
         host = f"{launch.owner or 'unknown'}-{launch.cluster}.{launch.proc}-{where}"
         options += ["--hostname", host[:_LONGEST_NAME]]
     allowed = ads.of_slot("DockerNetworks")
-    if network not in _PLAIN_NETWORKS and network not in re.split(
-        r"[,\s]+", allowed if isinstance(allowed, str) else ""
-    ):
+    allowed_networks = re.split(r"[,\s]+", allowed) if isinstance(allowed, str) else [""]
+    if network not in (*_PLAIN_NETWORKS, *allowed_networks):
         raise ValueError(f"docker_network_type = {network}: DOCKER_NETWORKS of this machine does not allow it")
     for service in filter(None, re.split(r"[,\s]+", ads.text("ContainerServiceNames"))):
         options += ["-p", str(ads.of_job(f"{service}_ContainerPort"))]

@@ -52,9 +52,8 @@ class JobUsers:
             account = accounts.account_of(launch.job_ad, launch.slot, launch.owner)
         except NoAccount as none:
             if none.of_job:
-                raise NotRun(
-                    NO_ACCOUNT, f"Failed to decide which account the job of {launch.owner} runs as: {none}"
-                ) from None
+                why = f"Failed to decide which account the job of {launch.owner} runs as: {none}"
+                raise NotRun(NO_ACCOUNT, why) from None
             why = f"Error from {launch.slot}: Starter failed to initialize: {none}"
             raise NotRun(NO_STARTER, why) from None
         group = unquoted(launch.job_ad.get("PrimaryUnixGroup", ""))

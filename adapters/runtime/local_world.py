@@ -251,9 +251,8 @@ class LocalWorld(World):
         if key in self._clients:
             self._news.append(BackfillEnded(f"end-{key}", key, self.now(), failure=reason))
             return
-        self._news.append(
-            ActivationEnded(f"end-{key}", key, self.now(), failed=True, hold_reason=reason, hold_code=code)
-        )
+        end = ActivationEnded(f"end-{key}", key, self.now(), failed=True, hold_reason=reason, hold_code=code)
+        self._news.append(end)
 
     def _listen(self) -> None:
         """Wait for the supervisor, too, once it runs: it starts with the first job."""
@@ -415,9 +414,8 @@ class LocalWorld(World):
         if not launches and not over:
             return []
         # The supervisor's answer replaces a start that has failed here and was not reported yet.
-        self._news = [
-            item for item in self._news if not (isinstance(item, ActivationEnded | BackfillEnded) and item.key in keys)
-        ]
+        ends = (ActivationEnded, BackfillEnded)
+        self._news = [item for item in self._news if not (isinstance(item, ends) and item.key in keys)]
         self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
         recovered = self._supervisor.recover([launch.key for launch in launches])
         self._listen()

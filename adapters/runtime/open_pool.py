@@ -39,9 +39,8 @@ def take_in_turn(
         lock.give_up()
         if isinstance(error, FileNotFoundError):
             folder = os.path.dirname(error.filename)
-            raise LogError(
-                f"{safe_url(url)} cannot be created: its folder {folder} does not exist; create the folder first"
-            ) from None
+            reason = f"its folder {folder} does not exist; create the folder first"
+            raise LogError(f"{safe_url(url)} cannot be created: {reason}") from None
         if isinstance(error, OSError):
             raise LogError(f"{error.filename} cannot be written: {error.strerror}; a writer needs this file") from None
         raise

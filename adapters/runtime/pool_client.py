@@ -181,9 +181,8 @@ class _Connection:
         if "error" in answer:
             raise LogError(answer["error"])
         if "refusal" in answer:
-            raise RequestRefused(
-                answer["refusal"], answer.get("warnings", ()), answer.get("code", ""), answer.get("tool", "")
-            )
+            code, tool_message = answer.get("code", ""), answer.get("tool", "")
+            raise RequestRefused(answer["refusal"], answer.get("warnings", ()), code, tool_message)
         return answer["answer"]
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:

@@ -224,11 +224,8 @@ class PoolServer:
         terms = self._terms()
         # Files that a submit file names are read with the submitter's rights: for other users, by their own process.
         is_own_user = client.uid == os.geteuid()
-        ours = (
-            is_own_user
-            and len(description.text) <= LONGEST_DESCRIPTION
-            and description.view == view_of_disk(description.folder)
-        )
+        ours = is_own_user and len(description.text) <= LONGEST_DESCRIPTION
+        ours = ours and description.view == view_of_disk(description.folder)
         if not (ours and self._reader.begin(client, description, terms)):
             client.answer(left_to_client(terms))
 

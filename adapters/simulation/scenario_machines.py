@@ -223,9 +223,8 @@ def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...]
     """Return the readings, overridden by those of a line, which hold until ``until`` (0: without end)."""
     if slots:
         own = {name: _of_slot(name, value, now, until) for name, value in values.items()}
-        return evolve(
-            readings, slots={**readings.slots, **{slot: {**readings.slots.get(slot, {}), **own} for slot in slots}}
-        )
+        changed_slots = {slot: {**readings.slots.get(slot, {}), **own} for slot in slots}
+        return evolve(readings, slots={**readings.slots, **changed_slots})
     for name, value in values.items():
         last_input = _last(value, now, until) if name in _IDLE else None
         if name == "KeyboardIdle":

@@ -121,9 +121,8 @@ class Simulation:
         names = [name for name in known_slots if fnmatchcase(name, step.thing)]
         if not names:
             some_names = ", ".join(list(known_slots)[:8]) or "none"
-            raise PlayError(
-                f"unknown slot {step.thing} at {self.transcript.time(step.at)}; the slots are {some_names}", step.line
-            )
+            time = self.transcript.time(step.at)
+            raise PlayError(f"unknown slot {step.thing} at {time}; the slots are {some_names}", step.line)
         return names
 
     # -- Reactions of the world
@@ -194,9 +193,8 @@ class RemoteSchedds:
                 case e.StarterSignalled() if event.slot in self._running:
                     self.world.signal(self._running[event.slot], "hard" if event.how == "hard" else "soft")
                 case e.SlotTransitioned() if event.slot in self._running and _SUSPENDED in (event.source, event.target):
-                    self.world.signal(
-                        self._running[event.slot], "suspend" if event.target == _SUSPENDED else "continue"
-                    )
+                    job = self._running[event.slot]
+                    self.world.signal(job, "suspend" if event.target == _SUSPENDED else "continue")
                 case e.ClaimDeactivated():
                     self._running.pop(event.slot, None)
                     if self._ending.get(event.slot) == event.claim:

@@ -132,9 +132,8 @@ class _Walk:
         if epoch != self._expected_epoch(part_rows):
             yield Problem(position, f"the append has epoch {epoch!r} instead of {self._expected_epoch(part_rows)}")
         if digest != recomputed_seal(self._digest, version, epoch, self.position + 1, part_rows):
-            yield Problem(
-                position, f"the seal of the append that ends at position {position} is broken: it or its events changed"
-            )
+            append_text = f"the append that ends at position {position}"
+            yield Problem(position, f"the seal of {append_text} is broken: it or its events changed")
 
     def _expected_epoch(self, part_rows: list[Row]) -> int:
         """Return the expected epoch of an append of these rows: the previous one, or that of its WriterBegan."""

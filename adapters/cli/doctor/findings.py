@@ -221,11 +221,8 @@ def _folder(facts: DoctorFacts) -> Cases:
         ("memory", volume.kind in IN_MEMORY),
         ("good", True),
     )
-    case_facts = {
-        "folder": volume.folder,
-        "quoted": shlex.quote(volume.folder),
-        "kind": volume.kind or "file system unknown",
-    }
+    kind = volume.kind or "file system unknown"
+    case_facts = {"folder": volume.folder, "quoted": shlex.quote(volume.folder), "kind": kind}
     yield next(case_name for case_name, holds in cases if holds), case_facts
 
 

@@ -110,10 +110,8 @@ def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
     for line in lines:
         _, controllers, path = line.split(":", 2)
         for folder in _around(root / "sys/fs/cgroup", controllers, path):
-            quota = _words(folder / "cpu.max") or [
-                *_words(folder / "cpu.cfs_quota_us"),
-                *_words(folder / "cpu.cfs_period_us"),
-            ]
+            version_1 = _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
+            quota = _words(folder / "cpu.max") or version_1
             if len(quota) == 2 and quota[0].isdigit():
                 cores.append(int(quota[0]) / int(quota[1]))
             memory_limit = _words(folder / "memory.max") or _words(folder / "memory.limit_in_bytes")
@@ -267,9 +265,8 @@ def _read(url: str, name: str) -> LogFacts:
     try:
         position = log.head.position
         last = next((event.at for _, event in log.read(max(0, position - 1))), 0)
-        return LogFacts(
-            name, True, position=position, imported=is_imported(log), ahead=max(0, last - time.time_ns() // 1000)
-        )
+        ahead = max(0, last - time.time_ns() // 1000)
+        return LogFacts(name, True, position=position, imported=is_imported(log), ahead=ahead)
     finally:
         log.close()
 

@@ -236,9 +236,8 @@ class _Import:
         files: list[tuple[Candidate, Continued | Copy | Changed | None]] = []
         for candidate in members:
             try:
-                files.append(
-                    (candidate, self._reopened(candidate) or recognize(candidate.path, candidate.kind, self._known))
-                )
+                place = self._reopened(candidate) or recognize(candidate.path, candidate.kind, self._known)
+                files.append((candidate, place))
             except FileNotFoundError:
                 continue  # rotated just now: the next run finds the new name
             except DAMAGED as error:

@@ -49,9 +49,8 @@ class ImportSession:
         try:
             is_taken = lock.take()
         except OSError as error:
-            raise LogUnavailable(
-                f"no log can be kept at {safe_url(self.url)}: {error.strerror}: {error.filename}"
-            ) from None
+            cause = f"{error.strerror}: {error.filename}"
+            raise LogUnavailable(f"no log can be kept at {safe_url(self.url)}: {cause}") from None
         if not is_taken:
             raise AlreadyServed(f"process {lock.holder()} is writing {safe_url(self.url)}; wait until it has ended")
         stack.callback(lock.give_up)

@@ -162,9 +162,8 @@ class Supervisor:
 
     def _connected(self) -> Lines:
         if self._replaced:
-            raise ReplacedError(
-                f"another process now uses the supervisor in {self._folder}: only one pool may serve a log"
-            )
+            problem = f"another process now uses the supervisor in {self._folder}"
+            raise ReplacedError(f"{problem}: only one pool may serve a log")
         for _ in range(_TRIES):
             if self._lines is not None:
                 return self._lines
@@ -188,9 +187,8 @@ class Supervisor:
                 if time.monotonic() > deadline:
                     raise SupervisorError(f"no supervisor answers in {self._folder}: {error}{self._tail()}") from None
             except OSError as error:
-                raise SupervisorError(
-                    f"no supervisor can be reached in {self._folder}: {error}; you must own this folder"
-                ) from error
+                problem = f"no supervisor can be reached in {self._folder}: {error}"
+                raise SupervisorError(f"{problem}; you must own this folder") from error
             if is_launched:
                 time.sleep(_AGAIN_S)
             self._launch()

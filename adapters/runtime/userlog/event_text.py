@@ -266,9 +266,8 @@ def resources(rows: Iterable[Resource]) -> str:
     lines = [f"\tPartitionable Resources : {'Usage':>{usage}} {'Request':>{request}} {'Allocated':>{width}} {assigned}"]
     for row, *cells in zip(rows, *columns, strict=True):
         name = row.name + _UNITS.get(row.name, "")
-        lines.append(
-            f"\t   {name:<{label}} : {cells[0]:>{usage}} {cells[1]:>{request}} {cells[2]:>{width}} {row.assigned}"
-        )
+        quantities = f"{cells[0]:>{usage}} {cells[1]:>{request}} {cells[2]:>{width}}"
+        lines.append(f"\t   {name:<{label}} : {quantities} {row.assigned}")
     return "\n".join(lines) + "\n"
 
 

@@ -96,10 +96,8 @@ class DockerContainer:
     def _make_room(self) -> None:
         """Remove the pool's images, the oldest tag first, until the limit leaves room for another."""
         kept_count = max(0, self._spec["images"])
-        rows = [
-            line.split(" ")
-            for line in self._output("images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}").splitlines()
-        ]
+        listing = self._output("images", "--format", "{{.Repository}}:{{.Tag}} {{.ID}}")
+        rows = [line.split(" ") for line in listing.splitlines()]
         pool_images = {row[1]: row[0] for row in rows if len(row) == 2 and row[0].startswith("htcondor.org/")}
         if len(pool_images) < kept_count:
             return
@@ -183,11 +181,8 @@ class DockerContainer:
         )  # fmt: skip
         self._wait(child)
         for _ in range(_INSPECTIONS):
-            lines = (
-                line.partition("=")
-                for line in self._output("inspect", "--format", _STATE, self._spec["name"]).splitlines()
-            )
-            state = {name: value for name, _, value in lines}
+            lines = self._output("inspect", "--format", _STATE, self._spec["name"]).splitlines()
+            state = {name: value for name, _, value in (line.partition("=") for line in lines)}
             if state.get("Running") == "false":
                 return self._exit_code(state)
             time.sleep(_PAUSE_S)

@@ -85,7 +85,7 @@ def failure(part: str, error: OSError, what: str, machines_disk: bool = False) -
 
 
 def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
-    """Return the job's environment: its own variables, then those of HTCondor's starter. (Manual, "Environment and
+    """Return the job's environment: its own variables, then the starter's. (Manual, "Environment and
     services for a running job"; the starter of version 25.14 for the CPU counts, which the job may set.)"""
     account, own_variables = order.get("account"), order["environment"]
     in_scratch = not (account and order["attended"])  # a user's helper process has no scratch directory
