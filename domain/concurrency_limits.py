@@ -26,9 +26,9 @@ LIMITS: Final = "ConcurrencyLimits"
 SUFFIX: Final = "_LIMIT"
 """``<NAME>_LIMIT`` is the setting with the maximum of a limit."""
 DEFAULT: Final = "CONCURRENCY_LIMIT_DEFAULT"
-"""The setting with the maximum of limits that have no setting of their own."""
+"""The setting with the maximum of limits without a ``<NAME>_LIMIT``."""
 OF_SET: Final = "CONCURRENCY_LIMIT_DEFAULT_"
-"""This prefix and the name of a set: the maximum of each of its members that has no setting of its own."""
+"""This prefix and the name of a set: the maximum of each of its members without a ``<NAME>_LIMIT``."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
 _NUMBER: Final = re.compile(r"\s*([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,9}))?", re.ASCII)

@@ -1,7 +1,7 @@
 """Store the definitions of a configuration, and look up values by the rules of ``macros.macros`` and these rules.
 
 A daemon's settings override general ones: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else ``X``. At
-each step a defined value overrides a default. In its own definition, a name stands for its current value; so does ``X``
+each step a defined value overrides a default. In its own definition, a name refers to its current value; so does ``X``
 in the definition of ``STARTD.X``. A value that equals the default is not stored, unless the name was defined before.
 Source: the manual's page "Introduction to Configuration"; HTCondor's behaviour for the last rule.
 """

@@ -14,7 +14,7 @@ from ..package_data import lines
 
 
 class SourceKind(NamedTuple):
-    """A kind of source: the letter that stands for it in tables, its name, and the program that writes it."""
+    """A kind of source: its letter in tables, its name, and the program that writes it."""
 
     letter: str
     name: str

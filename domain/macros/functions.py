@@ -1,6 +1,6 @@
 """Evaluate function macros: ``$INT(...)`` and the like (the manual's page "Submitting a Job").
 
-An argument that is the name of a macro stands for its value; any other argument is a literal text.
+An argument that is the name of a macro is replaced by its value; any other argument is a literal text.
 ``random_functions`` returns the functions that draw random numbers.
 """
 

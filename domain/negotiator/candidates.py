@@ -372,11 +372,8 @@ def _publish_neighbours(
     """Write the attributes of the users of a machine's other slots, as slot<N>_<attribute>
     (NEGOTIATOR_CROSS_SLOT_PRIOS). Dynamic slots, which share their partitionable slot's number, are left out."""
     slots = accounts.state.slots
-    numbers = {
-        (slots[name].machine, slots[name].ad.get("SlotID", "")): place
-        for name, place in pool.places.items()
-        if slots[name].kind != "dynamic"
-    }
+    places = [(slots[name], place) for name, place in pool.places.items() if slots[name].kind != "dynamic"]
+    numbers = {(slot.machine, slot.ad.get("SlotID", "")): place for slot, place in places}
     for key in sorted(read):
         match = _OF_SLOT.fullmatch(key)
         name = next((each for each in REMOTE if match and each.lower() == match[2]), "")

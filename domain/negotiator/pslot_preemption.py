@@ -152,12 +152,8 @@ class PslotPreemption:
         job = ClassAd(ephemeral(account, self.accounts), kind.job)
         values = self.pool.table.of_slots(_RANK_OF, job, np.array(parents))
         ranked = list(zip(parents, np.where(np.isnan(values), 0.0, values).tolist(), strict=True))
-        equal_places = [
-            place
-            for parent, rank in ranked
-            for place in self.parts[parent]
-            if not over and self.pool.ranks[place] == rank
-        ]
+        parts = [(place, rank) for parent, rank in ranked for place in self.parts[parent] if not over]
+        equal_places = [place for place, rank in parts if self.pool.ranks[place] == rank]
         allowed = self._allowed(job, account, equal_places)
         offers = (self._offer(kind, job, parent, rank, allowed) for parent, rank in ranked)
         return [offer for offer in offers if offer is not None]
@@ -246,9 +242,8 @@ class Remainders:
         if rest is None:
             slot = self.state.slots[self.pool.names[place]]
             ads = self.pool.ads
-            rest = self.by_place[place] = Remainder(
-                slot, ads.slot_carver(slot), ads.remaining_resources(slot), self.pool.table.ad(place)
-            )
+            left, ad = ads.remaining_resources(slot), self.pool.table.ad(place)
+            rest = self.by_place[place] = Remainder(slot, ads.slot_carver(slot), left, ad)
         return rest
 
     def version(self, place: int) -> int:

@@ -41,12 +41,8 @@ _MOVES = frozenset(
      "totalclaimruntime", *(total_name(pair).lower() for pair in PAIRS_WITH_TOTAL)}
 )  # fmt: skip
 _CLOCKS = ("clockmin", "clockday")
-MOVING = _MOVES.union(
-    _CLOCKS,
-    EXPECTED,
-    (key for key, call in FUNCTIONS.items() if call.needs is Needs.CONTEXT),
-    ("currenttime", "random"),
-)
+_CONTEXT_FUNCTIONS = {key for key, function in FUNCTIONS.items() if function.needs is Needs.CONTEXT}
+MOVING = _MOVES.union(_CLOCKS, EXPECTED, _CONTEXT_FUNCTIONS, ("currenttime", "random"))
 """Names that make an expression's value depend on the time, or on chance."""
 _WEIGHT = parse("SlotWeight")
 _CPUS = parse("Cpus")
@@ -201,10 +197,8 @@ class PublicAds:
 
     def _changes(self, state: Manager) -> tuple[dict[str, None], dict[str, None]] | None:
         """Return the slots that changed and the slots that were matched since the last update; None: not known."""
-        changed, matched = (
-            log.since(cursor)
-            for log, cursor in zip((state.slot_changes, state.slots_matched), self._cursors, strict=True)
-        )
+        last_change, last_match = self._cursors
+        changed, matched = state.slot_changes.since(last_change), state.slots_matched.since(last_match)
         return None if changed is None or matched is None else (changed, matched)
 
     def follows(self, state: Manager) -> bool:
@@ -223,11 +217,8 @@ class PublicAds:
         self.given = _zeros(0)
 
     def _sync(self, state: Manager, reader: _Reader, touched: Mapping[str, None], matched: Mapping[str, None]) -> None:
-        removed = [
-            self.places[name]
-            for name in touched
-            if name in self.places and state.slots.get(name) is not self.slots[self.places[name]]
-        ]
+        known = [(name, self.places[name]) for name in touched if name in self.places]
+        removed = [place for name, place in known if state.slots.get(name) is not self.slots[place]]
         if removed:
             self._remove(removed)
         new_names = [name for name in touched if name in state.slots and name not in self.places]

@@ -351,9 +351,8 @@ class Turn:
         at, separate = self.waiting.at, np.zeros(len(self.participants), bool)
         names = self.requests.begun | self.hopeless.keys() | self.promised.keys()
         separate[[at[name] for name in names if name in at]] = True
-        kind, kinds, idle, using, ceiling = (
-            self.participants[name][places] for name in ("kind", "kinds", "idle", "using", "ceiling")
-        )
+        columns = ("kind", "kinds", "idle", "using", "ceiling")
+        kind, kinds, idle, using, ceiling = (self.participants[name][places] for name in columns)
         alike = (kinds > 0) & ~separate[places]
         for number in np.flatnonzero(~alike & (idle > 0)).tolist():
             account, own = self._account(int(places[number])), float(slices[number])

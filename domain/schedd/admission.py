@@ -53,14 +53,8 @@ def admit_submission(draft: Draft[AccessPoint], command: Submit, number: int, co
     if secure:
         if not ignores_secure(settings):
             reason = f"Attempt to edit secure attribute {secure[0]} in job {number}.0. Failing!"
-            _reject(
-                draft,
-                command,
-                number,
-                SubmitRefusal("SECURE_JOB_ATTRS", reason),
-                0,
-                f"{COMMIT_FAILED}\nERROR: {reason}",
-            )
+            rejection = SubmitRefusal("SECURE_JOB_ATTRS", reason)
+            _reject(draft, command, number, rejection, 0, f"{COMMIT_FAILED}\nERROR: {reason}")
             return None
         command = replace(command, ad={name: text for name, text in command.ad.items() if name not in secure})
         columns = {name: texts for name, texts in columns.items() if name not in secure}

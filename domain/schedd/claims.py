@@ -122,15 +122,8 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
         cluster, proc, job, signature = next_job
         if cluster.id != before:
             reads = draft.caches.of(RequirementsNamesCache).find(signature, job())
-            draft.emit(
-                match_evidence(
-                    draft.why("negotiated"),
-                    draft.context,
-                    job(),
-                    draft.send(ShowAd(slot, slot_attribute_words(signature))),
-                    reads,
-                )
-            )
+            slot_ad = draft.send(ShowAd(slot, slot_attribute_words(signature)))
+            draft.emit(match_evidence(draft.why("negotiated"), draft.context, job(), slot_ad, reads))
         if activate(draft, slot, cluster, proc):
             return
     draft.send(ReleaseClaim(draft.stimulus, slot, "no_more_jobs"))

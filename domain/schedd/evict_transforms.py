@@ -54,9 +54,8 @@ def apply_evict_transforms(draft: Draft[AccessPoint], cluster: Cluster, exited: 
         changes = {name: text for name, text in job.changes().items() if text != (ad.get(name) or DELETED_TEXT)}
         rejected = [attr for attr in changes if edit_refusal(attr, "", draft.state.settings, is_super=True)]
         applied.skipped += [f"{attr} is not a user's to set" for attr in rejected]
-        _log_changes(
-            draft, cluster, proc, applied, {attr: text for attr, text in changes.items() if attr not in rejected}, ad
-        )
+        permitted = {attr: text for attr, text in changes.items() if attr not in rejected}
+        _log_changes(draft, cluster, proc, applied, permitted, ad)
         significant = draft.send(TellLikeness()).names
         if any(attr.lower().startswith(_REQUEST_PREFIX) and attr.lower() in significant for attr in changes):
             return True

@@ -114,16 +114,8 @@ def log_start(draft: Draft[AccessPoint], stimulus: ActivationStarted) -> None:
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.executing:
         return  # reported twice
-    draft.emit(
-        JobExecuting(
-            *draft.why("activated"),
-            activation.cluster,
-            activation.proc,
-            stimulus.pid,
-            stimulus.scratch,
-            min(stimulus.at, draft.now),
-        )
-    )
+    job, began = (activation.cluster, activation.proc), min(stimulus.at, draft.now)
+    draft.emit(JobExecuting(*draft.why("activated"), *job, stimulus.pid, stimulus.scratch, began))
 
 
 def log_measurement(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> None:
@@ -210,11 +202,8 @@ def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     if outcome != "exited":
         exited = replace(exited, changes=exited.changes | _vacate_ad(draft, activation, stimulus, exited, ending))
     exited = continue_job(draft, cluster, exited, row)
-    if (
-        not row
-        and status != "Removed"
-        and activation.vacate_reason.get("VacateReasonCode") == str(CLAIM_DEACTIVATED.code)
-    ):
+    vacate_code = activation.vacate_reason.get("VacateReasonCode")
+    if not row and status != "Removed" and vacate_code == str(CLAIM_DEACTIVATED.code):
         exited = replace(exited, vacates=VACATES_BY_SHADOW)
     if stimulus.core and outcome == "exited":
         core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}

@@ -382,14 +382,8 @@ def action_changes(policy: Policy, action: PolicyAction) -> Ad:
 def _act(draft: Draft[AccessPoint], expression: PolicyExpression, text: str, group: _Group) -> None:
     """Act on the jobs for which the policy is true; jobs with the same values of what it reads share one action."""
     cluster, policy, status = group.cluster, expression.policy, group.status
-    reads = [
-        parsed
-        for parsed in (
-            parse_cached(text),
-            *(_reason_expression(draft, expression, suffix) for suffix in ("_REASON", "_SUBCODE")),
-        )
-        if parsed
-    ]
+    reasons = (_reason_expression(draft, expression, suffix) for suffix in ("_REASON", "_SUBCODE"))
+    reads = [parsed for parsed in (parse_cached(text), *reasons) if parsed]
     procs_by_action: dict[PolicyAction, list[int]] = {}
     for procs in group_alike(cluster, group.procs, attributes_read(reads, cluster, group.procs[0])):
         job_text = cluster.requested_value(procs[0], policy.attribute) if policy.attribute else ""

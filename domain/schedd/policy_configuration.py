@@ -158,15 +158,11 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _attribute_lists(configuration: Configuration) -> Ad:
-    settings = {
-        name: configuration.get(name).strip() or SET_TO_EMPTY
-        for name in ATTRIBUTE_LISTS
-        if configuration.source(name).kind != "default"
-    }
+    names = [name for name in ATTRIBUTE_LISTS if configuration.source(name).kind != "default"]
+    settings = {name: configuration.get(name).strip() or SET_TO_EMPTY for name in names}
     if configuration.source("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS").kind != "default":
-        settings["IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"] = (
-            "true" if configuration.boolean("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", True) else "false"
-        )
+        ignores = configuration.boolean("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", True)
+        settings["IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"] = "true" if ignores else "false"
     for name in JOB_LIMITS:
         if configuration.source(name).kind != "default" and configuration.get(name).strip():
             number = configuration.integer(name, 0)

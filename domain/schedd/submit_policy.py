@@ -160,12 +160,8 @@ def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
     """Return the policy in force."""
     if "JOB_TRANSFORM_NAMES" not in settings and "SUBMIT_REQUIREMENT_NAMES" not in settings:
         return _NO_POLICY
-    policy_settings = tuple(
-        (name, text)
-        for name, text in settings.items()
-        if name.startswith(("JOB_TRANSFORM_", "SUBMIT_REQUIREMENT_", "$(")) and text.strip()
-    )
-    return _policy(policy_settings)
+    prefixes = ("JOB_TRANSFORM_", "SUBMIT_REQUIREMENT_", "$(")
+    return _policy(tuple(item for item in settings.items() if item[0].startswith(prefixes) and item[1].strip()))
 
 
 @lru_cache(maxsize=8)

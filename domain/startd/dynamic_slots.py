@@ -54,9 +54,7 @@ def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: Class
     """
     amounts = requested_resources(draft, parent, job, remaining_resources(parent.ad))
     if amounts is None:
-        remaining_text = ", ".join(
-            f"{available_amount:g} of {key}" for key, available_amount in remaining_resources(parent.ad).items()
-        )
+        remaining_text = ", ".join(f"{amount:g} of {key}" for key, amount in remaining_resources(parent.ad).items())
         raise Refusal(f"slot {parent.name}: the job requests more than the slot has left ({remaining_text})")
     free_ids = free_devices(parent, draft.state.slots.values())
     parent_ad = compiled_ad(draft.state, parent, draft.caches).ad

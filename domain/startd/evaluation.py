@@ -146,11 +146,8 @@ class PolicyEvaluation:
     def matched_with(self, job: Ad) -> PolicyEvaluation:
         """Return the same slot's policy, matched with another job: the one of a waiting claim."""
         evaluation = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context, self.caches)
-        evaluation._ad, evaluation._job, evaluation._job_was_read = (
-            snapshot_ad(self.snapshot(), whole=True),
-            ad_of(job),
-            True,
-        )
+        evaluation._ad, evaluation._job = snapshot_ad(self.snapshot(), whole=True), ad_of(job)
+        evaluation._job_was_read = True
         return evaluation
 
     def complete_ads(self) -> tuple[ClassAd, ClassAd | None]:

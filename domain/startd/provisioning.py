@@ -171,10 +171,7 @@ def _equipment_when_joined(machine: Machine, slots: Iterable[Slot], equipment: E
     """Return the equipment with the free disk space and swap of the time when the machine joined, so that files written
     since then do not change the slots."""
     free = {unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad}
-    volumes = {
-        directory: evolve(volume, free=free.get(volume.id, volume.free))
-        for directory, volume in equipment.volumes.items()
-    }
+    volumes = {path: evolve(disk, free=free.get(disk.id, disk.free)) for path, disk in equipment.volumes.items()}
     return evolve(equipment, volumes=volumes, swap=int(machine.ad.get("TotalVirtualMemory", equipment.swap)))
 
 

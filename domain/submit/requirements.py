@@ -169,7 +169,7 @@ _URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9.+-]*)://.")
 
 
 def _transfer_methods(job: SubmitJob) -> list[str]:
-    """Return the URL schemes of the job's files, except those that the job's own plugins handle."""
+    """Return the URL schemes of the job's files, except the ones that the job's own plugins handle."""
     urls = (literal_string(job.attribute("TransferInput")) or "").split(",")
     urls.append(literal_string(job.attribute("OutputDestination")) or "")
     remaps = (literal_string(job.attribute("TransferOutputRemaps")) or "").split(";")

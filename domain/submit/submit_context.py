@@ -12,7 +12,7 @@ from ..macros.macro_errors import MacroError
 from ..state.pool_settings import DEFAULT_IF_EMPTY, SUBMISSION, SUBMIT_TEMPLATE
 
 STANDARD_INPUT: Final = "-"
-"""The file name that stands for a description read from standard input."""
+"""The file name of a description that is read from standard input."""
 
 
 class SubmitFacts(Struct, kw_only=True):
