@@ -64,13 +64,8 @@ def _map_distinct(evaluation: Columnar, node: Expression, side: str, column: Att
             slot._cells[lower(column.name)] = (column.name, evaluation.table.heap.decode(kind, payload))
         my, target = (evaluation.job, slot) if evaluation.job_is_left else (slot, evaluation.job)
         try:
-            results.append(
-                evaluation.require_constant(
-                    evaluate_in(
-                        node, Environment(my, target, evaluation.context), evaluation.job if side == JOB else slot
-                    )
-                )
-            )
+            environment, ad = Environment(my, target, evaluation.context), evaluation.job if side == JOB else slot
+            results.append(evaluation.require_constant(evaluate_in(node, environment, ad)))
         except (EvaluationFailed, Unsupported):
             return None
     return take(evaluation.arena.from_values(results), inverse)

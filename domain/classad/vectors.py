@@ -108,9 +108,9 @@ class Arena:
                 return list(vector.data.tolist())
             return [self.value(kind, datum) for datum in vector.data.tolist()]
         reals = vector.data.view(np.float64)
+        kinds = enumerate(vector.kind.tolist())
         return [
-            self.value(kind, reals[position] if kind == REAL else vector.data[position])
-            for position, kind in enumerate(vector.kind.tolist())
+            self.value(kind, reals[position] if kind == REAL else vector.data[position]) for position, kind in kinds
         ]
 
 

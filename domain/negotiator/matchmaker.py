@@ -377,10 +377,8 @@ class Matchmaker:
             places = np.array([self.choices[number].place for number in numbers])
             rank = job_rank(np.array([number_of(kind.job.get("Rank"), kind.job, _NOBODY, self.context)]))
             values = [self.ranks.of(name, kind.job, places) for name in self.ranks.names_of(kind)]
-            columns = [
-                [same] * len(numbers) if cells is None else cells.tolist()
-                for same, cells in zip((0.0, float(rank[0]), 0.0), values, strict=True)
-            ]
+            pairs = zip((0.0, float(rank[0]), 0.0), values, strict=True)
+            columns = [[same] * len(numbers) if cells is None else cells.tolist() for same, cells in pairs]
             for number, pre, rank, post in zip(numbers, *columns, strict=True):
                 pick = self.choices[number]
                 ranks, last = (rank, pre, post), 0.0

@@ -33,11 +33,8 @@ class RequirementsNames(NamedTuple):
         """Return the names that a job's Requirements read."""
         requirements = job["Requirements"]
         references = references_or_empty(requirements, job)
-        return cls(
-            unparse(requirements),
-            tuple(references.internal),
-            tuple(name.rpartition(".")[2] for name in references.external),
-        )
+        external = tuple(name.rpartition(".")[2] for name in references.external)
+        return cls(unparse(requirements), tuple(references.internal), external)
 
 
 class RequirementsNamesCache(dict[Signature, RequirementsNames]):

@@ -98,10 +98,8 @@ def select_matching(
 def _select_one_by_one(
     condition: Expression, cluster: Cluster, procs: list[int], known: dict[int, bool], context: Context
 ) -> list[int]:
-    computed = {
-        proc: meets_condition(condition, ad, context)
-        for proc, ad in _job_ads(cluster, [p for p in procs if p not in known])
-    }
+    unknown = [proc for proc in procs if proc not in known]
+    computed = {proc: meets_condition(condition, ad, context) for proc, ad in _job_ads(cluster, unknown)}
     return [proc for proc in procs if computed.get(proc, known.get(proc))]
 
 

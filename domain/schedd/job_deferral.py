@@ -176,11 +176,9 @@ def unmatchable_until(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sl
     :param now: in microseconds
     """
     requirements = cluster.requested_value(proc, "Requirements")
-    return (
-        clauses_false_until(requirements, ad_of(cluster.attributes(proc)), now, zone)
-        if clock_clauses(requirements)
-        else None
-    )
+    if not clock_clauses(requirements):
+        return None
+    return clauses_false_until(requirements, ad_of(cluster.attributes(proc)), now, zone)
 
 
 def clauses_false_until(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:

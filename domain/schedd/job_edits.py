@@ -153,13 +153,8 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
 
                 schedule_runs(draft, cluster, [proc for proc in group if cluster.status_of(proc) == "Idle"])
     outcomes += [ActionResult(cluster.id, ranges(group), "done", changes) for cluster, changes, group in edits]
-    answer(
-        draft,
-        command,
-        "edit",
-        msgspec.json.encode(command.changes).decode(),
-        [result.as_answer() for result in outcomes],
-    )
+    changes_json = msgspec.json.encode(command.changes).decode()
+    answer(draft, command, "edit", changes_json, [result.as_answer() for result in outcomes])
 
 
 def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResult]:

@@ -250,11 +250,8 @@ def _policy_pace(configuration: Configuration) -> Ad:
 
 def _transfer_limits(configuration: Configuration, warn: Warn) -> Ad:
     texts = ((key, configuration.get(key)) for key in TRANSFER_LIMITS if configuration.source(key).kind != "default")
-    return {
-        key: expression_text(text)
-        for key, text_set in texts
-        if (text := _valid_expression(configuration, key, text_set, warn))
-    }
+    valid_texts = {key: _valid_expression(configuration, key, raw, warn) for key, raw in texts}
+    return {key: expression_text(text) for key, text in valid_texts.items() if text}
 
 
 # User maps

@@ -106,11 +106,9 @@ def _one_line(expression: Expression) -> str:
 
 
 def _macro_value(expression: Expression) -> str:
-    return (
-        expression.value
-        if isinstance(expression, Literal) and isinstance(expression.value, str)
-        else _one_line(expression)
-    )
+    if isinstance(expression, Literal) and isinstance(expression.value, str):
+        return expression.value
+    return _one_line(expression)
 
 
 Columns = Mapping[str, Sequence[str]]

@@ -44,11 +44,8 @@ _GPUS: Final = "GPUs"
 def inventory_commands(configuration: Configuration) -> dict[str, str]:
     """Return the commands that list a machine's devices (MACHINE_RESOURCE_INVENTORY_<name>), by resource name."""
     prefix = (PREFIX + INVENTORY).lower()
-    return {
-        name[len(prefix) :]: configuration.get(name)
-        for name in configuration.names()
-        if name.lower().startswith(prefix) and configuration.get(name)
-    }
+    texts = ((name, configuration.get(name)) for name in configuration.names() if name.lower().startswith(prefix))
+    return {name[len(prefix) :]: text for name, text in texts if text}
 
 
 def make_custom_resources(configuration: Configuration, outputs: Mapping[str, str]) -> list[CustomResource]:

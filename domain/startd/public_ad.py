@@ -100,11 +100,8 @@ class PublishedSlots(SlotAds):
 
     def _sense(self, machine: str) -> Readings:
         record = self.state.machines.get(machine)
-        slots = (
-            {}
-            if record is None
-            else {name: slot.published_ad for name, slot in record.slots.items() if slot.published_ad}
-        )
+        records = {} if record is None else record.slots
+        slots = {name: slot.published_ad for name, slot in records.items() if slot.published_ad}
         return Readings(slots=slots) if slots else NOTHING_READ
 
     def _drain_estimates(self, slot: Slot) -> DrainEstimates | None:

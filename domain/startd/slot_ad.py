@@ -178,11 +178,9 @@ _NO_ATTRIBUTES = frozenset(
 
 @lru_cache(1000)
 def _dynamic_attributes(names: frozenset[str] | None) -> tuple[Attribute, ...]:
-    return tuple(
-        DYNAMIC_ATTRIBUTES.values()
-        if names is None
-        else [DYNAMIC_ATTRIBUTES[name] for name in sorted(names) if name in DYNAMIC_ATTRIBUTES]
-    )
+    if names is None:
+        return tuple(DYNAMIC_ATTRIBUTES.values())
+    return tuple([DYNAMIC_ATTRIBUTES[name] for name in sorted(names) if name in DYNAMIC_ATTRIBUTES])
 
 
 def snapshot_ad(

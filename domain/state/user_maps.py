@@ -34,11 +34,8 @@ NO_MAPS: UserMaps = MappingProxyType({})
 
 def user_maps(settings: Mapping[str, str]) -> UserMaps:
     """Return the maps in a pool's settings, by name."""
-    definitions = [
-        (name[len(DATA) :], text, settings.get(PREFIX + name[len(DATA) :], "").lower() == "true")
-        for name, text in settings.items()
-        if name.startswith(DATA)
-    ]
+    texts = {name[len(DATA) :]: text for name, text in settings.items() if name.startswith(DATA)}
+    definitions = [(name, text, settings.get(PREFIX + name, "").lower() == "true") for name, text in texts.items()]
     return _maps(tuple(definitions)) if definitions else NO_MAPS
 
 
