@@ -1,4 +1,4 @@
-"""Read the facts of a job out of the entries of job event logs. ``job_ad_facts`` reads ads."""
+"""Extract the facts of a job from the entries of job event logs. ``job_ad_facts`` does this for ads."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class JobRecord(NamedTuple):
     source: int
     line: int
     at: int
-    what: str  #: the number of an entry, or the words of a report
+    what: str  #: the number of an entry, or the name of a daemon's report
     body: str  #: the text of an entry, or the attributes of an ad or a report
 
 
 def facts_of_entries(records: Iterable[JobRecord], gaps: Iterable[int] = ()) -> list[JobAccount]:
-    """Return what the entries of one job number in one log tell. `gaps` are the ``order`` of missing records there."""
+    """Return the jobs according to one log's entries for one job number. `gaps`: the ``order`` of missing records."""
     logs: list[_EntryFacts] = []
     missing = sorted(gaps)
     for entry in records:
@@ -51,11 +51,11 @@ _OF_RUNS: Final = {"run_user_cpu": "user_cpu", "run_system_cpu": "system_cpu"}
 _OF_LAST_RUNS: Final = {
     "busy": "timeslotbusy_used", "executed": "timeexecute_used", "memory": "memory_used", "disk": "disk_used",
 }  # fmt: skip
-"""The names that an entry gives to facts."""
+"""The names of facts in an entry."""
 
 
 def _usage_statements(origin: StatementSource, facts: dict[str, str], names: dict[str, str]) -> list[Statement]:
-    """Return the usage that an entry states. Its times are whole seconds; CPU times come in microseconds."""
+    """Return the usage stated in an entry. Its times are whole seconds; `facts` has CPU times in microseconds."""
     statements = []
     for fact, name in names.items():
         text = facts.get(name, "")
@@ -71,14 +71,14 @@ COMPARED: Final = {
     1: frozenset({"slot"}),
     12: frozenset({"code"}),
 }
-"""The words of entries that are separate facts."""
+"""The values of entries that are compared as separate facts."""
 _Entry = tuple[int, StatementSource, dict[str, str]]
 _Entries = dict[tuple[int, int], list[_Entry]]  #: the entries of a log by type and second
 
 
 def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, Statement]]:
-    """Return the differences between the entries of the users' logs and of the pool-wide log, which are written from
-    the same event. Entries are compared within one second, if both logs have as many of them there."""
+    """Return the differences between entries in the users' logs and in the pool-wide log that were written from the
+    same event. Entries in the same second are compared if both logs have equally many of them."""
     logs: dict[str, _Entries] = {}
     torn_logs = {account.log for account in accounts if not account.seamless}
     for account in accounts:
@@ -101,8 +101,9 @@ def differing_entries(accounts: Sequence[JobAccount]) -> list[tuple[Statement, S
 
 
 def _shifted_entries(entries: _Entries, other_entries: _Entries) -> list[tuple[Statement, Statement]]:
-    """Return the entries that two complete logs put into different seconds: each log has one that the other lacks
-    there, and both have as many of the type. Entries on a job's size are frequent and may be left out."""
+    """Return the entries that two complete logs record in different seconds: each log lacks the other's entry in that
+    second, and both have equally many entries of the type. Entries about a job's size are frequent and may be
+    missing."""
     differences = []
     for number in sorted({number for number, _ in entries} - {6}):
         user_numbered, pool_numbered = (
@@ -121,7 +122,8 @@ def _shifted_entries(entries: _Entries, other_entries: _Entries) -> list[tuple[S
 
 
 def _first_difference(entry: _Entry, other: _Entry) -> tuple[Statement, Statement] | None:
-    """Return the first difference of two entries. A value that one lacks does not count, since forms lack values."""
+    """Return the first difference between two entries. Missing values do not count, because some log formats omit
+    values."""
     number, origin, facts = entry
     _, other_origin, other_facts = other
     for name in sorted((facts.keys() & other_facts.keys()) - COMPARED.get(number, frozenset())):
@@ -135,7 +137,7 @@ def _first_difference(entry: _Entry, other: _Entry) -> tuple[Statement, Statemen
 
 @define
 class _EntryFacts:
-    """Collects one life of a job from one log."""
+    """Collects the facts of one job, from its submission to its end, from one log."""
 
     account: JobAccount
     place: StatementSource  #: of the last entry
@@ -145,13 +147,13 @@ class _EntryFacts:
     wall: int = 0
     runs: int = 0
     holds: int = 0
-    numbered: list[Statement] = field(factory=list)  #: the holds whose numbers the ads have, too
-    counted_twice: int = 0  #: holds that the schedd may count again when the shadow exits, as it does if that has 107
+    numbered: list[Statement] = field(factory=list)  #: the holds that have a number in the job's ads, too
+    counted_twice: int = 0  #: holds that the schedd may count again when the shadow exits with status 107
     hold_entry: tuple[int, dict[str, str]] | None = None
     run: RecordedRun | None = None
     is_troubled: bool = False
-    evicted_to_hold: bool = False  #: the last run's end has a hold's code
-    is_running: bool = False  #: a run has begun, and no entry tells that it is over
+    evicted_to_hold: bool = False  #: the end of the last run has the code of a hold
+    is_running: bool = False  #: a run has started, and no entry shows its end
     closing_entry: tuple[str, StatementSource, dict[str, str]] | None = None
 
     def take(self, number: int, origin: StatementSource, entry: JobRecord) -> None:
@@ -163,7 +165,7 @@ class _EntryFacts:
             _ON_ENTRY[number](self, origin, facts)
 
     def interrupted(self) -> None:
-        """Forget what was open: records are missing before the next entry, and what had begun may be over."""
+        """Reset the current run and hold: records are missing before the next entry, so either may have ended."""
         self.seamless = False
         self.run = None
         self.is_troubled = self.is_running = False
@@ -185,18 +187,18 @@ class _EntryFacts:
         ]
 
     def note_trouble(self, origin: StatementSource, facts: dict[str, str]) -> None:
-        """Note that no entry will tell the run's end and usage to the second."""
+        """Note that no entry will show the run's end and usage to the second."""
         self.is_troubled, self.is_running = True, False
 
     def reconnecting(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.is_troubled = self.account.reconnected = True
 
     def over(self, origin: StatementSource, facts: dict[str, str]) -> None:
-        """Take an entry 004 or 005: the end of a run."""
+        """Record the end of a run, from an entry 004 or 005."""
         self.evicted_to_hold = 0 < int(facts.get("reason_code", 0)) < FIRST_VACATE_CODE
         run = self.run
         self.run, self.is_running = None, False
-        if run is None:  # the log begins in the middle, or the job was placed but never began
+        if run is None:  # the log begins during the run, or the job was placed but never started
             run = RecordedRun()
         if not self.is_troubled:
             run.stopped_at = origin.at
@@ -229,7 +231,7 @@ class _EntryFacts:
     def held(self, origin: StatementSource, facts: dict[str, str]) -> None:
         evicted_to_hold, self.is_running, self.evicted_to_hold = self.evicted_to_hold, False, False
         if self.hold_entry is not None and origin.at - self.hold_entry[0] < SECOND and self.hold_entry[1] == facts:
-            return  # both the schedd and the shadow wrote it
+            return  # both the schedd and the shadow logged this hold
         self.hold_entry = origin.at, facts
         self.holds += 1
         if not self.counted_twice:

@@ -1,9 +1,9 @@
-"""Audit job event logs: can the entries of each job have been written one after the other?
+"""Audit job event logs: check whether the entries of each job are possible in this order.
 
-A log is audited chain by chain (a file with its rotated parts) and job by job, by the table ``ENTRY_RULES``. What real
-daemons do is legal: docs/import.md lists it under "Job event logs". The auditor keeps every condition that a job may be
-in, all of them where its log begins in the middle and behind anything missing. An entry is a finding if it may come
-from none of these.
+A log is audited by chain (a file with its rotated parts) and by job, with the table ``ENTRY_RULES``. Everything that
+real daemons do is legal: docs/import.md lists it under "Job event logs". The auditor tracks every condition that a job
+may be in. If the log begins after the job's submission, or records are missing, every condition is possible. An entry
+is a finding if it is not allowed in any possible condition.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .findings import LogParts, finding
 from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
 from .tolerances import LINGERING, MINUTE
 
-# The table of entries (``entry_rules.txt``): the conditions from which each may come, and the job's condition after it
+# The table of entries (``entry_rules.txt``): the conditions in which each is allowed, and the job's condition after it
 
 
 class EntryRule(NamedTuple):
     number: int
-    sources: str  #: the conditions from which it may come; blank: any, and the condition stays
-    target: str  #: the job's condition after it. With a ``rule``, the one the auditor assumes after the violation.
+    sources: str  #: the conditions in which it is allowed; blank: any, and the condition is unchanged
+    target: str  #: the job's condition after it; with a ``rule``, the condition assumed after the violation
     rule: str = ""  #: the rule that the entry breaks; empty if it is legal
     repeats: bool = False
 
@@ -49,19 +49,19 @@ DESCRIPTIONS: Final = {name: words for name, (_, words) in _CONDITIONS.items()}
 _ENTRIES: Final = {heading.partition(" "): rows for heading, rows in _TABLES.items()}
 ENTRY_RULES: Final = tuple(_entry_rule(int(key[0]), *row) for key, rows in _ENTRIES.items() for row in rows.items())
 TARGETS: Final = {int(number): target for number, _, target in _ENTRIES}
-"""The conditions after an entry that leaves several possible."""
+"""The condition after each entry if the condition before it is not certain."""
 _BY_CONDITION: Final = {(step.number, source): step for step in ENTRY_RULES for source in step.sources.split(", ")}
 ANY_CONDITION: Final = frozenset(source for _, source in _BY_CONDITION)
 OVER: Final = frozenset({"Completed", "Skipped", "Removed", "Aborting"})
 NOT_BEGUN: Final = frozenset({"Submitted", "Idle"})
 ON_A_SLOT: Final = frozenset({"Running", "Suspended"})
 ELSEWHERE: Final = frozenset({17, 18, 19, 20, 25, 26, 27, 29, 30})
-"""The entries of jobs that run elsewhere than on a slot of the pool."""
+"""The entries of jobs that do not run on a slot of the pool."""
 
 
 class EntryEffect(NamedTuple):
     conditions: frozenset[str]  #: the conditions in which the job may be afterwards
-    rules: tuple[str, ...]  #: the rules broken, if the entry may come from none of the conditions before
+    rules: tuple[str, ...]  #: the rules broken, if the entry is not allowed in any possible condition
     repeats: bool
 
 
@@ -80,13 +80,13 @@ def effect_of(number: int, conditions: frozenset[str]) -> EntryEffect:
 
 
 OVERLAP: Final = 2_000_000
-"""How long two jobs may seem to share a slot, in microseconds: their shadows write with delays."""
+"""How long two jobs may appear to share a slot, in microseconds, because their shadows write with a delay."""
 RUN_ENDS: Final = (4, 7, 24)  #: the entries after which a shadow may stay for a while
 LEASE: Final = 2_400_000_000  #: the default of JobLeaseDuration, in microseconds
 ASIDE: Final = 30_000_000
-"""How far an entry may lie before the job's previous one, in microseconds: its writer may have to wait."""
+"""How much earlier than the job's previous entry an entry may be, in microseconds: its writer may have to wait."""
 _STORY_LENGTH: Final = 6  #: the number of entries of a job that are kept for its story
-_TOLD_OF_ENDED: Final = 3  #: the same of a job that has ended
+_TOLD_OF_ENDED: Final = 3  #: the same for a job that has ended
 
 
 _Job = tuple[int, int]
@@ -95,22 +95,23 @@ _PACKED_ENTRY = Struct("<qIIh")
 
 @define
 class _JobHistory:
-    """A job as one chain of files tells it."""
+    """A job's history according to one chain of files."""
 
     job: _Job
     conditions: frozenset[str]  #: all conditions in which the job may be
-    condition: str  #: the one that its last entry names; empty if none did
-    epoch: int  #: the chain's epoch when the job was last heard of
+    condition: str  #: the condition after its last entry; empty if it had none
+    epoch: int  #: the chain's epoch at the job's last entry
     submitted: int = 0  #: an instant; 0 if unknown
     host: str = ""
     last: tuple[int, int, int] = (0, 0, 0)
     """The last entry that changed something: number, instant, and a hash of its text."""
     free: bool = False  #: the job is not audited
     slot: str = ""
-    begun: str = ""  #: the place of the entry of its beginning there
+    begun: str = ""  #: the location of the entry for its start on that slot
     aside: tuple[int, AuditFinding] | None = None
-    """An entry that lies before the one above it: the other's instant, and the finding if it is the only one."""
-    rival: tuple[_Job, int, str] | None = None  #: another job that began on its slot: the job, the instant, the place
+    """For an entry that is earlier than the entry above it: the other's instant, and the finding if only one is
+    early."""
+    rival: tuple[_Job, int, str] | None = None  #: another job that started on its slot: the job, instant, location
     unreleased: AuditFinding | None = None  #: the finding if its release is not logged next
     trail: bytes = b""
 
@@ -121,19 +122,19 @@ class _EventLog:
 
     lives: dict[_Job, _JobHistory] = field(factory=dict)
     slots: dict[str, _Job] = field(factory=dict)
-    epoch: int = 0  #: raised by each gap: earlier knowledge is void
+    epoch: int = 0  #: incremented at each gap, which invalidates earlier states
     reached: dict[int, int] = field(factory=dict)
     first: int = 0
     last: int = 0
-    aside: _JobHistory | None = None  #: the job whose entry lies before the one above it
+    aside: _JobHistory | None = None  #: the job whose entry is earlier than the entry above it
     parts: LogParts = field(factory=LogParts)
     became: list[tuple[_Job, int, int, str]] = field(factory=list)
-    """The jobs whose number went to another: job, submitted, last heard of, outcome."""
+    """The jobs whose number was reused by another job: job, submission, last entry's time, outcome."""
 
 
 @define
 class EventLogAuditor:
-    """Audits the entries of job event logs in log order: call ``take`` with every event, then ``finish``."""
+    """Audits the entries of job event logs: call ``take`` with every event in log order, then ``finish``."""
 
     sources: Sources
     audit: Audit
@@ -224,14 +225,14 @@ class EventLogAuditor:
         history.trail = (history.trail + packed_entry)[-numbers * _PACKED_ENTRY.size :]
 
     def _begin_history(self, log: _EventLog, job: _Job, history: _JobHistory | None, event: e.JobLogged) -> _JobHistory:
-        """Return the life that an entry 000 begins or repeats."""
+        """Return the job's history, which an entry 000 begins or repeats."""
         host = facts(0, event.text).get("host", "")
         if history is not None and history.epoch == log.epoch and history.submitted:
             if history.submitted == event.at:
                 self._add_finding(log, self.audit.repeated, history, event, "repeated", "it was already submitted")
                 return history
             if history.condition not in OVER and history.host and host and history.host != host:
-                history.free = True  # two access points, one file
+                history.free = True  # two access points write to the same file
                 return history
         if history is not None:
             if history.epoch == log.epoch and not history.free and history.condition in ON_A_SLOT | {"Disconnected"}:
@@ -249,9 +250,9 @@ class EventLogAuditor:
         self._report_unreleased(log, history, number)
         entry_key = (number, event.at, hash(event.text))
         effect = effect_of(number, history.conditions)
-        # A shadow that has not seen the end writes it from the job's ad, without the table of resources.
+        # A shadow that did not receive the job's end logs it from the job's ad, without the resource table.
         ended_again = number == 5 and bool(effect.rules) and before == "Completed" and "Resources" not in event.text
-        # A job held and released before its shadow has exited: the schedd logs no hold.
+        # For a job that is held and released before its shadow exits, the schedd logs no hold.
         ended_again |= (
             effect.rules == ("not_held",) and history.last[0] in RUN_ENDS and event.at - history.last[1] <= MINUTE
         )
@@ -261,7 +262,7 @@ class EventLogAuditor:
             )
             return
         if effect.rules == ("not_running",) and history.last[0] in RUN_ENDS and event.at - history.last[1] <= MINUTE:
-            # The starter reported it as the run ended, and the shadow logs it before it exits.
+            # The starter reported the change as the run ended, and the shadow logs it before it exits.
             self._add_finding(log, self.audit.repeated, history, event, "repeated", _entry_words(number, before))
             return
         if history.free:
@@ -283,7 +284,8 @@ class EventLogAuditor:
             history.trail = history.trail[-_TOLD_OF_ENDED * _PACKED_ENTRY.size :]
 
     def _report_unreleased(self, log: _EventLog, history: _JobHistory, number: int = 0) -> None:
-        """Accuse a job that began though it was on hold, unless its release follows: a schedd may log it late."""
+        """Report a job that started while it was held, unless its release follows: a schedd may log the release
+        late."""
         if (
             (unreleased_finding := history.unreleased) is not None
             and number != 13
@@ -293,7 +295,7 @@ class EventLogAuditor:
         history.unreleased = None
 
     def _follow_slot(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
-        """Follow which job is on which slot, and find two on one."""
+        """Track which job runs on which slot, and find slots with two jobs."""
         if event.number in (10, 11):
             return
         if event.number in (4, 5) and history.rival is not None and event.at - history.rival[1] > OVERLAP:
@@ -315,7 +317,7 @@ class EventLogAuditor:
     def _report_two_jobs(
         self, log: _EventLog, history: _JobHistory, other_job: _Job, at: int, stimulus: str, event: e.JobLogged
     ) -> None:
-        """Report two jobs on one slot. Which of them has a wrong slot or time is not known."""
+        """Report two jobs on one slot. It is not known which of them has a wrong slot or time."""
         if log.lives[other_job].free:
             return
         (file, line), (other_file, other_line) = self.sources.place(stimulus), self.sources.place(history.begun)
@@ -326,11 +328,12 @@ class EventLogAuditor:
         )
         story = [*_story(history), (at, stimulus, f"{other}: {words_of(1)}")]
         slot_twice_finding = finding(self.sources, history.slot, "slot_twice", text, story)
-        # A shadow that stands still logs the end late: until then the slot's next job seems to run beside it.
+        # A stalled shadow logs the end late; until then, the job appears to run at the same time as the slot's next
+        # job.
         log.parts.add(self.audit.violations if event.at - at > LINGERING else self.audit.noted, slot_twice_finding)
 
     def _compare_ends(self) -> None:
-        """Report the jobs whose end one log lacks and another source has."""
+        """Report the jobs whose end is in another source, but missing from one log."""
         logged_jobs: list[LoggedJob] = []
         spans: list[LogCoverage] = []
         for number, log in self._chains.items():
@@ -407,7 +410,7 @@ def _name(job: _Job) -> str:
 
 
 def _access_point(history: _JobHistory) -> str:
-    """Return the address of the access point without the part that changes at a restart."""
+    """Return the access point's address, without the part that changes at each restart."""
     return history.host.partition("?")[0].strip("<>")
 
 
@@ -436,7 +439,7 @@ def _seconds_text(span: int) -> str:
 
 
 def _job_outcomes(log: _EventLog) -> Iterator[tuple[_Job, int, int, bool, str]]:
-    """Yield the outcome of each job of a chain: job, submitted, last heard of, ended, outcome."""
+    """Yield the outcome of each job of a chain: job, submission, last entry's time, ended, outcome."""
     outcomes = [(life.job, life.submitted, _last_time(life), life.condition) for life in log.lives.values()]
     for job, submitted, at, condition in (*log.became, *outcomes):
         yield job, submitted, at, condition in OVER, OUTCOMES[condition]

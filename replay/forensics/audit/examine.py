@@ -1,7 +1,7 @@
 """Pass each event of a log to every auditor and collect their findings in one audit.
 
-Imported records are audited chain by chain (a chain is a log with its rotated parts, oldest first), so that the order
-in which files were imported does not matter.
+Imported records are audited by chain (a log with its rotated parts, oldest first), so the order in which files were
+imported does not matter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Auditor(Protocol):
 
 
 def examine(log: EventStore) -> Audit:
-    """Audit the log of an import. The stores check its seal."""
+    """Audit the log of an import. The log's seal is checked by the stores, not here."""
     audit = Audit(HTCONDOR_25.name, imported=True)
     sources = Sources()
     judges: tuple[_Auditor, ...] = (
@@ -71,7 +71,7 @@ def _note_sources(audit: Audit, sources: Sources) -> None:
 
 
 def _sort_findings(audit: Audit) -> None:
-    """Sort the findings so that the order of the import does not show."""
+    """Sort the findings, so that they do not depend on the order of the import."""
     audit.sources.sort()
     audit.torn.sort()
     audit.quarantined.sort(key=lambda r: (r.file, r.line))

@@ -1,5 +1,5 @@
-"""Compare how shadows exited with their runs in the job event logs (``ExitStatuses``), and find cycles and
-shadows that begin without an end, or end without a beginning, in the log of one daemon (``BegunAndEnded``)."""
+"""Compare the exit statuses of shadows with the job event logs (``ExitStatuses``), and find cycles and shadows in a
+daemon's log with an end but no start, or a start but no end (``BeginChecks``)."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .tolerances import FAR
 
 
 class StatusRule(NamedTuple):
-    """What a shadow's status means, where its job is then, and the entries of which its run's end has one: nothing is
-    known of a status without entries."""
+    """The meaning of a shadow's exit status, the job's state afterwards, and the entries possible for the run's end
+    (none: unknown)."""
 
     words: str
     became: str
     entries: frozenset[str] = frozenset()
 
 
-REQUEUED: Final = "requeued"  #: the word of an entry 004 of a job that exited
+REQUEUED: Final = "requeued"  #: the value in an entry 004 of a job that exited
 
 
 def _status_rule(row: str) -> StatusRule:
@@ -47,9 +47,9 @@ _ENDS: Final = frozenset({"4", "5"})
 
 @define
 class ExitStatuses:
-    """Takes the records of each job (``take``); then ``finish`` yields the only exit that the entries of its run
-    contradict, if others fit: where no entry is there, nothing is known of the run's end. HTCondor's exit.h has the
-    statuses."""
+    """Compares exit statuses with entries: ``take`` every job's records, then ``finish`` yields the exit that its run's
+    entries contradict, if it is the only one and others agree. Runs without entries are skipped. The statuses are from
+    HTCondor's exit.h."""
 
     sources: Sources
     _misfits: Misfits = field(factory=Misfits)
@@ -67,7 +67,7 @@ class ExitStatuses:
                 begin_times[shadow] = record.at
             elif (began := begin_times.pop(shadow, None)) is not None:
                 status = facts.get("status") or facts.get("reason", "")
-                # the end of the run before one that was not started may be in the same second
+                # a run that did not start may have ended in the same second as the run before it
                 began = max(began + SECOND * (status == NOT_STARTED), record.at - FAR)
                 next_starts = [start.at for start in starts if (start.at, start.line) > (record.at, record.line)]
                 until = min(next_starts, default=record.at + FAR + 1)
@@ -75,7 +75,7 @@ class ExitStatuses:
                 self._judge(job, record, status, run)
 
     def _judge(self, job: tuple[int, int], record: JobRecord, status: str, run: Sequence[JobRecord]) -> None:
-        """Compare an exit with the entries of its run's end."""
+        """Compare an exit status with the entries for the run's end."""
         rule = STATUSES.get(status)
         end_entries = [entry for entry in run if entry.what in _ENDS]
         if rule is None or not rule.entries or not end_entries:
@@ -104,16 +104,16 @@ class ExitStatuses:
 
 @define
 class BeginChecks:
-    """Takes the events of daemons' logs; then ``finish`` yields the only one that does not fit.
+    """Checks the starts and ends of cycles and shadows: pass the events, then ``finish`` yields a single misfit.
 
     A negotiator ends each cycle before it begins the next one, and a schedd logs the start and the exit of a job's
-    shadow with one pid. Everything is forgotten when the daemon begins or ends, and where records are missing.
+    shadow with the same pid. The state is reset when the daemon starts or ends, and where records are missing.
     """
 
     sources: Sources
     _begun: dict[tuple[int, str], str] = field(factory=dict)
-    """The pid of each job's running shadow; "" for the running cycle, whose key has "" for the job."""
-    _known: set[int] = field(factory=set)  #: the chains that have every record since their daemon began
+    """The pid of each job's running shadow. For a running cycle, both the job in the key and the pid are ""."""
+    _known: set[int] = field(factory=set)  #: the chains without missing records since their daemon started
     _misfits: Misfits = field(factory=Misfits)
 
     def cycle(self, chain: int, event: e.CycleReported) -> None:
@@ -145,7 +145,7 @@ class BeginChecks:
             self._judge("shadow", pid == shadow_name, job, text, event)
 
     def forget(self, chain: int, is_continued: bool) -> None:
-        """Forget what was begun: the daemon began (`is_continued`) or ended, or records are missing."""
+        """Reset the state: the daemon started (`is_continued`) or ended, or records are missing."""
         self._begun = {key: value for key, value in self._begun.items() if key[0] != chain}
         if is_continued:
             self._known.add(chain)

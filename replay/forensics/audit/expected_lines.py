@@ -1,4 +1,4 @@
-"""Find a missing line of the ones that a startd writes before each transition of a kind (``expected_lines.txt``)."""
+"""Find missing lines that a startd writes before every transition of a kind (``expected_lines.txt``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ for _number, (_step, _lines) in enumerate(_TABLES["expected"].items()):
 _NEEDS: Final = {
     "job": "activated", "starter_gone": "starter", "starter exited": "starter", "claim retirement ended": "starter",
 }  # fmt: skip
-"""Words that need others before them: of a job if there is one, of a starter's exit if a starter was signalled."""
+"""Lines that are expected only after another line: a job's number after an activation, a starter's exit after a
+signal."""
 _CALLED: Final = {
     "requested": "an access point's request",
     "accepted": "the acceptance of the request",
@@ -39,17 +40,17 @@ _CALLED: Final = {
 
 @define
 class LineCensus:
-    """The lines that one startd wrote before its slots' transitions, by dynamic slot or not, number of the expectation
-    and words."""
+    """Counts the lines that one startd wrote before its slots' transitions, separately for dynamic slots, by the number
+    of the expectation and the line."""
 
     _lines: Misfits = field(factory=lambda: Misfits(at_once=True))
 
     def take(
         self, event: e.SlotTransitioned, is_dynamic: bool, lines: set[str], finding: Callable[[str], AuditFinding]
     ) -> None:
-        """Count a transition and the words since the slot's last one; `finding` makes a finding of words."""
+        """Count a transition and the lines since the slot's last one; `finding` creates a finding from a text."""
         if "command_coalesce_slots" in event.reason:
-            return  # for condor_now a startd ends claims and begins one without the usual lines
+            return  # for condor_now, a startd ends and creates claims without logging the usual lines
         for number, expected in _BEFORE.get((event.source, event.target), ()):
             if expected in _NEEDS and _NEEDS[expected] not in lines:
                 continue
@@ -66,12 +67,12 @@ def _lacking_line(finding: Callable[[str], AuditFinding], text: str) -> AuditFin
     return finding(f"this startd logged {name} before every other such transition: a line was removed")
 
 
-# Lines that announce a transition, which follows at once
+# Lines that announce a transition, which follows immediately
 
 
 class Announcement(NamedTuple):
-    """Words after which a startd makes a transition at once; ``target`` begins the transition's target pair, and one of
-    ``sources`` its source pair."""
+    """A message after which a startd immediately makes a transition. ``target`` is a prefix of the transition's target
+    pair, and one of ``sources`` is a prefix of its source pair."""
 
     words: str
     target: str
@@ -88,18 +89,19 @@ def _announcements(table: str) -> tuple[Announcement, ...]:
 
 ANNOUNCEMENTS: Final = _announcements("announcements")
 REASONS: Final = (*ANNOUNCEMENTS, *_announcements("reasons"))
-"""Words that give the reason of a transition. Not every one of these is followed by it at once."""
+"""Messages that give the reason of a transition, which need not follow immediately."""
 
 
 def announced_target(text: str, source: str = "") -> str:
-    """Return where the words lead, from ``source`` if they lead somewhere from there; "" if they announce nothing."""
+    """Return the target that a message announces, preferably for a transition from ``source``; "" if it announces
+    none."""
     announcements = [announcement for announcement in ANNOUNCEMENTS if text.startswith(announcement.words)]
     from_source = [announcement for announcement in announcements if source.startswith(announcement.sources)]
     return (from_source or announcements)[0].target if announcements else ""
 
 
 def announced_elsewhere(text: str, source: str, target: str) -> str:
-    """Return where the words of a transition's reason belong, "from ... to ...", if not there; else ""."""
+    """Return the transition ("from ... to ...") to which a reason belongs, if it is not the given one; else ""."""
     reasons = [reason for reason in REASONS if text.startswith(reason.words)]
     if not reasons or any(target.startswith(reason.target) and source.startswith(reason.sources) for reason in reasons):
         return ""

@@ -1,4 +1,4 @@
-"""Read the facts of jobs out of ads: history, epochs, startd history, queue. Only the attributes in ``ATTRIBUTES`` are
+"""Extract the facts of jobs from ads: history, epochs, startd history, queue. Only the attributes in ``ATTRIBUTES`` are
 read."""
 
 from __future__ import annotations
@@ -20,30 +20,31 @@ READ: Final = {
     for kind, names in tables(get_data(__package__, "read_attributes.txt"))["attributes"].items()
 }
 ATTRIBUTES: Final = READ["checkpointing"] + READ["jobs"]
-"""All attributes that are read of a job's ad."""
+"""All attributes of a job's ad that are read."""
 
 REMOVED, COMPLETED, HELD = 3, 4, 5
 STATUSES: Final = {
     1: "idle", 2: "running", REMOVED: "removed", COMPLETED: "completed", HELD: "held", 6: "transferring output",
     7: "suspended",
 }  # fmt: skip
-"""The words of JobStatus. A job leaves the queue only with the third or the fourth."""
+"""The names of JobStatus values. A job leaves the queue only as removed or completed."""
 ON_SLOTS: Final = frozenset({5, 10, 13})
-"""The universes with one slot at a time: vanilla, java, vm. Others' usage and starts are counted in other ways."""
+"""The universes whose jobs use one slot at a time: vanilla, java, vm. HTCondor counts usage and starts of the others
+differently."""
 ON_A_SLOT: Final = frozenset({2, 6, 7})
 """The JobStatus of a job that has a slot: running, transferring output, suspended."""
 
 _NUMBER: Final = re.compile(r"#(\d+\.\d+)#\d+$")
 _HOLDS: Final = re.compile(r"\b(\w+) = (\d{1,9})\b")
 COUNTED_ONCE: Final = frozenset({"UserRequest"})
-"""The hold codes that the schedd sets itself, and so counts once. A shadow that puts its job on hold may count that at
-each evaluation of its policy until it exits."""
+"""The hold codes that the schedd itself sets, and so counts once. A shadow that puts its job on hold may count the hold
+again at each policy evaluation until it exits."""
 
 Ad = Mapping[str, str]
 
 
 def int_of(ad: Ad, name: str) -> int | None:
-    """Return a whole number of an ad."""
+    """Return an integer attribute of an ad; None if it has no such value."""
     text = ad.get(name, "")
     try:
         return int(text)
@@ -52,13 +53,13 @@ def int_of(ad: Ad, name: str) -> int | None:
 
 
 def text_of(ad: Ad, name: str) -> str:
-    """Return a text of an ad; empty if it has none, or an expression."""
+    """Return a string attribute of an ad; empty if it is missing or an expression."""
     text = ad.get(name, "")
     return plain(text) if text.startswith('"') else ""
 
 
 def seconds(ad: Ad, name: str, unit: int = SECOND) -> int | None:
-    """Return seconds of an ad, in microseconds; or another amount, rounded to its `unit`."""
+    """Return a duration in an ad (in seconds) as microseconds, or another amount as multiples of 1/`unit`, rounded."""
     try:
         value = round(float(ad.get(name, "")) * unit)
     except (ValueError, OverflowError):
@@ -67,14 +68,14 @@ def seconds(ad: Ad, name: str, unit: int = SECOND) -> int | None:
 
 
 def date(ad: Ad, name: str) -> int | None:
-    """Return an instant of an ad in microseconds; None for 0 or less."""
+    """Return an instant in an ad, in microseconds; None if it is not positive."""
     microseconds = seconds(ad, name)
     return microseconds if microseconds is not None and microseconds > 0 else None
 
 
 def _hold_count(ad: Ad) -> tuple[int, bool] | None:
-    """Return how many times a job was put on hold, and whether that is exact; else it is an upper bound. HTCondor
-    counts a submission on hold, which no entry tells."""
+    """Return how many times a job was put on hold, and True if this is exact or False if it is an upper bound. HTCondor
+    counts a submission on hold, which has no log entry."""
     holds = int_of(ad, "NumHolds") if "NumHolds" in ad else 0
     if not holds:
         return None if holds is None else (0, True)
@@ -87,8 +88,8 @@ def _hold_count(ad: Ad) -> tuple[int, bool] | None:
 
 
 def account_of_ad(origin: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
-    """Return what an ad of a job states; None if it lacks the submission time. `final`: of when the job left the
-    queue."""
+    """Return the job according to one of its ads; None if the ad has no submission time. `final`: the ad is from when
+    the job left the queue."""
     submitted = date(ad, "JobMaterializeDate") or date(ad, "QDate")
     if submitted is None:
         return None
@@ -109,7 +110,7 @@ def account_of_ad(origin: StatementSource, ad: Ad, final: bool) -> JobAccount | 
 
 
 def _departure(origin: StatementSource, ad: Ad) -> int | None:
-    """Return when a job left the queue; None if it was removed after it completed, since two records show that."""
+    """Return when a job left the queue; None if it was removed after it completed, because two records show this."""
     status, completion_time = int_of(ad, "JobStatus"), date(ad, "CompletionDate")
     if origin.letter not in "HQ" or status not in (COMPLETED, REMOVED):
         return None
@@ -119,7 +120,7 @@ def _departure(origin: StatementSource, ad: Ad) -> int | None:
 
 
 def _outcome_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
-    """Return the outcome of a job that left the queue: both, for one that was removed after it was completed."""
+    """Return the outcome of a job that left the queue, or both outcomes if it was removed after it completed."""
     status, completed = int_of(ad, "JobStatus"), date(ad, "CompletionDate") is not None
     if status not in STATUSES or (status not in (COMPLETED, REMOVED) and origin.letter != "H"):
         return []
@@ -132,7 +133,7 @@ def _outcome_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
 
 
 def _sample_time(origin: StatementSource, ad: Ad) -> int:
-    """Return when an ad of the queue was valid: its job was there at least until then."""
+    """Return when an ad of the queue was valid: the job was in the queue at least until then."""
     sample_time = origin.at if origin.letter == "Q" else date(ad, "ServerTime") if origin.letter == "A" else None
     return sample_time or date(ad, "EnteredCurrentStatus") or 0
 
@@ -182,12 +183,12 @@ _TOTALS: Final = {
     "user_cpu": ("CumulativeRemoteUserCpu", SECOND), "system_cpu": ("CumulativeRemoteSysCpu", SECOND),
     "sent": ("BytesSent", 1), "received": ("BytesRecvd", 1),
 }  # fmt: skip
-"""What all runs used: the attributes, and their units."""
+"""The attributes for the total usage of all runs, and their units."""
 
 
 def _time_statements(origin: StatementSource, ad: Ad, completed: bool) -> list[Statement]:
-    """Return the time on slots of all of a job's shadows; of a single shadow in all the ad's ways, with the CPU
-    time."""
+    """Return the time on slots of all of a job's shadows. For a single shadow, include every attribute that states it,
+    and the CPU time."""
     shadows, wall = int_of(ad, "NumShadowStarts"), seconds(ad, "RemoteWallClockTime")
     if shadows is None or wall is None:
         return []
@@ -229,7 +230,7 @@ def _runs_of_ad(origin: StatementSource, ad: Ad, completed: bool) -> list[Record
     if origin.letter in "PS":
         run.statements += origin.known_value("stopped", run.stopped_at)
     if run.stopped_at is None and origin.letter in "AQ" and int_of(ad, "JobStatus") in ON_A_SLOT:
-        run.stopped_at = max(_sample_time(origin, ad), placed)  # the run continues at least until then
+        run.stopped_at = max(_sample_time(origin, ad), placed)  # the run lasted at least until then
         return [run]
     if origin.letter in "PS" or completed:
         run.statements += _exit_statements(origin, ad)
@@ -239,13 +240,13 @@ def _runs_of_ad(origin: StatementSource, ad: Ad, completed: bool) -> list[Record
 
 
 def _writes_checkpoints(ad: Ad) -> bool:
-    """Return True if the job writes checkpoints itself: its CommittedTime counts from when its program began."""
+    """Return True if the job writes its own checkpoints; its CommittedTime then starts when its program starts."""
     return any(name in ad for name in READ["checkpointing"])
 
 
 def _add_place(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:
-    """Add the slot, the claim and the beginning of a run."""
-    # A job removed while it runs keeps its attributes, and the names with Last are of the run before.
+    """Add the slot, the claim and the start of a run."""
+    # A job removed while it runs keeps these attributes; those that begin with Last describe the previous run.
     now = (
         origin.letter in "PS" or "RemoteHost" in ad or (origin.letter in "AQ" and int_of(ad, "JobStatus") in ON_A_SLOT)
     )
@@ -256,7 +257,7 @@ def _add_place(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -
     if origin.letter == "S":
         run.statements += origin.known_value("began", date(ad, "JobStartDate"))
     executing_time = date(ad, "JobCurrentStartExecutingDate")
-    # A starter's ad has the value of the run before, and so has the job's until the program runs.
+    # A starter's ad contains the previous run's value, and so does the job's until the program runs.
     earliest_time = placed + 1 if now and origin.letter != "P" else placed
     if origin.letter != "S" and executing_time is not None and executing_time >= earliest_time:
         run.began_at = executing_time
@@ -266,7 +267,7 @@ def _add_place(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -
 def _add_stop(origin: StatementSource, ad: Ad, is_over: bool) -> int | None:
     if origin.letter == "P":
         return date(ad, "EpochWriteDate")
-    if origin.letter == "S":  # without a duration the program never ran, and cleanup was much later
+    if origin.letter == "S":  # without a duration the program never ran, and the cleanup was much later
         return date(ad, "CompletionDate") if "JobDuration" in ad else None
     return date(ad, "CompletionDate") if is_over else None
 
@@ -275,11 +276,11 @@ def _exit_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
     statements = []
     exited_by_signal = ad.get("ExitBySignal", "").lower() == "true"
     name, word = ("ExitSignal", "signal") if exited_by_signal else ("ExitCode", "code")
-    # A starter that must be quick sends no final update: a vacated run keeps the values from before.
+    # A starter that shuts down fast sends no final update: the values of a vacated run are from before.
     is_stale = origin.letter == "P" and "VacateReasonCode" in ad and (int_of(ad, "NumShadowStarts") or 0) > 1
     if "ExitBySignal" in ad and (value := int_of(ad, name)) is not None and not is_stale:
         statements.append(origin.text_statement("exit", f"{word} {value}"))
-    # A starter that must be quick kills its job, and its last measurement may not reach the shadow.
+    # A starter that shuts down fast kills its job, and its last measurement may not reach the shadow.
     below = ANY if origin.letter == "S" and exited_by_signal else None
     if int_of(ad, "JobUniverse") in ON_SLOTS:
         statements += origin.known_value("run_user_cpu", seconds(ad, "RemoteUserCpu"), below=below)
@@ -288,7 +289,8 @@ def _exit_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
 
 
 def _cumulative_times(runs: list[RecordedRun]) -> Iterator[Statement]:
-    """Yield the time on slots of a job's first run, of its first two, and so on, up to the first gap."""
+    """Yield the total time on slots of a job's first run, its first two runs, and so on, up to the first missing
+    run."""
     runs_by_shadow = {run.shadow: run for run in runs}
     total, number = 0, 1
     while len(runs_by_shadow) == len(runs) and (run := runs_by_shadow.get(number)) is not None:
@@ -305,7 +307,7 @@ def _cumulative_times(runs: list[RecordedRun]) -> Iterator[Statement]:
 
 
 def _duration_statements(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> list[Statement]:
-    """Return the duration of a run, in every way in which the ad states it."""
+    """Return the duration of a run, from every attribute in which the ad states it."""
     statements = list[Statement]()
 
     def say(fact: str, name: str, below: int | None = None, above: int | None = None) -> None:
@@ -323,7 +325,7 @@ def _duration_statements(origin: StatementSource, ad: Ad, run: RecordedRun, plac
         say("run_wall", "LastRemoteWallClockTime", 0, 0)
         if run.shadow == 1 and not _writes_checkpoints(ad):
             say("run_wall", "CommittedTime")
-    if run.began_at is not None:  # else these are of the run before
+    if run.began_at is not None:  # otherwise these values are from the previous run
         say("run_wall", "ActivationDuration", NEAR, ANY)
         say("busy", "ActivationDuration")
         say("executed", "ActivationExecutionDuration")
@@ -331,7 +333,7 @@ def _duration_statements(origin: StatementSource, ad: Ad, run: RecordedRun, plac
 
 
 def _size_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
-    """Return what a run needed. An event log has it rounded for matchmaking, or as measured."""
+    """Return the memory and disk space of a run. An event log contains them as measured, or rounded for matchmaking."""
     statements = []
     if origin.letter in "HQA":
         resident = int_of(ad, "ResidentSetSize_RAW")
@@ -343,7 +345,7 @@ def _size_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
 
 
 def accounts_of_epochs(accounts: Iterable[tuple[StatementSource, JobAccount]]) -> list[JobAccount]:
-    """Return what the epoch ads of one job number tell, joined by submission; one run may be in two ads."""
+    """Return the jobs according to the epoch ads of one job number, joined by submission. A run may be in two ads."""
     accounts_by_job: dict[str, JobAccount] = {}
     spans: dict[str, list[tuple[int, int, StatementSource]]] = {}
     for origin, account in accounts:

@@ -1,6 +1,6 @@
-"""Join what all records of one job number tell: entries by their log, ads and daemons' reports one by one.
+"""Collect the accounts of one job number from all records: one account per event log, per ad, and per daemon's report.
 
-``audit_statements.recorded_jobs`` continues from here to the jobs and their runs.
+``audit_statements.recorded_jobs`` joins these accounts into jobs and their runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ OF_PROCESSES: Final = ("process_began", "process_ended", "terminated")
 
 
 def accounts_of(records: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]]) -> list[JobAccount]:
-    """Return the accounts of a job number by its records. `gaps`: the ``order`` of missing records, by chain."""
+    """Return the accounts of a job number from its records. `gaps`: the ``order`` of missing records, by chain."""
     entries: dict[tuple[str, int], list[JobRecord]] = {}
     accounts: list[JobAccount] = []
     epochs: list[tuple[StatementSource, JobAccount]] = []
@@ -54,17 +54,17 @@ def accounts_of(records: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]])
 def _add_record(
     origin: StatementSource, record: JobRecord, shadows: dict[str, JobAccount], known_accounts: list[JobAccount]
 ) -> None:
-    """Add a record of the daemons' logs to a job's accounts: each shadow and each activation has its own."""
+    """Add a record of a daemon's log to a job's accounts. Each shadow and each activation has its own account."""
     facts = json.loads(record.body)
     run_key = f"{record.chain} {facts.get('slot') if record.letter == 'L' else facts.get('shadow')}"
     if record.what in ("over", "shadow_gone"):
         if (shadow_account := shadows.pop(run_key, None)) is not None:
             shadow_account.last = shadow_account.runs[0].stopped_at = record.at
             shadow_account.runs[0].end_place = f"{record.source}:{record.line}"
-            shadow_account.reconnected |= facts.get("reason", "").startswith("signal")  # what it counted is lost
+            shadow_account.reconnected |= facts.get("reason", "").startswith("signal")  # its counters are lost
         return
     log = f"{record.letter} {record.chain}"
-    if record.what == "shadow_began" and not facts.get("slot"):  # it takes over a run that lost its shadow
+    if record.what == "shadow_began" and not facts.get("slot"):  # it takes over the run of a lost shadow
         last_account = next((known for known in reversed(known_accounts) if known.log == log and known.runs), None)
         if last_account is not None:
             last_account.reconnected = True
@@ -83,8 +83,8 @@ def _add_record(
 
 
 def _process_exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
-    """Yield the exits of a job's processes in a starters' or shadows' log. A process that was signalled to end, or
-    that its starter starts again (a job that writes checkpoints, or has a PostCmd), does not say how the job did."""
+    """Yield the exits of a job's processes in a starters' or shadows' log. The exit of a process that was signalled to
+    end, or that its starter starts again (for checkpoints or a PostCmd), does not show the job's outcome."""
     began_records: dict[str, JobRecord] = {}
     records = [(record, json.loads(record.body)) for record in log]
     if any("again" in facts for _, facts in records):

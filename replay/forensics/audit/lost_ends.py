@@ -1,9 +1,9 @@
-"""Compare job event logs about the ends of jobs: one log has an end that another log, which covers it, lacks.
+"""Compare the ends of jobs in job event logs: find ends that are in one log, but missing from another that covers them.
 
-The EventLog and a job's own log are written by the same daemons at the same instants. So an entry that only one of them
-has was removed from the other, or could not be written there: that is reported as lost, and is not a violation. A log
-covers an end if it continues behind it, and has no gap since its last record of the job. A job is the same in two
-sources if it was submitted in the same second, and in the history's ads (which have the queue's time) within a minute.
+The same daemons write the EventLog and a job's own log at the same instants. So an entry that is in only one of them
+was removed from the other, or could not be written there: it is reported as lost, not as a violation. A log covers an
+end if it continues after the end, and has no gap since its last record of the job. Jobs in two sources are the same if
+they were submitted in the same second, or within a minute if one source is a history, whose ads have the queue's time.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.state_machines import HTCONDOR_25
 
 Job = tuple[int, int]
-JobOutcome = tuple[Job, int, int, bool, str]  #: a job, submitted, last heard of, ended, outcome
-TWINS: Final = 2_000_000  #: how far another job event log must continue behind an end, in microseconds
-AFTER: Final = 60_000_000  #: the same for an end in an ad: another process writes the history
+JobOutcome = tuple[Job, int, int, bool, str]  #: job, submission, last entry's time, ended, outcome
+TWINS: Final = 2_000_000  #: how far another event log must continue after an end, in microseconds
+AFTER: Final = 60_000_000  #: the same for an end in an ad, because another process writes the history
 _OVER: Final = {HTCONDOR_25.job_status_numbers[name]: name.lower() for name in ("Removed", "Completed")}
 _PACKED_AD = Struct("<qqqqqqq")
 
@@ -36,11 +36,11 @@ class LoggedJob(NamedTuple):
     ended: bool
     last: int
     stimulus: str
-    covers: int  #: until when it would have had more records; 0 if that is not certain
+    covers: int  #: the time until which the log covers the job; 0 if uncertain
 
 
 class LogCoverage(NamedTuple):
-    """The time that an EventLog without a gap covers, and the access points."""
+    """The time that an EventLog covers without a gap, and its access points."""
 
     chain: int
     first: int
@@ -49,9 +49,9 @@ class LogCoverage(NamedTuple):
 
 
 class LostEnd(NamedTuple):
-    """A job whose end one log lacks."""
+    """A job whose end is missing from one log."""
 
-    job: LoggedJob  #: its last entry there; or in its own log, for a job that an EventLog lacks
+    job: LoggedJob  #: its last entry there, or in its own log if the EventLog lacks the whole job
     end: str
     at: int
     absent: int = 0  #: the chain that lacks the job
@@ -59,7 +59,7 @@ class LostEnd(NamedTuple):
 
 @define
 class HistoryAds:
-    """The job, submission, leaving time and place of each ad of the history."""
+    """The job, submission, end time and location of each ad of the history."""
 
     _kept: bytearray
 
@@ -79,7 +79,7 @@ class HistoryAds:
                 )
 
     def ends(self, jobs: Iterable[Job]) -> dict[Job, list[tuple[int, int, str]]]:
-        """Return the submission, leaving time and place of each ad of some jobs."""
+        """Return the submission, end time and location of each history ad of these jobs."""
         ends: dict[Job, list[tuple[int, int, str]]] = {job: [] for job in jobs}
         if ends:
             for cluster, proc, submitted, at, source, line, _ in _PACKED_AD.iter_unpack(bytes(self._kept)):
@@ -88,14 +88,14 @@ class HistoryAds:
         return ends
 
     def outcomes(self, known_jobs: Collection[Job]) -> Iterator[JobOutcome]:
-        """Yield the outcomes of the jobs that no event log tells, for ``count_outcomes``."""
+        """Yield the outcomes of the jobs that are in no event log, for ``count_outcomes``."""
         for cluster, proc, submitted, at, _, _, status in _PACKED_AD.iter_unpack(bytes(self._kept)):
             if (cluster, proc) not in known_jobs:
                 yield (cluster, proc), submitted, at, True, _OVER[status]
 
 
 def find_lost_ends(logged_jobs: list[LoggedJob], spans: list[LogCoverage], ads: HistoryAds) -> Iterator[LostEnd]:
-    """Yield the jobs whose end a log lacks, though the log continues and other logs have it."""
+    """Yield the jobs whose end is missing from a log that continues after it, but is in other logs."""
     ended_jobs: dict[tuple[Job, int], list[LoggedJob]] = {}
     chains: dict[Job, set[int]] = {}
     for job in logged_jobs:
@@ -129,8 +129,8 @@ def _covers(span: LogCoverage, job: LoggedJob) -> bool:
 
 
 def count_outcomes(outcomes: Iterable[JobOutcome]) -> dict[str, int]:
-    """Count jobs by outcome. The same number and submission (in seconds) in several chains is one job; one
-    without a submission time counts as any other of its number."""
+    """Count jobs by outcome. Entries in several chains with the same job number and submission time (in seconds) count
+    as one job; an entry without a submission time matches any job with the same number."""
     outcomes_by_job: dict[Job, dict[int, tuple[int, bool, str]]] = {}
     for job, submitted, at, is_ended, status in outcomes:
         outcome, submit_second = (at, is_ended, status), submitted // 1_000_000

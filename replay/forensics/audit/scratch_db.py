@@ -1,7 +1,7 @@
-"""Keep the statements of all sources until the end of the log, in an SQLite database that spills into an unlinked file.
+"""Store the statements of all sources until the end of the log, in an SQLite database that spills to an unlinked file.
 
-Records without a second source stay packed: entries as text, ads as they came. Only the jobs of which two kinds of
-sources tell are unpacked.
+Records are stored packed: entries as text, ads as in their event. Only the records of jobs that are in two kinds of
+sources are unpacked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Row = tuple[Any, ...]
 
 @define
 class ScratchDatabase:
-    """The statements of a log. The ``add_*`` methods take them in log order (``order``)."""
+    """The statements in a log. Call the ``add_*`` methods in log order (``order``)."""
 
     _db: sqlite3.Connection = field(init=False)
     _rows: dict[str, list[_Row]] = field(factory=dict)
@@ -65,7 +65,7 @@ class ScratchDatabase:
             self._flush(table)
 
     def add_record(self, cluster: int, proc: int, record: JobRecord) -> None:
-        """Add a record of a job; ignore a number that no table could hold."""
+        """Add a record of a job; ignore a job number that exceeds SQLite's integers."""
         if not (0 < cluster < ANY and 0 <= proc < ANY):
             return
         record_order, *record_fields = record
@@ -97,11 +97,11 @@ class ScratchDatabase:
         self._add("runs", (claim, letter, begin, until, job, source, line))
 
     def add_end(self, job: str, letter: str, chain: int, run: str, at: int, source: int, line: int) -> None:
-        """Add the end of a run (`job` is a global id), or of a job: a source should tell it once."""
+        """Add the end of a run (`job` is a global id) or of a job. A source should record each end only once."""
         self._add("ends", (job, letter, chain, run, at, source, line))
 
     def repeated_ends(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
-        """Yield the ends that one source tells several times: job, letter, places (at, source, line)."""
+        """Yield the ends that one source records several times: job, letter, locations (at, source, line)."""
         self._flush("ends")
         rows = self._db.execute("""
             select e.job, e.letter, e.chain, e.run, at, source, line from ends e join
@@ -113,7 +113,7 @@ class ScratchDatabase:
             yield job, letter, [row[4:] for row in group]
 
     def runs_by_claim(self) -> Iterator[tuple[str, str, Iterator[_Row]]]:
-        """Yield the runs of each claim by kind of source: (begin, until, job, source, line), by time."""
+        """Yield the runs of each claim by kind of source, sorted by time: (begin, until, job, source, line)."""
         self._flush("runs")
         rows = self._db.execute(
             "select claim, letter, begin, until, job, source, line from runs order by 1, 2, 3, 4, 5, 6, 7"
@@ -122,8 +122,8 @@ class ScratchDatabase:
             yield claim, letter, (row[2:] for row in group)
 
     def records_by_job(self, names: Sequence[str]) -> Iterator[tuple[int, int, list[JobRecord]]]:
-        """Yield the records of each job number that two kinds of sources have, or that neither a job event log nor a
-        history has, or whose ad in the history has another one; ads with the attributes `names`."""
+        """Yield the records of each job number that is in two kinds of sources, or in neither a job event log nor a
+        history, or whose ad in the history has a different number. Ads contain the attributes `names`."""
         self._flush_all()
         self._db.executescript("""
             create temp table wanted as select cluster, proc from
@@ -163,7 +163,7 @@ class ScratchDatabase:
         return letter, source, line, at, select(event, names)
 
     def ads_of(self, letters: str, names: Sequence[str]) -> Iterator[tuple[str, int, int, dict[str, str]]]:
-        """Yield all ads of some kinds: letter, source, line, attributes."""
+        """Yield all ads from some kinds of sources: letter, source, line, attributes."""
         self._flush_all()
         for (order,) in self._db.execute("select ord from kept where instr(?, letter) order by ord", (letters,)):
             letter, source, _, _, ads = self._read_event(order, names)
@@ -172,7 +172,7 @@ class ScratchDatabase:
                 yield letter, source, line, ad
 
     def repeated_in_histories(self) -> Iterator[tuple[str, list[tuple[int, int, int]]]]:
-        """Yield the global ids that are in histories more than once, with (source, line, at)."""
+        """Yield the global job ids that are in histories more than once, each with its locations (source, line, at)."""
         self._flush_all()
         rows = self._db.execute("""
             select n.job, k.source, n.line, n.at from numbers n join kept k on k.ord = n.ord
@@ -183,7 +183,8 @@ class ScratchDatabase:
             yield plain(job), [row[1:] for row in group]
 
     def facts_by_subject(self) -> Iterator[tuple[str, str, list[_Row]]]:
-        """Yield the statements on each thing of which two kinds tell: (at, letter, body, source, line), by time."""
+        """Yield each subject's statements of a fact that two kinds of sources state, by time: (at, letter, body,
+        source, line)."""
         self._flush_all()
         rows = self._db.execute("""
             select t.thing, t.fact, at, letter, body, source, line from things t join

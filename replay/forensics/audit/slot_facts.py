@@ -1,8 +1,9 @@
-"""Compare statements on slots and submitters that belong to the same instant.
+"""Compare statements about slots and submitters that apply to the same instant.
 
-Records of negotiators' logs in the same second are compared: one of them, if there are several. An accountant's table
-and an ad of condor_userprio are compared at the update that the ad names: changes between two updates may be in the ad
-or not. If there are several tables, all must deny. docs/import.md has the rest ("What is not a contradiction").
+Records in negotiators' logs are compared within the same second; with several records, one must agree. An accountant's
+table and an ad of condor_userprio are compared at the update that the ad names, because the ad may or may not include
+changes between two updates. With several tables, all of them must disagree with the ad. docs/import.md describes the
+other cases ("What is not a contradiction").
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .audit_statements import Statement, StatementSource
 from .compared_facts import BELIEVED, FACTS
 from .table_folds import OF_CUSTOMERS
 
-NONE: Final = "none"  #: the job or the holder of a slot that has none; "" if that is unknown
+NONE: Final = "none"  #: the job or holder of a slot that has none ("" means unknown)
 _MILLION: Final = 1_000_000
 _OF_MATCHES: Final = frozenset({"matched", "matched_job", "matched_slot"})
 
@@ -29,11 +30,11 @@ Row = tuple[int, str, str, int, int]  #: instant, letter, text, source, line
 def disputed_facts(
     fact: str, rows: list[Any], spans: Spans, ends_of_source: Callable[[int], int]
 ) -> Iterator[list[Statement]]:
-    """Yield the groups of statements on a slot or submitter that cannot all be true, the believed one first.
+    """Yield the groups of statements about a slot or submitter that cannot all be true, the most reliable first.
 
     :param rows: the statements, sorted by time
     :param spans: the times that each accountant's table covers, by source
-    :param ends: until when the log of a source covers what happens
+    :param ends_of_source: returns the end of the time that a source's log covers
     """
     distinct_rows = list(dict.fromkeys(rows))
     if fact in _OF_MATCHES:
@@ -55,7 +56,7 @@ def _disputed_moments(fact: str, rows: list[Row], ends_of_source: Callable[[int]
         if row[1] != "C" or begin < 0 or (end == len(log) and ends_of_source(log[-1][3]) <= row[0] + SECOND):
             continue
         while begin > 0 and log[begin][2] == NONE:
-            begin -= 1  # an ad has its job until the starter is gone, which may be later than the job's end
+            begin -= 1  # an ad names its job until the starter exits, which may be later than the job's end
         log_statements = [_text_statement(fact, log_row) for log_row in log[begin:end]]
         if all(log_row.text and log_row.contradicts(_text_statement(fact, row)) for log_row in log_statements):
             yield [log_statements[-1], _text_statement(fact, row)]
@@ -95,7 +96,8 @@ def _disputed_values(fact: str, rows: list[Row], spans: Spans) -> Iterator[list[
 
 
 def _values_at(fact: str, table: list[Row], at: int, covered_spans: Spans) -> list[Statement]:
-    """Return a table's values at an update and the one before; nothing if it does not cover that time."""
+    """Return a table's values at an update and at the previous one; an empty list if the table does not cover that
+    time."""
     since = max((since for since, until in covered_spans.get(table[0][3], []) if since <= at <= until), default=None)
     if since is None:
         return []
@@ -108,7 +110,7 @@ def _values_at(fact: str, table: list[Row], at: int, covered_spans: Spans) -> li
 
 
 def _has_two_machines(log: list[Row]) -> bool:
-    """Return True if two logs record a slot in turns: then two machines have the same name."""
+    """Return True if records of a slot alternate between two logs, because two machines have the same name."""
     changes = sum(row[3] != other[3] for row, other in pairwise(log))
     return changes >= len({row[3] for row in log})
 

@@ -1,8 +1,9 @@
-"""Audit StartLogs: was each slot's transition allowed, by what is known of the slot?
+"""Audit StartLogs: check whether each transition was allowed, given the known state of its slot.
 
-A chain of rotated files has the records of one startd after another. Each slot is followed from its creation to its
-end, or to its startd's end. Behind a gap, where a log begins in the middle, and after a killed startd, slots are
-unknown, and adopted at their next line. docs/import.md has the rules, and says what a finding needs ("StartLogs").
+A chain of rotated files contains the records of successive startds. Each slot is tracked from its creation to its end,
+or to its startd's end. After a gap, at the start of an incomplete log, and after a startd was killed, the slots' states
+are unknown; each slot is adopted with the state in its next line. docs/import.md contains the rules, and the conditions
+for a finding ("StartLogs").
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from .doubted_records import DOUBTS
 from .expected_lines import LineCensus, announced_elsewhere, announced_target
 from .findings import LogParts, Misfits, finding
 
-STORY: Final = 8  #: the number of a slot's records in a finding's story before its own
+STORY: Final = 8  #: how many of a slot's earlier records a finding's story contains
 BACKWARDS: Final = 86_400_000_000
-"""How far times may run backwards (microseconds): a wrong zone or local-time clock makes a day at most."""
+"""How far times may go backwards (microseconds): a wrong time zone or local clock explains a day at most."""
 ASIDE: Final = 5_000_000
-"""A single record further than this before the one above it, in microseconds, has a wrong time."""
+"""A single record that is earlier than the record above it by more than this, in microseconds, has a wrong time."""
 
 UNINITIAL_PAIR: Final = "it has records, but this startd did not log its creation"
 LINGERS: Final = 60_000_000
-"""How long a dynamic slot without a claim may stay, in microseconds, before its end counts as missing. No rule is
-broken: a startd may keep a slot whose resources are broken."""
+"""How long a dynamic slot may exist without a claim, in microseconds, before its end counts as missing. This is not a
+violation: a startd may keep a slot whose resources are broken."""
 
 
 def _is_before(place_text: str, other_place: str) -> bool:
-    """Return True if a place, "3:465", is further up in the same source."""
+    """Return True if a location, such as "3:465", is before the other one in the same source."""
     source, _, line = place_text.partition(":")
     other_file, _, other_line = other_place.partition(":")
     return source == other_file and line.isdigit() and other_line.isdigit() and int(line) < int(other_line)
@@ -44,22 +45,23 @@ def _is_before(place_text: str, other_place: str) -> bool:
 _PAIRS: Final = HTCONDOR_25.state_activities
 _FREE: Final = ("Owner/Idle", "Unclaimed/Idle")
 _BREAKDOWNS: Final = frozenset(map(str, (2, 3, 4, *range(15, 19), *range(41, 50))))
-"""The statuses of a starter that lost its shadow, broke down, or says that its slot is broken (HTCondor's exit.h)."""
-_EXITED: Final = "starter exited: "  #: before the pair in which the slot was then
+"""The statuses of a starter that lost its shadow, failed, or reports that its slot is broken (HTCondor's exit.h)."""
+_EXITED: Final = "starter exited: "  #: precedes the state and activity that the slot then had
 
 
 @define
 class _AuditedSlot:
-    """The known state of a slot: its pair ("" if unknown) and since when, its job, and its last records."""
+    """The known state of a slot: its state and activity (`pair`; "" if unknown) and since when, its job, and its last
+    records."""
 
     pair: str = ""
     since: int = 0
     dynamic: bool = False
     job: str = ""
-    announced_lines: set[str] | None = None  #: the words on it since its last transition; None if some may be missing
+    announced_lines: set[str] | None = None  #: messages about it since its last transition; None if some may be missing
     starter: bool = False
-    final: bool = False  #: its starter has sent the final word on its job
-    adopted: e.SlotEvent | None = None  #: the event by which it was adopted
+    final: bool = False  #: its starter has sent the job's final report
+    adopted: e.SlotEvent | None = None  #: the event at which it was adopted
     story: deque[e.Event] = Factory(lambda: deque(maxlen=STORY))
 
 
@@ -69,23 +71,24 @@ class _StartdLog:
 
     parts: LogParts = field(factory=LogParts)
     occasions: LineCensus = field(factory=LineCensus)
-    over: bool = False  #: a startd ended, and no other began
-    above: tuple[int, str] = (0, "")  #: the last record's instant and place, to compare the next one's time with
+    over: bool = False  #: a startd ended, and no other one has started
+    above: tuple[int, str] = (0, "")  #: the last record's instant and location, compared with the next record's
     aside: tuple[int, AuditFinding] | None = None
-    """A record that lies before the one above it: the other's instant, and the finding if it is the only one."""
+    """For a record that is earlier than the record above it: the other's instant, and the finding if only one is
+    early."""
 
     first: int = 0
     last: int = 0
-    begun: bool = False  #: a startd began and has not ended, with no gap since
+    begun: bool = False  #: a startd has started and not ended, and there was no gap since
     logs_creations: bool = False  #: it logs the creation of its slots
-    unknown_since: int = 0  #: since when the slots not met since are unknown; 0 if there are none
+    unknown_since: int = 0  #: when the states of the slots in `missing` became unknown; 0 if there are none
     why: str = ""
     slots: dict[str, _AuditedSlot] = field(factory=dict)
     carved: dict[str, str] = field(factory=dict)
-    """The slot that was carved last from each parent: the next words are about it."""
-    missing: set[str] = field(factory=set)  #: the slots of before the unknown time that were not met since
+    """The slot that was last created from each partitionable slot: the next messages are about it."""
+    missing: set[str] = field(factory=set)  #: the slots without a record since their state became unknown
     exits: Misfits = field(factory=lambda: Misfits(at_once=True))
-    """The starters that exited with 0 when they had sent the final word on their jobs, or with another status."""
+    """The exits of starters after their jobs' final reports: with status 0, or with another status (misfits)."""
     unfulfilled: list[e.SlotReported] = field(factory=list)  #: the last announcements that no transition followed
 
 
@@ -116,7 +119,7 @@ class StartdLogAuditor:
         rule(self, log, event)
 
     def finish(self) -> None:
-        """Count the transitions, and report the slots that were not met again."""
+        """Count the transitions, and report the slots without further records after their state became unknown."""
         for log in self._chains.values():
             self._report_lingering(log, log.last)
             self._end_unknown_time(log, log.last)
@@ -125,10 +128,10 @@ class StartdLogAuditor:
             log.parts.report()
         count_transitions(self.audit, dict(self._steps))
 
-    # Books
+    # -- Bookkeeping -------------------------------------------------------------------------------------------------
 
     def _log_of(self, source: str) -> _StartdLog | None:
-        """Return the chain of a source; None if it is no StartLog."""
+        """Return the startd log of a source's chain; None if the source is not a StartLog."""
         if source not in self._by_source:
             number = int(source) if source.isdecimal() else 0
             is_startd_log = self.sources.kind(number) == "startlog"
@@ -138,7 +141,7 @@ class StartdLogAuditor:
         return self._by_source[source]
 
     def _follow_part(self, log: _StartdLog, event: e.Event) -> None:
-        """Start again where a part continues only now."""
+        """Reset the state when a log part resumes after records of the next part."""
         if log.parts.note_part(int(event.stimulus.partition(":")[0])):
             log.aside, log.above = None, (0, "")
             self._begin_unknown_time(log, log.last, "a part of the log grew after the next part had been read")
@@ -176,7 +179,7 @@ class StartdLogAuditor:
 
     def _note_time(self, log: _StartdLog, event: Any) -> None:
         log.first = log.first or event.at
-        if isinstance(event, e.DaemonReported):  # a machine's clock may be set before its startd begins
+        if isinstance(event, e.DaemonReported):  # a machine's clock may be set before its startd starts
             return
         if event.at < log.last - BACKWARDS:
             slot = log.slots.get(getattr(event, "slot", ""), _AuditedSlot())
@@ -190,7 +193,7 @@ class StartdLogAuditor:
         above, place_above = log.above
         place = event.stimulus
         if above and _is_before(place, place_above):
-            return  # announcements without a transition are reported late: their line stands further up
+            return  # announcements without a transition are reported late, so their line is an earlier one
         if place_above == place or not above:
             log.above = max(above, event.at), place
             return
@@ -213,20 +216,20 @@ class StartdLogAuditor:
         log.missing.clear()
         log.unknown_since, log.why = 0, ""
 
-    # Rules
+    # -- Rules -------------------------------------------------------------------------------------------------------
 
     def on_daemon(self, log: _StartdLog, event: e.DaemonReported) -> None:
         self._report_missed_lines(log)
         log.aside, log.above = None, (0, "")
         if event.said == "began":
             self._report_lingering(log, log.last)
-            for name in sorted(log.slots):  # a startd that logged its end leaves none
+            for name in sorted(log.slots):  # none are left if the startd logged its end
                 self._add_unaccounted(name, log.last, event.at, "the startd ended without logging it")
             self._end_unknown_time(log, event.at)
             self._forget(log)
             log.begun, log.over = True, False
         elif event.said == "ended":
-            if "status" in event.facts:  # else it broke off, perhaps between the announcement and the transition
+            if "status" in event.facts:  # otherwise it died, perhaps between the announcement and the transition
                 for announcement in log.unfulfilled:
                     slot = log.slots.get(announcement.slot, _AuditedSlot())
                     text = f"the startd logged {announcement.facts['words']!r}, but no transition follows"
@@ -255,7 +258,7 @@ class StartdLogAuditor:
         log.last = max(log.last, event.until)
 
     def _begin_unknown_time(self, log: _StartdLog, since: int, reason: str) -> None:
-        """Mark all slots as unknown until they are met again."""
+        """Mark the state of all slots as unknown until their next record."""
         names = set(log.slots) | log.missing
         since = log.unknown_since or since
         self._forget(log)
@@ -263,7 +266,7 @@ class StartdLogAuditor:
         log.missing, log.unknown_since, log.why = names, since, reason
 
     def on_refused(self, log: _StartdLog, event: e.SourceRefused) -> None:
-        """Forget the pairs of the slots that an unreadable record may be about: it may have been a transition."""
+        """Mark the state of every slot that an unreadable record may describe as unknown: it may be a transition."""
         log.aside, log.above = None, (0, "")
         for name, slot in log.slots.items():
             slot.announced_lines = None
@@ -310,7 +313,7 @@ class StartdLogAuditor:
         slot.story.append(event)
 
     def _count_lines(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
-        """Count the lines before a transition with those of the transitions like it."""
+        """Count the lines before a transition, to compare them with those of similar transitions."""
         lines, slot.announced_lines = slot.announced_lines, set()
         if lines is None or not log.begun:
             slot.starter = False
@@ -391,8 +394,8 @@ _RULES: Final = handlers_of(StartdLogAuditor)
 
 @cache
 def _is_certain(source: str, target: str) -> bool:
-    """Return True if an unknown slot's transition is unambiguous. A record that keeps the activity names the states
-    alone, and one that keeps the state the activities alone."""
+    """Return True if the transition of a slot in an unknown state is unambiguous. A record may name only the states (if
+    the activity stays the same) or only the activities (if the state stays the same)."""
     (state, _, activity), (target_state, _, target_activity) = source.partition("/"), target.partition("/")
     if activity == target_activity:
         steps = {(f"{state}/{pair.partition('/')[2]}", f"{target_state}/{pair.partition('/')[2]}") for pair in _PAIRS}

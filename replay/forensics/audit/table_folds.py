@@ -1,5 +1,5 @@
-"""Fold the schedd's and the negotiator's tables to the attributes that the audit compares, and report them as they
-change."""
+"""Fold the schedd's and the negotiator's tables, limited to the attributes that the audit compares, and report
+changes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ OF_CUSTOMERS: Final = {
     "accumulatedusage": "unweighted", "weightedunchargedtime": "uncharged_usage",
     "unchargedtime": "uncharged_unweighted", "beginusagetime": "used_since", "lastusagetime": "used_last",
 }  # fmt: skip
-"""The facts by the attributes of the accountant's customers."""
+"""The facts, by the accountant's attributes for customers."""
 SUBMITTED: Final = READ["submitted"]
 COPIED_ATTRIBUTES: Final = SUBMITTED + READ["copied"]
-"""The attributes whose values all copies of an ad have from job_queue.log. The first stay as they were submitted."""
+"""The attributes that all copies of an ad have from job_queue.log; those in `SUBMITTED` never change."""
 STATUS: Final = ("JobStatus", "EnteredCurrentStatus")
 STATUS_SEPARATOR: Final = " since "
-"""Joins both: they change at once."""
+"""Joins JobStatus and its start time, which change in the same transaction."""
 SET_ONCE: Final = ""
 
 
 @define
 class JobQueueFold:
     """Folds one job_queue.log. Calls ``tell(cluster, proc, at, line, ad, final)`` for each job that leaves the queue,
-    and ``again(key, at, line)`` for both ends of one that leaves it twice. The ad has under ``ONCE`` all values that
-    its ``COPIED`` attributes had."""
+    and ``again(key, at, line)`` for both times if a job leaves it twice. The ad contains, under ``ONCE``, all past
+    values of its ``COPIED`` attributes."""
 
     report: Callable[[int, int, int, int, Mapping[str, Any], bool], None]
     report_repeated: Callable[[str, int, int], None]
@@ -67,7 +67,7 @@ class JobQueueFold:
         self.at = max(self.at, event.at)
 
     def _keep(self, key: str) -> None:
-        """Keep the values that an ad has after a transaction."""
+        """Store the values of an ad after a transaction."""
         ad, values = self._ads.get(key, {}), self._values.setdefault(key, {})
         for name in ad.keys() & COPIED_ATTRIBUTES:
             values.setdefault(name, set()).add(ad[name])
@@ -75,7 +75,7 @@ class JobQueueFold:
         values["JobStatus"] = values.get("JobStatus", set()) | {f"{status}{STATUS_SEPARATOR}{status_since}"}
 
     def _delete(self, key: str, name: str) -> None:
-        """Delete an attribute; one that the cluster's ad has is hidden, as ClassAd::Delete hides it."""
+        """Delete an attribute; if the cluster's ad also has it, hide it, as ClassAd::Delete does."""
         self._ads[key].pop(name, None)
         if name in self._ads.get(_cluster_key(key), ()):
             self._ads[key][name] = "undefined"
@@ -95,13 +95,13 @@ class JobQueueFold:
         if ad is None or not dot or not cluster.isdecimal() or not proc.isdecimal() or int(cluster) == 0:
             return
         if cluster.startswith("0") or "ClusterId" not in (merged_ad := self._ads.get(_cluster_key(key), {}) | ad):
-            return  # records of owners and the like
+            return  # records that are not jobs, such as owners
         ads = (self._values.get(_cluster_key(key), {}), self._values.get(key, {}))
         values = {name: sorted(set[str]().union(*(texts.get(name, ()) for texts in ads))) for name in COPIED_ATTRIBUTES}
         self.report(int(cluster), int(proc), at, line, {**merged_ad, SET_ONCE: values}, final)
 
     def finish(self) -> None:
-        """Report the jobs that the table still holds: it ends or starts again."""
+        """Report the jobs that are still in the table when it ends or restarts."""
         for key in list(self._ads):
             self._report_job(key, self.at, self._lines[key], False)
         for table in (self._ads, self._lines, self._gone, self._values):
@@ -114,8 +114,8 @@ def _cluster_key(key: str) -> str:
 
 @define
 class AccountantFold:
-    """Folds one Accountantnew.log. Calls ``tell(thing, fact, at, body, line)`` for each value of a submitter from an
-    update on. ``spans`` are the updates between which the table has all changes."""
+    """Folds one Accountantnew.log. Calls ``tell(thing, fact, at, body, line)`` for each value of a submitter as of an
+    update. ``spans`` are the pairs of updates between which the table contains all changes."""
 
     report: Callable[[str, str, int, str, int], None]
     spans: list[tuple[int, int]] = field(factory=list)
@@ -154,7 +154,7 @@ class AccountantFold:
 
 
 def submitter_facts(ad: Ad) -> Iterator[tuple[str, str]]:
-    """Yield the facts of a submitter, as the accountant's table has them, from an ad of condor_userprio."""
+    """Yield a submitter's facts from an ad of condor_userprio, in the form of the accountant's table."""
     factor = ad.get("PriorityFactor")
     if factor is not None:
         yield "factor", factor

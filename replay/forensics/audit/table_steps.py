@@ -1,11 +1,11 @@
-"""Find a value that a daemon cannot have written into its table, by the values above and below it.
+"""Find values that a daemon cannot have written into its table, given the previous and the next value.
 
-The accountant's usage does not fall, unless an administrator sets or resets it, which the NegotiatorLog records. A
-negotiator that restarts lowers it by the time that it has not charged yet: that is negative for slots that were matched
-since the last update, and whose matches it has forgotten.
+The accountant's usage does not decrease, unless an administrator sets or resets it, which the NegotiatorLog records. A
+negotiator that restarts lowers the usage by the uncharged time. That time is negative for slots that were matched since
+the last update, if the negotiator lost their matches.
 
-The number of a submitter's slots, and the schedd's totals of jobs, change by one. The accountant gives a slot to the
-user whose slots it counts up in the same transaction, at a time between its updates.
+The number of a submitter's slots and the schedd's job totals change by one. When the accountant assigns a slot to a
+user, it increases that user's number of slots in the same transaction, at a time between two updates.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ...audit_result import AuditFinding
 from ..imported_log import Sources
 from .findings import Misfits, finding
 
-_UNCHARGED: Final = "uncharged_"  #: before the name of a usage: what was not charged to it yet
+_UNCHARGED: Final = "uncharged_"  #: prefix of a usage's name, for the time not yet charged to it
 OF_USAGE: Final = frozenset({"usage", "unweighted", f"{_UNCHARGED}usage", f"{_UNCHARGED}unweighted"})
 COUNTED: Final = {"ResourcesUsed": (1, -1), "TotalCompletedJobs": (1,), "TotalRemovedJobs": (1,)}
-"""By how much these attributes change each time. A count may also begin again with 0."""
+"""The amounts by which these attributes may change. A count may also restart at 0."""
 
 
 class _Step(NamedTuple):
@@ -35,7 +35,7 @@ class _Step(NamedTuple):
 
 
 class _GivenSlot(NamedTuple):
-    """A slot that was given to a user in a transaction."""
+    """A slot that was assigned to a user in a transaction."""
 
     slot: str
     since: int
@@ -46,7 +46,7 @@ class _GivenSlot(NamedTuple):
 
 @define
 class TableSteps:
-    """The steps from each value of the tables to the next one."""
+    """Checks each change from one value in a table to the next."""
 
     sources: Sources
     set_by_hand: set[str] = field(factory=set)
@@ -54,7 +54,7 @@ class TableSteps:
     _uncharged: dict[tuple[int, str, str], float] = field(factory=dict)
     _odd_steps: list[tuple[str, _Step, float, float]] = field(factory=list)
     _counts: dict[tuple[str, str, str], tuple[int, int | None]] = field(factory=dict)
-    """The last value of each count, and the one before it if the last is odd."""
+    """The last value of each count, and the previous one if the last is unexpected."""
     _given_slots: dict[str, list[_GivenSlot]] = field(factory=dict)
     _updated: dict[str, int] = field(factory=dict)
     _misfits: Misfits = field(factory=Misfits)
@@ -75,13 +75,13 @@ class TableSteps:
         self._last[key] = last_step.amount, step
 
     def forget(self, source: str) -> None:
-        """Forget a table's values: it begins again, or records are missing."""
+        """Discard a table's values, because it restarts or records are missing."""
         self._counts = {key: value for key, value in self._counts.items() if key[0] != source}
         self._updated.pop(source, None)
         self._given_slots.pop(source, None)
 
     def take(self, source: str, event: e.TableWritten) -> None:
-        """Take a transaction."""
+        """Check the changes in a transaction."""
         written_values: dict[tuple[str, str], str] = {}
         names = {name for operation, _, name, _ in event.operations if operation == SET_ATTRIBUTE}
         is_destroyed = any(operation == DESTROY_AD for operation, *_ in event.operations)
@@ -107,12 +107,12 @@ class TableSteps:
                 self._update(source, int(text))
 
     def _count(self, source: str, key: str, name: str, value: int, event: e.TableWritten, is_counted: bool) -> None:
-        """Compare a count with the one before; without `is_counted`, the negotiator may have counted again."""
+        """Compare a count with the previous one. Without `is_counted`, the negotiator may have recounted."""
         last_count, count_before = self._counts.get((source, key, name), (0, None))
         steps = COUNTED[name]
         expected = value == 0 or value - last_count in steps or not is_counted
         if count_before is not None and value in {count_before + step + other for step in steps for other in steps}:
-            expected = True  # the one above it was odd
+            expected = True  # the previous value was unexpected
         text = f"{name} is {value} after {last_count}"
         self._judge("count", expected, key.partition(".")[2], text, event.at, event.stimulus)
         self._counts[source, key, name] = value, None if expected else last_count

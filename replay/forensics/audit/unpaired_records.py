@@ -1,12 +1,12 @@
-"""Find records that one of two files lacks, or has at another time, though both files record the same things.
+"""Find records that are missing from one of two files that record the same things, or that have another time there.
 
-A match is in the MatchLog and the NegotiatorLog; a shadow's start in the SchedLog and the epoch history, its end
-there, in the epoch history and the startd's history; an entry in the user's log and the EventLog; a job that left the
-queue in job_queue.log and the history. Records of a job are paired by their times.
+A match is in the MatchLog and the NegotiatorLog. A shadow's start is in the SchedLog and the epoch history, and its end
+is in the SchedLog, the epoch history and the startd's history. An event log entry is in the user's log and the
+EventLog. A job that left the queue is in job_queue.log and the history. Records of a job are paired by their times.
 
-A suspicion alone is not reported: a pair of files is compared only if each exists once and has no gap, if they agree
-on at least ``AGREED`` records, and if one change explains all differences. Records that may be missing because a daemon
-died are left out, and so is the end of a log that may have been copied before the other one.
+To report only certain findings, a pair of files is compared only if there is one file of each kind without gaps, if the
+files agree on at least ``LEAST_AGREED`` records, and if one change explains all differences. Records that may be
+missing because a daemon died are left out, and so is the end of a log that may have been copied before the other one.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from .findings import Misfits, finding
 from .job_ad_facts import COMPLETED, REMOVED, Ad, date, int_of, text_of
 from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR
 
-LEAST_AGREED: Final = 3  #: records that both files have, before one that a file lacks counts
-WRITE_DELAY: Final = 5 * SECOND  #: how long records must continue behind one that a file lacks
+LEAST_AGREED: Final = 3  #: how many records must be in both files before a missing one is reported
+WRITE_DELAY: Final = 5 * SECOND  #: how long a file must continue after a missing record
 LEAVING: Final = MINUTE
-"""How long a shadow may stay after it wrote how its run ended: it waits for the starter (20 s) and for the startd."""
-DYING: Final = SECOND  #: records so shortly before a daemon's last one may not have reached every file
+"""How long a shadow may run after it wrote its run's end: it waits for the starter (20 s) and for the startd."""
+DYING: Final = SECOND  #: records this shortly before a daemon's last one may be missing from a file
 
 Job = tuple[int, int]
 _Position = tuple[int, int]  #: an instant and a line
 Deaths = dict[str, list[tuple[int, int]]]
-"""The deaths of daemons by the letters of their logs: each from the daemon's last record to its next start, or to the
+"""The deaths of daemons, by the letters of their logs: each from the daemon's last record to its next start, or to the
 instant that its master logged."""
 
 
 class PairRule(NamedTuple):
-    """Two kinds of sources (letters) that record the same thing, its name, and how far their times may be apart.
-    `required`: whether the second must have each record of the first, and the first each of the second. `daemons`: the
-    letters of the daemons whose death may lose a record. `least`: how many records the two must agree on."""
+    """Two kinds of sources (letters) that record the same thing, its name, and how much their times may differ.
+    `required`: whether each record of the first must be in the second, and vice versa. `daemons`: the letters of the
+    daemons whose death may lose a record. `least`: the number of records on which the two must agree."""
 
     first: str
     second: str
@@ -65,39 +65,41 @@ PAIRS: Final = {
     "left": PairRule("Q", "H", "the job's departure from the queue", ANY, "D", (True, False)),
 }
 ENTRIES: Final = frozenset({0, 1, 4, 5, 9, 12, 13})
-"""The entries that every job event log has."""
+"""The types of entries that are in every job event log."""
 DONE: Final = frozenset({"100", "115"})
 """The exit statuses of a shadow whose job exited."""
 OVER: Final = DONE | {"102", "103", "107", "112", "113"}  #: the exit statuses of a shadow whose run ended
 SPAWNED: Final = OVER - {"112"} | {"108", "116"}
-"""The exit statuses of a shadow that logged its start: one that cannot open the job's log holds the job before."""
+"""The exit statuses of a shadow that logged its start. A shadow that cannot open the job's log holds the job before
+that."""
 
 
 class PairedRecord(NamedTuple):
-    """A record that both files of a pair should have; ``key`` must be the same in both."""
+    """A record that should be in both files of a pair, with the same ``key``."""
 
     at: int
     key: str
     stimulus: str
     chain: int
-    is_required: bool = True  #: the other file has it, too
+    is_required: bool = True  #: the other file must contain it, too
 
 
 class UnpairedRecord(NamedTuple):
-    """A record that one of two files has, and the unpaired record of the same thing in the other file, if any."""
+    """A record without a partner in the other file of its pair, and the other file's unpaired record of the same thing,
+    if any."""
 
     rule: PairRule
     job: Job
     record: PairedRecord
     letter: str
     other: PairedRecord | None = None
-    is_repeated: bool = False  #: the same file has another such record, which the other file has
-    is_whole_job: bool = False  #: the other file has no record of the job
+    is_repeated: bool = False  #: the same file has another such record, which is paired
+    is_whole_job: bool = False  #: the other file contains no record of the job
 
 
 @define
 class FileSpan:
-    """The time that a file (of that letter) covers."""
+    """The time that a file of one kind (letter) covers."""
 
     letter: str
     first: int
@@ -106,19 +108,19 @@ class FileSpan:
     silences: list[tuple[int, int]] = field(factory=list)  #: the times without records
 
     def note_silence(self, silence_end: int) -> None:
-        """Note the time since the last record, if that is long."""
+        """Add the time since the last record to the silences, if it is long."""
         if silence_end - self.last > 2 * FAR:
             self.silences.append((self.last, silence_end))
 
     def covers(self, at: int) -> bool:
-        """Return True if the file has records around an instant, so that its daemon did not stand still then."""
+        """Return True if the file has records around an instant, so its daemon was not stalled then."""
         is_covered = self.first - NEAR < at < self.last + NEAR
         return is_covered and not any(since + NEAR < at < until - NEAR for since, until in self.silences)
 
 
 @define
 class UnpairedRecords:
-    """Takes the records of each job (``take``); then ``finish`` yields the findings."""
+    """Compares pairs of files: call ``take`` with the records of each job, then ``finish`` yields the findings."""
 
     sources: Sources
     spans: Mapping[int, FileSpan]
@@ -130,11 +132,12 @@ class UnpairedRecords:
     _chains: dict[str, set[int]] = field(factory=dict)
     noted: list[AuditFinding] = field(factory=list)
     _paired: dict[tuple[int, int], tuple[_Position, _Position]] = field(factory=dict)
-    """The first and the last record of a file that another one has, too, by both chains."""
+    """The first and the last record of a file that have a partner in another file, by the two files' chains."""
     _users: dict[str, dict[Job, tuple[set[int], list[PairedRecord]]]] = field(factory=dict)
-    """The jobs of each user's log, by its path: the chains that have them, and what the EventLog has of them."""
+    """The jobs of each user's log, by the log's path: the chains that contain each job, and the job's records in the
+    EventLog."""
     _unworded: Misfits = field(factory=Misfits)
-    """The matches of a NegotiatorLog without the line that all other matches have."""
+    """The matches in a NegotiatorLog without the additional line that all other matches have."""
 
     def take(self, job: Job, records: Sequence[JobRecord]) -> None:
         for r in records:
@@ -174,7 +177,7 @@ class UnpairedRecords:
                     self.unpaired.setdefault(key, []).extend(pairs)
 
     def _extend_paired(self, record: PairedRecord, other: PairedRecord) -> None:
-        """Extend the part of each file that the other one covers."""
+        """Extend the part of each file that the other file covers."""
         for paired_record, partner in ((record, other), (other, record)):
             position = _position(paired_record)
             first, last = self._paired.get((paired_record.chain, partner.chain), (position, position))
@@ -192,7 +195,7 @@ class UnpairedRecords:
     def _judge(self, name: str, rule: PairRule) -> Iterator[AuditFinding]:
         pools = self._chains.get(rule.first, set()), self._chains.get(rule.second, set())
         if len(pools[0]) != 1 or (len(pools[1]) != 1 and name != "entry"):
-            return  # several daemons of a kind: which one wrote a record is not certain
+            return  # with several daemons of a kind, it is not certain which one wrote a record
         (first_chain,) = pools[0]
         findings: list[AuditFinding] = []
         for chain2 in sorted(pools[1]):
@@ -201,7 +204,7 @@ class UnpairedRecords:
             chain_pairs = ((first_chain, chain2), (first_chain, 0), (0, chain2))
             records = [record for chains in chain_pairs for record in self.unpaired.get((name, *chains), ())]
             agreed_count = self.agreements.get((name, first_chain, chain2), 0)
-            if name == "entry":  # users' logs are all written alike
+            if name == "entry":  # all users' logs are written in the same way
                 agreed_count = sum(self.agreements.get((name, first_chain, chain), 0) for chain in pools[1])
             are_all_moved = name == "entry" and _are_shifted(records)
             lacking_chains = {rule.first: chain2, rule.second: first_chain}
@@ -217,7 +220,7 @@ class UnpairedRecords:
         self.noted += findings if len(findings) == 1 else []
 
     def _note_absent_jobs(self) -> None:
-        """Note the jobs that a user's log lacks, though it has all others whose ads name it."""
+        """Note each job that is missing from a user's log that contains all other jobs whose ads name this log."""
         rule = PAIRS["entry"]
         for chains_by_job in self._users.values():
             for chain in set[int]().union(*(chains for chains, _ in chains_by_job.values())):
@@ -238,8 +241,8 @@ class UnpairedRecords:
         return finding(self.sources, "{}.{}".format(*job), "unpaired", text, [record])
 
     def _may_be_cut(self, unpaired: UnpairedRecord, lacking_chain: int) -> bool:
-        """Return True if the file that lacks a record has nothing before it or nothing behind it: its older part may be
-        gone, or it was copied earlier than the other file."""
+        """Return True if the file without the record has nothing before it or nothing after it: its older part may have
+        been deleted, or the file may have been copied earlier than the other one."""
         if unpaired.other is not None:
             return False
         at, span = unpaired.record.at, self.spans.get(lacking_chain)
@@ -251,7 +254,7 @@ class UnpairedRecords:
         return not first_paired[0] < at < last_paired[0]
 
     def _is_certain(self, unpaired: UnpairedRecord) -> bool:
-        """Return True if the other file, unless it was cut, would have the record."""
+        """Return True if the other file must contain the record, unless it was cut."""
         at, rule = unpaired.record.at, unpaired.rule
         if not unpaired.record.is_required:
             return False
@@ -259,8 +262,8 @@ class UnpairedRecords:
             earlier_time, later_time = sorted((at, unpaired.other.at))
             relevant_deaths = (death for letter in {*rule.daemons, "L"} for death in self.deaths.get(letter, ()))
             if any(since <= later_time and earlier_time <= until + DYING for since, until in relevant_deaths):
-                return False  # a daemon that died kept the other one waiting
-            return rule is not PAIRS["entry"]  # the audit of facts has these
+                return False  # the other daemon waited for a daemon that died
+            return rule is not PAIRS["entry"]  # the comparison of facts reports these
         extra_wait = LEAVING if rule is PAIRS["ended"] and unpaired.letter == "P" else 0
         delay = 0 if unpaired.letter in "MN" else WRITE_DELAY  # one daemon writes both, line by line
         if not rule.required[0 if unpaired.letter == rule.first else 1] or at + max(extra_wait, delay) > self.ended:
@@ -289,13 +292,13 @@ class UnpairedRecords:
 
 
 def _only_finding(records: Sequence[UnpairedRecord], are_moved: bool = False) -> UnpairedRecord | None:
-    """Return the only record, or the first of a job's entries if one file lacks them all, or they `are_moved`."""
+    """Return the only record, or the first of a job's entries if one file lacks all of them or if they `are_moved`."""
     is_one_job = len({(record.job, record.letter) for record in records if record.rule is PAIRS["entry"]}) == 1
     return records[0] if len(records) == 1 or (is_one_job and (are_moved or records[0].is_whole_job)) else None
 
 
 def _without_disputed(records: Sequence[UnpairedRecord]) -> list[UnpairedRecord]:
-    """Leave out what both files tell at one time of different things: the audit of facts has that."""
+    """Leave out records of different things in both files at the same time: the comparison of facts reports these."""
     remaining = list(records)
     for unpaired in records:
         if unpaired.rule.what != "a match" or unpaired not in remaining:
@@ -320,7 +323,8 @@ def _position(record: PairedRecord) -> _Position:
 
 
 def _are_shifted(records: Sequence[UnpairedRecord]) -> bool:
-    """Return True if one file has several entries of one job, and only these, at another time by the same amount."""
+    """Return True if the times of several entries of one job, and no others, differ from the other file's by the same
+    amount."""
     job_shifts = {(entry.job, entry.record.at - entry.other.at) for entry in records if entry.other is not None}
     return len(records) > 1 and len(job_shifts) == 1 and all(entry.other is not None for entry in records)
 
@@ -328,10 +332,10 @@ def _are_shifted(records: Sequence[UnpairedRecord]) -> bool:
 def _pair_by_time(
     first: Sequence[PairedRecord], second: Sequence[PairedRecord], slack_us: int
 ) -> tuple[list[tuple[PairedRecord, PairedRecord]], list[PairedRecord], list[PairedRecord]]:
-    """Pair records in the order of time; return the pairs, and what is left of each side."""
+    """Pair records in chronological order. Return the pairs, and the unpaired records of each side."""
     pairs, left, right = (list[tuple[PairedRecord, PairedRecord]](), list[PairedRecord](), list[PairedRecord]())
     for key in dict.fromkeys(record.key for record in (*first, *second)):
-        # Of two at one time the one that the other file must have: a job held at its exit has two EPOCH ads.
+        # Of two records at the same time, use the required one: a job held at its exit has two EPOCH ads.
         starts, others = (
             sorted(
                 (record for record in side if record.key == key), key=lambda record: (record.at, not record.is_required)
@@ -353,8 +357,8 @@ def _pair_by_time(
 
 
 def _unpair_farther(side: list[PairedRecord], unpaired: list[PairedRecord], partners: Sequence[PairedRecord]) -> None:
-    """Move records of which the other file has none, or may have none, out of the way of one that is nearer to its
-    next."""
+    """Unpair records whose partner may be missing from the other file, if another record is nearer to the next
+    partner."""
     partner_time = partners[0].at
     while (
         len(side) > 1
@@ -391,7 +395,8 @@ def _unpaired_of_pair(
 
 
 def _paired_records(job_records: Iterable[JobRecord]) -> dict[tuple[str, str], dict[int, list[PairedRecord]]]:
-    """Return what a job's records tell that other files tell, too: by the pair's name, the letter and the chain."""
+    """Return a job's records that should have a partner in another file, by the pair's name, the letter and the
+    chain."""
     records_by_chain: dict[tuple[str, str], dict[int, list[PairedRecord]]] = {}
 
     def add(name: str, record: JobRecord, at: int, key: str = "", must: bool = True) -> None:
@@ -414,14 +419,14 @@ def _paired_records(job_records: Iterable[JobRecord]) -> dict[tuple[str, str], d
             add("began", record, record.at, must=False)
             starts[record.chain, facts.get("shadow", "")] = records_by_chain["began", "D"][record.chain][-1]
         elif record.what == "shadow_gone" and facts.get("reason") == NOT_SWITCHED:
-            records_by_chain.get(("began", "D"), {}).get(record.chain, [None]).pop()  # no shadow was started for it
+            records_by_chain.get(("began", "D"), {}).get(record.chain, [None]).pop()  # no shadow was started
         elif record.letter == "D" and record.what == "shadow_gone":
             end_text = facts.get("status") or facts.get("reason", "")
             start = starts.pop((record.chain, facts.get("shadow", "")), None)
             add("ended", record, record.at, must=end_text in OVER and start is not None)
             if end_text in DONE and start is not None:
                 add("ran", record, record.at)
-            if end_text in SPAWNED and start is not None:  # a shadow that was killed may have been so at once
+            if end_text in SPAWNED and start is not None:  # a killed shadow may not have logged its start
                 begin_records = records_by_chain["began", "D"][record.chain]
                 begin_records[begin_records.index(start)] = start._replace(is_required=True)
             if end_text.startswith("signal") and start is not None:
@@ -433,7 +438,7 @@ def _paired_records(job_records: Iterable[JobRecord]) -> dict[tuple[str, str], d
         elif record.letter == "H" or (record.what == "final" and int_of(facts, "JobStatus") in (REMOVED, COMPLETED)):
             add("left", record, record.at)
     for records in (records for letter in "UE" for records in records_by_chain.get(("entry", letter), {}).values()):
-        # A shadow writes an entry into one log after the other: it may have been killed in between.
+        # A shadow writes an entry to one log and then to the other, and may be killed in between.
         records[:] = [r._replace(is_required=not any(begin <= r.at <= end for begin, end in kills)) for r in records]
     return records_by_chain
 
@@ -443,5 +448,5 @@ def _add_epoch_records(record: JobRecord, ad: Ad, add_record: Any) -> None:
     if at is not None and kind == "SPAWN":
         add_record("began", record, at)
     elif at is not None and kind == "EPOCH":
-        # Whether the shadow of a job that is held exits, and how, depends on who held the job.
+        # Whether and how the shadow of a held job exits depends on who held the job.
         add_record("ended", record, at, must="HoldReasonCode" not in ad)
