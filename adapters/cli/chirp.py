@@ -25,6 +25,7 @@ _WRONG, _BROKEN = 255, 1  #: exit codes: for invalid usage and failed requests; 
 _STAT: Final = ("device", "inode", "mode", "nlink", "uid", "gid", "rdevice", "size", "blksize", "blocks", "atime",
                 "mtime", "ctime")  # fmt: skip
 _STATFS: Final = ("f_type", "f_bsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")
+_FAILED: Final = "cannot chirp_connect to condor_starter\n"
 _LONGEST: Final = 1024  #: maximum length of a line of the protocol
 
 
@@ -45,17 +46,12 @@ class Proxy:
             with open(path, encoding="ascii") as file:
                 host, port, cookie = file.read().split()[:3]
         except (OSError, ValueError):
-            raise ToolEnded(
-                _WRONG, f"Can't open {path} file\ncannot chirp_connect to condor_starter\n", _error(errno.ENOENT)
-            ) from None
+            raise ToolEnded(_WRONG, f"Can't open {path} file\n{_FAILED}", _error(errno.ENOENT)) from None
         try:
             self._stream = socket.create_connection((host, int(port))).makefile("rwb")
         except OSError:
-            raise ToolEnded(
-                _WRONG,
-                f"Can't connect to {host}:{port}\ncannot chirp_connect to condor_starter\n",
-                _error(errno.ECONNREFUSED),
-            ) from None
+            message = f"Can't connect to {host}:{port}\n{_FAILED}"
+            raise ToolEnded(_WRONG, message, _error(errno.ECONNREFUSED)) from None
         self.ask("cookie", cookie)
 
     def ask(self, request: str, *arguments: str | int, data: bytes = b"") -> int:

@@ -46,11 +46,8 @@ def config(argv: Sequence[str]) -> int:
 def _load(arguments: Arguments) -> Configuration:
     from ..runtime.configuration import load
 
-    settings = load(
-        arguments.values("config"),
-        subsystem=arguments.value("subsystem", "STARTD").upper(),
-        local_name=arguments.value("local-name"),
-    )
+    daemon, local_name = arguments.value("subsystem", "STARTD").upper(), arguments.value("local-name")
+    settings = load(arguments.values("config"), subsystem=daemon, local_name=local_name)
     slot = arguments.last("slot")
     if slot is None:
         return settings

@@ -95,10 +95,8 @@ def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[s
     calls = [(f"{command}.{proc}", f"the first that {what}") for proc, what in first_procs if proc is not None]
     if not results.status:  # the submission was rejected
         return []
-    return calls or [
-        (f"why -verbose {int(cluster)}.{min(results.status)}", "the history of the first"),
-        (f"log {int(cluster)}", "all events"),
-    ]
+    first_call = (f"{command}.{min(results.status)}", "the history of the first")
+    return calls or [first_call, (f"log {int(cluster)}", "all events")]
 
 
 _FIRST = {"failed": "failed: its history", "held": "is held: its history", "idle": "is idle: its history"}

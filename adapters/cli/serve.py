@@ -131,17 +131,9 @@ def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_mea
     load = _configured(arguments, given)
     if load is not None and static:
         raise UsageError("-slots: the configuration defines the slots; remove -slots, or set NUM_SLOTS in it")
-    point = ExecutionPoint(
-        server.engine,
-        server.world,
-        server.paths.folder,
-        server.warn,
-        load,
-        static,
-        given,
-        arguments.has("ignore-unenforced"),
-        is_measured,
-    )
+    ignores = arguments.has("ignore-unenforced")
+    folder, warn = server.paths.folder, server.warn
+    point = ExecutionPoint(server.engine, server.world, folder, warn, load, static, given, ignores, is_measured)
     try:
         point.join()
     except ConfigError as error:

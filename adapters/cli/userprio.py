@@ -249,10 +249,8 @@ def _select_records(records: list[Record], query: UserprioQuery, display: CellCo
     given_names = query.arguments.words
     if given_names:
         named = [(str(record.get("Name", "")), record) for record in records]
-        selected_records = [
-            (name, record) for name, record in named if name in given_names or name.partition("@")[0] in given_names
-        ]
-        present_names = {name_part for name, _ in selected_records for name_part in (name, name.partition("@")[0])}
+        selected = [item for item in named if item[0] in given_names or item[0].partition("@")[0] in given_names]
+        present_names = {name_part for name, _ in selected for name_part in (name, name.partition("@")[0])}
         for word in given_names:
             if word not in present_names:
                 raise NotHere(
@@ -260,14 +258,11 @@ def _select_records(records: list[Record], query: UserprioQuery, display: CellCo
                     "Not all user(s) found in collector, querying negotiator...\n",
                     0,
                 )
-        records = [record for _, record in selected_records]
+        records = [record for _, record in selected]
     if query.constraints:
         context = display.context()
-        records = [
-            record
-            for record in records
-            if all(holds(constraint, ad_of(record), context) for constraint in query.constraints)
-        ]
+        for constraint in query.constraints:
+            records = [record for record in records if holds(constraint, ad_of(record), context)]
     return records
 
 

@@ -302,9 +302,8 @@ def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext
     total = sum(map(len, kinds))
     yield f"Analyzing matches for {total} jobs\n"
     static = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
-    width = max(
-        16, *(len(text(ad, "Machine") or "") + 7 for ad in static), *(len(text(ad, "Name") or "") for ad in static)
-    )
+    widths = [max(len(text(ad, "Machine") or "") + 7, len(text(ad, "Name") or "")) for ad in static]
+    width = max(16, *widths)
     line = f"{{:<{width}.{width}}} {{:>4}} {{:>12.12}} {{:>12.12}} {{:>10.10}}\n"
     for head in _OF_SLOTS:
         yield line.format(*head)

@@ -49,15 +49,8 @@ def read(argv: Sequence[str]) -> HistoryQuery:
     selection = select(arguments.words, arguments.values("constraint"))
     if form is not None and form.where is not None:
         selection = selection._replace(constraints=(*selection.constraints, form.where))
-    return HistoryQuery(
-        arguments,
-        selection,
-        _stop(arguments),
-        limit,
-        scan,
-        custom_layout(arguments) if form is None else form.layout,
-        ads_form(arguments),
-    )
+    layout = custom_layout(arguments) if form is None else form.layout
+    return HistoryQuery(arguments, selection, _stop(arguments), limit, scan, layout, ads_form(arguments))
 
 
 def _stop(arguments: Arguments) -> Expression | None:

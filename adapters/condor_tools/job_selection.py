@@ -151,9 +151,8 @@ class JobSelector(NamedTuple):
         if self.ids:
             cluster, proc = number(ad, "ClusterId"), number(ad, "ProcId")
             is_by_id = any(job.cluster == cluster and job.proc in (None, proc) for job in self.ids)
-            reasons.append(
-                is_by_id or (self.nodes and any(not job.proc and is_node_of(ad, job.cluster) for job in self.ids))
-            )
+            is_node = self.nodes and any(not job.proc and is_node_of(ad, job.cluster) for job in self.ids)
+            reasons.append(is_by_id or is_node)
         if self.owners:
             reasons.append(text(ad, "Owner") in self.owners)
         if reasons and not any(reasons):

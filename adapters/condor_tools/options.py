@@ -29,14 +29,8 @@ class UsageError(Exception):
         option whose value is not a valid number; ``word``: that option or value as typed; ``tool_message``: the message
         of the HTCondor tool before its help (None: unknown)."""
         super().__init__(message)
-        self.option, self.tool_message, self.lacks_value, self.number, self.word = (
-            option,
-            tool_message,
-            lacks_value,
-            number,
-            word,
-        )
-        self.command = command
+        self.option, self.tool_message, self.lacks_value = option, tool_message, lacks_value
+        self.number, self.word, self.command = number, word, command
 
 
 class ToolError(Exception):

@@ -143,16 +143,8 @@ def read(argv: Sequence[str]) -> QueueQuery:
     more_columns = _appended(arguments, view)
     if more_columns and layout is not None:
         layout = layout._replace(columns=with_appended(layout.columns, more_columns))
-    return QueueQuery(
-        arguments,
-        view,
-        selection,
-        everyone,
-        last_number(COMMAND, arguments, "limit", least=1),
-        layout,
-        form_file,
-        more_columns,
-    )
+    limit = last_number(COMMAND, arguments, "limit", least=1)
+    return QueueQuery(arguments, view, selection, everyone, limit, layout, form_file, more_columns)
 
 
 def _analysis(arguments: Arguments) -> frozenset[str]:

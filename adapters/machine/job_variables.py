@@ -117,12 +117,8 @@ def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
         except re.error:
             return
         is_plain = name == "CUDA_VISIBLE_DEVICES" and not pattern
-        yield (
-            name,
-            _digits(ids)
-            if is_plain
-            else ",".join(_replaced(regex, replacement, device_id) for device_id in ids.replace(",", " ").split()),
-        )
+        device_ids = ids.replace(",", " ").split()
+        yield name, _digits(ids) if is_plain else ",".join(_replaced(regex, replacement, id) for id in device_ids)
 
 
 def _digits(ids: str) -> str:

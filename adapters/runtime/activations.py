@@ -279,12 +279,7 @@ def _names(text: str) -> tuple[str, ...]:
 def job_plugins(text: str) -> dict[str, str]:
     """Parse TransferPlugins, ``METHOD,METHOD = PLUGIN; METHOD = PLUGIN``. Return method, in lower case -> plugin."""
     entries = (entry.partition("=") for entry in text.split(";"))
-    return {
-        method.strip().lower(): path.strip()
-        for methods, _, path in entries
-        for method in methods.split(",")
-        if method.strip() and path.strip()
-    }
+    return {method.lower(): path.strip() for names, _, path in entries if path.strip() for method in _names(names)}
 
 
 def remaps(text: str) -> dict[str, str]:

@@ -153,9 +153,8 @@ class Engine(LogWriter):
         return refused + RETRY
 
     def _in_log_time(self, stimulus: s.Stimulus) -> s.Stimulus:
-        if not self._clock_lead or not isinstance(
-            stimulus, s.ActivationStarted | s.ActivationEnded | s.BackfillRunning | s.BackfillEnded
-        ):
+        timed_kinds = s.ActivationStarted | s.ActivationEnded | s.BackfillRunning | s.BackfillEnded
+        if not self._clock_lead or not isinstance(stimulus, timed_kinds):
             return stimulus
         return replace(stimulus, at=stimulus.at + self._clock_lead)
 

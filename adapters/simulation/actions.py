@@ -173,10 +173,8 @@ def _of_job_or_slots(stimulus: Callable[[str, str, ScenarioStep], s.Stimulus]) -
 def _machine(simulation: Simulation, step: ScenarioStep) -> str:
     """Return the line's machine. Raise PlayError if it was shut down."""
     if step.machine not in simulation.engine.state.machines:
-        raise PlayError(
-            f"{step.machine} is not in the pool at {simulation.transcript.time(step.at)}: shut down; `on` starts it",
-            step.line,
-        )
+        time = simulation.transcript.time(step.at)
+        raise PlayError(f"{step.machine} is not in the pool at {time}: shut down; `on` starts it", step.line)
     return step.machine
 
 

@@ -66,9 +66,8 @@ class Mark:
             os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise LogUnavailable(
-                f"the log's mark {path} cannot be written: {error.strerror}; a writer needs both the log and its mark"
-            ) from error
+            problem = f"the log's mark {path} cannot be written: {error.strerror}"
+            raise LogUnavailable(f"{problem}; a writer needs both the log and its mark") from error
 
     def write(self, head: Head) -> None:
         # The events are already durable: the append succeeds even if the mark cannot be written.

@@ -120,10 +120,8 @@ class PostgresRecorder(SqlRecorder):
             if cursor.rowcount != 1:
                 raise Fenced(f"{self.name}: another writer has appended; refresh, read the new events and decide again")
             cursor.execute(self._insert, [list(range(batch.first, batch.last + 1)), *batch[1:]])
-            cursor.execute(
-                self._sql("INSERT INTO {schema}.appends VALUES (%s, %s, %s, %s)"),
-                (new.position, FORMAT, new.epoch, new.digest),
-            )
+            statement = self._sql("INSERT INTO {schema}.appends VALUES (%s, %s, %s, %s)")
+            cursor.execute(statement, (new.position, FORMAT, new.epoch, new.digest))
 
     def versions(self, streams: Collection[str]) -> dict[str, int]:
         rows = self._select(

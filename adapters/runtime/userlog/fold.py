@@ -8,6 +8,7 @@ Source: the manual's "Job Event Log Codes"; for the order and unspecified detail
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from ....domain import events as e
@@ -413,12 +414,9 @@ def _interrupted(
         message = error.reason.removeprefix(f"Error from {run.place.slot}: ")
         yield REMOTE_ERROR, event_text.remote_error(run.place.slot, message, error.code, error.subcode)
     if run.executing is not None or run.deferred or hold is not None or transfer_vacate is not None:
-        yield (
-            EVICT,
-            lambda _: event_text.evicted(
-                vacate.code, vacate.subcode, vacate.reason, usage, resource_table(run, cluster, event), run.moved
-            ),
-        )
+        code, subcode, reason = vacate.code, vacate.subcode, vacate.reason
+        table = partial(resource_table, run, cluster, event)
+        yield EVICT, lambda _: event_text.evicted(code, subcode, reason, usage, table(), run.moved)
     if hold is not None:
         yield HOLD, _held(hold)
 

@@ -283,16 +283,10 @@ def resource_table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited
         "Memory": str(megabytes(resident)) if resident else "",
     }
     offers, assigned_texts = run.place.offers, run.place.assigned
-    rows = [
-        Resource(
-            name,
-            usage.get(name, ""),
-            cluster.requested(exit_event.proc, name),
-            offers.get(name, ""),
-            assigned_texts.get(name, ""),
-        )
-        for name in {**COMMON, **offers}
-    ]
+    rows = []
+    for name in {**COMMON, **offers}:
+        requested, offered = cluster.requested(exit_event.proc, name), offers.get(name, "")
+        rows.append(Resource(name, usage.get(name, ""), requested, offered, assigned_texts.get(name, "")))
     if executed_time is not None:
         rows.append(Resource("TimeExecute", str(executed_time)))
     if executed_time is not None or failed_to_start(exit_event):

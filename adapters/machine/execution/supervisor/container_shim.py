@@ -128,9 +128,8 @@ def _run_shim(
         _say(channel, failed=become_apptainer(order, scratch, variables, streams, account))
         os._exit(1)
     os.chdir("/")
-    docker = DockerContainer(
-        order, scratch, variables, streams, channel, account or UserIds(os.getuid(), os.getgid(), tuple(os.getgroups()))
-    )
+    user = account or UserIds(os.getuid(), os.getgid(), tuple(os.getgroups()))
+    docker = DockerContainer(order, scratch, variables, streams, channel, user)
     failure, status = docker.run()
     if usage := docker.usage:
         _say(channel, usage=usage)
