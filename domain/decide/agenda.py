@@ -1,9 +1,9 @@
-"""The stimuli that a pool gives itself, and their deadlines.
+"""The stimuli that a pool generates itself, and their deadlines.
 
-This module combines the agendas of all roles: the timers (``timers``), the policy evaluations of machines
+This module combines the agendas of all roles: timers (``timers``), the policy evaluations of machines
 (``startd.evaluation_schedule``) and of jobs (``schedd.policy_times``), the completed jobs that stay in the queue
 (``schedd.leave_queue``), the jobs that cannot be matched yet (``schedd.sleeping_jobs``), the negotiation cycles
-(``negotiator.schedule``) and the polls of the defragmentation (``defrag.poll``). The stimuli have no id yet.
+(``negotiator.schedule``) and defragmentation polls (``defrag.poll``). These stimuli have no id yet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .timers import next_timer
 
 
 class _LocalJobs(Struct):
-    """The log position and the instant at which jobs of the local universe were last considered."""
+    """The log position and the time at which local universe jobs were last considered."""
 
     considered: tuple[int, int] = -1, 0
 
@@ -61,13 +61,12 @@ def note_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
 
 
 def note_appended(moment: Moment[Manager], began: int) -> None:
-    """Update the agendas after the decision that began at the instant ``began`` has been appended to the log."""
+    """Update the agendas after the decision that started at the time ``began`` was appended to the log."""
     moment.state.agendas.of(CycleSchedules).note_duration(moment.state, began, moment.now)
 
 
 def next_deadline(moment: Moment[Any]) -> int | None:
-    """Return the instant of the next stimulus that a role of the state gives itself; None if there will be none without
-    a stimulus from the world."""
+    """Return when a role of the state next generates a stimulus; None if that requires a stimulus from the world."""
     state, now, agendas = moment.state, moment.now, moment.state.agendas
     deadlines = [next_timer(state)]
     if isinstance(state, AccessPoint):
@@ -82,8 +81,8 @@ def next_deadline(moment: Moment[Any]) -> int | None:
 
 
 def due_stimuli(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
-    """Yield the stimuli that are due now. The pool has waited until now, and the world has given it the stimuli
-    ``received``. The caller decides all of them before the stimuli of ``following_stimuli``."""
+    """Yield the stimuli that are due now, after the pool waited until now and the world returned the stimuli
+    ``received``. The caller must decide all of these before those from ``following_stimuli``."""
     state, evaluations = moment.state, moment.state.agendas.of(EvaluationSchedule)
     stimuli: list[s.Stimulus] = [*timer_stimuli(moment)]
     machines = evaluations.due(moment) if isinstance(state, ExecutionPoint) else ()
@@ -109,15 +108,15 @@ def _due_for_jobs(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
 
 
 def timer_stimuli(moment: Moment[LogState]) -> Iterator[s.Stimulus]:
-    """Yield the stimulus for the timers that are due now, if any."""
+    """Yield a stimulus for the timers that are due now, if there are any."""
     deadline = next_timer(moment.state)
     if deadline is not None and deadline <= moment.now:
         yield s.FireTimers("")
 
 
 def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Iterator[s.Stimulus]:
-    """Yield the stimuli that follow ``stimuli`` immediately: policy evaluations that are due only because of them, a
-    poll, cycles, and the claiming of matches. The caller must decide each before it takes the next."""
+    """Yield the stimuli that immediately follow ``stimuli``: policy evaluations that are due only because of those, a
+    poll, cycles, and the claiming of matches. The caller must decide each before requesting the next."""
     state, now = moment.state, moment.now
     holds_jobs = isinstance(state, AccessPoint)
     if holds_jobs and any(isinstance(stimulus, s.ConfigurePool) for stimulus in stimuli):
@@ -142,15 +141,15 @@ def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Ite
 
 
 def reread_schedules(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
-    """Yield the stimulus to compute the start times of all scheduled jobs (crontab) again. HTCondor's schedd does so
-    when it starts and when it is reconfigured."""
+    """Yield the stimulus that recomputes the start times of all scheduled jobs (crontab). HTCondor's schedd recomputes
+    them when it starts and when it is reconfigured."""
     jobs = _update_sleeping_jobs(moment).scheduled(moment.state)
     if jobs:
         yield s.ScheduleJobs("", jobs, reschedule_all=True)
 
 
 def has_following_stimulus(moment: Moment[State]) -> bool:
-    """Return True if a stimulus follows without one from the world: a poll, a cycle, or a local job."""
+    """Return True if a stimulus follows without input from the world: a poll, a cycle, or the start of a local job."""
     state, now = moment.state, moment.now
     if not moment.matching:
         return False
@@ -177,7 +176,7 @@ def is_busy(moment: Moment[State]) -> bool:
 
 
 def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
-    """Return the jobs that cannot be matched yet, updated, and report them to the negotiators in the same state."""
+    """Update and return the jobs that cannot be matched yet, and report them to the negotiators in the same state."""
     state = moment.state
     sleeping, cycles = state.agendas.of(SleepingJobs), state.agendas.of(CycleSchedules)
     woke = sleeping.update(moment)
@@ -189,13 +188,13 @@ def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
 
 
 def _poll_is_due(state: Manager, now: int) -> bool:
-    """Return True if a poll of the defragmentation is due."""
+    """Return True if a defragmentation poll is due."""
     poll = next_poll(state)
     return poll is not None and poll <= now
 
 
 def _local_jobs_are_due(state: AccessPoint, now: int) -> bool:
-    """Return True if jobs of the local universe, which need no cycle, may be able to start: one is idle, and they have
-    not been considered yet in this state at this instant."""
+    """Return True if local universe jobs, which need no cycle, may be able to start: some are idle, and they have not
+    been considered yet in this state at this time."""
     waits = state.idle_local > state.agendas.of(SleepingJobs).asleep_local
     return waits and state.agendas.of(_LocalJobs).considered != (state.position, now) and not paused(state, now)

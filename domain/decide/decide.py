@@ -32,7 +32,7 @@ from ..state.state import AccessPoint, ExecutionPoint, LogState, State
 from . import agenda, founding, timers
 from .delivery import SLOT_MESSAGES, InOneLog
 
-# These rules take long to import, and many commands do not need them.
+# These rules take a long time to import, and many commands do not need them.
 
 
 def _configure_pool(draft: Draft[State], stimulus: s.ConfigurePool) -> None:
@@ -98,7 +98,7 @@ _RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
     s.EvaluateJobPolicies: periodic_policy.evaluate_job_policies,
 }
 _WITHOUT_STIMULUS = {s.Defragment, s.ClaimMatches, s.FireTimers}
-"""The stimuli without fields, which their rules do not take as an argument."""
+"""The stimuli without fields, whose rules take no stimulus argument."""
 _IN_ONE_LOG = InOneLog()
 
 
@@ -112,20 +112,21 @@ def decide(
     caches: Caches | None = None,
     fabric: Fabric[Draft[Any]] = _IN_ONE_LOG,
 ) -> list[Event]:
-    """Return the events that result from `stimulus` at the instant `now` (in microseconds).
+    """Return the events that result from ``stimulus`` at the time ``now`` (in microseconds).
 
-    The events are folded onto `state` already. If they cannot be appended, discard it and its `caches`. `sense` returns
-    a machine's sensor readings at this instant, and `zone` is the time zone of local times (ClockMin). `caches` has
-    values that were computed from `state` before. `fabric` carries messages to roles that are not in `state`.
+    The events are already folded into ``state``. If they cannot be appended to the log, discard ``state`` and
+    ``caches``. ``sense`` returns a machine's current sensor readings, and ``zone`` is the time zone of local times
+    (ClockMin). ``caches`` contains values computed earlier from ``state``. ``fabric`` carries messages to roles that
+    are not in ``state``.
 
-    A command that was answered before is not decided again; its answer is in ``state.answers``.
+    A command that was already answered is not decided again; its answer is in ``state.answers``.
 
-    :raises Refusal: the stimulus is rejected, with the reason
-    :raises NotAllowed: the tables do not allow a transition; the state may have been changed
+    :raises Refusal: if the stimulus is rejected, with the reason
+    :raises NotAllowed: if the tables do not allow a transition; ``state`` may have been changed
     """
     if isinstance(stimulus, s.Command) and stimulus.id in state.answers:
         return []
-    # The user of a command is charged for all evaluations that it causes, including those of other users' jobs.
+    # The user who sent a command is charged for all evaluations that it causes, even those of other users' jobs.
     user = stimulus.user if isinstance(stimulus, s.Command) else ""
     draft: Draft[Any] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, fabric)
     rule = _RULES[type(stimulus)]
@@ -138,7 +139,7 @@ def decide(
 
 
 def complete_decision(draft: Draft[Any]) -> None:
-    """Complete a decision with the steps that each role of the draft's state takes after any decision."""
+    """Complete a decision with the steps that each role in the draft's state takes after every decision."""
     state = draft.state
     if isinstance(state, AccessPoint):
         if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):

@@ -1,7 +1,7 @@
-"""Deliver messages between the roles of a pool within a decision. Only this module knows the receivers.
+"""Deliver messages between a pool's roles within a decision. Only this module knows which role receives a message.
 
-The receiver's rule takes the message as an argument and returns the answer. In one log, the receiver's events follow
-the sender's in the same append and imply the message, so that no event needs to record it.
+The receiver's rule takes the message as its argument and returns the answer. If the roles share a log, the receiver's
+events follow the sender's in the same append and imply the message, so no event needs to record the message.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
     s.HolderSilent: leases.record_holder_silence,
     s.HolderHeard: leases.record_holder_message,
 }
-"""The rules for messages about a slot's claim, which come from the pool's own roles or as stimuli from outside."""
+"""The rules for messages about a slot's claim, which come from the pool's own roles, or as stimuli from outside the
+pool."""
 
 
 def _open_account(draft: Draft[Manager], message: m.OpenAccount) -> float:
@@ -62,7 +63,7 @@ RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {
     },
     Manager: {m.TellLikeness: _significant_attributes, m.OpenAccount: _open_account},
 }
-"""The rules by which each role receives messages."""
+"""For each role, its rules by kind of message."""
 _RECEIVED: Final = {kind: (role, rule) for role, rules in RECEIVERS.items() for kind, rule in rules.items()}
 
 
@@ -77,7 +78,7 @@ def receive(draft: Draft[Any], message: m.Message[Any] | s.SlotMessage) -> Any:
 
 
 class InOneLog:
-    """The fabric between roles that share one state and one log: receivers decide in the sender's draft."""
+    """The fabric between roles that share a state and a log: receivers decide in the sender's draft."""
 
     def deliver(self, sender: Draft[Any], message: m.Message[Any] | s.SlotMessage) -> Any:
         return receive(sender, message)

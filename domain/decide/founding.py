@@ -1,4 +1,4 @@
-"""Begin a log. Its first event has the pool's name, dialect and settings."""
+"""Start a log. Its first event contains the pool's name, dialect and settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..state_machines import DIALECTS
 
 def found_pool(draft: Draft[State], stimulus: FoundPool) -> None:
     if stimulus.dialect not in DIALECTS:
-        raise Refusal(f"{stimulus.dialect} is not a dialect; use {', '.join(DIALECTS)}")
+        raise Refusal(f"{stimulus.dialect} is not a valid dialect; use {', '.join(DIALECTS)}")
     try:
         effective = complete_settings(stimulus.settings)
     except ValueError as error:

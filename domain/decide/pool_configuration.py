@@ -1,5 +1,5 @@
-"""The settings that a pool takes from its configuration: those of the negotiator, of submissions, of the users'
-domains, and of the defragmentation. They are in the log (``PoolConfigured``), so they apply to all clients."""
+"""The pool settings that come from the configuration: those of the negotiator, of submissions, of users' domains, and
+of defragmentation. They are in the log (``PoolConfigured``) and therefore apply to all clients."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from ..state.pool_settings import (
 from ..state.state import State
 from ..submit.submit_context import TEMPLATE_NAMES
 
-# A setting has its value from the configuration, or else from the beginning of the log, or else its default. The log
-# always has the effective values, so that a cycle can be repeated.
+# The value of a setting comes from the configuration, or else from the start of the log, or else is the default. The
+# log always contains the effective values, so that a cycle can be repeated.
 
 CONFIGURABLE_TIMES: Final = ("NEGOTIATOR_INTERVAL",)
-"""The pool's times that the configuration may set; the others belong to execution points."""
+"""The pool's time settings that the configuration may set; the others belong to execution points."""
 
 
 def configure_pool(draft: Draft[State], stimulus: ConfigurePool) -> None:
-    """Apply a pool's configuration. Settings that it no longer has return to their earlier values.
+    """Apply a pool's configuration. Settings that it no longer contains return to their earlier values.
 
-    :raises Refusal: a setting is unknown or its value is invalid
+    :raises Refusal: if a setting is unknown or its value is invalid
     """
     changes = _changes(draft.state, stimulus.settings)
     if not changes:
@@ -51,14 +51,14 @@ def configure_pool(draft: Draft[State], stimulus: ConfigurePool) -> None:
 
 
 def _changes(state: State, configured: Ad) -> Ad:
-    """Return the settings that change, with their new values; an empty value means the default."""
+    """Return the settings that change, with their new values; an empty value selects the default."""
     try:
         complete_settings(configured)
     except ValueError as error:
         raise Refusal(str(error)) from None
     for name in configured:
         if name == SUPER_USERS or (name in SETTINGS and name not in CONFIGURABLE_TIMES):
-            raise Refusal(f"{name} is not a setting of the negotiator: set it when you create the log (-set)")
+            raise Refusal(f"{name} cannot be set in the configuration; set it when you create the log (-set)")
     new_settings = {**state.founding_settings, **configured}
     texts = {name: new_settings.get(name, "") for name in (*new_settings, *state.settings)}
     if problem := invalid_negotiators(new_settings):
@@ -67,7 +67,7 @@ def _changes(state: State, configured: Ad) -> Ad:
 
 
 def _record_priorities(draft: Draft[State], negotiator: str) -> None:
-    """Record all current priorities of an accounting, since they decayed with the old half-life until now."""
+    """Record all current priorities of a negotiator, because they have decayed with the old half-life until now."""
     state = draft.state
     halflife = terms_of(state.settings, negotiator).halflife
     accounted = state.accounted[negotiator] if negotiator else state.priorities_updated_at
@@ -81,11 +81,11 @@ def _record_priorities(draft: Draft[State], negotiator: str) -> None:
 
 
 Load = Callable[[str], Configuration]
-"""Loads the configuration of a daemon or tool (NEGOTIATOR, SUBMIT)."""
+"""A function that loads the configuration of a daemon or tool (NEGOTIATOR, SUBMIT)."""
 
 
 def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda warning: None) -> Ad:
-    """Return all configured settings of a pool, and call ``warn`` with messages about settings without effect.
+    """Return all configured settings of a pool; call ``warn`` with a message for each setting that has no effect.
 
     :raises ConfigError: a value is invalid; the error has its file and line
     """
@@ -120,14 +120,14 @@ def configured_submission_settings(configuration: Configuration) -> Ad:
 
 
 def _templates(configuration: Configuration) -> Ad:
-    """Return the submit templates. Macros that the configuration defines are expanded."""
+    """Return the submit templates, with the macros that the configuration defines expanded."""
     names = configuration.get(TEMPLATE_NAMES).replace(",", " ").upper().split()
     texts = {f"{SUBMIT_TEMPLATE}{name}": configuration.raw(f"{SUBMIT_TEMPLATE}{name}") for name in names}
     return {name: _expand(configuration, text) for name, text in texts.items() if text is not None}
 
 
 def _expand(configuration: Configuration, text: str) -> str:
-    """Expand the macros that the configuration defines, and keep the others."""
+    """Expand the macros that the configuration defines; leave other macros unchanged."""
     parts, end = [], 0
     for macro in macros_in(text, frozenset()):
         if configuration.is_defined(macro.body):

@@ -1,6 +1,7 @@
-"""Fire the timers of all roles. They are computed from the state.
+"""Fire the timers of all roles. Running timers are computed from the state.
 
-Each role has its own timers (``schedd.timers``, ``startd.timers``). ``agenda`` has everything else that time causes.
+Each role has its own timers (``schedd.timers``, ``startd.timers``). ``agenda`` handles everything else that time
+causes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..state.state import AccessPoint, ExecutionPoint, LogState
 
 
 def _timers(state: LogState) -> list[tuple[Timer, Any]]:
-    """Return all running timers, each with its role's rule for it."""
+    """Return all running timers, each with the rule of its role."""
     timers: list[tuple[Timer, Any]] = []
     if isinstance(state, AccessPoint):
         timers += [(timer, schedd.fire) for timer in schedd.timers(state)]
@@ -25,7 +26,7 @@ def _timers(state: LogState) -> list[tuple[Timer, Any]]:
 
 
 def fire_timers(draft: Draft[Any]) -> None:
-    """Fire the timers that are due now, the earliest first."""
+    """Fire the timers that are due now, earliest first."""
     for timer, fire in sorted(_timers(draft.state), key=lambda pair: pair[0][:3]):
         if timer.when > draft.now:
             break
@@ -33,5 +34,5 @@ def fire_timers(draft: Draft[Any]) -> None:
 
 
 def next_timer(state: LogState) -> int | None:
-    """Return the earliest instant at which a timer is due, or None if none runs."""
+    """Return the earliest time at which a timer is due; None if no timer is running."""
     return min((timer.when for timer, _ in _timers(state)), default=None)

@@ -1,1 +1,1 @@
-"""A decision in progress: the draft to which the rules for stimuli write their events."""
+"""A decision in progress: the draft in which rules for stimuli record events."""

@@ -1,8 +1,8 @@
-"""A decision in progress: its events so far, and the state after them.
+"""A decision in progress: its events so far, and the state that results from them.
 
-A draft folds each event onto the state immediately, since one decision is often a chain of transitions (Vacating,
-Owner, Unclaimed). If the append fails, the caller must discard the state and fold the log again. Only the draft passes
-changes of slots, jobs, claims, matches and drains to the state machines, which reject what no row allows.
+A draft folds each event into the state immediately, because a decision is often a chain of transitions (Vacating,
+Owner, Unclaimed). If the append fails, the caller must discard the state and replay the log. Every change of a slot,
+job, claim, match or drain goes through the draft to the state machines, which reject transitions without a row.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ..state_machines.match import INITIAL_MATCH_STATE
 from ..state_machines.slot_rows import UNLETTERED
 
 NOT_FOUND = "not found"
-"""The code of a refusal because a slot, machine or job does not exist."""
+"""The refusal code for a slot, machine or job that does not exist."""
 
 
 class Refusal(PoolbookError):
-    """The pool rejects a command, which then has no effect. The message names the problem, the rule and the fix.
+    """A rejected command, which has no effect. The message names the problem, the rule and the fix.
 
     >>> pool.remove_machine("node9")
     Traceback (most recent call last):
@@ -54,8 +54,8 @@ class Refusal(PoolbookError):
 
 
 class Tables(dict[str, StateMachine]):
-    """The state machines by name: those of slots, of their lettered transitions, of jobs, claims, matches and drains.
-    The dialect's machines are built on first use, since most commands move only jobs."""
+    """The state machines by name: those of slots and their lettered transitions, of jobs, claims, matches and drains.
+    The dialect's machines are built on first use, because most commands move only jobs."""
 
     def __init__(self, dialect: str = DEFAULT_DIALECT, **machines: StateMachine) -> None:
         super().__init__(machines)
@@ -70,14 +70,14 @@ RoleState = TypeVar("RoleState", bound=LogState, covariant=True)
 
 
 def context_at(state: LogState, now: int, zone: tzinfo, allowance: Allowance) -> Context:
-    """Return the context of all evaluations at an instant."""
+    """Return the context of all evaluations at the given time."""
     second = now // 1_000_000
-    # Random numbers change once in a second, like everything else in the context.
+    # Random numbers change once per second, like everything else in the context.
     return Context(now=second, seed=second, timezone=zone, user_maps=state.user_maps, allowance=allowance)
 
 
 class Draft(Generic[RoleState]):
-    """A decision of one role. ``state`` is the role's part of the pool's state."""
+    """A decision of one role. ``state`` contains that role's part of the pool's state."""
 
     def __init__(
         self,
@@ -93,14 +93,14 @@ class Draft(Generic[RoleState]):
     ) -> None:
         self._whole = state
         self.stimulus, self.now, self.tables, self.sense = stimulus, now, tables, sense
-        self.state: RoleState = state  # type: ignore[assignment]  # the maker of a draft gives it to rules of its role
+        self.state: RoleState = state  # callers create drafts only for rules of the state's role
         self.caches = caches or Caches()
         state.trim_changes()
         self.events: list[Event] = []
         self._fired: dict[tuple[str, str, str, str | None], str] = {}
         self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}
-        """The slots' cached policies, each with the number of events when it was made (``startd``)."""
+        """The slots' cached policies, each with the number of events when it was evaluated (``startd``)."""
         self._fabric = fabric
         self.context = context_at(state, now, zone, self.caches.of(Allowance).begin(now, user))
 
@@ -113,21 +113,22 @@ class Draft(Generic[RoleState]):
     @overload
     def send(self, message: SlotMessage) -> str: ...
     def send(self, message: Message[Any] | SlotMessage) -> Any:
-        """Send a message to the role that receives it, and return the answer (for a request for a claim, the slot's
-        name). In one log, the receiver's events are in this draft afterwards."""
+        """Send a message to its receiver role, and return the answer (for a claim request, the slot's name). If the
+        roles share a log, this draft then also contains the receiver's events."""
         assert self._fabric is not None, "nothing is delivered in this draft"
         return self._fabric.deliver(self, message)
 
     def why(self, cause: str) -> tuple[int, str, str]:
-        """Return the first fields of an event: its instant, its cause and its stimulus."""
+        """Return the first fields of an event: time, cause and stimulus."""
         return self.now, cause, self.stimulus
 
     def fire(self, machine: str, source: str, row: str, target: str | None = None) -> str:
-        """Move a machine ("job") along a row, and return the new state; ``target`` is needed if the row has several.
+        """Move a state machine, such as "job", along a row, and return the new state; ``target`` is required if the row
+        has several.
 
-        Transitions that the machine has allowed in this decision are not checked again.
+        Transitions already allowed in this decision are not checked again.
 
-        :raises NotAllowed: the machine has no such transition
+        :raises NotAllowed: if the machine has no such transition
         """
         new_state = self._fired.get((machine, source, row, target))
         if new_state is None:
@@ -137,7 +138,7 @@ class Draft(Generic[RoleState]):
     # Slots
 
     def move_slot(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
-        """Move a slot along a row, and its claim and match with it. (``startd.transitions`` performs the actions.)"""
+        """Move a slot along a row, together with its claim and match. (``startd.transitions`` performs the actions.)"""
         new_pair = self.fire("slot", slot.state_activity, row, target)
         letter = self.tables["slot"].by_number[row].letter
         if letter not in ("", UNLETTERED):
@@ -145,7 +146,7 @@ class Draft(Generic[RoleState]):
         if slot.claim is not None:
             has_job = slot.activation is not None
             old_state, new_state = claim_state(slot.state_activity, has_job), claim_state(new_pair, has_job)
-            # A state without a row means that a better match takes over, and its claim exists already.
+            # A state without a row means that a preempting claim takes over; that claim exists already.
             if old_state != new_state and new_state in ROWS_BY_STATE:
                 self.fire("claim", old_state, ROWS_BY_STATE[new_state], new_state)
         old_state, new_state = slot.match_state, match_state(new_pair, slot.destination)
@@ -155,20 +156,20 @@ class Draft(Generic[RoleState]):
         self.emit(SlotTransitioned(*self.why(cause), slot.name, row, slot.state_activity, new_pair, evidence=evidence))
 
     def move_claim(self, slot: Slot, row: str) -> None:
-        """Move the slot's claim when its job begins or is gone, which does not move the slot."""
+        """Move the slot's claim without the slot, when the claim's job starts or has ended."""
         if slot.claim is not None and slot.state == "Claimed":
             self.fire("claim", claim_state(slot.state_activity, slot.activation is not None), row)
 
     def move_match(self, slot: Slot, row: str) -> None:
-        """Move the slot's match when the slot does not move with it: before its notification, or in Backfill."""
+        """Move the slot's match without the slot: before the match is notified, or in Backfill."""
         if slot.match_state == INITIAL_MATCH_STATE or slot.state == "Backfill":
             self.fire("match", slot.match_state, row)
 
     def note(self, name: str, text: str, value: str, read: Ad) -> int:
-        """Record an expression, its value and the values that it read; return the position of this event, or 0 if the
-        expression read nothing.
+        """Record an expression, its value and the values that it read; return the log position of this event, or 0 if
+        the expression read nothing.
 
-        The same evidence is recorded only once in a decision.
+        The same evidence is recorded only once per decision.
         """
         if not read:
             return 0
@@ -191,14 +192,14 @@ class Draft(Generic[RoleState]):
         evidence: int = 0,
         holds: int = 1,
     ) -> None:
-        """Move jobs that all have the status `source`, with one check of the table."""
+        """Move jobs that all have the status ``source``, checking the table once."""
         target = self.fire("job", source, row)
         event = JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence)
         self.emit(replace(event, reasons_kept=target in KEEPS_REASONS, holds=holds))
 
 
 def ranges(procs: Sequence[int]) -> Procs:
-    """Return ascending process numbers as ranges."""
+    """Convert ascending process numbers to ranges."""
     if procs and procs[-1] - procs[0] == len(procs) - 1:
         return ((procs[0], procs[-1]),)
     if len(procs) >= MANY_RANGES:
@@ -221,7 +222,7 @@ def job_id(cluster: int, proc: int) -> str:
 def check_super_user(draft: Draft[LogState], command: Command, action: str) -> None:
     """Check that the user owns the pool.
 
-    :raises Refusal: another user may not perform the action
+    :raises Refusal: if the user may not perform the action
     """
     owners = super_users(draft.state.settings)
     if command.user not in owners:

@@ -1,4 +1,4 @@
-"""An instant, with everything that planning may read at it."""
+"""A time, with everything that planning may read then."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .draft import RoleState
 
 
 class Moment(Struct, Generic[RoleState]):
-    """An instant of a pool."""
+    """A pool at a given time."""
 
-    state: RoleState  #: the state of one role, or of several
-    now: int  #: in microseconds of the log's time
-    zone: tzinfo  #: the time zone of the machines' local times
-    sense: Sense  #: returns a machine's readings at this instant
-    caches: Caches  #: values that were computed from the state before
-    simulated: bool = False  #: whether only the readings of ``changed_machines`` change
+    state: RoleState  #: the state of one or several roles
+    now: int  #: the time, in microseconds by the log's clock
+    zone: tzinfo  #: the time zone for local times
+    sense: Sense  #: returns a machine's current sensor readings
+    caches: Caches  #: values computed earlier from the state
+    simulated: bool = False  #: whether only readings of ``changed_machines`` change
     changed_machines: Callable[[], set[str]] = set
-    """Returns the machines of a simulated world whose readings have changed since the last call."""
+    """Returns the machines in a simulated world whose readings changed since the last call."""
     matching: bool = True  #: whether the pool negotiates and claims for its own queue
 
     def context(self) -> Context:
-        """Return the context of policy evaluations at this instant."""
+        """Return the context of policy evaluations at this time."""
         second = self.now // 1_000_000
         return Context(now=second, seed=second, timezone=self.zone, user_maps=self.state.user_maps)

@@ -1,7 +1,7 @@
-"""One poll's decision: which drains are canceled, and which machines are drained.
+"""The decision of one poll: which drains to cancel, and which machines to drain.
 
-The order is HTCondor's (``Defrag::poll``): all machines are evaluated once; drains are canceled in any case; then the
-limits are checked, and finally the machines are chosen by rank. The decision is a function of the ads, the earlier
+The order is HTCondor's (``Defrag::poll``): all machines are evaluated once; drains are canceled regardless of limits;
+then the limits are checked; finally, machines are chosen by rank. The decision depends only on the ads, the earlier
 polls in the state, and the policy.
 """
 
@@ -21,17 +21,17 @@ from ..units import DAY, HOUR, SECOND
 from .defrag_settings import DefragPolicy
 from .drain_candidates import CandidateSlot, PolicyConditions, integer_attribute, sort_by_rank
 
-# The cost of drains to the pool: AvgDrainingBadput and AvgDrainingUnclaimed, as fractions of the time of its cores.
+# The cost of drains to the pool: AvgDrainingBadput and AvgDrainingUnclaimed, as fractions of its core time.
 #
-# As HTCondor averages them (``Defrag::queryDrainingCost``): over the ads with SlotID 1 that have a cost. So a machine
-# counts once more for each dynamic slot of its first slot, and a machine without costs does not count.
+# As in HTCondor (``Defrag::queryDrainingCost``), the average is over the ads with SlotID 1 that contain a cost. So each
+# dynamic slot of a machine's first slot counts the machine again, and machines without costs are not counted.
 
 BADPUT, UNCLAIMED = "AvgDrainingBadput", "AvgDrainingUnclaimed"
 
 
 class Cost(NamedTuple):
     """The cost of drains to a machine since its startd started, in core-seconds, according to its slots' ads.
-    ``cores``: its TotalCpus; ``ads``: how many ads have the cost."""
+    ``cores``: its TotalCpus; ``ads``: the number of ads that contain the cost."""
 
     age: int
     badput: int
@@ -41,7 +41,7 @@ class Cost(NamedTuple):
 
 
 def draining_costs(state: Manager, slots: SlotAds, now: int, context: Context) -> dict[str, float]:
-    """Return the averages at an instant (in microseconds)."""
+    """Return the averages at the given time (in microseconds)."""
     drained = (machine for machine in state.machines.values() if machine.drains)
     return averages(cost for machine in drained if (cost := _cost(slots, machine, now, context)) is not None)
 
@@ -52,7 +52,7 @@ def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> Cost 
         return None
     snapshot = slots.snapshot(first[0])
     unclaimed = slots.unclaimed_in_drains(machine)
-    if not (machine.badput or unclaimed):  # the ads have no cost
+    if not (machine.badput or unclaimed):  # the ads contain no cost
         return None
     ad = ClassAd({} if (cpus := slots.attribute(snapshot, "totalcpus")) is None else {"TotalCpus": cpus})
     cores = integer_attribute(CandidateSlot(first[0].name, machine.name, ad), "TotalCpus", context)
@@ -60,7 +60,7 @@ def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> Cost 
 
 
 def averages(costs: Iterable[Cost]) -> dict[str, float]:
-    """Return the averages over the ads with SlotID 1 that have a cost."""
+    """Return the averages over the ads with SlotID 1 that contain a cost."""
     badput = unclaimed = 0.0
     cores = 0
     for cost in costs:
@@ -71,21 +71,21 @@ def averages(costs: Iterable[Cost]) -> dict[str, float]:
     return {BADPUT: badput / cores if cores else badput, UNCLAIMED: unclaimed / cores if cores else unclaimed}
 
 
-# How many machines a poll may drain: a rate per hour, converted to whole numbers of machines.
+# How many machines a poll may drain: a rate per hour, converted to whole machines.
 #
-# HTCondor divides the rate into whole machines for each poll, the remainder into whole machines for each hour, and the
-# rest into whole machines for each day, rounded. The first poll in an hour or a day drains those of the hour or the
-# day, or fewer if it is late. Hours and days are those of UTC.
+# HTCondor splits the rate into whole machines per poll, the remainder into whole machines per hour, and what is then
+# left into whole machines per day, rounded. The first poll of an hour or a day also drains the machines for that hour
+# or day, or fewer if the poll is late. Hours and days are in UTC.
 #
-# So the average rate is correct. In the manual's dialect, moreover, no hour and no day exceeds it after a reconfig or a
-# late poll: the limit is what the settings in force allow, less what was drained in the hour and the day.
+# So the average rate is correct. In the manual's dialect, moreover, no hour or day exceeds the rate after a reconfig or
+# a late poll: the limit is what the settings in force allow, minus the drains of the current hour and day.
 
 _SLACK: Final = 0.00001
-"""What HTCondor adds to a rate before it rounds down."""
+"""The number that HTCondor adds to a rate before rounding down."""
 
 
 class Rates(NamedTuple):
-    """Machines to drain in each poll, and in addition in the first poll of each hour and of each day."""
+    """The number of machines to drain in each poll, plus those in the first poll of each hour and of each day."""
 
     poll: int
     hour: int
@@ -93,7 +93,7 @@ class Rates(NamedTuple):
 
 
 def rates(per_hour: float, interval: int) -> Rates:
-    """Convert a rate per hour to whole numbers of machines.
+    """Convert a rate per hour to whole machines.
 
     :param interval: the seconds between two polls, more than 0
     """
@@ -110,7 +110,7 @@ def rates(per_hour: float, interval: int) -> Rates:
 def machines_to_drain(rate: Rates, interval: int, last: int, now: int) -> int:
     """Return how many machines a poll should drain.
 
-    :param last: the second of the previous poll; 0: there was none
+    :param last: when the previous poll took place, in seconds; 0 if there was none
     """
     drains = rate.poll
     if last:
@@ -122,14 +122,14 @@ def machines_to_drain(rate: Rates, interval: int, last: int, now: int) -> int:
 
 
 def _part_left(count: int, elapsed: int, period: int, interval: int) -> int:
-    """Return the part of a number per period that belongs to the rest of the period, plus that of one interval, by
-    which a poll may be late."""
+    """Return the share of a number per period for the remainder of the period plus one interval, by which a poll may be
+    late."""
     part = (period - elapsed) / period + interval / period
     return min(count, floor(count * part + 0.5))
 
 
 class DrainsBegun(NamedTuple):
-    """The number of drains begun in the current hour and the current day of UTC."""
+    """The numbers of drains that began in the current hour and in the current day (UTC)."""
 
     in_hour: int
     in_day: int
@@ -137,7 +137,7 @@ class DrainsBegun(NamedTuple):
 
 def drains_left(per_hour: float, interval: int, begun: DrainsBegun) -> int:
     """Return how many more machines may be drained in the current hour and day without exceeding the rate. If the rate
-    is not an integer, one hour may use the fraction of all hours of the day."""
+    is not an integer, the fractions of all hours of a day may be used in one hour."""
     full = floor(per_hour + _SLACK)
     fraction = floor((per_hour - full) * 24 + 0.5)
     of_day = full * 24 + fraction - begun.in_day
@@ -146,7 +146,7 @@ def drains_left(per_hour: float, interval: int, begun: DrainsBegun) -> int:
 
 
 ObstacleCheck = Callable[[CandidateSlot], str]
-"""Returns why a slot's machine cannot be drained, or its drain not be canceled; empty if it can."""
+"""Returns why a slot's machine cannot be drained, or its drain cannot be canceled; empty if it can."""
 
 
 class DialectRules(Struct, frozen=True):
@@ -157,14 +157,15 @@ class DialectRules(Struct, frozen=True):
 
 
 class EarlierPolls(Struct, frozen=True):
-    """The earlier polls: the second of the last one (0: there was none), and the drains of this hour and day."""
+    """The earlier polls: the second of the last one (0: none), and the drains of the current hour and day."""
 
     last: int
     begun: DrainsBegun
 
 
 class ChosenSlot(Struct, frozen=True):
-    """A slot, and why its machine is not drained, or its drain not canceled (``refused``, else empty)."""
+    """A slot; ``refused`` is the reason why its machine cannot be drained, or its drain cannot be canceled, else
+    empty."""
 
     seen: CandidateSlot
     rank: float = 0.0
@@ -172,7 +173,7 @@ class ChosenSlot(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """The decision of a poll. ``stopped`` and ``wanted`` are those of ``DefragPolled``."""
+    """The decision of a poll. For ``stopped`` and ``wanted`` see ``DefragPolled``."""
 
     wanted: int
     draining: frozenset[str]
@@ -198,7 +199,7 @@ def choose(
 
     :param slots: the published ads
     :param now: the current second
-    :param context: the same instant, and the time zone, for the expressions
+    :param context: the same time, and the time zone, for evaluating expressions
     """
     draining = frozenset(slot.machine for slot in conditions.draining.true_of(slots, context))
     whole = frozenset(slot.machine for slot in conditions.whole.true_of(slots, context))
@@ -216,10 +217,10 @@ def choose(
 def allowed_drains(
     policy: DefragPolicy, before: EarlierPolls, now: int, draining: int, whole: int, rules: DialectRules
 ) -> tuple[int, str]:
-    """Return how many machines a poll may drain at the second ``now``, and the limit that prevents all drains, or
-    empty.
+    """Return how many machines a poll may drain at the second ``now``, and the name of the limit that prevents all
+    drains; empty if none does.
 
-    :param draining: the number of machines that the defragmentation drains
+    :param draining: the number of machines that defragmentation is draining
     :param whole: the number of whole machines
     """
     count = machines_to_drain(rates(policy.per_hour, policy.interval), policy.interval, before.last, now)
@@ -255,7 +256,7 @@ def _limit_by_maxima(policy: DefragPolicy, count: int, draining: int, whole: int
 def _choose_cancels(
     conditions: PolicyConditions, slots: Sequence[CandidateSlot], context: Context, may_cancel: ObstacleCheck
 ) -> tuple[ChosenSlot, ...]:
-    """Return one slot of each machine whose drain is to be canceled."""
+    """Return one slot of each machine whose drain should be canceled."""
     if conditions.cancel is None:
         return ()
     chosen: dict[str, ChosenSlot] = {}
@@ -268,7 +269,7 @@ def _choose_cancels(
 def _choose_drains(
     candidates: Sequence[tuple[float, CandidateSlot]], count: int, may_drain: ObstacleCheck
 ) -> tuple[ChosenSlot, ...]:
-    """Return the slots of the machines to drain. Machines that cannot be drained are included, but do not count."""
+    """Return the slots of the machines to drain, and of machines that cannot be drained, which do not count."""
     chosen: list[ChosenSlot] = []
     done: set[str] = set()
     for rank, slot in candidates:

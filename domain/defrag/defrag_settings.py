@@ -1,4 +1,4 @@
-"""The defragmentation policy in force, and the defrag daemon's settings of a configuration."""
+"""The defragmentation policy in force, and the defrag daemon's settings in a configuration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ..config import Configuration
 
 _HTCONDOR_NAMES: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SCHEDULE"}
-"""A setting that the manual and HTCondor name differently; HTCondor's name has precedence if both are set."""
+"""A setting with different names in the manual and in HTCondor; HTCondor's name has precedence if both are set."""
 
 
 @frozen
 class DefragPolicy:
-    """The settings in force (``domain/state/settings.txt`` explains them). Expressions are texts; an empty one is not
-    evaluated. A maximum of -1 means unlimited."""
+    """The settings in force, explained in ``domain/state/settings.txt``. Expressions are texts; an empty text is not
+    evaluated. A maximum of -1 means no limit."""
 
     name: str = field(metadata=setting("DEFRAG_NAME", str))
     interval: int = field(metadata=setting("DEFRAG_INTERVAL", int))
@@ -40,12 +40,12 @@ class DefragPolicy:
 
     @property
     def reason(self) -> str:
-        """Return the DrainReason of its drains."""
+        """Return the DrainReason that its drains record."""
         return f"Defrag {self.name}"
 
 
 def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
-    """Return the policy by the settings of a pool; None if it does not defragment."""
+    """Return the policy that a pool's settings define; None if the pool does not defragment."""
     if not settings.get("DEFRAG_NAME", "").strip():
         return None
 
@@ -57,10 +57,10 @@ def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
 
 
 def configured_settings(configuration: Configuration) -> Ad:
-    """Return the defrag daemon's settings of a configuration: empty unless DEFRAG is in DAEMON_LIST, else the daemon's
-    name, and the settings that differ from their defaults.
+    """Return the defrag daemon's settings in a configuration: an empty ad unless DEFRAG is in DAEMON_LIST, else the
+    daemon's name, and the settings that differ from their defaults.
 
-    :raises ConfigError: a value is invalid
+    :raises ConfigError: if a value is invalid
     """
     if DAEMON not in parse_daemon_list(configuration.get(DAEMON_LIST)):
         return {}
@@ -72,8 +72,8 @@ def configured_settings(configuration: Configuration) -> Ad:
 
 
 def _daemon_name(configuration: Configuration) -> str:
-    """Return the daemon's name, formed as in HTCondor (``build_valid_daemon_name``). The default is that in
-    DAEMON_LIST, which HTCondor's master gives it as its local name."""
+    """Return the daemon's name, built as in HTCondor (``build_valid_daemon_name``). It defaults to the name in
+    DAEMON_LIST, which HTCondor's master passes to the daemon as its local name."""
     name, host = configuration.get("DEFRAG_NAME").strip() or DAEMON, configuration.get("FULL_HOSTNAME").strip()
     if name.lower() in (host.lower(), host.lower().partition(".")[0]):
         return host

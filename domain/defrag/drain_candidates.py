@@ -1,6 +1,7 @@
-"""The published ads of the pool's slots, for which the defragmentation policy is evaluated.
+"""The published ads of the pool's slots, on which the defragmentation policy is evaluated.
 
-An ad has only the attributes that the policy can read, directly or not: a pool may have ten thousand machines.
+An ad contains only attributes that the policy can read, directly or indirectly, because a pool may have ten thousand
+machines.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ ESTIMATES: Final = {
     True: ("ExpectedMachineGracefulDrainingBadput", "ExpectedMachineGracefulDrainingCompletion"),
     False: ("ExpectedMachineQuickDrainingBadput", "ExpectedMachineQuickDrainingCompletion"),
 }
-"""The attributes with the expected cost and end of a drain: of graceful drains (True) and of quick and fast ones."""
+"""The attributes with the expected cost and end of a drain, for graceful drains (True) and for quick and fast
+drains."""
 
 
 class CandidateSlot(Struct, frozen=True):
-    """A slot's ad, and its machine."""
+    """A slot's ad and its machine."""
 
     slot: str
     machine: str
@@ -40,7 +42,7 @@ class CandidateSlot(Struct, frozen=True):
 
 
 class SlotCondition(Struct, frozen=True):
-    """A condition for slots, with the name of its setting; ``text`` includes HTCondor's own conditions."""
+    """A condition on slots and the name of its setting; ``text`` includes HTCondor's built-in conditions."""
 
     name: str
     text: str
@@ -50,14 +52,14 @@ class SlotCondition(Struct, frozen=True):
         return parse_cached(self.text)
 
     def true_of(self, slots: Iterable[CandidateSlot], context: Context) -> list[CandidateSlot]:
-        """Return the slots for which the condition is true."""
+        """Return those slots for which the condition is true."""
         condition = self.expression
         if condition is None:
             return []
         return [slot for slot in slots if truth_of(condition, slot.ad, None, context) is True]
 
     def evidence(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
-        """Return the fields of an ``EvaluationRecorded`` for this condition and a slot."""
+        """Return the fields of an ``EvaluationRecorded`` event for this condition and a slot."""
         condition = self.expression
         assert condition is not None
         return self.name, unparse(condition), value, values_read(condition, slot.ad, None, context)
@@ -101,7 +103,7 @@ def policy_conditions(policy: DefragPolicy, joins_texts: bool) -> PolicyConditio
 def sort_by_rank(
     slots: Sequence[CandidateSlot], rank: Expression | None, context: Context
 ) -> list[tuple[float, CandidateSlot]]:
-    """Return the slots sorted by rank, the highest first; slots of the same rank keep their order."""
+    """Return the slots sorted by rank, highest first; slots with the same rank keep their order."""
     with_ranks = [(rank_of(slot, rank, context), slot) for slot in slots]
     return sorted(with_ranks, key=lambda each: -each[0])
 
@@ -113,7 +115,8 @@ def rank_of(slot: CandidateSlot, rank: Expression | None, context: Context) -> f
 
 
 def rank_evidence(slot: CandidateSlot, rank: Expression, context: Context) -> tuple[str, str, str, Ad]:
-    """Return the fields of an ``EvaluationRecorded`` for a slot's rank; the slot's ad is the expression's target."""
+    """Return the fields of an ``EvaluationRecorded`` event for a slot's rank; the slot's ad is the expression's
+    target."""
     value = value_text(_rank_value(slot, rank, context))
     return "DEFRAG_RANK", unparse(rank), value, values_read(rank, ClassAd(), slot.ad, context)
 
@@ -128,7 +131,7 @@ def _rank_value(slot: CandidateSlot, rank: Expression | None, context: Context) 
 
 
 def integer_attribute(slot: CandidateSlot, name: str, context: Context) -> int:
-    """Return an integer attribute of a slot's ad; 0 if the ad does not have it."""
+    """Return an integer attribute of a slot's ad; 0 if the ad lacks it."""
     try:
         value = slot.ad.eval(name, None, context)
     except EvaluationError:
@@ -138,9 +141,9 @@ def integer_attribute(slot: CandidateSlot, name: str, context: Context) -> int:
 
 
 def candidate_slots(state: Manager, slots: SlotAds, conditions: PolicyConditions, every: bool) -> list[CandidateSlot]:
-    """Return the ads of the pool's partitionable slots, or with ``every``, of all slots. Their order decides
-    between slots of the same rank: first those of machines that were never drained, then by the beginning of the last
-    drain, then by the slots' creation. (HTCondor chooses at random.)
+    """Return the ads of the pool's partitionable slots, or with ``every``, of all slots. Their order breaks ties in
+    rank: slots of machines that were never drained come first, then slots by the start of their machine's last drain,
+    then by creation. (HTCondor chooses at random.)
     """
     names = _words(conditions.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
     reads_all = bool(names & DYNAMIC_REFERENCES)
@@ -154,7 +157,7 @@ def candidate_slots(state: Manager, slots: SlotAds, conditions: PolicyConditions
 
 
 def _partial_ad(slots: SlotAds, slot: Slot, names: set[str]) -> ClassAd:
-    """Return a slot's published ad with these attributes (in lower case), and all that they read."""
+    """Return a slot's published ad with only these attributes (in lower case) and everything they read."""
     snapshot = slots.snapshot(slot)
     ad, pending, seen = ClassAd(), list(names), set(names)
     while pending:
@@ -173,5 +176,5 @@ def _partial_ad(slots: SlotAds, slot: Slot, names: set[str]) -> ClassAd:
 
 
 def _words(read: Iterable[Expression]) -> set[str]:
-    """Return all words of the expressions, in lower case; they include all names that they may read."""
+    """Return all words in the expressions, in lower case, which include all names that they may read."""
     return {word.lower() for expression in read for word in _WORD.findall(unparse(expression))}

@@ -1,7 +1,7 @@
-"""A poll of the defragmentation: logs and executes the decision (``choice``) with its evidence.
+"""A defragmentation poll: logs and carries out the decision (``choice``) with its evidence.
 
-A poll is a function of the log: of the slots' published ads, the earlier polls, and the settings in force at an instant
-(``decide_poll``). So it can be recomputed.
+A poll's decision (``decide_poll``) depends only on the log: on the slots' published ads, the earlier polls, and the
+settings in force at that time. So it can be recomputed.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from .drain_candidates import (
 )
 
 COMPLETION: Final = "resume"
-"""What happens when a drain is complete, as with HTCondor's DRAIN_RESUME_ON_COMPLETION."""
+"""The action when a drain completes, as with HTCondor's DRAIN_RESUME_ON_COMPLETION."""
 
 Why = Callable[[str], tuple[int, str, str]]
-"""Returns the first fields of an event, for a cause."""
+"""A function that returns the first fields of an event with the given cause."""
 
 
 class PollDecision(Struct, frozen=True):
-    """The decision of a poll: its event, and the evidence that precedes it in the log."""
+    """The decision of a poll: its event, and the evidence events that precede it in the log."""
 
     notes: tuple[EvaluationRecorded, ...]
     event: DefragPolled
 
 
 def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
-    """Evaluate the policy, cancel drains and begin others.
+    """Evaluate the policy, cancel drains and start others.
 
-    :raises Refusal: the pool does not defragment
+    :raises Refusal: if the pool does not defragment
     """
     policy = policy_in_force(draft.state.settings)
     if policy is None:
@@ -66,22 +66,22 @@ def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
 
 
 def dialect_rules(state: Manager) -> DialectRules:
-    """Return the rules of the pool's dialect."""
+    """Return the rules for polls in the pool's dialect."""
     return DialectRules(state.dialect.defrag_exceeds_maxima, state.dialect.defrag_stops_at_long_intervals)
 
 
 def earlier_polls(state: Manager, now: int) -> EarlierPolls:
-    """Return the earlier polls before this instant (microseconds)."""
+    """Return the polls before the given time (microseconds)."""
     return EarlierPolls(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
 
 
 def decide_poll(
     state: Manager, caches: Caches, advertise: Advertise, why: Why, context: Context, offset: int, policy: DefragPolicy
 ) -> PollDecision:
-    """Return the decision of a poll, without changes.
+    """Return the decision of a poll without carrying it out.
 
     :param advertise: returns the slots' ads
-    :param why: returns the first fields of the events, with the instant in microseconds
+    :param why: returns the first fields of the events, including the time in microseconds
     :param offset: the pool's offset from UTC in seconds, as in ``context``
     """
     now = why("polled")[0]
@@ -123,14 +123,14 @@ def _with_changes(state: Manager, event: DefragPolled, decision: Decision) -> De
 
 
 class _Evidence(Struct):
-    """The evidence of a poll without duplicates. ``first``: the log position of the first piece."""
+    """The evidence of a poll without duplicates. ``first`` is the log position of the first evidence event."""
 
     why: Why
     first: int
     made: list[EvaluationRecorded] = field(default_factory=list)
 
     def take(self, name: str, text: str, value: str, read: Ad) -> tuple[int, ...]:
-        """Note an evaluation; return its position, or nothing if it read no attributes."""
+        """Record an evaluation; return its log position, or an empty tuple if it read no attributes."""
         if not read:
             return ()
         note = EvaluationRecorded(*self.why("evaluated"), name, text, value, read)
@@ -158,7 +158,7 @@ def _cancel(notes: _Evidence, conditions: PolicyConditions, chosen: ChosenSlot, 
 
 
 def next_poll(state: Manager) -> int | None:
-    """Return when the next poll is due, in microseconds; None if none is."""
+    """Return when the next poll is due, in microseconds; None if no poll is due."""
     policy = policy_in_force(state.settings)
     if policy is None or policy.interval <= 0:
         return None

@@ -1,10 +1,10 @@
 """All kinds of events in a log. docs/events.md is generated from these classes.
 
-An event is a fact, named in the past tense. A released event class does not change: a new field needs a default, and a
-new meaning needs a new class with an upcast (``adapters/stores/codec.py``). ``@event(topic)`` declares a kind of event,
-which tables, exports and docs then include. A new kind also needs a fold (``domain/fold/``), rules
-(``replay/validation/``) and a line (``replay/listing/event_lines.py``); one that only imports write needs the line
-alone. Ads are attribute -> expression text, so events do not depend on the version of the ClassAd implementation.
+An event is a fact, named in the past tense. Released event classes do not change: a new field must have a default, and
+a new meaning requires a new class with an upcast (``adapters/stores/codec.py``). ``@event(topic)`` declares a kind of
+event, which adds it to tables, exports and docs. A new kind also requires a fold (``domain/fold/``), rules
+(``replay/validation/``) and a line (``replay/listing/event_lines.py``); a kind that only imports write requires only
+the line. Ads map attributes to expression texts, so events do not depend on the version of the ClassAd implementation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of the accountant: priorities, and administrators' changes to submitters."""
+"""Events of the accountant: priorities, and changes to submitters by administrators."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from .base import Event, event
 
 @event("priorities.updated")
 class PrioritiesUpdated(Event, frozen=True):
-    """The accountant updated real priorities. The event has the changed priorities of submitters with idle jobs or with
-    usage since the last update; the decay of the others follows from their last value."""
+    """The accountant updated real priorities. The event contains those priorities that changed, for submitters with
+    idle jobs or with usage since the last update; other submitters' priorities decay predictably from their last
+    value."""
 
     stream: ClassVar[str] = "accountant"
     priorities: dict[str, float]  #: submitter -> real priority, to 12 significant digits
-    negotiator: str = ""  #: the negotiator that keeps the accounts, if there are several (empty: NEGOTIATOR)
+    negotiator: str = ""  #: the negotiator with the accounts, if there are several (empty: NEGOTIATOR)
 
 
 class SubmitterEvent(Event, frozen=True):
     """An event about one submitter."""
 
-    submitter: str  #: the submitter's name, as alice@example.org
+    submitter: str  #: the submitter's name, such as alice@example.org
 
     @property
     def stream(self) -> str:
@@ -31,15 +32,15 @@ class SubmitterEvent(Event, frozen=True):
 
 @event("submitter.set")
 class SubmitterSet(SubmitterEvent, frozen=True):
-    """An administrator set a value of a submitter, permanently or for a time (a lease). If ``until`` is not later than
-    ``at``, the lease is canceled."""
+    """An administrator set one of a submitter's values, permanently or temporarily (a lease). If ``until`` is not later
+    than ``at``, the lease is canceled."""
 
     user: str  #: the user who requested it
-    name: str  #: the value that was set: one of `SET`
-    value: float  #: the new value, in the unit that `SET` names
+    name: str  #: the value that was set; one of `SET`
+    value: float  #: the new value, in the unit given in `SET`
     until: int = 0  #: when the previous value returns, in microseconds (0: never)
-    factor: float = 0.0  #: the priority factor of a new submitter (0: it is not new, or the log is older)
-    negotiator: str = ""  #: the negotiator that keeps the account, if there are several (empty: NEGOTIATOR)
+    factor: float = 0.0  #: the priority factor, if the submitter is new (0: not new, or an older log)
+    negotiator: str = ""  #: the negotiator with the account, if there are several (empty: NEGOTIATOR)
 
 
 @event("submitters.reset")
@@ -50,16 +51,16 @@ class SubmittersReset(Event, frozen=True):
     submitters: tuple[str, ...]  #: the submitters
     user: str  #: the user who requested it
     factors: dict[str, float] = field(default_factory=dict)  #: the priority factors of new submitters
-    negotiator: str = ""  #: the negotiator that keeps the accounts, if there are several (empty: NEGOTIATOR)
+    negotiator: str = ""  #: the negotiator with the accounts, if there are several (empty: NEGOTIATOR)
 
 
 @event("submitter.deleted")
 class SubmitterDeleted(SubmitterEvent, frozen=True):
-    """An administrator deleted the submitter's account. A submitter with claims gets a new one immediately."""
+    """An administrator deleted the submitter's account. A submitter with claims immediately receives a new account."""
 
     user: str  #: the user who requested it
-    factor: float = 0.0  #: the priority factor of the new account, if it has claims (0: none, or the log is older)
-    negotiator: str = ""  #: the negotiator that keeps the account, if there are several (empty: NEGOTIATOR)
+    factor: float = 0.0  #: the priority factor of the new account (0: no claims and so no new account, or an older log)
+    negotiator: str = ""  #: the negotiator with the account, if there are several (empty: NEGOTIATOR)
 
 
 SET: dict[str, str] = {

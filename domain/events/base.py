@@ -1,4 +1,4 @@
-"""The base classes of events, their causes, and the table of topics. ``__init__`` has the rules of this package."""
+"""The base classes of events, event causes, and the table of topics. ``__init__`` states the rules of this package."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TypeVar
 from msgspec import Struct
 
 Ad = dict[str, str]
-"""Attribute -> expression text."""
+"""A ClassAd: attribute -> expression text."""
 ByProtocol = tuple[tuple[str, int, int, int], ...]
-"""For each URL protocol: the protocol, files named, files transferred by plugins, and their bytes."""
+"""For each URL protocol: the protocol, the number of files named, the number transferred by plugins, and their
+bytes."""
 Procs = tuple[tuple[int, int], ...]
-"""Ascending, disjoint ranges of process numbers, including both ends."""
+"""Ascending, disjoint ranges of process numbers; both ends are included."""
 
 CAUSE_CODES: frozenset[str] = frozenset({
     # the pool and its machines
@@ -40,15 +41,15 @@ CAUSE_CODES: frozenset[str] = frozenset({
     # imported records
     "reported", "read", "refused",
 })  # fmt: skip
-"""All causes of events; ``replay/narration/causes.txt`` describes them."""
+"""All causes of events, described in ``replay/narration/causes.txt``."""
 
 
 class Event(Struct, frozen=True):
-    """The fields of all events: when, why, and in response to what."""
+    """The fields of all events: the time, the cause, and the stimulus."""
 
-    at: int  #: when, in microseconds since the epoch (UTC)
-    cause: str  #: why: one of `CAUSES`
-    stimulus: str  #: the id of the input that the pool decided; in an import: source and line, "3:1201"
+    at: int  #: when it happened, in microseconds since the epoch (UTC)
+    cause: str  #: why it happened; one of `CAUSES`
+    stimulus: str  #: the id of the stimulus that the pool decided; in an import, source and line: "3:1201"
 
     @property
     def stream(self) -> str:
@@ -56,7 +57,7 @@ class Event(Struct, frozen=True):
 
 
 LoggedEvent = tuple[int, Event]
-"""An event with its position in the log."""
+"""An event with its log position."""
 
 
 class MachineEvent(Event, frozen=True):
@@ -72,7 +73,7 @@ class MachineEvent(Event, frozen=True):
 class SlotEvent(Event, frozen=True):
     """An event about one slot."""
 
-    slot: str  #: the slot's name, as slot1@host
+    slot: str  #: the slot's name, such as slot1@host
 
     @property
     def stream(self) -> str:
@@ -97,7 +98,7 @@ Kind = TypeVar("Kind", bound=type[Event])
 
 
 def event(topic: str, imported: bool = False) -> Callable[[Kind], Kind]:
-    """Declare a kind of event with this topic. ``imported``: only imports write it."""
+    """Declare a kind of event with this topic. ``imported``: whether only imports write it."""
 
     def declare(kind: Kind) -> Kind:
         if topic in TOPICS:

@@ -1,4 +1,4 @@
-"""Events of the defragmentation: its polls, and the machines that it chose to drain."""
+"""Events of defragmentation: its polls, and the machines it chose to drain."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from .base import Event, event
 
 @frozen
 class DefragDrain:
-    """A machine that a poll chose to drain. Its ``DrainBegan`` has the result."""
+    """A machine that a poll chose to drain. The machine's ``DrainBegan`` is the result."""
 
     machine: str  #: the machine
     slot: str  #: the partitionable slot that was chosen
-    rank: float  #: DEFRAG_RANK of that slot
-    badput: int  #: the expected badput of the drain in core-seconds, from the slot's ad
-    seconds: int  #: the expected duration of the drain in seconds, from the slot's ad
-    evidence: tuple[int, ...]  #: positions of the `EvaluationRecorded` that made it a candidate, and of its rank
-    refused: str = ""  #: why its drain could not begin (empty: it did)
+    rank: float  #: the value of DEFRAG_RANK for that slot
+    badput: int  #: the expected badput of the drain, in core-seconds, from the slot's ad
+    seconds: int  #: the expected duration of the drain, in seconds, from the slot's ad
+    evidence: tuple[int, ...]  #: positions of the `EvaluationRecorded` events that made it a candidate, and of its rank
+    refused: str = ""  #: why the drain could not start (empty: it started)
 
 
 @frozen
@@ -29,22 +29,22 @@ class DefragCancel:
 
     machine: str  #: the machine
     slot: str  #: the slot for which DEFRAG_CANCEL_REQUIREMENTS was true
-    evidence: tuple[int, ...]  #: position of the `EvaluationRecorded` for that
-    refused: str = ""  #: why it could not be canceled (empty: it was)
+    evidence: tuple[int, ...]  #: position of the `EvaluationRecorded` for that evaluation
+    refused: str = ""  #: why the drain could not be canceled (empty: it was)
 
 
 @event("defrag.polled")
 class DefragPolled(Event, frozen=True):
-    """The defragmentation polled the pool (every DEFRAG_INTERVAL) and decided."""
+    """Defragmentation polled the pool (every DEFRAG_INTERVAL) and decided which machines to drain."""
 
     stream: ClassVar[str] = "defrag"
-    wanted: int  #: how many machines it may drain now (DEFRAG_DRAINING_MACHINES_PER_HOUR)
-    draining: int  #: how many machines the defragmentation is draining
-    whole: int  #: how many machines are whole (DEFRAG_WHOLE_MACHINE_EXPR)
-    candidates: int  #: how many machines could have been drained (also 0 if it did not search)
-    stopped: str  #: why it did not search for machines: rate, interval, concurrent, whole, spent (empty: it did)
-    drains: tuple[DefragDrain, ...] = ()  #: the chosen machines, the first choice first
-    cancels: tuple[DefragCancel, ...] = ()  #: the machines whose drain was canceled
+    wanted: int  #: the number of machines it may drain now (DEFRAG_DRAINING_MACHINES_PER_HOUR)
+    draining: int  #: the number of machines that defragmentation is draining
+    whole: int  #: the number of whole machines (DEFRAG_WHOLE_MACHINE_EXPR)
+    candidates: int  #: the number of machines that could have been drained (also 0 if it did not search)
+    stopped: str  #: why it did not search for machines: rate, interval, concurrent, whole, spent (empty: it searched)
+    drains: tuple[DefragDrain, ...] = ()  #: the chosen machines, in order of choice
+    cancels: tuple[DefragCancel, ...] = ()  #: the machines whose drains were canceled
     began_draining: tuple[str, ...] = ()  #: machines that are draining, but were not at the previous poll
     over_draining: tuple[str, ...] = ()  #: machines that were draining at the previous poll, but are not now
     became_whole: tuple[str, ...] = ()  #: machines that are whole, but were not at the previous poll
@@ -52,4 +52,4 @@ class DefragPolled(Event, frozen=True):
     costs: dict[str, float] = field(
         default_factory=dict
     )  #: AvgDrainingBadput and AvgDrainingUnclaimed: fractions of the cores' time
-    offset: int = 0  #: the pool's offset from UTC in seconds, for expressions with local times
+    offset: int = 0  #: the pool's offset from UTC in seconds, for expressions that use local time

@@ -1,4 +1,4 @@
-"""Find the methods that handle events, by the event types in their signatures."""
+"""Find the methods that handle events, from the event types in their signatures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .base import Event
 
 
 def handlers_of(kind: type, prefix: str = "on_") -> dict[type[Event], Any]:
-    """Return the methods of a class whose names have this prefix, by the types of their parameter ``event``."""
+    """Return the methods of a class whose names start with the prefix, by the type of their parameter ``event``."""
     handlers: dict[type[Event], Any] = {}
     for name, method in vars(kind).items():
         if name.startswith(prefix):

@@ -1,7 +1,7 @@
 """Events imported from the records of an HTCondor pool.
 
-``at`` is the instant in the record. ``stimulus`` is the record's place: source number and line, "3:1201". An import's
-log is in the order of reading, not of time.
+``at`` is the record's timestamp. ``stimulus`` is the record's location, as source number and line: "3:1201". Events in
+an import's log are in the order of reading, not of time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .base import ClusterEvent, Event, MachineEvent, SlotEvent, event
 
 
 class SourceEvent(Event, frozen=True):
-    """An event about an imported file (or a chain of rotated files); ``at`` is when it was read."""
+    """An event about an imported file, or a chain of rotated files; ``at`` is when it was read."""
 
     source: int  #: the source's number, from 1
 
@@ -26,32 +26,32 @@ class SourceEvent(Event, frozen=True):
 class SourceFound(SourceEvent, frozen=True):
     """The import found a file."""
 
-    path: str  #: its path
-    kind: str  #: its kind: one of `record_sources.KINDS`
-    machine: str  #: the host whose daemon wrote it, if known
-    zone: str  #: the time zone assumed for its local times
-    follows: int = 0  #: the source before it in a chain of rotated files (0: none, or missing)
+    path: str  #: the path of the file
+    kind: str  #: the kind of source; one of `record_sources.KINDS`
+    machine: str  #: the host whose daemon wrote the file, if known
+    zone: str  #: the time zone assumed for local times in the file
+    follows: int = 0  #: the previous source in a chain of rotated files (0: none, or missing)
 
 
 @event("source.read", imported=True)
 class SourceRead(SourceEvent, frozen=True):
-    """The import read a source up to an offset. ``head`` and ``digest`` identify the source under any name."""
+    """The import read a source up to an offset. ``head`` and ``digest`` identify the source if it is renamed."""
 
-    path: str  #: its current path
-    offset: int  #: the bytes read
-    lines: int  #: the lines read
+    path: str  #: the current path of the source
+    offset: int  #: the number of bytes read
+    lines: int  #: the number of lines read
     head_size: int  #: the number of bytes that `head` covers
-    head: str  #: a digest of its first bytes
+    head: str  #: a digest of the first bytes
     digest: str  #: a digest of the bytes read
-    state: str  #: the reader's state, from which it continues (JSON)
-    left: int  #: the bytes of an incomplete record at the end
+    state: str  #: the state from which the reader continues (JSON)
+    left: int  #: the number of bytes of an incomplete record at the end
 
 
 @event("source.refused", imported=True)
 class SourceRefused(SourceEvent, frozen=True):
     """The import could not read a record."""
 
-    line: int  #: its line, from 1 (0: the whole file)
+    line: int  #: the line of the record, from 1 (0: the whole file)
     words: str  #: why it could not be read
     text: str  #: the beginning of the record
 
@@ -70,39 +70,39 @@ class SourceGap(SourceEvent, frozen=True):
 class DaemonReported(MachineEvent, frozen=True):
     """A record about a daemon of the machine."""
 
-    daemon: str  #: the daemon, as startd
-    said: str  #: the kind of report: one of `reports.OF_DAEMONS`
-    facts: dict[str, str]  #: its fields
+    daemon: str  #: the daemon, such as startd
+    said: str  #: the kind of report; one of `reports.OF_DAEMONS`
+    facts: dict[str, str]  #: the fields of the report
 
 
 @event("slot.reported", imported=True)
 class SlotReported(SlotEvent, frozen=True):
     """A record about a slot."""
 
-    said: str  #: the kind of report: one of `reports.OF_SLOTS`
-    facts: dict[str, str]  #: its fields
+    said: str  #: the kind of report; one of `reports.OF_SLOTS`
+    facts: dict[str, str]  #: the fields of the report
 
 
 Entry = tuple[int, int, int, int, int, str]
-"""An entry of a job event log: its instant, line, process, subprocess, number and text (see ``JobLogged``)."""
+"""An entry of a job event log: its time, line, process, subprocess, number and text (see ``JobLogged``)."""
 
 
 class JobLogged(ClusterEvent, frozen=True):
     """An entry of a job event log, which ``JobsLogged.logged`` yields. Logs do not contain events of this kind."""
 
     proc: int  #: the job's process number
-    subproc: int  #: the entry's subprocess number, which is 0
+    subproc: int  #: the entry's subprocess number, which is always 0
     number: int  #: the type of entry (`domain/imported/job_event_log.py`)
     text: str  #: the text after the time, with line feeds
 
 
 @event("jobs.logged", imported=True)
 class JobsLogged(ClusterEvent, frozen=True):
-    """Consecutive entries of a job event log about one cluster. One event has many, because job event logs are long and
-    each event has a cost."""
+    """Consecutive entries of a job event log about one cluster. One event contains many entries, because job event logs
+    are long and every event has a cost."""
 
     source: int  #: the source's number
-    entries: tuple[Entry, ...]  #: instant (microseconds), line, process, subprocess, number and text of each
+    entries: tuple[Entry, ...]  #: time (microseconds), line, process, subprocess, number and text of each entry
 
     def logged(self) -> Iterator[JobLogged]:
         """Yield the entries in order."""
@@ -116,8 +116,8 @@ class JobReported(ClusterEvent, frozen=True):
     """A record about a job."""
 
     proc: int  #: the job's process number
-    said: str  #: the kind of report: one of `reports.OF_JOBS`
-    facts: dict[str, str]  #: its fields
+    said: str  #: the kind of report; one of `reports.OF_JOBS`
+    facts: dict[str, str]  #: the fields of the report
 
 
 @event("submitter.reported", imported=True)
@@ -125,8 +125,8 @@ class SubmitterReported(Event, frozen=True):
     """A record about a submitter."""
 
     submitter: str  #: the submitter's name
-    said: str  #: the kind of report: one of `reports.OF_SUBMITTERS`
-    facts: dict[str, str]  #: its fields
+    said: str  #: the kind of report; one of `reports.OF_SUBMITTERS`
+    facts: dict[str, str]  #: the fields of the report
 
     @property
     def stream(self) -> str:
@@ -138,18 +138,18 @@ class CycleReported(Event, frozen=True):
     """A record about a negotiation cycle."""
 
     stream: ClassVar[str] = "negotiator"
-    said: str  #: the kind of report: one of `reports.OF_CYCLES`
-    facts: dict[str, str]  #: its fields
+    said: str  #: the kind of report; one of `reports.OF_CYCLES`
+    facts: dict[str, str]  #: the fields of the report
 
 
 @event("ads.kept", imported=True)
 class AdsKept(Event, frozen=True):
-    """Unaltered ads from one kind of source, packed by ``domain/imported/packed_ads.py``."""
+    """Unchanged ads from one kind of source, packed by ``domain/imported/packed_ads.py``."""
 
-    kind: str  #: the kind of source: one of `record_sources.KINDS`
+    kind: str  #: the kind of source; one of `record_sources.KINDS`
     count: int  #: the number of ads
-    ads: bytes  #: their texts, packed
-    index: bytes  #: the fields that queries search, packed
+    ads: bytes  #: the texts of the ads, packed
+    index: bytes  #: the fields that queries search by, packed
 
     @property
     def stream(self) -> str:
@@ -161,10 +161,10 @@ class TableWritten(Event, frozen=True):
     """A transaction in a daemon's table of ads."""
 
     kind: str  #: queue (job_queue.log) or accountant (Accountantnew.log)
-    number: int  #: counts the table's transactions from 1
+    number: int  #: the number of the transaction in the table, from 1
     operations: tuple[
         tuple[int, str, str, str], ...
-    ]  #: for each operation: HTCondor's number (101 to 107), key, attribute, text
+    ]  #: HTCondor's number (101 to 107), key, attribute and text of each operation
 
     @property
     def stream(self) -> str:

@@ -1,1 +1,1 @@
-"""Fold events into the state: a module for each topic, and ``evolve``, which combines them."""
+"""Folding events into the state: one module per topic, and ``evolve``, which combines them."""

@@ -1,4 +1,4 @@
-"""Fold events into a manager's accounting, concurrency limits, negotiation cycles and defragmentation."""
+"""Fold events into a manager's accounting, concurrency limits, negotiation cycles and defragmentation state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERVAL = "DEFRAG_INTERVAL"
 
 
 def _switch_defrag(state: Manager, event: e.PoolFounded | e.PoolConfigured) -> None:
-    """Switch the defragmentation on or off. A new DEFRAG_NAME is a new daemon."""
+    """Switch defragmentation on or off. A new DEFRAG_NAME means a new daemon."""
     settings = event.settings
     if "DEFRAG_NAME" in settings:
         state.defrag = switch(state.defrag, bool(settings["DEFRAG_NAME"].strip()), state.at)
@@ -43,7 +43,7 @@ def _fold_cycle_held(state: Manager, event: e.CycleHeld) -> None:
 
 
 def _end_match_of_claim(state: Manager, slot: str, job: str | None) -> None:
-    """End the match for which a claim of the slot was made or queued."""
+    """End the match from which a claim of the slot was made or queued."""
     match = match_of_claim(state.match_limits, slot, job)
     if match is not None:
         state.count_limits(end_match(state.match_limits, *match) or "", -1)
@@ -157,7 +157,7 @@ def _fold_submitter_deleted(state: Manager, event: e.SubmitterDeleted) -> None:
     account = str(AccountName(event.negotiator, event.submitter))
     deleted = state.submitters.pop(account, None)
     state.note_submitter(account)
-    if deleted is not None and deleted.slots:  # its current claims still count
+    if deleted is not None and deleted.slots:  # its current claims are still counted
         submitter = state.submitter(account, event.factor)
         submitter.weighted_in_use, submitter.slots = deleted.weighted_in_use, deleted.slots
 

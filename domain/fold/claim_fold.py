@@ -19,7 +19,7 @@ def end_reservation(state: AccessPoint, slot: str, job: tuple[int, int] | None) 
 
 
 def _job_of(claim: e.ClaimMade | e.ClaimQueued) -> JobId | None:
-    """Return the job of the pool's own queue that a claim names, or None."""
+    """Return the job in the pool's own queue that a claim is for, or None."""
     job = own_job(claim)
     return None if job is None else JobId.parse(job)
 
@@ -64,7 +64,7 @@ def _fold_match_voided(state: AccessPoint, event: e.MatchVoided) -> None:
 
 
 def _end_match_of_claim(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
-    """End the match for which a claim of the slot was made or queued."""
+    """End the match from which a claim of the slot was made or queued."""
     match = match_of_claim(state.matches, slot, job)
     if match is not None:
         end_match(state.matches, *match)

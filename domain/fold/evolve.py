@@ -1,10 +1,10 @@
-"""Fold an event into the state. The running pool, its start, replays and tests all use this function.
+"""Fold an event into the state. Running pools, their startup, replays and tests all use this function.
 
-A fold copies what the event records. It rejects nothing and decides nothing: the decision came before the event was
+A fold copies what the event records. It rejects nothing and decides nothing: the decision was made before the event was
 written, and the audit checks it.
 
-Each role has a separate table of folds, which change only the state of that role. For a state with several roles, the
-tables are combined.
+Each role has a separate table of folds, which change only that role's state. For a state with several roles, the tables
+are combined.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from . import accounting_fold, claim_fold, job_fold, machine_fold, pool_fold, ru
 Role = TypeVar("Role", bound=LogState)
 Fold = Callable[[Role, Any], None]
 Folds = Mapping[type[e.Event], Fold[Role]]
-"""A role's folds, by kind of event."""
+"""A role's folds, by event class."""
 
 ANY_ROLE: Folds[LogState] = pool_fold.FOLDS
 ACCESS_POINT: Folds[AccessPoint] = {**claim_fold.FOLDS, **job_fold.FOLDS, **run_fold.FOLDS}
 EXECUTION_POINT: Folds[ExecutionPoint] = {**starter_fold.FOLDS, **starter_fold.JOB_ADS}
 MANAGER: Folds[Manager] = accounting_fold.FOLDS
-"""A manager's folds, except those about slots (``machine_fold.FOLDS``)."""
+"""A manager's folds, except for those about slots (``machine_fold.FOLDS``)."""
 
 
 def _combined_folds(kind: type[LogState]) -> Folds[Any]:
-    """Return the folds of a state class. What two of its roles share is folded once: slots as their startd has them,
-    and jobs' ads as the queue has them."""
+    """Return the folds of a state class. State that two of its roles share is folded only once: slots by the startd's
+    folds, and jobs' ads by the queue's folds."""
     tables: list[Folds[Any]] = [ANY_ROLE]
     if issubclass(kind, AccessPoint):
         tables.append(ACCESS_POINT)
@@ -63,7 +63,7 @@ class _FoldTables(dict[type[LogState], Folds[Any]]):
 
 
 FOLDS_OF = _FoldTables()
-"""The folds of each state class."""
+"""The folds of each state class, combined on first use."""
 
 
 def learns(kind: type[LogState], event: e.Event) -> bool:
@@ -78,24 +78,25 @@ class Readable(Protocol):
 
 
 def evolve(state: LogState, event: e.Event) -> None:
-    """Fold the next event of the log into `state`."""
+    """Fold the next event of the log into ``state``."""
     state.position += 1
     state.at = event.at
     FOLDS_OF[type(state)][type(event)](state, event)
 
 
 def state_at(log: Readable, at: int) -> State:
-    """Return the state of a log at an instant, in microseconds. If the log begins later, the state's position is 0."""
+    """Return the state of a log at the given time, in microseconds. If the log starts later, the state's position is
+    0."""
     return fold(takewhile(lambda pair: pair[1].at <= at, log.read(0)))
 
 
 def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:
-    """Fold events, each with its position in the log, into `state` or a new state. Return it."""
+    """Fold events, each with its log position, into ``state`` or a new state, and return it."""
     return fold_onto(state or State(), events)
 
 
 def fold_onto(state: Role, events: Iterable[tuple[int, e.Event]]) -> Role:
-    """Fold events of its log into the state of one or several roles. Return it."""
+    """Fold events of its log into the state of one or several roles, and return it."""
     folds = FOLDS_OF[type(state)]
     for position, event in events:
         state.position, state.at = position, event.at

@@ -37,7 +37,7 @@ def _fold_submission_refused(state: AccessPoint, event: e.SubmissionRefused) -> 
 
 
 def note_departure(state: AccessPoint, cluster: Cluster) -> None:
-    """Update the state after jobs of a cluster have left the queue. Remove the cluster if they were the last ones."""
+    """Update the state after jobs of a cluster left the queue. Remove the cluster if it has no jobs left."""
     if cluster.live or cluster.unmaterialized:
         state.note_idle(cluster, -1)
         return
@@ -88,7 +88,7 @@ def _fold_jobs_transitioned(state: AccessPoint, event: e.JobsTransitioned) -> No
 
 
 def _single_proc(procs: e.Procs) -> int:
-    """Return the process if the ranges contain only one; otherwise -1."""
+    """Return the process number if the ranges contain exactly one; otherwise -1."""
     return procs[0][0] if len(procs) == 1 and procs[0][0] == procs[0][1] else -1
 
 

@@ -1,4 +1,4 @@
-"""Fold events into machines, slots and claims: in the state of the startd, and of roles to which it shows them."""
+"""Fold events into machines, slots and claims, in the state of the startd and of roles that can see them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNCLAIMED = "Unclaimed/Idle"
 
 
 def _touch(state: Slots, machine: Machine) -> None:
-    """Record that all slots of a machine have changed."""
+    """Record that all slots of a machine changed."""
     for slot in machine.slots:
         state.slot_changes.append(slot)
 
@@ -39,8 +39,8 @@ def _fold_machine_joined(state: Slots, event: e.MachineJoined) -> None:
 
 
 def _machine_fold(kind: type[e.Event], changes_start: bool = False) -> Callable[[Slots, Any], None]:
-    """Return the fold of an event that changes a machine and the ads of all its slots; with `changes_start`, also their
-    START."""
+    """Return the fold of an event that changes a machine and the ads of all its slots; with ``changes_start``, also
+    their START expressions."""
     fold = MACHINE_FOLDS[kind]
 
     def fold_machine_event(state: Slots, event: e.MachineConfigured) -> None:
@@ -137,7 +137,7 @@ def _fold_match_voided(state: Slots, event: e.MatchVoided) -> None:
 
 
 def _user(state: Slots, event: e.ClaimMade | e.ClaimQueued, job: str) -> str:
-    """Return the user of a claim's job: `job` in the pool's own queue, or a job from outside."""
+    """Return the user of a claim's job: ``job`` in the pool's own queue, or an external job."""
     is_outside = event.holder or not job
     return unquoted(event.ad.get("User", "")) if is_outside else state.job_user(JobId.parse(job), event.ad)
 
@@ -192,7 +192,7 @@ def _fold_claim_activated(state: Slots, event: e.ClaimActivated) -> None:
 
 def fold_job_activated(state: Slots, event: e.JobActivated) -> None:
     slot = state.slots.get(event.slot)
-    if slot is not None:  # a job of the local universe has none
+    if slot is not None:  # a local universe job has no slot
         user = state.job_user((event.cluster, event.proc), event.ad)
         slot_fold.fold_job_activation(slot, event, state.position, user)
         state.slot_changes.append(event.slot)
@@ -200,7 +200,7 @@ def fold_job_activated(state: Slots, event: e.JobActivated) -> None:
 
 def fold_job_exited(state: Slots, event: e.JobExited) -> None:
     if len(state.slot_changes) > ChangeLog.MAX_LENGTH:
-        state.trim_changes()  # decisions trim, but a log may be folded without any
+        state.trim_changes()  # decisions trim the changes, but replays may contain no decisions
     slot = state.slots.get(event.slot)
     if slot is not None:
         slot_fold.fold_deactivation(slot, event, state.position, "")
@@ -239,4 +239,4 @@ FOLDS: dict[type[e.Event], Callable[[Slots, Any], None]] = {
     e.JobActivated: fold_job_activated,
     e.JobExited: fold_job_exited,
 }
-"""The folds about slots for any role. ``starter_fold`` adds those of the startd."""
+"""The folds about slots, for any role. ``starter_fold`` adds those of the startd."""

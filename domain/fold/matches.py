@@ -1,4 +1,4 @@
-"""Matches by slot and job, until they are claimed or voided. Each role keeps such a table."""
+"""Matches by slot and job, until they are claimed or voided. Each role has such a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Matches = dict[str, dict[Job, Details]]
 
 
 def end_match(matches: Matches[Job, Details], slot: str, job: Job) -> Details | None:
-    """Remove a slot's match with a job. Return its details, or None if there was no such match."""
+    """Remove and return the details of a slot's match with a job; None if there is no such match."""
     jobs = matches.get(slot)
     if jobs is None:
         return None
@@ -26,7 +26,7 @@ def end_match(matches: Matches[Job, Details], slot: str, job: Job) -> Details | 
 def match_of_claim(matches: Matches[Job, Details], slot: str, job: Job | None) -> tuple[str, Job] | None:
     """Return the slot and job of the match that became a claim of this slot. It may be a match of the slot's parent.
 
-    :param job: the job of the pool's own queue that the claim names, if any
+    :param job: the job in the pool's own queue that the claim is for, if any
     """
     for slot_job in matches.get(slot, ()):
         return slot, slot_job
@@ -35,5 +35,5 @@ def match_of_claim(matches: Matches[Job, Details], slot: str, job: Job | None) -
 
 
 def own_job(claim: ClaimMade | ClaimQueued) -> str | None:
-    """Return the job of the pool's own queue that a claim names, or None."""
+    """Return the job in the pool's own queue that a claim is for, or None."""
     return None if claim.holder or not claim.job else claim.job

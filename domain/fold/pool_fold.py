@@ -1,4 +1,4 @@
-"""Fold events about the pool, its settings, its writers and its answers into the state of any role."""
+"""Fold events about the pool, its settings, writers and answers into the state of any role."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _fold_pool_founded(state: LogState, event: e.PoolFounded) -> None:
 
 
 def _fold_pool_configured(state: LogState, event: e.PoolConfigured) -> None:
-    state.settings = dict(state.settings)  # submitters of older logs refer to the previous dict
+    state.settings = dict(state.settings)  # submitters from older logs refer to the previous dict
     change_ad(state.settings, event.settings)
     state.configured = state.position
 

@@ -16,7 +16,7 @@ from .job_fold import note_departure
 
 FIRST_PAUSE: Final = SECOND
 MAX_PAUSE: Final = 60 * SECOND
-"""How long no job is started after the machine failed to start one: the first and the longest pause. It doubles until a
+"""The shortest and the longest pause in starting jobs after the machine failed to start one. The pause doubles until a
 start succeeds."""
 _RunEvent = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
 
@@ -78,7 +78,7 @@ def _fold_job_signalled(state: AccessPoint, event: e.JobSignalled) -> None:
 
 def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
     if len(state.job_changes) > ChangeLog.MAX_LENGTH:
-        state.trim_changes()  # decisions trim, but a log may be folded without any
+        state.trim_changes()  # decisions trim the changes, but replays may contain no decisions
     activation = state.by_job.pop((event.cluster, event.proc))
     del state.activations[activation.key]
     note_end(state, event)
@@ -97,12 +97,12 @@ def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
 
 
 def note_end(state: AccessPoint, event: e.JobExited) -> None:
-    """Record that a job may become idle. Begin a pause if the machine failed to start it."""
+    """Record that a job may become idle. Start a pause if the machine failed to start the job."""
     if event.target != "Completed":
         state.job_news = state.position
     if event.outcome != "failed" or event.row != "evict" or EXPIRATION in event.changes:
         return
-    if event.at >= state.paused_until:  # otherwise it was started before the current pause began
+    if event.at >= state.paused_until:  # otherwise it was started before the current pause
         state.pause = min(state.pause * 2 or FIRST_PAUSE, MAX_PAUSE)
         state.paused_until = event.at + state.pause
 

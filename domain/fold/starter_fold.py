@@ -1,4 +1,4 @@
-"""Fold events into the part of the state that only an execution point has: starters, and slots with timers."""
+"""Fold events into the state that only an execution point has: starters, and slots with timers."""
 
 from __future__ import annotations
 
@@ -124,11 +124,11 @@ FOLDS: dict[type[e.Event], Callable[[ExecutionPoint, Any], None]] = {
 }
 
 
-# Jobs' ads, in a log without the queue
+# Jobs' ads, in a log that does not contain the queue
 
 
 def _update_ads(state: ExecutionPoint, event: e.ClusterEvent) -> None:
-    """Fold an event that the access point sent into the ads of jobs that run or have a queued claim."""
+    """Fold an event received from the access point into the ads of jobs that run or have a queued claim."""
     for holder in _ad_holders(state, event):
         ad = dict(holder.ad)
         fold_job(ad, {}, event)
@@ -167,4 +167,4 @@ JOB_ADS: dict[type[e.Event], Callable[[ExecutionPoint, Any], None]] = {
         _update_ads,
     ),
 }  # fmt: skip
-"""These override the entries of ``FOLDS`` for the same events."""
+"""These folds override the entries of ``FOLDS`` for the same events."""

@@ -1,1 +1,1 @@
-"""The ports of the domain: the log and the world, stimuli and sensor readings, effects and messages."""
+"""The ports of the domain: the log and the world, stimuli, sensor readings, effects and messages."""

@@ -1,4 +1,4 @@
-"""The schedd's answer to a command about jobs. This module imports little, because every such command loads it."""
+"""The schedd's answer to a command on jobs. This module imports little, because every such command loads it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 class ActionResult(NamedTuple):
     """The result for some jobs of a cluster: ``done``, or the reason for a failure (``not found``, ``permission
-    denied``, ``release limit``, or the status to which the command does not apply). Without ``procs`` it is about the
-    cluster itself. ``changes``: the attributes that an edit set."""
+    denied``, ``release limit``, or the status to which the command does not apply). If ``procs`` is empty, it is the
+    result for the cluster itself. ``changes``: the attributes set by an edit."""
 
     cluster: int
     procs: Sequence[Sequence[int]]
@@ -17,7 +17,7 @@ class ActionResult(NamedTuple):
     changes: Mapping[str, str] = {}
 
     def as_answer(self) -> dict[str, Any]:
-        """Return the result as a dict with sorted keys, for the log and the server's clients."""
+        """Return the result as a dict with sorted keys, for the log and for the server's clients."""
         return dict(sorted(self._asdict().items()))
 
     def jobs(self) -> Iterator[int]:

@@ -1,7 +1,8 @@
-"""The actions in the world that follow from an event in the log.
+"""The actions in the world that result from an event in the log.
 
-Effects are computed from events, after the append, so that they can be computed again after a crash. The key of an
-effect (the position of the first event of an activation or backfill client) lets the world skip what it already did.
+Effects are computed from events after these are appended, so they can be computed again after a crash. An effect's key
+(the position of the first event of an activation or backfill client) lets the world skip effects that it has already
+carried out.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Start(Struct, frozen=True):
 
 
 class StartClient(Struct, frozen=True):
-    """Start the backfill client of a machine."""
+    """Start a machine's backfill client."""
 
     machine: str
 
@@ -48,7 +49,7 @@ class Signal(Struct, frozen=True):
 
 
 class Forget(Struct, frozen=True):
-    """Delete the record of an activation that has ended: the log has it."""
+    """Delete the world's record of an activation that has ended, because the log now contains its end."""
 
     key: str
 
@@ -60,7 +61,7 @@ class Benchmark(Struct, frozen=True):
 
 
 class Send(Struct, frozen=True):
-    """Send the mail whose event is at this position."""
+    """Send the mail whose event is at this log position."""
 
     mail: int
 
@@ -73,7 +74,7 @@ _PAUSES: dict[str, How] = {"suspend": "suspend", "continue": "continue"}
 
 
 def how_to_end(state: State, activation: Activation, stop: str) -> How:
-    """Return how to end a job softly or hard (`stop`). A job that is held or removed has a separate signal for that
+    """Return how to end a job softly or hard (``stop``). For a held or removed job, a soft end uses a separate signal
     (HoldKillSig, RemoveKillSig)."""
     if stop == "hard":
         return "hard"
@@ -81,7 +82,7 @@ def how_to_end(state: State, activation: Activation, stop: str) -> How:
 
 
 def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
-    """Yield the effects of the event at `position`. `state` is the state after its append."""
+    """Yield the effects of the event at ``position``. ``state`` is the state after the event was appended."""
     if isinstance(event, JobActivated):
         if not event.deferred:
             yield Start(str(position))

@@ -1,4 +1,4 @@
-"""The fabric delivers messages between roles. Each draft has one."""
+"""The fabric, which delivers messages between roles. Each draft has one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Sender = TypeVar("Sender", contravariant=True)
 class Fabric(Protocol[Sender]):
     """Delivers the messages of a decision. The receiver may be in another process.
 
-    The receiver decides with a separate state and log, or with the sender's if both roles share a log. First it emits
-    the events of the sender's decision that its state learns (``fold.evolve.learns``). In the same way, the sender
-    emits the receiver's events before it gets the answer.
+    The receiver decides with a separate state and log, or with the sender's if both roles share a log. A receiver with
+    a separate log first emits those events of the sender's decision that affect its state (``fold.evolve.learns``).
+    Likewise, the sender emits the receiver's events before it receives the answer.
     """
 
     def deliver(self, sender: Sender, message: Message[Any] | SlotMessage) -> Any:
-        """Have the receiver decide a message. Return its answer.
+        """Let the receiver decide a message, and return its answer.
 
-        :raises Refusal: the receiver rejects it; sender and receiver drop the events of this decision
+        :raises Refusal: if the receiver rejects the message; sender and receiver discard this decision's events
         """
 
     def conclude(self, sender: Sender) -> None:
-        """Send the remaining events of the decision to the receivers, and emit the events that they decide."""
+        """Send the remaining events of the decision to the receivers, and emit the events that they return."""

@@ -1,9 +1,9 @@
-"""The interface of a log: it stores events, in the order in which they were appended.
+"""The interface of a log, which stores events in the order in which they were appended.
 
 A log has one **head**: the epoch of its writer, the position of its last event, and the digest of all events. Each
-append compares the head with the writer's copy and replaces it, in the transaction that stores the events. So the
-appends of an overtaken writer fail. Positions count from 1 without a gap. An append is durable when the call returns,
-or it had no effect.
+append compares the head with the writer's copy and replaces the head, in the same transaction that stores the events.
+So appends by a superseded writer fail. Positions are numbered from 1 without gaps. When an append returns, its events
+are durable; a failed append has no effect.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Head(NamedTuple):
-    """The end of a log. ``digest`` is hexadecimal and covers all events up to it. (This module does not import the
-    events, because short commands need only this class and the errors.)"""
+    """The end of a log. ``digest`` is hexadecimal and covers all events up to the head. (This module does not import
+    the events, because short commands need only this class and the errors.)"""
 
     epoch: int
     position: int
     digest: str
 
 
-ID_LENGTH: Final = 16  #: hexadecimal digits of a log's id
+ID_LENGTH: Final = 16  #: the number of hexadecimal digits of a log's id
 _REFERENCE: Final = re.compile(rf"([0-9a-f]{{{ID_LENGTH}}})-([1-9][0-9]*)", re.ASCII)
 
 
 class LogPosition(NamedTuple):
-    """A reference to a position from outside its log: ``3f2a9c01d4e5b678-37``. The text is valid in file names."""
+    """A reference to a log position from outside that log: ``3f2a9c01d4e5b678-37``. It can be used in file names."""
 
     log: str  #: the log's id
     position: int
@@ -46,7 +46,7 @@ class LogPosition(NamedTuple):
         match = _REFERENCE.fullmatch(text)
         if match is None:
             raise ValueError(
-                f"{text!r} is not a reference to a log's position: it needs an id of {ID_LENGTH} hexadecimal digits, "
+                f"{text!r} is not a reference to a log position; it needs an id of {ID_LENGTH} hexadecimal digits, "
                 "a hyphen and a position (for example 3f2a9c01d4e5b678-37)"
             )
         return cls(match[1], int(match[2]))
@@ -84,7 +84,7 @@ class LogUnavailable(LogError):
 
 
 class LogMissing(LogError):
-    """There is no log at ``name``."""
+    """There is no log called ``name``."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no log at {name}; check the name, or start one: `poolbook run job.sub -log {name}`")
@@ -92,7 +92,7 @@ class LogMissing(LogError):
 
 
 class LogDamaged(LogError):
-    """The stored log differs from what was appended.
+    """The stored log differs from the events that were appended.
 
     >>> try:
     ...     events = list(log.events())
@@ -136,29 +136,31 @@ class EventStore(Protocol):
 
     @property
     def head(self) -> Head:
-        """The head when this handle was opened, last appended or was refreshed. Reads end there."""
+        """The head when this handle was opened, last appended, or was refreshed. Reads stop at this head."""
 
     @property
     def id(self) -> str:
-        """The log's id, which is the same in every copy; empty if the log is empty. Raises the errors of `read`."""
+        """The log's id, which is the same in every copy; empty if the log is empty. Raises the same errors as
+        ``read``."""
 
     def append(self, events: Sequence[Event], after: int | None = None) -> int:
-        """Store all events durably, or none; return the position of the last. Raise `Fenced` unless the log ends at
-        `after`, the position on which they were decided (None: they depend on no earlier event)."""
+        """Store all events durably, or none; return the position of the last one. Raise ``Fenced`` unless the log ends
+        at ``after``, the position at which the events were decided (None: they do not depend on earlier events)."""
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:
-        """Yield the events after position `after`, in order, each with its position."""
+        """Yield the events after position ``after``, in order, each with its position."""
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
-        """Yield the events of one stream after position `after`, in order, each with its position in the log."""
+        """Yield the events of one stream after position ``after``, in order, each with its position in the log."""
 
     def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:
-        """Become the writer: append a `WriterBegan` with the next epoch, so that earlier writers fail."""
+        """Become the writer: append a ``WriterBegan`` with the next epoch, which makes earlier writers fail."""
 
     def refresh(self) -> Head:
-        """Read the head again, which another process may have changed."""
+        """Read the head again, in case another process changed it, and return it."""
 
     def digest_at(self, position: int) -> str | None:
-        """Return the digest of the append that ended at `position`; None if none did. Raises as `read`."""
+        """Return the digest of the append that ended at ``position``; None if no append ended there. Raises the same
+        errors as ``read``."""
 
     def close(self) -> None: ...

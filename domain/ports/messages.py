@@ -1,8 +1,8 @@
-"""Messages between the roles of one pool, within a decision (``decision.draft.Draft.send``).
+"""Messages between the roles of a pool within a decision (``decision.draft.Draft.send``).
 
 Roles affect each other only through messages. The receiver's rule emits events and returns an answer. Messages about
-claims are stimuli (``stimuli.SlotMessage``), because access points outside the pool send them, too; this module has
-the messages that only roles of one pool send. docs/architecture.md lists senders, receivers and answers.
+claims are stimuli (``stimuli.SlotMessage``), because external access points send them, too; this module contains the
+messages that only roles of the same pool send. docs/architecture.md lists senders, receivers and answers.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ class Message(Struct, Generic[Answer], frozen=True):
 
 
 class SlotSeen(NamedTuple):
-    """A slot as its startd shows it to the holder of its claim."""
+    """A slot as its startd shows it to the holder of the slot's claim."""
 
     state_activity: str
     kind: str
     parent: str
-    ad: Mapping[str, str]  #: its ad, without the attributes that change with time
-    version: int  #: changes with the ad
-    starts_jobs: bool  #: False while its machine is being shut down
+    ad: Mapping[str, str]  #: the ad, without attributes that change with time
+    version: int  #: changes whenever the ad changes
+    starts_jobs: bool  #: False while the slot's machine is shutting down
 
 
 class ShowSlot(Message[SlotSeen | None], frozen=True):
-    """Return a slot; None if there is no slot of this name."""
+    """Return a slot; None if there is no slot with this name."""
 
     slot: str
 
 
 class ShowAd(Message[ClassAd], frozen=True):
-    """Return the slot's current ad as matching sees it, with ``additional_names`` (in small letters)."""
+    """Return the slot's current ad as matching sees it, including ``additional_names`` (in lower case)."""
 
     slot: str
     additional_names: frozenset[str]
 
 
 class DropMatch(Message[None], frozen=True):
-    """A match of a slot with a job, as 12.3, will not be claimed, because the job is no longer idle."""
+    """A slot's match with a job (such as 12.3) will not be claimed, because the job is no longer idle."""
 
     slot: str
     job: str
@@ -60,7 +60,7 @@ class DropMatch(Message[None], frozen=True):
 
 
 class VacateClaim(Message[bool], frozen=True):
-    """End the claim and its job, softly or fast. The answer is False if there is nothing to end."""
+    """End the claim and its job, softly or fast. The answer is False if there is no claim to end."""
 
     slot: str
     fast: bool
@@ -68,16 +68,16 @@ class VacateClaim(Message[bool], frozen=True):
 
 
 class PauseJob(Message[bool], frozen=True):
-    """Suspend the running job until a request continues it, or continue it (``resume``). The answer is False if it
-    cannot be."""
+    """Suspend the running job until a request continues it, or continue it (``resume``). The answer is False if that is
+    not possible."""
 
     slot: str
     resume: bool
 
 
 class EndJob(Message[str], frozen=True):
-    """The last process of the slot's job is gone, and its access point is about to log that. The answer is the cause
-    for which the claim was about to end; empty if it was not, or if the job has no separate cause."""
+    """The last process of the slot's job has ended, and the job's access point is about to log that. The answer is the
+    cause for which the claim was about to end; empty if it was not, or if the job has no separate cause."""
 
     slot: str
 
@@ -86,7 +86,7 @@ class EndJob(Message[str], frozen=True):
 
 
 class JobPaused(Message[None], frozen=True):
-    """A slot's job was suspended or continued: the ``row`` in the table of jobs, and the previous status."""
+    """A slot's job was suspended or continued: the ``row`` of the job table, and the previous status."""
 
     cluster: int
     proc: int
@@ -97,8 +97,9 @@ class JobPaused(Message[None], frozen=True):
 
 
 class HoldJob(Message[Ad | None], frozen=True):
-    """PREEMPT evicts a job whose WANT_HOLD is true: hold the job. The answer is None if it was held or is not running.
-    Otherwise the job is only signalled, because it may not be held in the end; the answer is the eviction's attributes.
+    """PREEMPT evicts a job whose WANT_HOLD is true, so hold the job. The answer is None if the job was held or is not
+    running. Otherwise the job is only signalled, because its hold may yet be replaced; the answer is the eviction's
+    attributes.
     """
 
     cluster: int
@@ -110,24 +111,24 @@ class HoldJob(Message[Ad | None], frozen=True):
 
 
 class ShowHost(Message[Ad], frozen=True):
-    """Return the ad of the machine on which the schedd runs (the machine with its name, or the first one) and of its
-    first slot."""
+    """Return the ad of the machine on which the schedd runs (the machine with the schedd's name, or else the first
+    one), merged with the ad of its first slot."""
 
 
 class SensorsSay(Message[bool], frozen=True):
-    """Return True if a machine's sensors publish attributes."""
+    """Return True if any machine's sensors publish attributes."""
 
 
 class PublishReadings(Message[None], frozen=True):
-    """Publish the current sensor readings of these attributes (in small letters) before a cycle reads them.
-    ``touched``: the machines that have changed since the last cycle."""
+    """Publish the current sensor readings of these attributes (in lower case) before a cycle reads them. ``touched``:
+    the machines that changed since the last cycle."""
 
     names: frozenset[str]
     touched: frozenset[str]
 
 
 class BeginDrain(Message[None], frozen=True):
-    """Drain a machine for the defragmentation (``DrainBegan`` explains the fields)."""
+    """Drain a machine for defragmentation (``DrainBegan`` explains the fields)."""
 
     machine: str
     schedule: str
@@ -137,7 +138,7 @@ class BeginDrain(Message[None], frozen=True):
 
 
 class EndDrain(Message[None], frozen=True):
-    """Cancel the drain of a machine for the defragmentation."""
+    """Cancel a machine's drain that was started for defragmentation."""
 
     machine: str
 
@@ -146,12 +147,12 @@ class EndDrain(Message[None], frozen=True):
 
 
 class TellLikeness(Message[Autoclusters], frozen=True):
-    """Return the significant attributes of jobs, which follow from the expressions of slots and negotiator."""
+    """Return the significant attributes of jobs, which are determined by the expressions of slots and negotiator."""
 
 
 class OpenAccount(Message[float], frozen=True):
-    """A job of this submitter is submitted or claims a slot. The answer is the priority factor of the new account; 0 if
-    the submitter already has one."""
+    """A submitter submits a job or claims a slot. The answer is the priority factor of the new account; 0 if the
+    submitter already has an account."""
 
     submitter: str
-    negotiator: str = ""  #: the negotiator that keeps the account, if there are several
+    negotiator: str = ""  #: the negotiator with the account, if there are several

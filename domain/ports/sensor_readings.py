@@ -1,7 +1,8 @@
-"""The sensor readings of a machine at an instant.
+"""The sensor readings of a machine at a given time.
 
-If possible a reading is an instant (of the last key press), which does not change as time passes: policies compute
-KeyboardIdle from it. Readings are complete for every decision that may need them. They are not part of the state.
+Where possible, a reading is a point in time (such as the last key press), which does not change as time passes;
+policies compute KeyboardIdle from it. Readings are complete for every decision that may need them. They are not part of
+the state.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ class Readings:
     """The sensor readings of a machine."""
 
     last_input: int | None = None
-    """The last keyboard or mouse input at any terminal or the console, in microseconds (None: none since it joined)."""
+    """The last keyboard or mouse input at any terminal or the console, in microseconds (None: none since the machine
+    joined)."""
     last_console: int | None = None  #: the last input at the console
     load: float = 0.0  #: the load average of the last minute (TotalLoadAvg)
     condor_load: Mapping[str, float] = _NO_LOADS  #: the load of each slot's job (CondorLoadAvg)
     attributes: Mapping[str, str] = _NO_TEXTS
-    """Further attributes of all slots, as expressions: from STARTD_CRON, and disk and swap space."""
-    slots: Mapping[str, Ad] = _NO_ADS  #: such attributes of single slots
+    """Additional attributes of all slots, as expressions: from STARTD_CRON, and for disk and swap space."""
+    slots: Mapping[str, Ad] = _NO_ADS  #: additional attributes of single slots
     backfill_load: float = 0.0  #: the load of the machine's backfill client
 
     @property
@@ -42,9 +44,9 @@ NOTHING_READ = Readings()
 """The readings of a machine without sensors: no input and no load."""
 
 Sense = Callable[[str], Readings]
-"""Returns the readings of a machine, by its name, at the instant of the decision."""
+"""A function that returns a machine's readings at the time of the decision, given its name."""
 
 
 def no_readings(machine: str) -> Readings:
-    """Return the readings of a machine in a world without sensors."""
+    """Return the readings of a machine without sensors."""
     return NOTHING_READ

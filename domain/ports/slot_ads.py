@@ -15,22 +15,23 @@ from ..state.records import Machine, Slot
 EXPECTED: Final = frozenset(
     f"expectedmachine{how}draining{cost}" for how in ("graceful", "quick") for cost in ("badput", "completion")
 )
-"""The expected costs of draining the slot's machine, in small letters. They change with time while it has a job."""
+"""The expected costs of draining the slot's machine, in lower case. They change with time while the machine has a
+job."""
 PAIRS_WITH_TOTAL: Final = (
     "Owner/Idle", "Unclaimed/Idle", "Unclaimed/Benchmarking", "Matched/Idle", "Claimed/Idle", "Claimed/Busy",
     "Claimed/Suspended", "Claimed/Retiring", "Claimed/Cleaning", "Preempting/Vacating", "Preempting/Killing",
     "Backfill/Idle", "Backfill/Busy", "Backfill/Killing", "Drained/Idle", "Drained/Retiring",
 )  # fmt: skip
-"""The states and activities whose total time is in a slot's ad."""
+"""The states/activities whose total time is in a slot's ad."""
 
 
 def total_name(pair: str) -> str:
-    """Return the name of the attribute with a pair's total time: TotalTimeClaimedBusy for Claimed/Busy."""
+    """Return the attribute name for a pair's total time, for example TotalTimeClaimedBusy for Claimed/Busy."""
     return f"TotalTime{pair.replace('/', '')}"
 
 
 Snapshot = Any
-"""A slot at an instant: ``SlotAds.snapshot`` returns it, other methods take it."""
+"""A slot at a given time, as returned by ``SlotAds.snapshot`` and passed to the other methods."""
 
 
 class SlotCarver(Protocol):
@@ -41,24 +42,24 @@ class SlotCarver(Protocol):
         """True if the slot has a consumption policy."""
 
     def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
-        """Return the amounts that a job takes, or None if not enough is ``left``."""
+        """Return the amounts that a job takes; None if not enough is ``left``."""
 
 
 class SlotAds(Protocol):
-    """The published ads at an instant. Keys are attributes' names in small letters."""
+    """The published ads at a given time. Keys are lower-case attribute names."""
 
     live: Mapping[str, str]
     """The attributes that change with time, each with its spelling."""
 
     def snapshot(self, slot: Slot) -> Snapshot: ...
     def attribute(self, snapshot: Snapshot, key: str) -> Expression | None:
-        """Return an attribute; None if the slot does not have it."""
+        """Return an attribute; None if the slot lacks it."""
 
     def ad(self, slot: Slot) -> ClassAd:
         """Return the complete ad."""
 
     def value(self, snapshot: Snapshot, key: str) -> Any:
-        """Return the value of one of the ``live`` attributes; None if the slot does not have it now."""
+        """Return the value of a ``live`` attribute; None if the slot does not have that attribute now."""
 
     def published_ad(self, slot: Slot) -> Mapping[str, str]:
         """Return the published attributes of the slot's sensors."""
@@ -73,7 +74,7 @@ class SlotAds(Protocol):
         """Return the attributes that are linear functions of time."""
 
     def changes_over_time(self, snapshot: Snapshot) -> bool:
-        """Return True if time, or another slot, may change the ad in ways that ``moving`` does not cover."""
+        """Return True if time or other slots may change the ad in ways that ``moving`` does not cover."""
 
     def is_free(self, slot: Slot) -> bool:
         """Return True if the slot is unclaimed and can be claimed."""
@@ -85,7 +86,7 @@ class SlotAds(Protocol):
         """Return TotalMachineDrainingUnclaimedTime: the core-seconds that its slots spent in Drained."""
 
     def why_not_drained(self, machine: str) -> str:
-        """Return why no drain of the machine can begin; empty if one can."""
+        """Return why the machine cannot be drained; empty if it can."""
 
     def why_not_canceled(self, machine: str) -> str:
         """Return why the machine's drain cannot be canceled; empty if it can, or there is none."""
@@ -96,7 +97,7 @@ class SlotAds(Protocol):
         """Return True if an attribute may summarize dynamic slots."""
 
     def has_rollup(self, slot: Slot) -> bool:
-        """Return True if a slot's ad has, or contributes to, a summary of dynamic slots."""
+        """Return True if a slot's ad contains, or contributes to, a summary of dynamic slots."""
 
     def remaining_resources(self, slot: Slot) -> dict[str, float]:
         """Return the remaining amount of each resource of a slot."""
@@ -106,4 +107,4 @@ class SlotAds(Protocol):
 
 
 Advertise = Callable[[Any, Caches, int, Context], SlotAds]
-"""Returns the ads of a state's slots at an instant, in microseconds."""
+"""A function that returns the ads of a state's slots at the given time, in microseconds."""

@@ -1,7 +1,7 @@
-"""Stimuli: the inputs of decisions, each with everything that its decision needs to know about the world.
+"""Stimuli: the inputs of decisions. Each contains everything that its decision needs to know about the world.
 
-The resulting events contain the stimulus's ``id``. A command has the ``user`` who sent it; a command whose id was
-answered before is not decided again.
+The resulting events contain the ``id`` of the stimulus. A command also contains the ``user`` who sent it; a command
+whose id has already been answered is not decided again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Stimulus(Struct, frozen=True):
 
 
 class SlotPlan(Struct, frozen=True):
-    """A slot that a machine offers: ``kind`` is static or partitionable."""
+    """A slot that a machine offers. ``kind`` is static or partitionable."""
 
     name: str
     kind: str
@@ -59,7 +59,7 @@ class Command(Stimulus, frozen=True):
 class Submit(Command, frozen=True):
     """Submit a cluster of jobs."""
 
-    cluster: int  #: its number (0: the next one)
+    cluster: int  #: the cluster number (0: the next one)
     ad: Ad
     count: int
     columns: tuple[bytes, ...]  #: the attributes that differ between the jobs, from ``proc_ads.pack``
@@ -67,8 +67,8 @@ class Submit(Command, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """The jobs that a command is about: clusters, single jobs, the jobs of owners, or all jobs. A constraint restricts
-    these, or selects from all jobs."""
+    """The jobs to which a command applies: clusters, single jobs, the jobs of owners, or all jobs. A constraint selects
+    from these, or from all jobs if there are none."""
 
     clusters: tuple[int, ...] = ()
     jobs: tuple[tuple[int, int], ...] = ()
@@ -95,7 +95,7 @@ class Release(JobCommand, frozen=True):
 
 
 class ReleaseSpooled(JobCommand, frozen=True):
-    """Release jobs after submit -spool has transferred their input files. `Release` does not release such jobs."""
+    """Release jobs after submit -spool has transferred their input files. ``Release`` does not release such jobs."""
 
     action: ClassVar[str] = "spooled"
 
@@ -142,7 +142,7 @@ class Edit(Command, frozen=True):
     changes: Ad
     add: bool = False  #: add to a number instead of replacing it (``prio +1``)
     own: bool = False  #: skip other users' jobs, unless the user is a super user
-    together: bool = False  #: edit no job if one of them may not be edited
+    together: bool = False  #: edit no job unless all of them may be edited
     dry: bool = False  #: only check; edit no job
 
 
@@ -162,7 +162,8 @@ class ContinueClaim(Command, frozen=True):
 
 
 class Drain(Command, frozen=True):
-    """Drain a machine (``DrainBegan`` explains the fields). ``check``: an expression that must be true of all slots."""
+    """Drain a machine (``DrainBegan`` explains the fields). ``check`` is an expression that must be true for all
+    slots."""
 
     machine: str
     schedule: str = "Graceful"
@@ -180,28 +181,28 @@ class CancelDrain(Command, frozen=True):
 
 
 class SetSubmitter(Command, frozen=True):
-    """Set a value of a submitter, one of ``events.SET``."""
+    """Set one of a submitter's values, listed in ``events.SET``."""
 
     submitter: str
     name: str
     value: float = 0.0
-    duration: int = 0  #: for how many seconds (0: permanently); only for factor, floor and ceiling
+    duration: int = 0  #: in seconds (0: permanent); only for factor, floor and ceiling
     cancel: bool = False  #: end a temporary value now, and ignore ``value``
-    negotiator: str = ""  #: the negotiator that keeps the account, if there are several
+    negotiator: str = ""  #: the negotiator with the account, if there are several
 
 
 class ResetUsage(Command, frozen=True):
-    """Reset the accumulated usage of these submitters; of all if none is named."""
+    """Reset the accumulated usage of these submitters, or of all if none is named."""
 
     submitters: tuple[str, ...] = ()
-    negotiator: str = ""  #: the negotiator that keeps the accounts, if there are several
+    negotiator: str = ""  #: the negotiator with the accounts, if there are several
 
 
 class DeleteSubmitter(Command, frozen=True):
     """Delete a submitter's account: its priority, usage and settings."""
 
     submitter: str
-    negotiator: str = ""  #: the negotiator that keeps the account, if there are several
+    negotiator: str = ""  #: the negotiator with the account, if there are several
 
 
 class ShutDown(Command, frozen=True):
@@ -212,8 +213,8 @@ class ShutDown(Command, frozen=True):
 
 
 class Reconfigure(Stimulus, frozen=True):
-    """The machine's configuration was read again: all its ``settings``, and the complete ad of each slot (attributes
-    that the pool maintains do not change)."""
+    """The machine's configuration was reread: all its ``settings``, and the complete ad of each slot (attributes that
+    the pool maintains do not change)."""
 
     machine: str
     settings: Ad
@@ -222,13 +223,13 @@ class Reconfigure(Stimulus, frozen=True):
 
 
 class ConfigurePool(Stimulus, frozen=True):
-    """The negotiator's configuration was read: all ``settings`` that differ from the defaults."""
+    """The negotiator's configuration was read. ``settings`` are those that differ from the defaults."""
 
     settings: Ad
 
 
-# Messages to a slot, from roles of this pool or from claim holders outside. Some fields are only for roles of this
-# pool: they go into the resulting event.
+# Messages to a slot, from roles of this pool or from external claim holders. Some fields are only for roles of this
+# pool; they are copied into the resulting event.
 
 
 class SlotMessage(Stimulus, frozen=True):
@@ -238,14 +239,14 @@ class SlotMessage(Stimulus, frozen=True):
 class NotifyMatch(SlotMessage, frozen=True):
     """The negotiator has matched the slot."""
 
-    dynamic_slot: str = ""  #: the name of a dynamic slot to carve from it (empty: none)
-    ad: Ad = field(default_factory=dict)  #: the ad of the job for which to carve
-    preempts: tuple[str, ...] = ()  #: the dynamic slots to preempt for that
+    dynamic_slot: str = ""  #: the dynamic slot to carve from the slot (empty: none)
+    ad: Ad = field(default_factory=dict)  #: the ad of the job to carve the slot for
+    preempts: tuple[str, ...] = ()  #: dynamic slots to preempt for the new one
 
 
 class RequestClaim(SlotMessage, frozen=True):
-    """An access point requests the slot for a job. From a partitionable slot, carve a dynamic slot for it. On a claimed
-    slot, this is a better match."""
+    """An access point requests the slot for a job. From a partitionable slot, a dynamic slot is carved. For a claimed
+    slot, this requests a preempting claim."""
 
     claim: str  #: the claim's id (empty: the startd creates one)
     holder: str  #: the access point (empty: the pool's own)
@@ -253,11 +254,11 @@ class RequestClaim(SlotMessage, frozen=True):
     job: str
     ad: Ad
     lease: int = 0  #: in seconds
-    preempts: tuple[str, ...] = ()  #: the dynamic slots to preempt for it
-    limits: str | None = None  #: the concurrency limits of its match (None: no match, so the startd computes them)
-    negotiator: str | None = None  #: the negotiator of its match (None: no match, so the startd finds it)
+    preempts: tuple[str, ...] = ()  #: the dynamic slots to preempt for the claim
+    limits: str | None = None  #: the concurrency limits of the match (None: no match, so the startd computes them)
+    negotiator: str | None = None  #: the negotiator that made the match (None: no match, so the startd determines it)
     cause: str = "claimed"
-    may_wait: bool = True  #: a better match may wait for the current claim to end
+    may_wait: bool = True  #: whether a preempting claim may wait for the current claim to end
 
 
 class FailClaim(SlotMessage, frozen=True):
@@ -265,8 +266,8 @@ class FailClaim(SlotMessage, frozen=True):
 
 
 class WithdrawClaim(SlotMessage, frozen=True):
-    """Withdraw the better match that waits for the slot; with ``for_job``, only if it is for this job of the pool's own
-    queue."""
+    """Withdraw the preempting claim that waits for the slot; with ``for_job``, only if it is for this job of the pool's
+    own queue."""
 
     for_job: str = ""
 
@@ -278,14 +279,14 @@ class ActivateClaim(SlotMessage, frozen=True):
     ad: Ad
     cluster: int = 0  #: of a job in the pool's own queue
     proc: int = 0
-    job_machine_attrs: str = ""  #: its JobMachineAttrs
-    expanded: Ad = field(default_factory=dict)  #: the values of ``$$(...)`` in its ad
-    deferred: int = 0  #: when its processes are to start
+    job_machine_attrs: str = ""  #: JobMachineAttrs of the job
+    expanded: Ad = field(default_factory=dict)  #: the values of ``$$(...)`` in the job's ad
+    deferred: int = 0  #: when the job's processes should start
 
 
 class DeactivateClaim(SlotMessage, frozen=True):
-    """The holder ends its job, and keeps the claim unless ``closing``. ``evidence`` and ``vacated``: see
-    ``JobSignalled``. ``resumes``: continue a suspended job first."""
+    """The holder ends its job, and keeps the claim unless ``closing``. For ``evidence`` and ``vacated`` see
+    ``JobSignalled``. ``resumes``: whether to continue a suspended job first."""
 
     fast: bool = False
     closing: bool = False
@@ -306,7 +307,7 @@ class StarterReported(SlotMessage, frozen=True):
 
 
 class StarterGone(SlotMessage, frozen=True):
-    """The job's starter and all its processes are gone."""
+    """The job's starter and all processes of the job have exited."""
 
 
 class HolderSilent(SlotMessage, frozen=True):
@@ -316,14 +317,14 @@ class HolderSilent(SlotMessage, frozen=True):
 
 
 class HolderHeard(SlotMessage, frozen=True):
-    """The claim's holder, which was silent, has sent a message."""
+    """The claim's holder has sent a message again after being silent."""
 
 
 # Timers and reports from the world
 
 
 class EvaluatePolicies(Stimulus, frozen=True):
-    """Evaluate the policies of these machines. Their sensors have just been read."""
+    """Evaluate the policies of these machines, whose sensors have just been read."""
 
     machines: tuple[str, ...]
 
@@ -345,7 +346,7 @@ class BackfillRunning(Stimulus, frozen=True):
 
 
 class BackfillEnded(Stimulus, frozen=True):
-    """A backfill client and all its processes are gone."""
+    """A backfill client and all its processes have exited."""
 
     key: str
     at: int
@@ -353,9 +354,9 @@ class BackfillEnded(Stimulus, frozen=True):
     signal: int | None = None
     user_cpu: int = 0
     system_cpu: int = 0
-    failure: str = ""  #: why it could not be started
-    lost: bool = False  #: there is no record of its end
-    unattended: bool = False  #: it was ended because the pool was gone
+    failure: str = ""  #: why the client could not be started
+    lost: bool = False  #: there is no record of the client's end
+    unattended: bool = False  #: the client was ended because the pool no longer existed
 
 
 class Negotiate(Stimulus, frozen=True):
@@ -365,16 +366,15 @@ class Negotiate(Stimulus, frozen=True):
 
 
 class Defragment(Stimulus, frozen=True):
-    """Poll the pool for machines to drain, and for drains to cancel."""
+    """Poll the pool for machines to drain and drains to cancel."""
 
 
 class ClaimMatches(Stimulus, frozen=True):
-    """Claim the slots that were matched with the access point's jobs and activate the claims. Start jobs of the local
-    universe."""
+    """Claim the slots matched with the access point's jobs, and activate the claims. Start local universe jobs."""
 
 
 class FireTimers(Stimulus, frozen=True):
-    """Carry out the timed actions that are due."""
+    """Perform the timed actions that are due."""
 
 
 class Transferred(Stimulus, frozen=True):
@@ -383,14 +383,14 @@ class Transferred(Stimulus, frozen=True):
     key: str
     way: str  #: input, checkpoint or output
     began: int
-    ended: int = 0  #: 0: it has not ended
+    ended: int = 0  #: 0: not ended yet
     files: int = 0
     size: int = 0  #: in bytes
     listed: int = 0
-    failed: bool = False  #: not all files could be transferred
-    urls: ByProtocol = ()  #: the transfers of plugins
+    failed: bool = False  #: whether some files could not be transferred
+    urls: ByProtocol = ()  #: transfers by plugins
     number: int = 0  #: the checkpoint's number
-    spooled: bool = False  #: the files are in the job's spool
+    spooled: bool = False  #: whether the files are in the job's spool
 
 
 class ActivationStarted(Stimulus, frozen=True):
@@ -401,7 +401,8 @@ class ActivationStarted(Stimulus, frozen=True):
 
 
 class ActivationChirped(Stimulus, frozen=True):
-    """A job wrote attributes or notes with condor_chirp. After a restart, earlier writes may be reported again."""
+    """A job set attributes or wrote log notes with condor_chirp. After a restart, earlier writes may be reported
+    again."""
 
     key: str
     writes: tuple[tuple[int, str, str, str], ...]  #: ascending number, kind (set, delayed or note), attribute, text
@@ -417,35 +418,36 @@ class ActivationMeasured(Stimulus, frozen=True):
 
 
 class MailHandled(Stimulus, frozen=True):
-    """A mail was handed to the mail program; with ``failure``, it was not."""
+    """A mail was passed to the mail program, or with ``failure``, could not be."""
 
-    mail: int  #: the position of its `MailDue`
+    mail: int  #: the position of its ``MailDue``
     failure: str = ""
 
 
 class LeaveQueue(Stimulus, frozen=True):
-    """Evaluate which of these finished jobs leave the queue."""
+    """Evaluate which of these ended jobs leave the queue."""
 
     jobs: tuple[tuple[int, Procs], ...]
 
 
 class EvaluateJobPolicies(Stimulus, frozen=True):
-    """Evaluate the periodic policies of the jobs of these clusters that are not running, and of these running jobs."""
+    """Evaluate the periodic policies of those jobs of the given clusters that are not running, and of the given running
+    jobs."""
 
     clusters: tuple[int, ...]
     running: tuple[tuple[int, int], ...] = ()
 
 
 class ScheduleJobs(Stimulus, frozen=True):
-    """Give those of these jobs that have missed their scheduled time their next one. ``reschedule_all``: give it to all
-    of them, because the configuration was read again."""
+    """Set the next start of those given jobs that missed their scheduled start; with ``reschedule_all``, of all given
+    jobs, because the configuration was reread."""
 
     jobs: tuple[tuple[int, Procs], ...]
     reschedule_all: bool = False
 
 
 class ActivationEnded(Stimulus, frozen=True):
-    """An activation's processes are gone."""
+    """All processes of an activation have exited."""
 
     key: str
     at: int
@@ -455,11 +457,11 @@ class ActivationEnded(Stimulus, frozen=True):
     system_cpu: int = 0
     resident: int = 0
     disk: int = 0
-    failed: bool = False  #: they could not be started
-    hold_reason: str = ""  #: why to hold the job: it exceeded a limit, or could not be started
-    hold_code: int = 0  #: of the hold; a VacateReasonCode: the machine caused the failed start, so evict the job
+    failed: bool = False  #: the processes could not be started
+    hold_reason: str = ""  #: the hold reason, if the job exceeded a limit or could not be started
+    hold_code: int = 0  #: the hold's code; a VacateReasonCode: the machine caused the failure, so evict the job
     hold_subcode: int = 0
-    lost: bool = False  #: there is no record of its end
+    lost: bool = False  #: there is no record of the activation's end
     undelivered: bool = False  #: output files are missing, so the job has not completed, whatever its exit code
     protocol: str = ""  #: the protocol of the plugin that failed
-    core: str = ""  #: the path of its core file (empty: none)
+    core: str = ""  #: the path of the core file (empty: none)

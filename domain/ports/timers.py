@@ -1,4 +1,4 @@
-"""Running timers. Each role lists its timers, and acts when one is due."""
+"""Running timers. Each role lists its timers, and acts when a timer is due."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..names import JobId
 
 
 class Timer(NamedTuple):
-    """Timers are due in this order."""
+    """A running timer. Timers sort in the order in which they are due."""
 
-    when: int  #: the instant, in microseconds
+    when: int  #: when the timer is due, in microseconds
     kind: str
-    name: str  #: the slot, machine, or other object that it is for
-    job: JobId | None = None  #: the job, for a starter of a job in the pool's own queue
+    name: str  #: the slot, machine, or other object of the timer
+    job: JobId | None = None  #: the job, if the timer is for a starter of a job in the pool's own queue

@@ -1,5 +1,6 @@
-"""The access points' requests to negotiators: the idle jobs in order, and their autoclusters.
+"""The access points' requests to negotiators: the ordered idle jobs, and their autoclusters.
 
-HTCondor's schedd sends this as submitter ads and resource requests. Both roles use it. The jobs' own priorities
-determine the order, and the job attributes that slots and the negotiator read determine the autoclusters.
+HTCondor's schedd sends this information as submitter ads and resource requests. Access points and negotiators both use
+this package. The order follows from the jobs' own priorities; the autoclusters, from the job attributes that slots and
+the negotiator read.
 """

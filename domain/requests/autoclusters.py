@@ -1,8 +1,9 @@
-"""Autoclusters: groups of jobs that are equal for matching.
+"""Autoclusters: groups of jobs that are equivalent for matching.
 
-Jobs belong to one autocluster if their significant attributes are equal: the attributes that their Requirements and
-Rank read, or that expressions of slots and of the negotiator may read. SIGNIFICANT_ATTRIBUTES replaces this list, and
-ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES change it. Requirements, Rank and the basic requests are always significant.
+Jobs belong to the same autocluster if their significant attributes are equal: the attributes that their own
+Requirements and Rank read, and those that the expressions of slots and of the negotiator may read.
+SIGNIFICANT_ATTRIBUTES replaces this list; ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES modify it. Requirements, Rank and the
+basic requests are always significant.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import Manager
 
 Signature = tuple[tuple[str, str], ...]
-"""A job's significant attributes with their texts. It is equal for all jobs of an autocluster."""
+"""A job's significant attributes with their texts, which are equal for all jobs of an autocluster."""
 
 ALWAYS_SIGNIFICANT = (
     "Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "ConcurrencyLimits",
@@ -37,15 +38,15 @@ _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "S
 
 
 def autoclusters_of(state: Manager, caches: Caches) -> Autoclusters:
-    """Return the updated autoclusters of a negotiator's state."""
+    """Return the autoclusters of a negotiator's state, up to date."""
     autoclusters = caches.of(Autoclusters)
     autoclusters.follow(state)
     return autoclusters
 
 
 class DeclaredAttributes(NamedTuple):
-    """The settings for significant attributes: a replacement for the computed ones, additions and removals; and the
-    negotiator's expressions about slots."""
+    """The settings for significant attributes (those that replace the computed ones, are added, or are removed), and
+    the negotiator's expressions about slots."""
 
     significant: tuple[str, ...]
     added: tuple[str, ...]
@@ -60,7 +61,7 @@ _NEGOTIATOR_EXPRESSIONS = (
 
 
 def declared_attributes(settings: Mapping[str, str]) -> DeclaredAttributes:
-    """Return the settings for significant attributes, or their defaults."""
+    """Return the settings for significant attributes, with defaults where they are not set."""
 
     def text(name: str) -> str:
         return settings.get(name, NEGOTIATOR[name].default)
@@ -72,13 +73,13 @@ def declared_attributes(settings: Mapping[str, str]) -> DeclaredAttributes:
 
 
 _MAX_ENDED = 10_000
-"""The number of autoclusters of ended jobs that are kept before a cleanup."""
+"""The number of autoclusters without queued jobs that are allowed before a cleanup."""
 
 
 @define
 class _DifferingCluster:
-    """A cluster whose jobs have several signatures, and the signatures by the values of the attributes ``columns``,
-    which determine them (None: they do not)."""
+    """A cluster whose jobs have several signatures. ``columns`` are the attributes whose values determine a job's
+    signature (None: no attributes do)."""
 
     cluster: Cluster
     edits: int
@@ -90,14 +91,14 @@ class _DifferingCluster:
 
 
 class Autoclusters:
-    """The significant attributes, and the signature and the number of each job's autocluster."""
+    """The significant attributes, and each job's signature and autocluster number."""
 
     def __init__(self) -> None:
-        self.names: dict[str, str] = {}  #: the significant attributes: lower-case name -> spelling
-        self.whole = True  #: whether no attribute was declared insignificant, so that equal signatures match equally
-        self.generation = 0  #: the number of times that all numbers and signatures were discarded
-        self._seen = -1  #: the number of processed changes of slots' ads
-        self._renewed = 0  #: the number of conditions that were new when added, or not used any more when removed
+        self.names: dict[str, str] = {}  #: significant attributes: lower-case name -> spelling
+        self.whole = True  #: whether no attribute was declared insignificant: equal signatures then match equally
+        self.generation = 0  #: how often all numbers and signatures were discarded
+        self._seen = -1  #: number of processed changes of slots' ads
+        self._renewed = 0  #: number of conditions that were added first or removed last
         self._configured = -1
         self._conditions: Counter[tuple[str, ...]] = Counter()
         self._of_slot: dict[str, tuple[str, ...]] = {}
@@ -110,7 +111,7 @@ class Autoclusters:
         self._of_cluster_words: dict[int, tuple[Cluster, int, frozenset[str]]] = {}
 
     def follow(self, state: Manager) -> None:
-        """Process the changes of the attributes that slots and the negotiator read."""
+        """Process changes of the attributes that slots and the negotiator read."""
         if self._has_old(state):
             self._forget()
         old_counts = len(self._conditions), self._renewed
@@ -143,8 +144,8 @@ class Autoclusters:
             self._conditions[texts] += 1
 
     def _with_own(self, slot: Slot, conditions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a slot's conditions, and its other expressions to which they refer, since the job attributes that
-        these read are significant too."""
+        """Return a slot's conditions, and the slot's other expressions to which these refer, because the job attributes
+        that those read are significant too."""
         all_texts = set(conditions)
         pending_texts = list(all_texts)
         referenced = []
@@ -180,7 +181,7 @@ class Autoclusters:
             self._forget()
 
     def _has_old(self, state: Manager) -> bool:
-        """Return True if most known autoclusters have only ended jobs."""
+        """Return True if most known autoclusters have no jobs left in the queue."""
         return len(self._numbers) > _MAX_ENDED + 2 * state.idle
 
     def _forget(self) -> None:
@@ -196,7 +197,7 @@ class Autoclusters:
             cache.pop(number, None)
 
     def number(self, signature: Signature) -> int:
-        """Return the number of an autocluster; ``signature`` is from ``signature()``."""
+        """Return the number of the autocluster with this signature, from ``signature()``."""
         number = self._numbers.get(id(signature))
         if number is None:
             number = self._numbers[id(signature)] = len(self._numbers)
@@ -204,7 +205,7 @@ class Autoclusters:
         return number
 
     def words_of(self, cluster: Cluster) -> frozenset[str]:
-        """Return a superset of the slot attributes that a cluster's jobs may read: see ``slot_attribute_words``."""
+        """Return a superset of the slot attributes that a cluster's jobs may read; see ``slot_attribute_words``."""
         cached = self._of_cluster_words.get(cluster.id)
         edits = cluster.edit_count
         if cached is None or cached[0] is not cluster or cached[1] != edits:
@@ -219,8 +220,8 @@ class Autoclusters:
         return cached[2]
 
     def kinds(self, cluster: Cluster) -> array[int] | None:
-        """Return the autocluster numbers of all jobs of a cluster by process, or None if each must be computed by
-        itself."""
+        """Return the autocluster numbers of a cluster's jobs, indexed by process; None if each must be computed
+        separately."""
         cached = self._columns.get(cluster.id)
         edits = cluster.edit_count
         if cached is not None and cached[0] is cluster and cached[1] == edits:
@@ -241,7 +242,7 @@ class Autoclusters:
         return kinds
 
     def signature(self, cluster: Cluster, proc: int) -> Signature:
-        """Return the signature of one job."""
+        """Return the signature of a job."""
         cached = self._of_cluster.get(cluster.id)
         edits = cluster.edit_count
         if cached is not None and cached[0] is cluster and cached[1] == edits:
@@ -271,7 +272,7 @@ class Autoclusters:
         return signature
 
     def _all_plain(self, cluster: Cluster, columns: tuple[str, ...]) -> bool:
-        """Return True if these attributes are plain values in every job, which read no other attributes."""
+        """Return True if, in every job, these attributes are plain values, which read no other attributes."""
         values = unpack(cluster.variants.chunks)
         return all(_is_literal_text(text) for name in columns for text in set(values[name]))
 
@@ -285,7 +286,7 @@ class Autoclusters:
         pending_names = list(self.names)
         all_names = set(pending_names)
         pairs: list[tuple[str, str]] = []
-        for name in pending_names:  # grows, since the attributes that a significant attribute reads are significant
+        for name in pending_names:  # this list grows: whatever a significant attribute reads is significant
             spelled = spellings.get(name)
             if spelled is None or not texts[spelled]:
                 continue
@@ -299,13 +300,13 @@ class Autoclusters:
         return self._known.setdefault(signature, signature), all_names
 
     def uniform(self, cluster: Cluster) -> bool:
-        """Return True if all jobs of the cluster have the same signature, because the attributes that affect it are
+        """Return True if all jobs of the cluster have the same signature, because all attributes that affect it are
         equal."""
         return cluster.id in self._of_cluster
 
 
 FEW_COHORTS = 16
-"""The maximum number of different edits in a cluster that are compared."""
+"""The maximum number of different edits in a cluster that are compared with each other."""
 
 
 def _equal_after_edits(cluster: Cluster, names: set[str], column_names: Mapping[str, str]) -> bool:
@@ -338,8 +339,8 @@ def _is_literal_text(text: str) -> bool:
 
 
 def _names_in(text: str) -> Iterator[str]:
-    """Return the attributes that an expression of the job may read from its own ad, in lower case and without a scope.
-    Names without a scope are included, since they may refer to either ad."""
+    """Return the lower-case names, without scope, of the attributes that an expression may read from its own ad.
+    Unscoped names are included, because they may refer to either ad."""
     if text.isdigit() or text.startswith('"'):
         return
     references = _references(text)
@@ -351,7 +352,7 @@ def _names_in(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=5000)
 def _names_read(text: str) -> tuple[str, ...]:
-    """Return the lower-case names that an expression may read from its own ad, sorted."""
+    """Return the sorted lower-case names that an expression may read from its own ad."""
     return tuple(sorted(set(_names_in(text)))) if text else ()
 
 
@@ -360,6 +361,6 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @lru_cache(maxsize=5000)
 def slot_attribute_words(signature: Signature) -> frozenset[str]:
-    """Return a superset of the slot attributes that jobs with this signature may read: all words of their significant
+    """Return a superset of the slot attributes that jobs with this signature may read: all words in their significant
     attributes, in lower case."""
     return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))

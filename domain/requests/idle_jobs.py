@@ -1,12 +1,11 @@
-"""The idle jobs, in the order in which they are matched.
+"""The idle jobs in matching order.
 
-A submitter's jobs are sorted by higher PreJobPrio1, PreJobPrio2, JobPrio, PostJobPrio1, PostJobPrio2, then by age. A
-value that is not an integer comes last (for JobPrio it counts as 0). Source: the manual, "Negotiation", and HTCondor's
-order if a trace shows it.
+A submitter's jobs are sorted by PreJobPrio1, PreJobPrio2, JobPrio, PostJobPrio1, PostJobPrio2 (highest first), then by
+age. Values that are not integers come last (for JobPrio they count as 0). Source: the manual, "Negotiation", and
+HTCondor's order where a trace shows it.
 
-The order is kept between uses: each use processes only the jobs that have changed since the last one
-(``State.job_changes``), in logarithmic time. A submitter's jobs of one autocluster form a group, which a reader can
-skip in constant time.
+The order is cached. Each use processes only the jobs that changed since the last use (``State.job_changes``), in
+logarithmic time. A submitter's jobs of one autocluster form a group, which a reader can skip in constant time.
 """
 
 from __future__ import annotations
@@ -30,16 +29,17 @@ PRIOS: Final = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJo
 _UNSET: Final = {name: 0.0 if name == "JobPrio" else inf for name in PRIOS}
 _LOWER: Final = frozenset(name.lower() for name in PRIOS)
 _ALL: Final = -1
-"""In place of a process number: all idle jobs of the cluster."""
+"""Used instead of a process number: all idle jobs of the cluster."""
 
 Priorities = tuple[float, ...]
-"""The five priorities of a job, negated, so that the least comes first."""
+"""The five priorities of a job, negated so that the highest sorts first."""
 Entry = tuple[Priorities, int, int]
-"""An entry for one or all idle jobs of a cluster: their priorities, the cluster's number, the process or ``_ALL``."""
+"""An entry for one or all idle jobs of a cluster: their priorities, the cluster number, and the process number or
+``_ALL``."""
 
 
 def priorities(cluster: Cluster, proc: int) -> Priorities:
-    """Return the priorities of a job, negated."""
+    """Return the negated priorities of a job."""
     return tuple([_priority(cluster.value(proc, name), _UNSET[name]) for name in PRIOS])
 
 
@@ -64,8 +64,8 @@ def _idle(cluster: Cluster) -> Iterator[int]:
 
 
 def unmatched_procs(cluster: Cluster, state: Queue) -> Iterator[int]:
-    """Return the jobs of a cluster that wait for a slot. Idle jobs with a match, with processes of an earlier run, or
-    in a cool-down do not."""
+    """Return the jobs of a cluster that wait for a slot. Idle jobs that have a match, have processes from an earlier
+    run, or are cooling down are excluded."""
     return (proc for proc in _idle(cluster) if waits_for_slot(cluster, proc, state))
 
 
@@ -77,13 +77,13 @@ def waits_for_slot(cluster: Cluster, proc: int, state: Queue) -> bool:
 
 @define(eq=False)
 class IdleJobGroup:
-    """A submitter's jobs of one autocluster, in order; or the jobs of one cluster that has several autoclusters."""
+    """A submitter's jobs of one autocluster, in order; or all jobs of a cluster that spans several autoclusters."""
 
-    kind: int  #: the number of the autocluster, or ``~cluster`` for a cluster that has several
+    kind: int  #: the autocluster number, or ``~cluster`` for a cluster that spans several
     entries: SortedList[Entry] = field(factory=SortedList)
     single_jobs: SortedList[tuple[int, int]] = field(factory=SortedList)
-    """The entries of single jobs: cluster and process."""
-    idle: int = 0  #: the number of its idle jobs, including jobs with a match
+    """The entries of single jobs, as cluster and process numbers."""
+    idle: int = 0  #: the number of idle jobs, including those with a match
 
 
 @define(eq=False)
@@ -91,19 +91,19 @@ class IdleJobs:
     """The idle jobs of a submitter."""
 
     submitter: str
-    groups: dict[int, IdleJobGroup] = field(factory=dict)  #: by their kinds
-    heads: SortedList[tuple[Entry, int]] = field(factory=SortedList)  #: the first entry of each group, and its kind
-    idle: int = 0  #: the number of its idle jobs, including jobs with a match
+    groups: dict[int, IdleJobGroup] = field(factory=dict)  #: by kind
+    heads: SortedList[tuple[Entry, int]] = field(factory=SortedList)  #: the first entry of each group, with its kind
+    idle: int = 0  #: the number of idle jobs, including those with a match
     unreported: dict[int, None] = field(factory=dict)
-    """The kinds whose jobs have changed since their rejection reason was last compared with the log."""
-    reported_circumstances: object = None  #: the circumstances of that comparison for the other kinds
+    """The kinds with jobs that changed since their rejection reason was last compared with the log."""
+    reported_circumstances: object = None  #: the circumstances of that comparison, for other kinds
     clusters: list[tuple[int, int]] = field(factory=list)
-    """A heap of the submitter's clusters: the submission number and the cluster number. Some may have left."""
-    first_submission: int = 0  #: the submission number of its first cluster with idle jobs (0: none)
+    """A heap of the submitter's clusters, as submission and cluster numbers. Some clusters may have left the queue."""
+    first_submission: int = 0  #: submission number of the first cluster with idle jobs (0: none)
 
     def in_order(self, failed: Container[int]) -> Iterator[tuple[Entry, int]]:
-        """Yield the entries with their kinds, and skip the kinds in ``failed``, to which the caller may add. The queue
-        must not change meanwhile."""
+        """Yield entries with their kinds. Skip kinds in ``failed``, which the caller may extend. The queue must not
+        change during the iteration."""
         heads = iter(self.heads)
         head = next(heads, None)
         started_groups: list[tuple[Entry, int, Iterator[Entry]]] = []
@@ -138,7 +138,7 @@ class IdleJobs:
         return group
 
     def discard(self, group: IdleJobGroup, entry: Entry, idle: int) -> None:
-        """Remove jobs that no longer wait."""
+        """Remove jobs that no longer wait for a slot."""
         old_head = group.entries[0]
         group.entries.remove(entry)
         if entry[2] != _ALL:
@@ -162,37 +162,37 @@ class IdleJobs:
 
 @define(eq=False)
 class _ClusterEntries:
-    """The entries of a cluster's idle jobs: one for all of them, or one for each if their priorities differ."""
+    """The entries of a cluster's idle jobs: one common entry, or one per job if their priorities differ."""
 
     cluster: Cluster
     edits: int
     queue: IdleJobs
     has_one_entry: bool
-    idle: int = 0  #: the number of idle jobs that the queue's count includes
-    words: frozenset[str] = frozenset()  #: a superset of the slot attributes that they may read
+    idle: int = 0  #: the number of idle jobs that the queue's total includes
+    words: frozenset[str] = frozenset()  #: a superset of the slot attributes that the jobs may read
     entries: dict[int, tuple[IdleJobGroup, Entry]] = field(factory=dict)  #: by process, or ``_ALL``
 
 
 class IdleQueues:
-    """The queues of all submitters, kept between uses."""
+    """The queues of all submitters, cached between uses."""
 
     def __init__(self) -> None:
-        self.restarts = 0  #: the number of times that everything was rebuilt
+        self.restarts = 0  #: how often everything was rebuilt
         self._restart(-1)
 
     def _restart(self, generation: int) -> None:
         self.by_submitter: dict[str, IdleJobs] = {}
         self.submitters_in_order: SortedList[tuple[int, str]] = SortedList()
-        """The submitters with idle jobs, sorted by the submission numbers of their first queued clusters."""
+        """The submitters with idle jobs, sorted by the submission number of their first queued cluster."""
         self.words: Counter[frozenset[str]] = Counter()
-        """The slot attributes that idle jobs may read, with the number of clusters that may read them."""
+        """The slot attributes that idle jobs may read, each with the number of clusters that may read it."""
         self.local: SortedDict[int, str] = SortedDict()
         """The local universe clusters with idle jobs, each with its submitter."""
         self.local_cluster_counts: Counter[str] = Counter()
-        """The number of these clusters, by submitter."""
+        """The number of local universe clusters with idle jobs, by submitter."""
         self.restarts += 1
         self.changed_submitters: dict[str, None] = {}
-        """The submitters whose idle jobs have changed since the reader last cleared this set."""
+        """The submitters whose idle jobs changed since the reader last cleared this set."""
         self._processed_changes = -1
         self._generation = generation
         self._clusters: dict[int, _ClusterEntries] = {}
@@ -200,7 +200,7 @@ class IdleQueues:
         self._submitted = 0
 
     def follow(self, state: Queue, autoclusters: Autoclusters) -> None:
-        """Process the changes of the queue and of the significant attributes."""
+        """Process changes of the queue and of the significant attributes."""
         changed_jobs = state.job_changes.since(self._processed_changes)
         if changed_jobs is None or self._generation != autoclusters.generation:
             self._restart(autoclusters.generation)
@@ -222,7 +222,7 @@ class IdleQueues:
         return None if entry is None else entry[0]
 
     def reset_reported(self, number: int) -> None:
-        """Take note that the log has a new rejection reason for jobs of a cluster."""
+        """Record that the log has a new rejection reason for jobs of a cluster."""
         cluster_entries = self._clusters.get(number)
         if cluster_entries is not None:
             groups = (group for group, _ in cluster_entries.entries.values())
@@ -305,7 +305,7 @@ class IdleQueues:
             del cluster_entries.entries[proc]
 
     def _withdraw(self, cluster_entries: _ClusterEntries) -> None:
-        """Remove the entries of a cluster that has left or whose jobs have changed."""
+        """Remove the entries of a cluster that left the queue or whose jobs changed."""
         idle = cluster_entries.idle if cluster_entries.has_one_entry else 1
         for group, entry in cluster_entries.entries.values():
             cluster_entries.queue.discard(group, entry, idle)
@@ -324,7 +324,7 @@ class IdleQueues:
         cluster_entries.idle = idle
 
     def _update_turn(self, queue: IdleJobs) -> None:
-        """Update a submitter's place in the order, which its first queued cluster determines if it has idle jobs."""
+        """Update a submitter's position, which its first queued cluster determines if it has idle jobs."""
         clusters, old_submission = queue.clusters, queue.first_submission
         self.changed_submitters[queue.submitter] = None
         while clusters and clusters[0][1] not in self._clusters:
@@ -340,19 +340,20 @@ class IdleQueues:
 
 
 def idle_queues(state: Manager, caches: Caches) -> IdleQueues:
-    """Return the updated queues of a negotiator's state."""
+    """Return the queues of a negotiator's state, up to date."""
     return queues_of(state, caches, autoclusters_of(state, caches))
 
 
 def queues_of(state: Queue, caches: Caches, autoclusters: Autoclusters) -> IdleQueues:
-    """Return the updated queues of an access point that has the significant attributes from the negotiator."""
+    """Return the queues, up to date, of an access point that received the significant attributes from the
+    negotiator."""
     queues = caches.of(IdleQueues)
     queues.follow(state, autoclusters)
     return queues
 
 
 def waiting_procs(cluster: Cluster, only: int, state: Queue) -> Iterator[int]:
-    """Return the jobs of an entry that wait for a slot."""
+    """Return those jobs of an entry that wait for a slot."""
     if only == _ALL:
         return unmatched_procs(cluster, state)
     return iter((only,) if waits_for_slot(cluster, only, state) else ())
@@ -361,8 +362,8 @@ def waiting_procs(cluster: Cluster, only: int, state: Queue) -> Iterator[int]:
 def waiting_jobs(
     state: Queue, submitter: str, caches: Caches, autoclusters: Autoclusters, refused: Container[int]
 ) -> Iterator[tuple[Cluster, int, int]]:
-    """Yield a submitter's jobs that wait for a slot, in order, with autocluster numbers. Skip the numbers in
-    ``refused``, to which the caller may add. The state must not change meanwhile."""
+    """Yield a submitter's jobs that wait for a slot, in order, with their autocluster numbers. Skip autoclusters in
+    ``refused``, which the caller may extend. The state must not change during the iteration."""
     queue = queues_of(state, caches, autoclusters).by_submitter.get(submitter)
     if queue is None:
         return
@@ -377,10 +378,10 @@ def waiting_jobs(
 
 
 def remaining_starts(state: Queue) -> float:
-    """Return how many more jobs may start within MAX_JOBS_RUNNING; negative if too many run.
+    """Return how many more jobs MAX_JOBS_RUNNING allows to start; negative if too many jobs run.
 
-    Jobs that run on slots or have a match count; local universe jobs do not. Lowering the limit does not end jobs:
-    claims are released as their jobs end. Source: HTCondor's canSpawnShadow (schedd.cpp).
+    Jobs that run on slots or have a match are counted; local universe jobs are not. Lowering the limit does not end
+    jobs; instead, claims are released when their jobs end. Source: HTCondor's canSpawnShadow (schedd.cpp).
     """
     maximum = job_limit(state.settings, "MAX_JOBS_RUNNING")
     if maximum is None:

@@ -1,4 +1,4 @@
-"""The evidence of a match: the job's Requirements, and the values that they read."""
+"""The evidence of a match: the job's Requirements and the values that they read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .autoclusters import Signature
 
 
 def job_ad(cluster: Cluster, proc: int) -> ClassAd:
-    """Return the ad of a job for matching."""
+    """Return a job's ad for matching."""
     return ad_of(cluster.attributes(proc))
 
 
 class RequirementsNames(NamedTuple):
-    """A job's Requirements: the text, and the names that they read from the job's ad and from the slot's."""
+    """A job's Requirements: the text, and the names that it reads from the job's ad and from the slot's ad."""
 
     text: str
     job_names: tuple[str, ...]
@@ -39,14 +39,14 @@ class RequirementsNames(NamedTuple):
 
 class RequirementsNamesCache(dict[Signature, RequirementsNames]):
     """A cache of the names that Requirements read, by autocluster. Jobs that differ only in plain values share an
-    entry, since these values refer to nothing."""
+    entry, because plain values read nothing."""
 
     MAX_ENTRIES = 10_000
 
     def __init__(self) -> None:
         super().__init__()
         self._by_form: dict[tuple[tuple[str, int], ...], tuple[list[Expression], RequirementsNames]] = {}
-        """By the ids of a job's expressions, which the entry keeps alive, and the names of its plain values."""
+        """By the ids of a job's expressions, which the entry keeps alive, and the names of the job's plain values."""
 
     def find(self, signature: Signature, job: ClassAd) -> RequirementsNames:
         reads = self.get(signature)
@@ -57,7 +57,7 @@ class RequirementsNamesCache(dict[Signature, RequirementsNames]):
         return reads
 
     def of_form(self, job: ClassAd) -> RequirementsNames:
-        """Return the names that a job's Requirements read, from the cache for jobs of its form."""
+        """Return the names that a job's Requirements read, cached for jobs that differ only in plain values."""
         cells = job._all().values()
         expressions = [expression for _, expression in cells if type(expression) is not Literal]
         form = tuple([(name, 0 if type(expression) is Literal else id(expression)) for name, expression in cells])
@@ -71,7 +71,7 @@ class RequirementsNamesCache(dict[Signature, RequirementsNames]):
 def match_evidence(
     why: tuple[int, str, str], context: Context, job: ClassAd, slot: ClassAd, reads: RequirementsNames | None = None
 ) -> EvaluationRecorded:
-    """Return the event with the values that the job's Requirements read from its own ad and the slot's.
+    """Return an event with the values that the job's Requirements read from the job's ad and the slot's ad.
 
     :param why: the event's first fields
     :param reads: the names that the Requirements read, if they are known

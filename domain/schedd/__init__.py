@@ -1,1 +1,1 @@
-"""The schedd: the queue, the users' actions on jobs, claims and their reuse, the jobs' own policy, their processes."""
+"""The schedd: the queue, users' actions on jobs, claims and their reuse, job policies, and jobs' processes."""

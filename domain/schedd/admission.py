@@ -30,11 +30,12 @@ from .submit_policy import Columns, JobGroup, Judge, SubmitRefusal, TransformSte
 
 
 class Accepted(Struct, frozen=True):
-    """An accepted submission. ``tell`` logs the transforms' changes, once nothing else can reject it."""
+    """An accepted submission. ``tell`` logs the changes by transforms; call it when nothing else can reject the
+    submission."""
 
     command: Submit
     columns: Columns
-    warnings: tuple[str, ...] = ()  #: warnings for its user
+    warnings: tuple[str, ...] = ()  #: warnings for the user
     tell: Callable[[], None] = lambda: None
 
 
@@ -42,7 +43,7 @@ COMMIT_FAILED = "Failed to commit job submission into the queue."
 
 
 def admit_submission(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Accepted | None:
-    """Return the accepted submission; None if it was rejected and answered."""
+    """Return the accepted submission. If it is rejected, answer the command and return None."""
     state = draft.state
     limit = exceeded_limit(state, command.user, 0 if has_factory(command.ad) else command.count)
     if limit is not None:
@@ -88,10 +89,10 @@ def _judge_submission(draft: Draft[AccessPoint], command: Submit, number: int, c
 def judge_of(
     state: AccessPoint, host: Ad, context: Context, now: int, number: int, user: str, ad: Ad, columns: Columns
 ) -> Judge:
-    """Return the judge of a submission's jobs, with the current settings.
+    """Return a judge that applies the current settings to the jobs of a submission.
 
     :param host: the ad of the pool's machine
-    :param now: the instant, in microseconds
+    :param now: the current time, in microseconds
     """
     first = {name: texts[0] for name, texts in columns.items()}
     own = {
@@ -117,7 +118,7 @@ def judge_of(
 
 
 class TransformChanges(Struct, frozen=True):
-    """The changes by a transform to its jobs: the fields of ``JobsTransformed``."""
+    """The changes that one transform made to its jobs, as recorded in ``JobsTransformed``."""
 
     transform: str
     procs: Procs
@@ -129,7 +130,7 @@ class TransformChanges(Struct, frozen=True):
 
 
 def changes_by_transform(kinds: Sequence[JobGroup]) -> Iterator[tuple[TransformChanges, AppliedTransform]]:
-    """Yield the changes by each transform, in order, and its evaluations for the first of its jobs."""
+    """Yield the changes by each transform, in order, with the transform's evaluations for its first job."""
     for name in dict.fromkeys(step.applied.name for kind in kinds for step in kind.result.applied):
         steps = [(kind.procs, step) for kind in kinds for step in kind.result.applied if step.applied.name == name]
         yield _changes_of_steps(name, steps), steps[0][1].applied

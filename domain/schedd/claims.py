@@ -1,8 +1,8 @@
 """The access point's side of a claim: request it for a match, activate it for one job after another, release it.
 
-When a job ends, the claim is activated for the submitter's next job that fits, or else released. A claim on a claimed
-slot waits for the slot. The execution point (``startd``) decides when a claim starts, and when the machine owner's
-policy ends it.
+When a job ends, the claim is activated for the submitter's next matching job, or else released. A claim on a claimed
+slot waits until that slot is free. The execution point (``startd``) decides when a claim starts, and when the machine
+owner's policy ends it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from .local_jobs import start_local_jobs
 
 
 def claim_all(draft: Draft[AccessPoint]) -> None:
-    """Start idle jobs on their matches and claims, and without a slot."""
+    """Start idle jobs on their matches and claims, and start jobs that need no slot."""
     claim_matches(draft)
     start_local_jobs(draft)
 
 
 def claim_matches(draft: Draft[AccessPoint]) -> None:
-    """Claim each matched slot, and activate the claim for its job; if the slot is claimed, the new claim may wait. A
-    match is void if its job is no longer idle (transition 8). Then activate the claims that have waited."""
+    """Claim each matched slot and activate the claim for its job; on a claimed slot, the new claim may have to wait. A
+    match is void if its job is no longer idle (transition 8). Then activate the claims that finished waiting."""
     state = draft.state
     matches = [(name, *job_and_match) for name, jobs in state.matches.items() for job_and_match in jobs.items()]
     for name, (number, proc), matched in sorted(matches, key=lambda match: match[2].order):
@@ -63,7 +63,7 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
 
 
 def _cluster_of_idle_job(state: AccessPoint, number: int, proc: int) -> Cluster | None:
-    """Return the cluster of an idle job that has no processes of an earlier run; None if the job is not idle."""
+    """Return the cluster of an idle job with no processes left from an earlier run; None if the job is not idle."""
     cluster = state.clusters.get(number)
     if cluster is None or proc not in cluster or (number, proc) in state.by_job:
         return None
@@ -77,14 +77,14 @@ def _visible_slot(draft: Draft[AccessPoint], name: str) -> SlotSeen:
 
 
 def start_on_claim(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
-    """Start the job for which the slot was claimed, or the next one."""
+    """Start the job for which the slot was claimed, or else the submitter's next matching job."""
     if not activate(draft, slot, cluster, proc):
         reuse_claim(draft, slot, cluster.id)
 
 
 def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> bool:
-    """Activate a claimed, idle slot for a job; the event starts its processes. Return False if the slot cannot
-    substitute the ``$$()`` in the job's ad, so that the job is held."""
+    """Activate a claimed, idle slot for a job; the event starts the job's processes. Hold the job and return False if
+    the slot's ad cannot expand the ``$$()`` macros in the job's ad."""
     expanded = expand_for_slot(draft, lambda: _visible_slot(draft, slot).ad, cluster, proc)
     if expanded is None:
         return False
@@ -96,8 +96,8 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
 
 
 def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) -> None:
-    """Continue after the last process of the slot's job, of this cluster, has ended. If the slot is still claimed and
-    idle then, start the claim's next job, or without ``reuses`` release the claim."""
+    """Handle the end of the last process of the slot's job, which belonged to this cluster. If the slot is claimed and
+    idle, start the claim's next job if ``reuses`` is true; otherwise release the claim."""
     draft.send(StarterReported(draft.stimulus, slot))
     draft.send(StarterGone(draft.stimulus, slot))
     visible = draft.send(ShowSlot(slot))
@@ -109,14 +109,15 @@ def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) 
 
 
 def _can_continue(draft: Draft[AccessPoint], slot: str) -> bool:
-    """Check whether the pool's own access point holds the slot, but not for a job that is about to start."""
+    """Check whether this access point holds the slot's claim and does not reserve it for a job that is about to
+    start."""
     state = draft.state
     return slot in state.claims and slot not in state.claim_ready and not state.is_reserved(slot)
 
 
 def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
-    """Start the submitter's next job that fits on an idle claimed slot, or release the claim. ``before`` is the cluster
-    of the previous job; for a job of another cluster, the match is logged with its evidence."""
+    """Start the submitter's next matching job on an idle claimed slot, or release the claim. ``before`` is the previous
+    job's cluster; if the next job is of another cluster, log the match with its evidence."""
     no_room = remaining_starts(draft.state) <= 0
     while next_job := None if no_room else _next_job(draft, slot):
         cluster, proc, job, signature = next_job
@@ -130,8 +131,8 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
 
 
 def _next_job(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
-    """Return the next job of the claim's submitter that fits, with its ad and signature; None if there is none, or the
-    slot starts no more jobs."""
+    """Return the next matching job of the claim's submitter, with its ad and signature; None if there is no such job,
+    or the slot accepts no more jobs."""
     visible, submitter = _visible_slot(draft, slot), draft.state.claims[slot].submitter
     if not visible.starts_jobs:
         return None
@@ -152,14 +153,14 @@ def _next_job(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Calla
 def end_job(
     draft: Draft[AccessPoint], activation: Activation, cause: str, evidence: int = 0, vacated: Ad | None = None
 ) -> None:
-    """End a claim's job and keep the claim, softly if the job wants grace. A suspended job is continued first.
-    ``evidence`` and ``vacated``: see ``JobSignalled``."""
+    """End the job of a claim but keep the claim. Use a soft kill if the job requests one; continue a suspended job
+    first. ``evidence`` and ``vacated``: see ``JobSignalled``."""
     manner = "soft" if _wants_grace(draft, activation) else "hard"
     signal_job(draft, activation, manner, cause, evidence, vacated, resume_first=True)
 
 
 def _wants_grace(draft: Draft[AccessPoint], activation: Activation) -> bool:
-    """Check whether a held or removed job first gets its soft kill signal: WantGracefulRemoval, or else
+    """Check whether a held or removed job first receives its soft kill signal: by WantGracefulRemoval, or else by
     GRACEFULLY_REMOVE_JOBS (BaseShadow::jobWantsGracefulRemoval)."""
     cluster = draft.state.clusters[activation.cluster]
     condition = parse_cached(cluster.requested_value(activation.proc, "WantGracefulRemoval") or "undefined")
@@ -181,8 +182,8 @@ def signal_job(
     resume_first: bool = False,
     repeat: bool = False,
 ) -> None:
-    """Signal a job's processes to end. A soft signal is repeated only with ``repeat``. The access point signals a job
-    without a slot."""
+    """Signal a job's processes to exit. Send a soft signal again only if ``repeat`` is true. For a job without a slot,
+    the access point sends the signal."""
     if not draft.state.clusters[activation.cluster].is_local:
         draft.send(
             DeactivateClaim(
@@ -195,11 +196,11 @@ def signal_job(
         draft.emit(JobSignalled(*draft.why(cause), *job, manner, draft.now + timeout, evidence, vacated or {}))
 
 
-# What a slot reports of its job
+# What a slot reports about its job
 
 
 def job_paused(draft: Draft[AccessPoint], message: JobPaused) -> None:
-    """Change the status of a slot's job that was suspended or continued. A job whose process has not started yet is
+    """Update the status of a job whose slot suspended or continued it. A job whose process has not started yet is
     suspended when it starts (``deferred_starts``)."""
     cluster = draft.state.clusters[message.cluster]
     run = draft.state.by_job.get((message.cluster, message.proc))
@@ -209,8 +210,8 @@ def job_paused(draft: Draft[AccessPoint], message: JobPaused) -> None:
 
 
 def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
-    """Hold a job with the machine owner's reason. If a transform of the job or a cool-down may replace the hold at the
-    end of the run, return the attributes that will record the eviction instead."""
+    """Hold a job for the machine owner's reason. If a transform of the job or a cool-down may replace this hold at the
+    end of the run, return the attributes that will then record the eviction."""
     cluster, proc = draft.state.clusters[message.cluster], message.proc
     status = cluster.status_of(proc)
     if status not in RUNS:
@@ -221,18 +222,18 @@ def hold_job(draft: Draft[AccessPoint], message: HoldJob) -> Ad | None:
     return None
 
 
-# The access point's matching: whether a job fits a slot that is already claimed
+# Matching by the access point: whether a job matches a slot that is already claimed
 
 _MAX_CACHED_FITS = 10_000
 _CONSIDERS_LIMITS = "CLAIM_RECYCLING_CONSIDER_LIMITS"
 
 
 class _FitCache(dict[tuple[Signature, str, int, int], bool]):
-    """The results by the job's signature, the slot's name and version, and the second."""
+    """Match results, keyed by the job's signature, the slot's name and version, and the current second."""
 
 
 def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], ClassAd], signature: Signature) -> bool:
-    """Check whether a job and a slot accept each other now. The result is cached for equivalent jobs and this second.
+    """Check whether a job and a slot match now. The result is cached for equivalent jobs within the same second.
 
     :param version: the version of the slot's own ad
     """
@@ -250,8 +251,8 @@ def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], C
 def same_limits(
     draft: Draft[AccessPoint], slot: str, limits: str, job: Callable[[], ClassAd], signature: Signature
 ) -> bool:
-    """Check whether a job uses the concurrency limits of the slot's claim; otherwise it cannot reuse the claim. As in
-    HTCondor, the texts are compared (CLAIM_RECYCLING_CONSIDER_LIMITS).
+    """Check whether a job has the same concurrency limits as the slot's claim; otherwise the job cannot reuse the
+    claim. The texts are compared, as in HTCondor (CLAIM_RECYCLING_CONSIDER_LIMITS).
 
     :param limits: the ConcurrencyLimits of the job's ad
     """

@@ -1,4 +1,4 @@
-"""Select the jobs that meet a condition: a command's constraint, or an expression of a policy."""
+"""Select the jobs that meet a condition: a command's constraint or a policy expression."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
 
 MIN_JOBS_FOR_COLUMNS = 500
-"""The least number of jobs for which a condition is evaluated in columns, because loading that code takes 50 ms."""
+"""The minimum number of jobs for which a condition is evaluated by columns, because loading that code takes 50 ms."""
 _JOBS_PER_PAUSE = 200
-"""The number of jobs that are evaluated between two pauses."""
+"""The number of jobs to evaluate between two pauses."""
 Jobs = Sequence[tuple[Cluster, list[int]]]
-"""Clusters, each with some of its processes."""
+"""Clusters, each with a selection of its processes."""
 
 
 class NeedsPreEvaluation(Exception):
-    """Too many jobs would have to be evaluated one by one in a decision. Evaluate them in parts
-    (``SlowConstraint.ask``), then decide again; nothing was decided."""
+    """Too many jobs would have to be evaluated one by one within a decision, so the decision was abandoned. Evaluate
+    the jobs in batches (``SlowConstraint.evaluate``), then decide again."""
 
     def __init__(self, condition: Expression, jobs: Jobs, context: Context) -> None:
         super().__init__(condition, jobs, context)
@@ -30,14 +30,14 @@ class NeedsPreEvaluation(Exception):
 
 
 class SlowConstraint(Struct):
-    """The values of a slow condition for jobs that were evaluated before the decision."""
+    """A slow condition's values for jobs that were evaluated before the decision."""
 
-    context: Context  #: the context of the evaluation, with its instant
+    context: Context  #: the context of the evaluation, with its time
     _values: dict[int, dict[int, bool]] = field(default_factory=dict)
 
     def evaluate(self, first: NeedsPreEvaluation) -> Iterator[None]:
-        """Evaluate the condition for the remaining jobs, and yield every few milliseconds, when the state may change.
-        Jobs that have left the queue are skipped."""
+        """Evaluate the condition for the remaining jobs. Yield every few milliseconds; the state may change during a
+        yield. Skip jobs that have left the queue."""
         context = self.context.replace(allowance=Allowance("the constraint"))
         for cluster, procs in first.jobs:
             values = self._values.setdefault(cluster.id, {})
@@ -48,20 +48,20 @@ class SlowConstraint(Struct):
                 yield
 
     def discard(self, cluster: int, procs: Sequence[tuple[int, int]]) -> None:
-        """Discard the values for jobs that changed."""
+        """Discard the values of jobs that have changed."""
         values = self._values.get(cluster, {})
         for first, last in procs if values else ():
             for proc in range(first, last + 1):
                 values.pop(proc, None)
 
     def values_for(self, cluster: int) -> dict[int, bool]:
-        """Return the known values for a cluster's jobs."""
+        """Return the known values for the jobs of a cluster."""
         return self._values.get(cluster, {})
 
 
 class EvaluationBudget(Struct):
-    """How many jobs a decision may evaluate one by one, and the values computed before it. ``Caches`` has the budget of
-    a pool; without ``maximum`` it is unlimited."""
+    """How many jobs a decision may evaluate one by one, and the values computed beforehand. A pool's budget is in its
+    ``Caches``; a budget without ``maximum`` is unlimited."""
 
     maximum: int | None = None
     slow_constraint: SlowConstraint | None = None
@@ -74,9 +74,9 @@ class EvaluationBudget(Struct):
 def select_matching(
     condition: Expression, jobs: Jobs, context: Context, budget: EvaluationBudget | None = None
 ) -> list[list[int]]:
-    """Return, for each of these clusters, the processes for which the condition is true or a number other than 0.
+    """Return, for each of these clusters, the processes for which the condition is true or a nonzero number.
 
-    :raises NeedsPreEvaluation: if more jobs must be evaluated one by one than ``budget`` allows
+    :raises NeedsPreEvaluation: if ``budget`` allows fewer one-by-one evaluations than are needed
     """
     if sum(len(procs) for _, procs in jobs) >= MIN_JOBS_FOR_COLUMNS:
         from . import job_constraints
@@ -104,8 +104,8 @@ def _select_one_by_one(
 
 
 def _job_ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, ClassAd]]:
-    """Yield the ads of the processes that are in the queue. Jobs with the same history share a chained parent ad,
-    because building a complete ad takes longer than most conditions."""
+    """Yield the ads of those processes that are in the queue. Jobs with the same history share a chained parent ad,
+    because building a complete ad takes longer than evaluating most conditions."""
     shared: dict[int, tuple[ClassAd, tuple[str, ...]]] = {}
     for proc in procs:
         if proc not in cluster:
@@ -126,8 +126,8 @@ def _job_ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, Clas
 
 
 def _shared_ad(cluster: Cluster, proc: int) -> tuple[ClassAd, tuple[str, ...]]:
-    """Return the common ad of all jobs with the same history as this one, and the names of the attributes that differ
-    between them."""
+    """Return the common ad of all jobs with the same history as this one, and the names of the attributes that vary
+    among these jobs."""
     changes = cluster.changes(proc)
     changed_names = {name.lower() for name, text in changes.items() if text}
     names = cluster.variants.names
@@ -137,7 +137,7 @@ def _shared_ad(cluster: Cluster, proc: int) -> tuple[ClassAd, tuple[str, ...]]:
 
 
 def meets_condition(condition: Expression, job: ClassAd, context: Context) -> bool:
-    """Check whether a job, given by its ad, meets the condition."""
+    """Check whether a job's ad meets the condition."""
     try:
         value = condition.evaluate(job, None, context)
     except EvaluationError:

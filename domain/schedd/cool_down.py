@@ -1,9 +1,9 @@
-"""The cool-down of a job whose run ended before the job was done: it cannot run again for some seconds.
+"""The cool-down after a run that ended before its job was done: the job cannot run again for some time.
 
-SYSTEM_ON_VACATE_COOL_DOWN, evaluated in the job's ad, is the number of seconds (``job_processes`` decides after which
-runs), and SYSTEM_COOLDOWN_DURATION the minimum. A scheduler universe job instead cools down for
-SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds after an exit code other than 0. The ad then has JobCoolDownExpiration,
-the last second of the cool-down, and NumJobCoolDowns.
+SYSTEM_ON_VACATE_COOL_DOWN, evaluated in the job's ad, is the length in seconds; SYSTEM_COOLDOWN_DURATION is the
+minimum. ``job_processes`` decides after which runs a job cools down. A scheduler universe job instead cools down for
+SCHEDULER_UNIVERSE_COOL_DOWN_DURATION seconds after an exit code other than 0. The ad then contains
+JobCoolDownExpiration, the last second of the cool-down, and NumJobCoolDowns.
 
 Source: the manual's SYSTEM_ON_VACATE_COOL_DOWN; Scheduler::setJobCoolDown, scheduler_univ_job_exit and jobIsRunnable
 (schedd.cpp, qmgmt.cpp) of HTCondor.
@@ -26,7 +26,7 @@ from ..units import SECOND
 
 
 def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
-    """Return the end of a run with its cool-down; None if it has none."""
+    """Return the end of the run with its cool-down added; None if this run has no cool-down."""
     if cluster.universe == SCHEDULER_UNIVERSE:
         return _cool_down_after_failure(draft, cluster, exited)
     setting = parse_cached(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
@@ -49,7 +49,7 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
 
 
 def _cool_down_after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
-    """Return the end of a scheduler universe job's run with the cool-down for its exit code."""
+    """Return the end of a scheduler universe job's run, with the cool-down for its exit code; None if it has none."""
     seconds = schedd_seconds(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
     disabled = parse_cached(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:
@@ -65,5 +65,5 @@ def _with_cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExit
 
 
 def end_cool_down(draft: Draft[AccessPoint], cluster: int, proc: int) -> None:
-    """End the cool-down of a job, so that it may run again."""
+    """End the cool-down of a job, which may then run again."""
     draft.emit(JobCooledDown(*draft.why("cooled_down"), cluster, proc))

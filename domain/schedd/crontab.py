@@ -1,11 +1,11 @@
-"""Compute when a job with ``cron_`` commands starts next.
+"""Compute the next start of a job with ``cron_`` commands.
 
 Each of the five fields (minute, hour, day of month, month and day of week) lists values: numbers, ranges and ``*``,
-each with an optional step. A job starts in the first later minute that matches all fields. A day matches if either of
-its two fields lists it; a field that lists all days is ignored. Times are in the access point's time zone.
+each with an optional step. A job starts in the next minute that matches all fields. A day matches if either day field
+lists it; a day field that lists all days is ignored. Times are in the access point's time zone.
 
-Source: the manual's "CronTab Scheduling" and HTCondor (condor_crontab.cpp), as recorded from a real pool. Note that a
-step selects its multiples, so 11-50/7 begins with 14, and that a number out of range, such as minute 61, means ``*``.
+Source: the manual's "CronTab Scheduling" and HTCondor (condor_crontab.cpp), as observed in an HTCondor pool. A step
+selects multiples of its number, so 11-50/7 starts with 14. A number out of range, such as minute 61, means ``*``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Final
 from msgspec import Struct
 
 Offset = Callable[[int], int]
-"""Returns the seconds by which local time is ahead of UTC at an instant in seconds."""
+"""A function that returns the offset of local time from UTC, in seconds, at a given time in seconds."""
 
 
 class Field(Struct, frozen=True):
-    """A field of a schedule: the attribute with its text, and the range of its values."""
+    """A field of a schedule: the attribute that contains its text, and the range of its values."""
 
     attribute: str
     least: int
@@ -44,33 +44,33 @@ ATTRIBUTES: Final = tuple(field.attribute for field in FIELDS)
 MINUTE: Final = 60
 _EPOCH: Final = datetime(1970, 1, 1)
 DELAY_IF_PAST: Final = 2 * MINUTE
-"""When HTCondor's access point starts a job whose next time turns out to be past, in seconds from now."""
+"""The delay in seconds after which HTCondor's access point starts a job whose next start time is already past."""
 YEARS_SEARCHED: Final = 12
-"""The years searched for a matching day, because 29 February may not occur for eight years."""
+"""How many years to search for a matching day: 29 February may not occur for eight years."""
 _INVALID = re.compile(r"[^0-9,\-./* ]")
 _NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
 
 
 class InvalidCronTab(ValueError):
-    """A schedule is invalid; the message is that of HTCondor, if it has one."""
+    """An invalid schedule. The message is HTCondor's where HTCondor has one."""
 
 
 class CronTab(Struct, frozen=True):
-    """A schedule: the ascending values of its fields."""
+    """A schedule, with the values of its fields in ascending order."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
     days_of_month: tuple[int, ...]
     months: tuple[int, ...]
-    days_of_week: tuple[int, ...]  #: from 0, a Sunday, to 6; empty: the field lists no day
+    days_of_week: tuple[int, ...]  #: 0 (Sunday) to 6; empty: the field lists no day
 
     def next_run(self, now: int, offset: Offset, *, slips_days: bool = False) -> int:
-        """Return the instant at which a job starts next, in seconds; it is later than ``now``.
+        """Return the next start of a job in seconds, which is later than ``now``.
 
-        A local time that daylight saving skips is moved by the length of the change. A local time that occurs twice is
-        the one with the current offset from UTC, unless that is past, so the job starts once.
+        A local time skipped by daylight saving is moved by the length of the change. If a local time occurs twice, the
+        job starts only at the one with the current UTC offset, or at the other one if that is past.
 
-        :param slips_days: a schedule of weekdays also matches the day before a month (``Dialect``)
+        :param slips_days: whether a weekday schedule also matches the last day before a month (``Dialect``)
         :raises InvalidCronTab: if no day matches
         """
         first = now + MINUTE - now % MINUTE
@@ -81,7 +81,7 @@ class CronTab(Struct, frozen=True):
         raise InvalidCronTab(f"no day matches by the end of {local[0] + YEARS_SEARCHED}")
 
     def _times(self, start: tuple[int, ...], slips_days: bool) -> Iterator[tuple[int, int, int, int, int]]:
-        """Yield the local times of the schedule, from a local time on."""
+        """Yield the local times of the schedule that are not before ``start``."""
         for year in range(start[0], start[0] + YEARS_SEARCHED + 1):
             for month in _values_from(self.months, start[1], year > start[0]):
                 is_later = (year, month) > start[:2]
@@ -93,8 +93,8 @@ class CronTab(Struct, frozen=True):
                             yield year, month, day, hour, minute
 
     def _days(self, year: int, month: int, slips_days: bool) -> Sequence[int]:
-        """Return the ascending days of a month that match. Day 0 is the last day of the previous month."""
-        weekday, length = monthrange(year, month)  # from 0, a Monday
+        """Return the matching days of a month in ascending order. Day 0 is the last day of the previous month."""
+        weekday, length = monthrange(year, month)  # 0 is Monday
         by_week = {day for day in range(1, length + 1) if (weekday + day) % 7 in self.days_of_week}
         by_month = {day for day in self.days_of_month if day <= length}
         all_days = len(self.days_of_month) == 31
@@ -104,13 +104,13 @@ class CronTab(Struct, frozen=True):
 
 
 def _values_from(values: Sequence[int], first: int, is_later: bool) -> Iterator[int]:
-    """Yield the values from ``first`` on, or all values if a larger field is already later."""
+    """Yield the values from ``first`` on, or all values if a larger unit is already later."""
     return (value for value in values if is_later or value >= first)
 
 
 def _instant(local: int, first: int, now: int, offset: Offset) -> int:
-    """Return the instant of a local time, given as if it were UTC. Of two instants, return the one with the current
-    offset, like C's mktime, unless it is before ``first``."""
+    """Convert a local time, given as if it were UTC, to an instant. If two instants have this local time, return the
+    one with the current offset, like C's mktime, unless it is before ``first``."""
     offset_before, offset_after = offset(local - 86_400), offset(local + 86_400)
     instants = sorted({local - east for east in (offset_before, offset_after) if offset(local - east) == east})
     if not instants:
@@ -125,9 +125,9 @@ def _instant(local: int, first: int, now: int, offset: Offset) -> int:
 
 @lru_cache(1000)
 def parse_crontab(texts: tuple[str | None, ...]) -> CronTab:
-    """Return the schedule of the texts of the five fields; None means all values.
+    """Parse the texts of the five fields into a schedule; None means all values.
 
-    :raises InvalidCronTab: if a text has an invalid character or lists no value
+    :raises InvalidCronTab: if a text contains an invalid character or lists no value
     """
     specified = [(field, text) for field, text in zip(FIELDS, texts, strict=True) if text is not None]
     invalid = [
@@ -147,7 +147,7 @@ def parse_crontab(texts: tuple[str | None, ...]) -> CronTab:
 
 
 def _parse_field(field: Field, text: str) -> tuple[int, ...]:
-    """Return the values that the text of a field lists."""
+    """Return the values listed in a field's text."""
     values: set[int] = set()
     for part in filter(None, text.split(",")):
         element, slash, step_text = part.partition("/")
@@ -161,12 +161,12 @@ def _parse_field(field: Field, text: str) -> tuple[int, ...]:
 
 
 def _range_of(field: Field, text: str) -> range:
-    """Return the range of an element of a list, without its step."""
+    """Return the range of a list element, without its step."""
     first_text, dash, last_text = text.partition("-")
     if dash:
         return range(max(_leading_number(first_text), field.least), min(_leading_number(last_text), field.most) + 1)
     if "*" in text:
-        # For weekdays, * means none, because they would be added to the days of the month.
+        # In the weekday field, * selects no day, because weekdays are added to the days of the month.
         return range(0) if field is DAY_OF_WEEK else range(field.least, field.most + 1)
     number = _leading_number(text)
     is_valid = field.least <= number <= field.most
@@ -174,11 +174,11 @@ def _range_of(field: Field, text: str) -> range:
 
 
 def _zero_sunday(field: Field) -> Callable[[int], int]:
-    """Return a function that converts a 7 for Sunday to 0."""
+    """Return a function that converts Sunday's alternative number 7 to 0."""
     return (lambda value: value % 7) if field is DAY_OF_WEEK else (lambda value: value)
 
 
 def _leading_number(text: str) -> int:
-    """Return the number at the beginning of a text, or 0, like C's atoi."""
+    """Return the number at the start of a text, or 0, like C's atoi."""
     match = _NUMBER.match(text)
     return int(match[1]) if match else 0

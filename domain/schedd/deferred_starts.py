@@ -1,4 +1,4 @@
-"""Activated jobs whose processes wait for their deferral time."""
+"""Activated jobs whose processes are waiting for their deferral time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_VACATE_REASON: Final = {"VacateReason": '""', "VacateReasonCode": "0", "Vaca
 
 
 def start_deferred_job(draft: Draft[AccessPoint], activation: Activation) -> None:
-    """Start a job's process at its time. On a suspended slot, it is suspended immediately."""
+    """Start a job's process at its deferral time. On a suspended slot, the process is suspended immediately."""
     if _has_missed_time(draft, activation):
         _hold_late_job(draft, activation)
         return
@@ -33,8 +33,8 @@ def start_deferred_job(draft: Draft[AccessPoint], activation: Activation) -> Non
 
 
 def _has_missed_time(draft: Draft[AccessPoint], activation: Activation) -> bool:
-    """Check whether a job has missed its time: the time was past at the activation, or the pool was down until after
-    the window. A running pool starts the job even if it is late."""
+    """Check whether a job missed its deferral time: it was activated after that time, or the pool was down until after
+    the deferral window. A running pool starts the job even if it is late."""
     if activation.deferred < activation.began:
         return True
     if draft.state.served_since <= activation.deferred:
@@ -45,7 +45,7 @@ def _has_missed_time(draft: Draft[AccessPoint], activation: Activation) -> bool:
 
 
 def _hold_late_job(draft: Draft[AccessPoint], activation: Activation) -> None:
-    """Hold a job that has missed its time. As with HTCondor's starter, its ad records a start."""
+    """Hold a job that missed its deferral time. As with HTCondor's starter, the job's ad records a start."""
     cluster = draft.state.clusters[activation.cluster]
     if not cluster.is_local:
         draft.emit(JobExecuting(*draft.why("deferral_missed"), activation.cluster, activation.proc, 0, ""))
@@ -60,7 +60,7 @@ def _hold_late_job(draft: Draft[AccessPoint], activation: Activation) -> None:
 
 
 def end_signalled_jobs(draft: Draft[AccessPoint]) -> None:
-    """End signalled jobs that wait for their time and so have no process."""
+    """End signalled jobs that are still waiting for their deferral time and therefore have no process."""
     for signal in [event for event in draft.events if isinstance(event, JobSignalled)]:
         activation = draft.state.by_job.get((signal.cluster, signal.proc))
         if activation is not None and activation.deferred:

@@ -1,8 +1,9 @@
-"""A job's own transforms (TransformOnEvict), which change it at the end of a run that would hold it.
+"""A job's own transforms (TransformOnEvict), which change the job when a run ends with a hold.
 
 For example, a job that exceeded its memory requests more and becomes idle instead of held (``retry_request_memory``).
-TransformOnEvict lists the transforms; the attribute TransformBody_NAME has the lines of one. They are applied in order,
-up to the first that changes a request that matters for matching, which prevents the hold. Other changes stay.
+TransformOnEvict lists the transforms; the attribute TransformBody_NAME contains the lines of the transform NAME. They
+are applied in order up to the first that changes a request relevant to matching; that one prevents the hold. All
+changes are kept.
 
 Source: Scheduler::shadowExitCode and TransformOnEvict (schedd.cpp) of HTCondor.
 """
@@ -37,8 +38,8 @@ _REQUEST_PREFIX: Final = "request"
 
 
 def apply_evict_transforms(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> bool:
-    """Apply a job's transforms when ``exited`` would hold it; return True if its requests to slots changed, so that it
-    need not be held."""
+    """Apply a job's transforms if ``exited`` would hold the job. Return True if this changed the job's resource
+    requests, so that the hold is unnecessary."""
     proc = exited.proc
     run_changes = {name: text for name, text in exited.changes.items() if not name.startswith("HoldReason")}
     for name in _transform_names(cluster, proc):
@@ -72,7 +73,7 @@ def _transform_names(cluster: Cluster, proc: int) -> list[str]:
 
 
 def _parse_transform(name: str, text: str) -> Transform | None:
-    """Parse the value of a TransformBody_ attribute; return None if it is invalid."""
+    """Parse the value of a TransformBody_ attribute; return None if the value is invalid."""
     transform = parse_cached(text or "undefined")
     try:
         lines = None if transform is None else transform.evaluate(ad_of({}), None)

@@ -1,4 +1,4 @@
-"""Expand ``$$(Name)``, ``$$(Name:default)`` and ``$$([expression])`` in a job's ad with its slot's ad when it starts.
+"""Expand ``$$(Name)``, ``$$(Name:default)`` and ``$$([expression])`` in a job's ad from its slot's ad at the start.
 
 The ad records the values as MATCH_Name and MATCH_EXP_Attribute; the attribute itself does not change.
 Source: the manual's "Substitutions and macros" (Submitting a Job), and dollarDollarExpand (qmgmt.cpp) of HTCondor.
@@ -24,7 +24,7 @@ _MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?
 
 
 class CannotExpandError(Exception):
-    """A job cannot start, because its slot has no value for ``$$()``. The message is that of HTCondor."""
+    """A job cannot start, because its slot's ad lacks a value for a ``$$()``. The message is HTCondor's."""
 
 
 def has_macros(ad: Mapping[str, str]) -> bool:
@@ -33,7 +33,7 @@ def has_macros(ad: Mapping[str, str]) -> bool:
 
 
 def expand(ad: Ad, job: ClassAd, slot: ClassAd, context: Context) -> Ad:
-    """Return the changes of the ad; raise CannotExpandError."""
+    """Return the attribute changes for a job's ad; raise CannotExpandError if a macro has no value."""
     changes: Ad = {}
 
     def fill_in(match: re.Match[str]) -> str:
@@ -74,8 +74,8 @@ def _evaluate_macro(text: str, job: ClassAd, slot: ClassAd, context: Context) ->
 def expand_for_slot(
     draft: Draft[AccessPoint], slot: Callable[[], Mapping[str, str]], cluster: Cluster, proc: int
 ) -> Ad | None:
-    """Return the changes of a job's ad by a slot's ad; None if the slot lacks a value, so that the job is held. The
-    ad of a job without ``$$()`` is not built."""
+    """Return the changes to a job's ad from a slot's ad, or hold the job and return None if the slot lacks a value. The
+    ads of jobs without ``$$()`` are not built."""
     edited = cluster.changes(proc) if cluster.edit_count else {}
     if not any(has_macros(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
         return {}

@@ -1,8 +1,8 @@
-"""Factories: clusters whose jobs are materialized gradually ("late materialization").
+"""Factories: clusters that create their jobs gradually ("late materialization").
 
-A cluster with JobMaterializeLimit or JobMaterializeMaxIdle has a factory. It materializes jobs while fewer than the
-limit are in the queue, and fewer than JobMaterializeMaxIdle are idle or held. Source: the manual's "Submitting Lots of
-Jobs"; HTCondor's MaterializeJobs and CheckMaterializePolicyExpression (qmgmt.cpp).
+A cluster with JobMaterializeLimit or JobMaterializeMaxIdle has a factory. It materializes jobs while the queue contains
+fewer than JobMaterializeLimit of them and fewer than JobMaterializeMaxIdle are idle or held. Source: the manual's
+"Submitting Lots of Jobs"; HTCondor's MaterializeJobs and CheckMaterializePolicyExpression (qmgmt.cpp).
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .crontab import ATTRIBUTES
 from .job_deferral import integer_attribute, schedule_runs
 from .queue_limits import SHARED_LIMITS, max_new_jobs
 
-# The attributes that control a cluster's factory.
+# The attributes that control a factory.
 
 LIMIT_ATTRIBUTE: Final = "JobMaterializeLimit"
 MAX_IDLE: Final = "JobMaterializeMaxIdle"
 PAUSED: Final = "JobMaterializePaused"
 LIMITS: Final = frozenset({LIMIT_ATTRIBUTE.lower(), MAX_IDLE.lower()})
 FACTORY_ATTRIBUTES: Final = frozenset({"jobmaterializenextprocid", "jobmaterializenextrow", "totalsubmitprocs"})
-"""The attributes that only a factory writes."""
+"""The attributes that only factories set."""
 
 
 def has_factory(ad: Iterable[str]) -> bool:
-    """Check whether a submission with these attributes has a factory."""
+    """Check whether a submission with these attributes creates a factory."""
     return any(name.lower() in LIMITS for name in ad)
 
 
@@ -42,7 +42,7 @@ _IDLE_OR_HELD: Final = tuple(STATUS_NUMBERS[name] for name in ("Idle", "Held"))
 
 
 def factory_ad(cluster: Cluster) -> Ad:
-    """Return the ad of a cluster with a factory, for the jobs that are not materialized yet."""
+    """Return the cluster ad of a factory, which applies to the jobs that are not materialized yet."""
     assert cluster.factory is not None
     computed = {
         "ClusterId": str(cluster.id),
@@ -55,12 +55,12 @@ def factory_ad(cluster: Cluster) -> Ad:
 
 
 def materialize(draft: Draft[AccessPoint]) -> None:
-    """Materialize jobs of the clusters that changed in this decision."""
+    """Materialize jobs of those clusters that changed in this decision."""
     state = draft.state
     numbers = {event.cluster for event in draft.events if isinstance(event, ClusterEvent)}
     configured = any(isinstance(event, PoolConfigured) for event in draft.events)
     if state.factories and (configured or (numbers and any(name in state.settings for name in SHARED_LIMITS))):
-        numbers = set(state.factories)  # a limit shared by clusters may have room again
+        numbers = set(state.factories)  # a limit shared by several clusters may allow more jobs again
     for number in sorted(numbers & state.factories.keys()):
         cluster = state.clusters[number]
         assert cluster.factory is not None
@@ -74,7 +74,7 @@ def materialize(draft: Draft[AccessPoint]) -> None:
 
 
 def _jobs_to_materialize(draft: Draft[AccessPoint], cluster: Cluster) -> int:
-    """Return how many jobs the cluster's factory may materialize now."""
+    """Return how many more jobs the cluster's factory may materialize now."""
     assert cluster.factory is not None
     if cluster.factory.mode != "Running":
         return 0
@@ -89,7 +89,7 @@ def _jobs_to_materialize(draft: Draft[AccessPoint], cluster: Cluster) -> int:
 
 
 def _limit_value(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, name: str) -> int | None:
-    """Return the value of a limit; None if it is not a number. Plain numbers need no ad."""
+    """Return the value of a limit; None if it is not a number. A plain number is read without building the ad."""
     text = factory.changes.get(name) or cluster.ad.get(name, "")
     if text.isdecimal():
         return int(text)
@@ -100,7 +100,7 @@ def _limit_value(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, 
 
 
 def selected_factories(draft: Draft[AccessPoint], selection: Selection, constraint: Expression | None) -> list[Cluster]:
-    """Return the clusters with factories that a command selects as a whole."""
+    """Return the factories whose whole clusters a command selects."""
     factories = []
     state = draft.state
     only_constraint = constraint is not None and not (selection.clusters or selection.jobs or selection.owners)
@@ -125,7 +125,7 @@ _TARGETS: Final = {"hold": "Paused", "release": "Running", "remove": "Removed"}
 
 
 def move_factory(draft: Draft[AccessPoint], cluster: Cluster, action: str, cause: str, reason: str) -> bool:
-    """Pause, resume or end a cluster's factory. Return False if that changes nothing."""
+    """Pause, resume or end a cluster's factory. Return False if nothing changed."""
     target, factory = _TARGETS.get(action, ""), cluster.factory
     if factory is None or not target or factory.mode == target or cluster.id not in draft.state.factories:
         return False

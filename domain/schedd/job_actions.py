@@ -14,16 +14,16 @@ from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
 SPOOLING_HOLD_CODE = "16"
-"""The HoldReasonCode of jobs whose input files are being spooled: no policy is evaluated for them, and no user can
+"""HoldReasonCode of jobs whose input files are being spooled. No policy is evaluated for these jobs, and users cannot
 release them."""
 HOLDS_BY_SHADOW = 3
-"""How often a shadow records a policy's hold in the job's ad: when the policy fires, and twice when it ends the run (in
-HTCondor also at each evaluation until the process has ended)."""
+"""How often a shadow records a policy's hold in the job's ad: when the policy fires, and twice at the end of the run.
+HTCondor also records it at each evaluation until the process has ended."""
 
 
 class ActionReason(Struct, frozen=True):
-    """The reason for an action: the cause, the position of the evidence in the log, and the vacate reason for the ads
-    of running jobs, if it does not follow from the action."""
+    """The reason for an action: the cause, the log position of the evidence, and the vacate reason for the ads of
+    running jobs if the action does not imply it."""
 
     cause: str
     evidence: int = 0
@@ -33,7 +33,7 @@ class ActionReason(Struct, frozen=True):
 def hold(
     draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], status: str, changes: Ad, why: ActionReason
 ) -> None:
-    """Hold jobs that all have this status; ``changes`` has the reason and its codes."""
+    """Hold jobs, all with this status; ``changes`` contains the reason and its codes."""
     holds = HOLDS_BY_SHADOW if why.vacated else 1
     draft.move_jobs(cluster, ranges(procs), "hold", why.cause, status, changes, why.evidence, holds)
     withdraw_better_matches(draft, cluster.id, procs)
@@ -41,7 +41,7 @@ def hold(
 
 
 def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
-    """Release held jobs for a reason (an expression). Set the next time of jobs with a schedule."""
+    """Release held jobs. ``reason`` is an expression. For jobs with a schedule, set the next start time."""
     for hold_fields, group in _group_by_hold_reason(cluster, procs).items():
         changes: Ad = {f"Last{name}": text for name, text in zip(HOLD_ATTRIBUTES, hold_fields, strict=True) if text}
         changes |= dict.fromkeys(HOLD_ATTRIBUTES, "")
@@ -54,7 +54,8 @@ def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reaso
 
 
 def _group_by_hold_reason(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[int]]:
-    """Group the jobs by hold reason. Jobs with the same history share it, unless the submission set different ones."""
+    """Group jobs by hold reason. Jobs with the same history share a reason, unless the submission set different
+    ones."""
     groups: dict[tuple[str, ...], list[int]] = {}
     shared: dict[int, list[int]] = {}
     is_shared = cluster.variants.names.isdisjoint(HOLD_ATTRIBUTES)
@@ -77,14 +78,14 @@ def _may_have_schedule(cluster: Cluster, procs: list[int]) -> bool:
 def remove(
     draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], status: str, reason: str, why: ActionReason
 ) -> None:
-    """Remove jobs that all have this status, for a reason (an expression)."""
+    """Remove jobs, all with this status. ``reason`` is an expression."""
     draft.move_jobs(cluster, ranges(procs), "remove", why.cause, status, {"RemoveReason": reason}, why.evidence)
     withdraw_better_matches(draft, cluster.id, procs)
     end_running_jobs(draft, cluster, procs, why)
 
 
 def end_running_jobs(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], why: ActionReason) -> None:
-    """Stop the processes of the running jobs among these."""
+    """Stop the processes of those jobs that are running."""
     state = draft.state
     for activation in [state.by_job[cluster.id, proc] for proc in state.running_procs(cluster.id, procs)]:
         end_job(draft, activation, why.cause, why.evidence, why.vacated)

@@ -1,7 +1,7 @@
-"""The commands of users for jobs: hold, release, remove, vacate, suspend, continue.
+"""User commands for jobs: hold, release, remove, vacate, suspend, continue.
 
-A command for many jobs is logged as one event per group of jobs with the same status. A job to which the command does
-not apply keeps its status, and the answer says why. Users act on their own jobs, QUEUE_SUPER_USERS on all jobs.
+A command is logged as one event per group of jobs with the same status. A job to which the command does not apply keeps
+its status, and the answer contains the reason. Users act on their own jobs; QUEUE_SUPER_USERS act on all jobs.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from .job_actions import SPOOLING_HOLD_CODE, ActionReason, hold, release, remove
 
 HELD_BY_USER = 1
 PROTECTED_HOLD_CODES = ("1", SPOOLING_HOLD_CODE)
-"""HoldReasonCodes of jobs that cannot be held again: held by users, or until their input files are spooled."""
+"""HoldReasonCodes that another hold does not replace: jobs held by a user, or until their input files are spooled."""
 
 
-# Selecting
+# Selecting jobs
 
 
 def selected_jobs(draft: Draft[AccessPoint], selection: Selection) -> list[tuple[Cluster, list[int]]]:
-    """Return the clusters that a command selects, with their selected processes.
+    """Return the clusters that a command selects, each with its selected processes.
 
-    :raises NeedsPreEvaluation: if the constraint must be evaluated one by one for too many jobs
+    :raises NeedsPreEvaluation: if the constraint must be evaluated individually for too many jobs
     """
     state = draft.state
     constraint = parse_constraint(selection.constraint)
@@ -96,11 +96,11 @@ def may_act_on(draft: Draft[AccessPoint], user: str, cluster: Cluster) -> bool:
     return user in super_users(draft.state.settings) or user == draft.state.owner(cluster)
 
 
-# Acting
+# Acting on jobs
 
 
 def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
-    """Execute the command for each selected job, and answer with the result for each."""
+    """Execute the command for each selected job, and answer with the result for each job."""
     statuses, rule = _RULES[type(command)]
     outcomes = missing_jobs(draft, command.selection)
     selected = selected_jobs(draft, command.selection)
@@ -130,7 +130,7 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
 
 
 def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[ActionResult]:
-    """Pause, resume or end the clusters' factories for a hold, a release or a removal of their jobs."""
+    """Pause, resume or end factories when their jobs are held, released or removed."""
     from .factories import move_factory, selected_factories
 
     command_name = {"hold": "hold", "release": "release", "remove": "rm"}.get(command.action)
@@ -151,7 +151,7 @@ def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[Acti
 
 
 class _JobGroup(NamedTuple):
-    """Jobs of a cluster that have the same status, and whether their processes run."""
+    """Jobs of a cluster with the same status, and whether they have running processes."""
 
     cluster: Cluster
     procs: list[int]
@@ -193,7 +193,7 @@ def _hold(draft: Draft[AccessPoint], command: Hold, jobs: _JobGroup) -> bool:
 
 
 def is_protected_hold(cluster: Cluster, proc: int) -> bool:
-    """Check whether a job is held by a user or for its input files, which another hold does not change."""
+    """Check whether a job is held by a user or until its input is spooled; another hold does not change such a job."""
     return cluster.value(proc, "HoldReasonCode") in PROTECTED_HOLD_CODES
 
 
@@ -203,7 +203,7 @@ def _release(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) ->
 
 
 def _release_spooled(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
-    """Release jobs whose input files have arrived; no other command releases them."""
+    """Release jobs whose input files have arrived. No other command releases these jobs."""
     return spooling_jobs(jobs.cluster, jobs.procs) == jobs.procs and _release(draft, command, jobs)
 
 
@@ -214,7 +214,7 @@ def spooling_jobs(cluster: Cluster, procs: list[int]) -> list[int]:
 
 
 def _over_release_limit(draft: Draft[AccessPoint], user: str, cluster: Cluster, procs: list[int]) -> list[int]:
-    """Return the jobs that were held more than SYSTEM_MAX_RELEASES times, which only super users can release."""
+    """Return the jobs held more than SYSTEM_MAX_RELEASES times; only super users can release them."""
     maximum = job_limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
     if maximum is None or maximum < 0 or user in super_users(draft.state.settings):
         return []
@@ -228,7 +228,7 @@ def _remove(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> 
 
 
 def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
-    """Kill the processes of removed jobs. Jobs without processes leave the queue, regardless of LeaveJobInQueue."""
+    """Kill the processes of removed jobs. Jobs without processes leave the queue, whatever their LeaveJobInQueue."""
     if not jobs.running:
         draft.move_jobs(jobs.cluster, ranges(jobs.procs), "remove_x", "user_remove", jobs.status, {})
         return True
@@ -238,8 +238,8 @@ def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup)
 
 
 def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _JobGroup) -> bool:
-    """Vacate jobs without retirement time: condor_vacate_job deactivates the claim. HTCondor's schedd rejects this for
-    suspended jobs."""
+    """Vacate jobs without retirement time, as condor_vacate_job deactivates the claim. HTCondor's schedd rejects this
+    for suspended jobs."""
     for proc in jobs.procs:
         activation = draft.state.by_job[jobs.cluster.id, proc]
         if not jobs.cluster.is_local:
@@ -258,9 +258,9 @@ def _continue(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -
 
 
 def _pause(draft: Draft[AccessPoint], jobs: _JobGroup, pairs: tuple[str, ...], resume: bool) -> bool:
-    """Suspend or continue the slots of these jobs, if all of them are in a suitable state."""
+    """Suspend or continue the slots of these jobs, if all slots are in a suitable state."""
     if jobs.cluster.is_local:
-        return False  # without a slot no startd can suspend it
+        return False  # without a slot, no startd can suspend the job
     slots = [draft.state.by_job[jobs.cluster.id, proc].slot for proc in jobs.procs]
     visible = (draft.send(ShowSlot(slot)) for slot in slots)
     if any(slot is None or slot.state_activity not in pairs for slot in visible):
@@ -277,6 +277,6 @@ _RULES: dict[type[JobCommand], tuple[Collection[str], Callable[[Draft[AccessPoin
     RemoveNow: ({"Removed"}, _remove_now),
     Vacate: (RUNS - {"Suspended"}, _vacate),
     Suspend: ({"Running"}, _suspend),
-    Continue: (RUNS, _continue),  # a deferred job continues as Running on a suspended slot
+    Continue: (RUNS, _continue),  # a deferred job on a suspended slot continues with status Running
 }
-"""The statuses of the jobs to which a command applies, and the function that executes it."""
+"""The job statuses to which each command applies, and the function that executes the command."""

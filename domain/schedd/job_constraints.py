@@ -1,8 +1,9 @@
-"""Evaluate a constraint over many jobs in columns.
+"""Evaluate a constraint over many jobs by columns.
 
-Jobs are the rows of a table with the attributes that the constraint reads, directly or indirectly. ClusterId, ProcId
-and JobStatus come from the queue's arrays. Shared attributes are looked up once for all jobs with the same history
-(``state.cluster``). A constraint that computes names may read any attribute, so it is evaluated job by job.
+The rows of a table are jobs; its columns are the attributes that the constraint reads, directly or indirectly.
+ClusterId, ProcId and JobStatus come from the queue's arrays. Shared attributes are looked up once for all jobs with the
+same history (``state.cluster``). A constraint that computes attribute names could read any attribute, so it is
+evaluated job by job.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from ..state.proc_ads import unpack
 Procs = Integers
 Jobs = Sequence[tuple[Cluster, list[int]]]
 Cell = tuple[int, int]
-"""The kind of a value, and its payload in a table."""
+"""The type of a value, and its payload in a table."""
 _NO_JOB = ClassAd()
 _ABSENT: Cell = (ABSENT, 0)
 _MAX_ROWS = 200_000
-"""The maximum number of jobs in one table, unless one cluster has more."""
+"""The maximum number of jobs in a table, unless a single cluster has more."""
 _MAX_DIGITS = 18
-"""The most digits of a number that fits into a column."""
+"""The maximum number of digits of an integer in a column."""
 _FEW_JOBS = 16
-"""Up to this number, jobs are processed one by one."""
+"""Up to this many jobs are processed one by one."""
 _FIRST_ROW = np.zeros(1, np.int64)
 _UNBOUNDED_FUNCTIONS = DYNAMIC_REFERENCES | SCOPE_LEAVERS
 """Functions that may read attributes that are not in the constraint's text."""
@@ -53,13 +54,13 @@ _QUEUE_ATTRIBUTES: Mapping[str, Callable[[_JobTable], Integers]] = {
     "procid": lambda rows: rows.procs,
     "jobstatus": _statuses,
 }
-"""The attributes that come from the queue's arrays."""
+"""The attributes that are read from the queue's arrays, by lower-case name."""
 
 
 def select_matching(
     constraint: Expression, jobs: Sequence[tuple[Cluster, list[int]]], context: Context
 ) -> list[list[int]] | None:
-    """Return, for each cluster, the processes that meet the constraint; None if it must be evaluated job by job."""
+    """Return the processes of each cluster that meet the constraint; None if it must be evaluated job by job."""
     selected: list[list[int]] = []
     for _, group in groupby(_numbered_tables(jobs), key=lambda numbered: numbered[0]):
         table_jobs = [job for _, job in group]
@@ -75,7 +76,7 @@ def select_matching(
 
 
 def _numbered_tables(jobs: Sequence[tuple[Cluster, list[int]]]) -> Iterator[tuple[int, tuple[Cluster, list[int]]]]:
-    """Yield the clusters, each with the number of its table."""
+    """Yield the clusters, each with its table's number."""
     number = rows = 0
     for job in jobs:
         if rows and rows + len(job[1]) > _MAX_ROWS:
@@ -85,7 +86,7 @@ def _numbered_tables(jobs: Sequence[tuple[Cluster, list[int]]]) -> Iterator[tupl
 
 
 class _JobTable:
-    """Jobs as the rows of a table."""
+    """A table with one row per job."""
 
     def __init__(self, jobs: Jobs, context: Context) -> None:
         self.table = SlotTable(context=context)
@@ -98,7 +99,7 @@ class _JobTable:
         self._spellings_by_names: dict[tuple[str, ...], dict[str, list[str]]] = {}
 
     def add_columns(self, constraint: Expression) -> bool:
-        """Add a column for each attribute that the constraint may read; return False if they are unknown."""
+        """Add a column for each attribute that the constraint may read; return False if these cannot be determined."""
         cells_or_absent: set[str] = set()
         pending = [constraint]
         while pending:
@@ -141,8 +142,8 @@ class _JobTable:
         return cells_or_absent.get(name, [])
 
     def _shared_cell(self, cluster: Cluster, proc: int, name: str) -> Cell | None:
-        """Return the cell of an attribute that all of a cluster's jobs share (``proc`` is one of them); None if they
-        may differ."""
+        """Return the cell of an attribute that all jobs of a cluster share (``proc`` is any of them); None if the value
+        may differ between the jobs."""
         if len(cluster.members) > 1 and (len(cluster.members) > _FEW_JOBS or sum(map(bool, cluster.members)) != 1):
             return None
         changes = cluster.changes(proc) if len(cluster.members) > 1 else {}
@@ -152,13 +153,13 @@ class _JobTable:
         return self._last_cell([changes.get(each, cluster.ad.get(each, "")) for each in spellings])
 
     def _all_spellings(self, cluster: Cluster, name: str, changes: Mapping[str, str]) -> list[str]:
-        """Return the spellings of an attribute in a cluster's submission and in later changes of its jobs."""
+        """Return the spellings of an attribute in a cluster's submission and in later changes of the cluster's jobs."""
         spellings = self._spellings(cluster, name)
         additional = [each for each in changes if each not in spellings and each.lower() == name]
         return [*spellings, *additional] if additional else spellings
 
     def _write_cells(self, cluster: Cluster, procs: Procs, name: str, kinds: Kinds, payloads: Integers) -> None:
-        """Write the cells of one attribute of a cluster's jobs."""
+        """Write the cells of one attribute for the jobs of a cluster."""
         cohort_of = np.frombuffer(cluster.cohort_of, np.uint32)[procs]
         cohorts = cohort_of.tolist() if len(cohort_of) < _FEW_JOBS else np.flatnonzero(np.bincount(cohort_of)).tolist()
         for cohort in dict.fromkeys(cohorts):
@@ -177,13 +178,13 @@ class _JobTable:
                 kinds[row], payloads[row] = self._last_cell(own)
 
     def _varying_columns(self, cluster: Cluster) -> dict[str, list[str]]:
-        """Return the attributes that differ between a cluster's jobs since the submission."""
+        """Return the attributes that have differed between a cluster's jobs since submission."""
         if self._unpacked[0] is not cluster:
             self._unpacked = cluster, unpack(cluster.variants.chunks)
         return self._unpacked[1]
 
     def _last_cell(self, texts: list[str]) -> Cell:
-        """Return the cell of an attribute that several spellings set in this order; ignore empty texts."""
+        """Return the cell of an attribute that several spellings set, where the last one wins; ignore empty texts."""
         for text in reversed(texts):
             cell = self._cell(text)
             if cell != _ABSENT:
@@ -191,7 +192,7 @@ class _JobTable:
         return _ABSENT
 
     def _cell(self, text: str) -> Cell:
-        """Return the cell of an attribute's text."""
+        """Convert an attribute's text to a cell."""
         cell = self._cells.get(text)
         if cell is None:
             if len(text) <= _MAX_DIGITS and text.isdecimal() and text.isascii():

@@ -1,7 +1,7 @@
-"""Compute when jobs may start: their deferral times, and the schedules (``crontab``) that set them.
+"""Compute when jobs may start: from their deferral times, and from the schedules (``crontab``) that set these.
 
-The Requirements of a deferred job allow a match from ScheddInterval and DeferralPrepTime before its time. The job then
-waits on its slot with status Running. A job that is later than its DeferralWindow allows is held.
+A deferred job can be matched from ScheddInterval plus DeferralPrepTime before its deferral time, as its Requirements
+state. The job then waits on its slot with status Running. If it misses its DeferralWindow, it is held.
 
 Source: the manual's "Time Scheduling for Job Execution"; HTCondor's Scheduler::calculateCronTabSchedule and
 Starter::jobWaitUntilExecuteTime.
@@ -34,7 +34,7 @@ from .crontab import ATTRIBUTES, InvalidCronTab, parse_crontab
 from .waiting_claims import withdraw_better_matches
 
 INVALID_TIME: Final = 1
-"""The deferral of an activation with an invalid DeferralTime: the first instant, which is always missed."""
+"""The deferral of an activation with an invalid DeferralTime: time 0, which the job has always missed."""
 INVALID_CRON_SETTINGS: Final = "25"
 """HoldReasonCode of a job with an invalid schedule."""
 
@@ -47,8 +47,8 @@ def has_schedule(cluster: Cluster, proc: int) -> bool:
 
 
 def schedule_runs(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[int]) -> None:
-    """Set the next time of these idle jobs if they have a schedule; hold them if the schedule is invalid. Withdraw
-    better matches that wait for them, because these are for another time."""
+    """Set the next start of these idle jobs from their schedules; hold jobs with invalid schedules. Withdraw pending
+    preempting claims for these jobs, because the claims were made for another start."""
     groups: dict[tuple[str | None, ...], list[int]] = {}
     is_uniform = bool(procs) and all(cluster.is_uniform(name) for name in ATTRIBUTES)
     if is_uniform:
@@ -86,7 +86,7 @@ def _invalid_schedule_hold(error: str, system_holds: int) -> Ad:
 
 
 def _schedule_texts(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> tuple[str | None, ...]:
-    """Return the texts of a job's schedule. A value that is not a string counts as missing."""
+    """Return the texts of a job's schedule. A value that is not a string is treated as missing."""
     return tuple(_string_value(draft, cluster, proc, cluster.requested_value(proc, name)) for name in ATTRIBUTES)
 
 
@@ -105,7 +105,7 @@ def _string_value(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: 
 
 
 def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
-    """Set the next time of the given idle jobs whose time and window are past, or with ``again`` of all of them."""
+    """Set the next start of those idle jobs whose time and window are past; with ``again``, of all given jobs."""
     for number, proc_ranges in stimulus.jobs:
         cluster = draft.state.clusters.get(number)
         if cluster is None:
@@ -117,39 +117,39 @@ def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
 
 
 def is_time_past(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> bool:
-    """Check whether a job has no time, or its time and window are past."""
+    """Check whether a job has no start time, or its start time and window are past."""
     last_second = last_start_second(ad_of(cluster.attributes(proc)), draft.context)
     return last_second is None or draft.now // SECOND > last_second
 
 
 def last_start_second(ad: ClassAd, context: Context) -> int | None:
-    """Return the last second in which a job with this ad may start; None if its DeferralTime is invalid."""
+    """Return the last second in which a job with this ad may start; None if DeferralTime is invalid."""
     time = integer_attribute(ad, DEFERRAL_TIME, context)
     return None if time is None else time + max(0, deferral_window(ad, context))
 
 
 def deferral_window(ad: ClassAd, context: Context) -> int:
-    """Return how many seconds after its time a job may still start."""
+    """Return the number of seconds after its deferral time in which a job may still start."""
     return integer_attribute(ad, "DeferralWindow", context) or 0
 
 
 def integer_attribute(ad: ClassAd, name: str, context: Context) -> int | None:
-    """Return the value of an attribute as an integer; None if it is not a number."""
+    """Return an attribute's value as an integer; None if it is not a number."""
     parsed = ad.get(name)
     return None if parsed is None else integer_of(parsed, ad, None, context)
 
 
-# The start of a job
+# Starting a job
 
 
 def deferral(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> int:
-    """Return until when a job's process is deferred if the job is activated now, in microseconds; 0: not deferred. A
-    time in the past means that the job has missed it."""
+    """Return the time, in microseconds, until which a job's process is deferred if the job is activated now; 0 if it is
+    not deferred. If the time is past, the job has missed it."""
     return deferral_at(cluster, proc, draft.now, draft.context.timezone)
 
 
 def deferral_at(cluster: Cluster, proc: int, instant: int, zone: tzinfo) -> int:
-    """Return the ``deferral`` of a job that is activated at an instant."""
+    """Return ``deferral`` for a job that is activated at the given time."""
     if not cluster.requested_value(proc, DEFERRAL_TIME):
         return 0
     ad = ad_of(cluster.attributes(proc))
@@ -165,13 +165,14 @@ def deferral_at(cluster: Cluster, proc: int, instant: int, zone: tzinfo) -> int:
 
 
 class Sleep(Struct, frozen=True):
-    """A job cannot match any slot before ``until``, in seconds; None: the time alone does not change this."""
+    """A job that cannot match any slot before ``until``, in seconds. If ``until`` is None, time alone does not change
+    that."""
 
     until: int | None
 
 
 def unmatchable_until(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sleep | None:
-    """Return for how long a job cannot match any slot; None if it can match now.
+    """Return until when a job cannot match any slot; None if it can match now.
 
     :param now: in microseconds
     """
@@ -182,8 +183,8 @@ def unmatchable_until(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sl
 
 
 def clauses_false_until(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:
-    """Return for how long a clause of Requirements that reads no slot is false for a job with this ad; None if no such
-    clause is false."""
+    """Return until when some clause of Requirements that reads no slot is false for a job with this ad; None if no such
+    clause is false now."""
     second = now // SECOND
     context = Context(now=second, seed=second, timezone=zone)
     false_clauses = [part for part in clock_clauses(requirements) if not _may_be_true(part, ad, context)]
@@ -195,7 +196,7 @@ def clauses_false_until(requirements: str, ad: ClassAd, now: int, zone: tzinfo) 
 
 
 def _may_be_true(part: Expression, ad: ClassAd, context: Context) -> bool:
-    """Check whether a clause of Requirements is true, or may be true with a slot."""
+    """Check whether a clause of Requirements is true, or could be true with some slot."""
     try:
         if part.references(ad).external:
             return True
@@ -206,7 +207,7 @@ def _may_be_true(part: Expression, ad: ClassAd, context: Context) -> bool:
 
 @lru_cache(1000)
 def clock_clauses(requirements: str) -> tuple[Expression, ...]:
-    """Return the clauses of a conjunction that read the clock."""
+    """Return those clauses of a conjunction that read the clock."""
     if "time" not in requirements.lower():
         return ()
     condition = parse_cached(requirements)
@@ -219,6 +220,6 @@ def _names_clock(part: Expression) -> bool:
 
 
 def attributes_read_by_time(requirements: str, ad: ClassAd) -> Iterable[str]:
-    """Return the job attributes that these clauses read, and the attributes that limit when the job may start."""
+    """Return the job attributes that the clock clauses read, and those that limit when the job may start."""
     names = {name for part in clock_clauses(requirements) for name in references_or_empty(part, ad).internal}
     return names | {"Requirements", "DeferralWindow", *ATTRIBUTES}

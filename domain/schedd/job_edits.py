@@ -1,7 +1,7 @@
-"""Edit jobs for users: condor_qedit, condor_prio.
+"""Edits of jobs by users: condor_qedit, condor_prio.
 
-Users edit their own jobs, queue super users all jobs. All attributes are checked before any is changed. Source:
-ModifyAttrCheck and SetAttributeByConstraint (qmgmt.cpp) of HTCondor.
+Users can edit their own jobs; queue super users can edit all jobs. All attributes are checked before any is changed.
+Source: ModifyAttrCheck and SetAttributeByConstraint (qmgmt.cpp) of HTCondor.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .job_commands import may_act_on, missing_jobs, parse_constraint, results_fo
 from .submitted_job import attribute_text
 from .waiting_claims import withdraw_better_matches
 
-# Who may set which attribute of a job, at submission and later.
+# Who may set which attribute of a job, at submission and later:
 #
-# Immutable attributes stay as submitted. Only queue super users edit protected attributes. Only the schedd sets secure
-# attributes; attempts to set them are ignored. In addition to HTCondor's rules, only the pool writes the attributes
-# that change during a job's life, and a job's submitter is fixed at submission.
+# Immutable attributes keep their submitted values. Only queue super users can edit protected attributes. Only the
+# schedd sets secure attributes; attempts to set them are ignored. In addition to HTCondor's rules, only the pool sets
+# the attributes that change while a job is in the queue, and a job's submitter is fixed at submission.
 #
 # Source: ModifyAttrCheck and SetAttribute (qmgmt.cpp) of HTCondor; its lists of attributes (param_info.in).
 
@@ -46,13 +46,13 @@ _SETTINGS: Final = {
 }
 _ACCOUNTING_GROUP: Final = "accountinggroup"
 POOL_ATTRIBUTES: Final = RUNTIME_ATTRIBUTES | FACTORY_ATTRIBUTES | {"globaljobid"}
-"""The lower-case names of attributes that only the pool writes."""
+"""The lower-case names of attributes that only the pool sets."""
 IDENTITY: Final = frozenset({"clusterid", "procid", "owner", "user"})
-"""The attributes that cannot be edited in any configuration."""
+"""The attributes that no configuration allows users to edit."""
 
 
 def protection_of(name: str, settings: Mapping[str, str]) -> str:
-    """Return the protection of an attribute by the settings: immutable, protected, secure, or empty."""
+    """Return an attribute's protection under the settings: immutable, protected, secure, or an empty string."""
     return _protections(tuple(settings.get(each, default) for each, default in ATTRIBUTE_LISTS.items())).get(
         name.lower(), ""
     )
@@ -70,7 +70,7 @@ def _protections(lists: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def edit_refusal(name: str, user: str, settings: Mapping[str, str], *, is_super: bool) -> str:
-    """Return why a user may not edit an attribute of a queued job, as condor_qedit says it; empty if the user may."""
+    """Return why a user may not edit an attribute of a queued job, in condor_qedit's words; empty if the user may."""
     key = name.lower()
     kind = IMMUTABLE if key in IDENTITY else protection_of(name, settings)
     if kind in (IMMUTABLE, SECURE):
@@ -86,7 +86,8 @@ def edit_refusal(name: str, user: str, settings: Mapping[str, str], *, is_super:
 
 
 def attributes_not_settable(settings: Mapping[str, str]) -> frozenset[str]:
-    """Return the lower-case names of attributes that a job may not set, because its owner may not edit them."""
+    """Return the lower-case names of attributes that a submission may not set, because the job's owner may not edit
+    them."""
     guarded = _protections(tuple(settings.get(each, default) for each, default in ATTRIBUTE_LISTS.items()))
     return POOL_ATTRIBUTES | IDENTITY | {_ACCOUNTING_GROUP} | guarded.keys()
 
@@ -100,8 +101,8 @@ _SUBMITTER_ATTRIBUTES: Final = ("Owner", "User", "ClusterId")
 
 
 def allowed_changes(changes: Ad, ad: ClassAd, settings: Mapping[str, str]) -> Ad | None:
-    """Return the allowed changes by transforms of a submitted job; None if they set a forbidden attribute, so that the
-    submission fails."""
+    """Return the changes by transforms of a submitted job that take effect. If they set a forbidden attribute, return
+    None: the submission fails."""
     submitter_values = {name.lower(): attribute_text(ad, name) for name in _SUBMITTER_ATTRIBUTES}
     allowed: Ad = {}
     for name, text in changes.items():
@@ -125,11 +126,11 @@ def allowed_changes(changes: Ad, ad: ClassAd, settings: Mapping[str, str]) -> Ad
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _SCHEDULE_ATTRIBUTES = frozenset(map(str.lower, ATTRIBUTES))
 Edited = tuple[Cluster, Ad, list[int]]
-"""A cluster, changes of attributes, and the processes to change."""
+"""A cluster, the new attribute values, and the processes to change."""
 
 
 def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
-    """Set attributes of jobs, or add to numbers.
+    """Set attributes of jobs, or add to their numeric values.
 
     :raises Refusal: if this user may not edit an attribute, or an expression is invalid
     """
@@ -158,7 +159,7 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
 
 
 def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResult]:
-    """Edit the jobs that are not materialized yet, if whole clusters are edited."""
+    """Edit the cluster ads of factories, for jobs not materialized yet, if whole clusters are edited."""
     from .factories import move_factory, selected_factories
 
     outcomes: list[ActionResult] = []
@@ -182,7 +183,9 @@ def _check_edit(draft: Draft[AccessPoint], command: Edit) -> None:
     is_super = command.user in super_users(settings)
     for name, text in command.changes.items():
         if not _NAME.fullmatch(name):
-            raise Refusal(f"{name!r} is not a valid attribute name; use letters, digits and _, no digit first")
+            raise Refusal(
+                f"{name!r} is not a valid attribute name; use letters, digits and _, and do not start with a digit"
+            )
         refusal = edit_refusal(name, command.user, settings, is_super=is_super)
         if refusal:
             raise Refusal(refusal, protection_of(name, settings) if name.lower() not in IDENTITY else IMMUTABLE)
@@ -205,7 +208,7 @@ def _edits(command: Edit, cluster: Cluster, procs: list[int]) -> list[tuple[Ad, 
 
 
 def _sum(text: str, addend: str) -> str:
-    """Return the sum of two numbers, as an expression unless both are plain numbers."""
+    """Return the sum of two numbers; if they are not both plain numbers, return an expression."""
     try:
         return str(int(text) + int(addend))
     except ValueError:

@@ -1,7 +1,7 @@
-"""A job's own policy at its end: whether it is done after its exit, and whether it then stays in the queue.
+"""The policy by which a job that has exited is done, held or requeued, and stays in the queue or leaves.
 
-As in HTCondor's UserPolicy (user_job_policy.cpp), OnExitHold is evaluated before OnExitRemove. Only a true
-OnExitHold holds the job, only a false OnExitRemove requeues it, and only a true LeaveJobInQueue keeps it.
+As in HTCondor's UserPolicy (user_job_policy.cpp), OnExitHold is evaluated before OnExitRemove. A job is held only if
+OnExitHold is true, requeued only if OnExitRemove is false, and kept only if LeaveJobInQueue is true.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEAVE_ATTRIBUTE = "LeaveJobInQueue"
 
 class PolicyValue(Struct, frozen=True):
     """The value of a job's policy expression (None: neither true nor false), its text as HTCondor prints it, and the
-    position in the log of the values that it read (0: none)."""
+    log position of the values that it read (0: none)."""
 
     truth: bool | None
     text: str
@@ -41,7 +41,7 @@ class PolicyValue(Struct, frozen=True):
 
 
 def constant_value(text: str) -> PolicyValue | None:
-    """Return the value of a constant expression; None if it must be evaluated."""
+    """Return the value of a constant expression; None if the expression must be evaluated."""
     parsed = parse_cached(text)
     if not isinstance(parsed, Literal):
         return None
@@ -53,8 +53,8 @@ def constant_value(text: str) -> PolicyValue | None:
 def _policy_value(
     draft: Draft[AccessPoint], cluster: Cluster, proc: int, name: str, default: bool, ad: Callable[[], ClassAd]
 ) -> PolicyValue:
-    """Return the value of a job's policy expression, or ``default`` if the job has none. ``ad`` returns the job's ad,
-    and is called only if the expression is not constant."""
+    """Return the value of a job's policy expression, or ``default`` if the job has no such expression. ``ad`` builds
+    the job's ad; it is called only if the expression is not constant."""
     text = cluster.requested_value(proc, name)
     if not text:
         return PolicyValue(default, "")
@@ -78,7 +78,7 @@ def _evaluate_policy(draft: Draft[AccessPoint], name: str, text: str, ad: ClassA
 
 
 class ExitDecision(Struct, frozen=True):
-    """The transition of a job that has exited, with the changes of its ad and the evidence."""
+    """The transition of a job that has exited, the resulting changes to its ad, and the evidence."""
 
     row: str = "complete"
     changes: Ad = field(default_factory=dict)
@@ -104,12 +104,12 @@ def exit_decision(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited
 
 
 def _reason(name: str, value: PolicyValue) -> str:
-    """Return the reason in the words of HTCondor."""
+    """Return the reason in HTCondor's words."""
     return f"The job attribute {name} expression '{value.text}' evaluated to {'TRUE' if value.truth else 'FALSE'}"
 
 
 def _hold(draft: Draft[AccessPoint], hold: PolicyValue, ad: ClassAd) -> ExitDecision:
-    """Return the hold; the job's ad may have its reason and subcode."""
+    """Return the hold; the job's ad may specify its reason and subcode."""
     reason, code = _evaluate_attribute(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
     subcode = None if code is None else integer_of(code, ad, None, draft.context)
     changes = {
@@ -127,11 +127,11 @@ def _evaluate_attribute(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> ob
         return None
 
 
-# After its end
+# After a job has ended
 
 
 def constant_leave_in_queue(cluster: Cluster, proc: int) -> PolicyValue | None:
-    """Return whether an ended job stays in the queue, if its LeaveJobInQueue is constant, else None."""
+    """Return whether an ended job stays in the queue if its LeaveJobInQueue is constant; otherwise None."""
     text = cluster.requested_value(proc, LEAVE_ATTRIBUTE)
     return constant_value(text) if text else PolicyValue(False, "")
 

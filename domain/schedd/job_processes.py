@@ -1,7 +1,7 @@
-"""The processes of jobs: their start, use of resources, and end.
+"""The processes of jobs: their start, resource usage and end.
 
-The end of an activation determines the job's next transition: see the table in ``_run_outcome``; ``continue_job`` may
-change it. A job that was held or removed while it ran keeps that status.
+The end of an activation determines the job's next transition, by the table in ``_run_outcome``; ``continue_job`` may
+change that transition. A job that was held or removed while it ran keeps that status.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from .job_deferral import schedule_runs
 from .job_edits import attributes_not_settable
 from .job_policy import exit_decision
 
-# How a job continues after a run. Only this module makes a job idle again after a run.
+# How a job continues after a run. Only this module returns a job to Idle after a run.
 #
 # A job's own transform (``evict_transforms``) may replace a hold. A cool-down (``cool_down``) follows each run after
-# which the job runs again, and replaces a hold whose reason the execution point or the shadow reported with a code.
-# Other holds are *final*: holds by a policy at the end of the run, holds for a reason of the access point, and holds by
-# a local job's starter (JOB_SHOULD_HOLD).
+# which the job becomes idle, and replaces a hold whose reason code came from the execution point or the shadow. Other
+# holds are *final*: holds by a policy at the end of the run, holds for a reason of the access point, and holds by a
+# local job's starter (JOB_SHOULD_HOLD).
 #
 # Source: Scheduler::shadowExitCode (schedd.cpp) of HTCondor.
 
 RERUN_ROWS = frozenset({"evict", "requeue"})
-"""The rows of transitions after which a job runs again."""
+"""The transitions (rows) after which a job runs again."""
 
 
 def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, row: str) -> JobExited:
-    """Return the end of a run with the job's transition and the changes of its ad.
+    """Return the end of a run with the job's transition and the changes to its ad.
 
-    :param exited: the end, without a row
-    :param row: the transition, unless the job's policy, its transforms or a cool-down change it; empty if the job was
-        held or removed before
+    :param exited: the end of the run, without a row
+    :param row: the transition that applies unless the job's policy, transforms or cool-down change it; empty if the job
+        was already held or removed
     """
     if row == "complete":
         decision = exit_decision(draft, cluster, exited)
@@ -82,17 +82,17 @@ def _is_final(cluster: Cluster, exited: JobExited) -> bool:
 
 
 def _evict_instead(exited: JobExited) -> JobExited:
-    """Return the end of a run with an eviction instead of a hold."""
+    """Return the end of a run with its hold replaced by an eviction."""
     changes = {name: text for name, text in exited.changes.items() if name not in HOLD_ATTRIBUTES}
     return replace(exited, row="evict", changes=changes)
 
 
 VACATES_BY_SHADOW = 2
-"""How often a shadow records the eviction in the ad of a job that a policy holds."""
+"""How often a shadow records the eviction in the ad of a job that is held by a policy."""
 
 
 def log_transfer(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
-    """Log the progress of a job's file transfer. After a restart, the report may repeat what the log has."""
+    """Log the progress of a job's file transfer. After a restart, a report may repeat what is already logged."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None:
         return
@@ -100,7 +100,7 @@ def log_transfer(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
     cause = "activated" if stimulus.way == "input" else "exited"
     step, logged_step = TRANSFER_STEPS.index(stimulus.way), TRANSFER_STEPS.index(activation.transfer)
     if stimulus.number > activation.checkpoints and logged_step == step + 1:
-        logged_step = step - 1  # the next of several checkpoints
+        logged_step = step - 1  # the next checkpoint, if there are several
     if logged_step < step:
         draft.emit(JobTransferBegan(*draft.why(cause), *job, stimulus.way, min(stimulus.began, draft.now)))
     if stimulus.ended and logged_step <= step:
@@ -131,7 +131,7 @@ def log_measurement(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> 
 
 
 def log_chirp(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
-    """Log the attributes that a job set, and its log notes. A job may set only what its owner may edit."""
+    """Log the attributes that a running job set, and its log notes. A job may set only what its owner may edit."""
     activation = draft.state.activations.get(stimulus.key)
     if activation is None or activation.cluster not in draft.state.clusters:
         return
@@ -160,14 +160,14 @@ def log_chirp(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
 
 
 MEASURED_EVERY = 300_000_000
-"""Microseconds after which a measurement is logged even if only CPU time changed, because HTCondor updates its queue
-every five minutes."""
+"""The interval, in microseconds, after which a measurement is logged even if only CPU time changed, because HTCondor
+updates its queue every five minutes."""
 NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
-"""A size has changed if it differs by more than a tenth and by more than a MiB."""
+"""A changed size is logged if it differs by more than a tenth and by more than 1 MiB."""
 
 
 def _is_notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationMeasured) -> bool:
-    """Check whether to log a measurement: the first one, a changed size, or one after a long time."""
+    """Check whether to log a measurement: the first one, a changed size, or one after a long interval."""
     if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
         return True
     cluster = draft.state.clusters[activation.cluster]
@@ -180,7 +180,7 @@ def _is_notable(draft: Draft[AccessPoint], activation: Activation, new: Activati
 
 
 def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
-    """Change the job's status after the last process of an activation has ended, then let the slot continue."""
+    """Change the job's status after an activation's last process has ended, then free or reuse the slot."""
     state = draft.state
     activation = state.activations.get(stimulus.key)
     if activation is None:
@@ -190,7 +190,7 @@ def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     outcome, cause, row, changes = _run_outcome(draft, activation, stimulus, status)
     unreported_start = not (activation.executing or activation.deferred or activation.transfer)
     if unreported_start and outcome in ("exited", "evicted"):
-        # Its start was never reported, because the pool was down during the run.
+        # The start was never reported, because the pool was down during the run.
         draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
     ending = "" if cluster.is_local else draft.send(EndJob(activation.slot))
     exited = JobExited(
@@ -210,13 +210,13 @@ def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
         exited = replace(exited, changes={**exited.changes, **core})
     draft.emit(exited)
     if exited.target == "Idle":
-        schedule_runs(draft, cluster, [activation.proc])  # before its claim looks for the next job
+        schedule_runs(draft, cluster, [activation.proc])  # before the claim looks for its next job
     if not cluster.is_local:
         job_ended(draft, activation.slot, activation.cluster, reuses=not _is_machine_fault(stimulus))
 
 
 def _is_machine_fault(end: ActivationEnded) -> bool:
-    """Check whether the machine prevented the job's start or file transfer, so another job would fail there too."""
+    """Check whether the machine prevented the job's start or file transfer; another job would fail there, too."""
     if end.hold_code in TRANSFER_CODES:
         return not goes_on_hold(end.hold_code, end.hold_subcode)
     return end.failed and end.hold_code >= FIRST_VACATE_CODE
@@ -229,14 +229,14 @@ def _held_by_machine(activation: Activation, end: ActivationEnded) -> bool:
 
 
 def _hold_from_vacate(vacated: Ad) -> Ad:
-    """Return the hold for an eviction by the machine."""
+    """Return the hold attributes for an eviction by the machine."""
     return {name.replace("Vacate", "Hold"): text for name, text in vacated.items()}
 
 
 def _vacate_ad(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, ending: str
 ) -> Ad:
-    """Return the vacate reason for the job's ad; ``leaving`` is the cause for which its claim was about to end."""
+    """Return the vacate reason for the job's ad; ``leaving`` is the cause for which the claim was about to end."""
     if activation.vacate_reason and exited.outcome == "evicted":
         return activation.vacate_reason
     return vacate_reason(_vacate_reason(draft, activation, end, exited, ending))
@@ -255,11 +255,11 @@ def _vacate_reason(
     cluster = draft.state.clusters[activation.cluster]
     status, ad = cluster.status_of(activation.proc), cluster.changes(activation.proc)
     cause = draft.state.ending.get(activation.key, "")
-    if status in RUNS or cause:  # the eviction came before any change of the job's status
+    if status in RUNS or cause:  # the job was evicted before its status changed
         return EVICTION_REASONS.get(cause) or EVICTION_REASONS.get(ending) or UNSPECIFIED_INTERRUPTION
     if status == "Removed":
         return StopReason(REMOVED_CODE, 0, unquoted(ad.get("RemoveReason", "")))
-    prefix = "" if status == "Held" else "Last"  # else it was released since
+    prefix = "" if status == "Held" else "Last"  # otherwise the job has been released since
     code, subcode = (parse_int(ad.get(f"{prefix}HoldReason{part}", "")) for part in ("Code", "SubCode"))
     return StopReason(code, subcode, unquoted(ad.get(f"{prefix}HoldReason", "")))
 
@@ -267,8 +267,8 @@ def _vacate_reason(
 def _run_outcome(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, status: str
 ) -> tuple[str, str, str, Ad]:
-    """Return outcome, cause, the row of the job's table and the changes of its ad."""
-    already_changed = status not in RUNS  # the job was held, removed, or held and released before
+    """Return the outcome, the cause, the row of the job state table, and the changes to the job's ad."""
+    already_changed = status not in RUNS  # held or removed, and perhaps released, during the run
     is_held = {
         "HoldReason": quoted(end.hold_reason),
         "HoldReasonCode": str(end.hold_code),

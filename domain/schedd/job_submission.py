@@ -1,4 +1,4 @@
-"""Submissions: check them, number them, and log each as one event, for any number of jobs."""
+"""Submissions: check and number them, and log each as one event, whatever its number of jobs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from .policy_kinds import attributes_read, group_alike
 # The submitter of a submission: its user by default, else AccountingGroup (``accounting_group``,
 # ``accounting_group_user`` and ``nice_user`` in a submit description), both followed by the pool's UID_DOMAIN.
 #
-# As in HTCondor, only a string has an effect: with an AccountingGroup that is a number, empty or undefined, the user is
-# the submitter. All jobs of a cluster have one submitter, from their submission on.
+# As in HTCondor, only a string has an effect: if AccountingGroup is a number, empty or undefined, the user is the
+# submitter. All jobs of a cluster have the same submitter, which never changes.
 
 GROUP_ATTRIBUTE = "AccountingGroup"
 _STRING = re.compile(r"\"[^\"\\]*\"")
@@ -54,7 +54,7 @@ def submitter_of(draft: Draft[AccessPoint], command: Submit, columns: Mapping[st
 
 
 def _group_texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the values of AccountingGroup in the jobs; attribute names ignore case."""
+    """Return the jobs' values of AccountingGroup; the case of the attribute name is ignored."""
     for name, column in columns.items():
         if name.lower() == GROUP_ATTRIBUTE.lower():
             return column
@@ -62,7 +62,7 @@ def _group_texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Seque
 
 
 def _group_name(draft: Draft[AccessPoint], command: Submit, text: str, columns: Mapping[str, Sequence[str]]) -> str:
-    """Return the name in an AccountingGroup, or an empty text."""
+    """Return the name that an AccountingGroup evaluates to, or an empty string."""
     if _STRING.fullmatch(text):
         value: object = unquoted(text)
     elif (parsed := parse_cached(text) if text else None) is None:
@@ -82,7 +82,9 @@ def _group_name(draft: Draft[AccessPoint], command: Submit, text: str, columns: 
     if not isinstance(value, str):
         return ""
     if re.search(r"\s", value) or not value.isprintable():
-        raise Refusal(f"{GROUP_ATTRIBUTE} = {text[:200]}: a name in accounting holds no blanks and can be printed")
+        raise Refusal(
+            f"{GROUP_ATTRIBUTE} = {text[:200]}: an accounting name must consist of printable characters without blanks"
+        )
     return value
 
 
@@ -90,14 +92,14 @@ def _group_name(draft: Draft[AccessPoint], command: Submit, text: str, columns: 
 # the job's ad), are held at submission.
 #
 # Source: the manual's "Submit Description File Commands" (max_transfer_input_mb) and "Configuration Macros"; HTCondor's
-# qmgmt.cpp for the message, and that a negative limit means none.
+# qmgmt.cpp for the message and the rule that a negative limit means no limit.
 
 _JOB_LIMIT, _INPUT_SIZE = "MaxTransferInputMB", "TransferInputSizeMB"
 _TOO_LARGE_CODE = "32"  #: HoldReasonCode MaxTransferInputSizeExceeded
 
 
 def hold_jobs_with_large_input(draft: Draft[AccessPoint], cluster: Cluster) -> None:
-    """Hold the idle jobs of a new cluster that have too much input."""
+    """Hold the idle jobs of a new cluster whose input is too large."""
     setting = draft.state.settings.get("MAX_TRANSFER_INPUT_MB", "")
     procs = [proc for proc in cluster.procs() if cluster.status_of(proc) == "Idle"]
     if not procs:
@@ -110,7 +112,7 @@ def hold_jobs_with_large_input(draft: Draft[AccessPoint], cluster: Cluster) -> N
 
 
 def _large_input_hold(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: str) -> Ad:
-    """Return the changes of a job's ad if it is held, else an empty ad."""
+    """Return the attributes that hold a job with too much input, or an empty ad."""
     ad = ad_of(cluster.attributes(proc))
     trees = (parse_cached(text) for text in (_JOB_LIMIT, setting, _INPUT_SIZE))
     job_max, pool_max, size = (None if tree is None else integer_of(tree, ad, None, draft.context) for tree in trees)
@@ -122,7 +124,7 @@ def _large_input_hold(draft: Draft[AccessPoint], cluster: Cluster, proc: int, se
 
 
 MAX_RESERVED_NUMBERS = 10_000
-"""How many cluster numbers may be reserved and unused at one time."""
+"""The maximum number of cluster numbers that are reserved but unused at the same time."""
 
 
 def submit(draft: Draft[AccessPoint], command: Submit) -> None:
@@ -159,7 +161,7 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     if factory:
         ad = _with_default_limit(ad, command.count)
         if on_hold:
-            raise Refusal("all jobs of a factory must have the same status: hold all of them, or none")
+            raise Refusal("all jobs of a factory must have the same status; hold all of them or none")
     factor = draft.send(OpenAccount(submitter))
     admitted.tell()
     cluster = ClusterSubmitted(
@@ -184,7 +186,7 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
 
 
 def _with_default_limit(ad: Ad, count: int) -> Ad:
-    """Return the ad of a cluster with a factory; its limit is the number of jobs by default."""
+    """Return the cluster ad of a factory; its limit defaults to the number of jobs."""
     limit = next((text for name, text in ad.items() if name.lower() == LIMIT_ATTRIBUTE.lower()), "0")
     digits = limit.strip().lstrip("-")
     is_unlimited = digits.isdecimal() and (int(digits) == 0 or limit.strip().startswith("-"))
@@ -195,14 +197,14 @@ def _with_default_limit(ad: Ad, count: int) -> Ad:
 _MAX_INPUT = "maxtransferinputmb"
 _SCHEDULE_ATTRIBUTES = frozenset(map(str.lower, ATTRIBUTES))
 _USER_ATTRIBUTES = frozenset({"owner", "user"})
-"""Attributes with the job's user, which only the pool writes."""
+"""Attributes that contain the job's user; only the pool sets them."""
 _INITIALLY_HELD = {"InitialJobStatus": "5"}
 _HELD_AT_SUBMISSION = "15"
-"""HoldReasonCode of a job that its submission holds."""
+"""HoldReasonCode of a job that was submitted on hold."""
 
 
 def _initial_hold(ad: Ad) -> Ad:
-    """Return the changes of the ads of jobs that are all held from the start."""
+    """Return the changes to the ads of jobs that are all submitted on hold."""
     changes: Ad = {}
     code = ad.get("HoldReasonCode", "0")
     count_hold(changes, ad, code)
@@ -212,8 +214,8 @@ def _initial_hold(ad: Ad) -> Ad:
 def _initially_held_jobs(
     command: Submit, columns: Mapping[str, Sequence[str]]
 ) -> tuple[Ad, tuple[bytes, ...], list[tuple[Ad, list[int]]]]:
-    """Return the ad and the columns of a submission, and the jobs to hold immediately if these are not all, grouped by
-    their hold attributes."""
+    """Return the ad and the columns of a submission. If only some jobs are to be held immediately, also return these,
+    grouped by their hold attributes."""
     if "JobStatus" not in columns:
         return command.ad, command.columns, []
     ad = {name: text for name, text in command.ad.items() if name not in HOLD_ATTRIBUTES}
@@ -231,15 +233,15 @@ def _initially_held_jobs(
     return {**ad, "JobStatus": "1"}, pack(other_attributes), list(zip(changes, groups.values(), strict=True))
 
 
-# Texts that are expressions without parsing them: numbers and strings without an escape.
+# Texts that are known to be expressions without parsing: numbers, and strings without escapes.
 _CONSTANT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?|\"[^\"\\\\]*\"", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 def _check(command: Submit) -> Mapping[str, Sequence[str]]:
-    """Return the attributes that differ between the jobs. Reject invalid ads, because the log must stay readable.
+    """Return the attributes that differ between the jobs. Reject invalid ads, because the log must remain readable.
 
-    :raises Refusal: if a name or text is invalid, or a column does not have one value per job
+    :raises Refusal: if a name or text is invalid, or a column lacks a value for each job
     """
     try:
         columns = unpack(command.columns)
@@ -264,8 +266,8 @@ def _check(command: Submit) -> Mapping[str, Sequence[str]]:
 
 
 def warnings_text(warnings: Sequence[str], dialect: str) -> str:
-    """Return the warnings for the user, without the heading: the last one in the manual's dialect, all of them in
-    reverse order in HTCondor 25's dialect."""
+    """Return the warnings for the user, without the heading: only the last one in the manual's dialect; all of them, in
+    reverse order, in HTCondor 25's dialect."""
     if not warnings:
         return ""
     if dialect_named(dialect).shows_only_last_warning:
@@ -274,6 +276,6 @@ def warnings_text(warnings: Sequence[str], dialect: str) -> str:
 
 
 def warning_heading(dialect: str) -> str:
-    """Return the line before warnings."""
+    """Return the heading that precedes warnings."""
     plural = "" if dialect_named(dialect).shows_only_last_warning else "(s)"
     return f"Committed job submission into the queue with the following warning{plural}:"

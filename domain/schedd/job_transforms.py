@@ -1,12 +1,12 @@
-"""Job transforms: changes of jobs by the schedd at their submission.
+"""Job transforms: the schedd's changes to jobs at submission.
 
 A transform is a list of lines that are executed from top to bottom: ``SET``, ``DEFAULT``, ``EVALSET``, ``EVALMACRO``,
 ``COPY``, ``RENAME``, ``DELETE``, macros (``x = value``) and conditions. Macros work as in configurations and submit
 descriptions. ``$(MY.Attr)`` is an attribute of the job; other names are looked up in the transforms, then in the
 configuration. As in HTCondor, a statement with an invalid expression is skipped, but a line that is not a statement
-makes the submission fail.
+causes the submission to fail.
 
-Source: xform_utils.cpp and job_transforms.cpp of HTCondor, and the results of the same transforms in a real pool.
+Source: xform_utils.cpp and job_transforms.cpp of HTCondor, and the results of the same transforms in an HTCondor pool.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ from .submitted_job import SubmittedJob
 
 
 class TransformError(PoolbookError):
-    """A transform cannot be applied; the message says why."""
+    """A transform that cannot be applied; the message is the reason."""
 
 
 class Transform(Struct, frozen=True):
     """A parsed transform."""
 
     name: str
-    requirements: str  #: an expression that selects its jobs (empty: all)
+    requirements: str  #: an expression that selects the jobs to transform (empty: all jobs)
     lines: tuple[str, ...]
 
     def is_for(self, job: SubmittedJob, context: Context) -> bool:
-        """Check whether the transform's REQUIREMENTS are true for the job; undefined or a string is not true."""
+        """Check whether the transform's REQUIREMENTS are true for the job; undefined values and strings do not count as
+        true."""
         if not self.requirements:
             return True
         requirements = parse_cached(self.requirements)
@@ -54,7 +55,7 @@ class Transform(Struct, frozen=True):
 
 
 class Evaluation(Struct, frozen=True):
-    """An expression that a transform evaluated: its purpose, text and value, and the values that it read."""
+    """An expression that a transform evaluated: its purpose, text and value, and the values it read."""
 
     what: str
     text: str
@@ -63,11 +64,11 @@ class Evaluation(Struct, frozen=True):
 
 
 class AppliedTransform(Struct):
-    """The effect of a transform on a job."""
+    """The effect of one transform on one job."""
 
     name: str
     evaluations: list[Evaluation] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)  #: statements without effect, and why
+    skipped: list[str] = field(default_factory=list)  #: statements that had no effect, with reasons
 
 
 _HEADER = re.compile(r"(name|requirements|universe|transform)(?:\s+(?![=:])(.*)|\s*)", re.IGNORECASE | re.DOTALL)
@@ -81,13 +82,13 @@ PREDEFINED_MACROS: Final[Mapping[str, str]] = {
     "iterating": "0",
     "latematerialization": "0",
 }
-"""The predefined macros of every transform."""
+"""The macros that are predefined in every transform."""
 
 
 def read_transform(name: str, text: str) -> Transform:
-    """Parse a transform, and separate NAME, REQUIREMENTS, UNIVERSE and TRANSFORM from its statements.
+    """Parse a transform, separating NAME, REQUIREMENTS, UNIVERSE and TRANSFORM from the statements.
 
-    :raises TransformError: if its REQUIREMENTS are not a valid expression
+    :raises TransformError: if REQUIREMENTS is not a valid expression
     """
     requirements, lines, tag = "", list[str](), ""
     for line in _logical_lines(text):
@@ -116,7 +117,7 @@ def read_transform(name: str, text: str) -> Transform:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Expression | None:
-    """Parse the text of an expression; return None if it is invalid."""
+    """Parse an expression; return None if it is invalid."""
     try:
         return read_expression(text)
     except ClassAdSyntaxError:
@@ -130,7 +131,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 class TransformMacros(Macros):
-    """The macros of a job's transforms; each transform sees the definitions of the earlier ones."""
+    """The macros of a job's transforms; each transform can use macros that earlier ones defined."""
 
     def __init__(self, job: SubmittedJob, configured: Mapping[str, str], context: Context) -> None:
         super().__init__({**configured, **PREDEFINED_MACROS}, FUNCTIONS, {})
@@ -143,17 +144,17 @@ class TransformMacros(Macros):
         return None if parsed is None else _unquoted(unparse_old(parsed))
 
     def value(self, name: str) -> str | None:
-        """Return the value of a macro; evaluate an attribute of the job, as functions need it."""
+        """Return the value of a macro. A job attribute is evaluated, because macro functions need its value."""
         key = name.strip().lower()
         if not key.startswith("my."):
             return super().value(name)
         parsed = self.job.ad.get(key[3:])
-        from ..classad.evidence import value_text  # few submissions are transformed
+        from ..classad.evidence import value_text  # imported late: few submissions are transformed
 
         return None if parsed is None else _unquoted(value_text(self.job.evaluate(parsed, self._context)))
 
     def changed(self) -> None:
-        """Discard cached values after a change of the job."""
+        """Discard cached values after the job changed."""
         self._expanded.clear()
 
 
@@ -167,7 +168,7 @@ def apply_transform(
 ) -> AppliedTransform:
     """Apply a transform to a job.
 
-    :param note: record the evaluations, which takes most of the time
+    :param note: whether to record evaluations, which takes most of the time
     :raises TransformError: if a line is not a statement
     """
     applied = AppliedTransform(transform.name)
@@ -202,7 +203,7 @@ def _assign(assignment: re.Match[str], macros: Macros, lines: Iterator[str]) -> 
 
 
 class _StatementTarget(Struct, frozen=True):
-    """The objects that a statement changes."""
+    """The objects that a statement can change."""
 
     job: SubmittedJob
     macros: TransformMacros
@@ -229,7 +230,7 @@ def _statement(line: str, step: _StatementTarget) -> None:
 
 
 def _first_argument(remaining: str, may_be_pattern: bool) -> tuple[str, str | None, str]:
-    """Return the first argument, its flags if it is a regular expression, and the rest of the line."""
+    """Return the first argument, its flags if it is a regular expression, and the remainder of the line."""
     if may_be_pattern and remaining.startswith("/"):
         match = re.match(r"/((?:[^/\\]|\\.)*)/([A-Za-z]*)", remaining)
         if match is None:
@@ -242,7 +243,7 @@ def _first_argument(remaining: str, may_be_pattern: bool) -> tuple[str, str | No
 
 
 def _evaluation(what: str, parsed: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
-    from ..classad.evidence import value_text, values_read  # few submissions are transformed
+    from ..classad.evidence import value_text, values_read  # imported late: few submissions are transformed
 
     return Evaluation(what, unparse_old(parsed), value_text(value), values_read(parsed, job.ad, None, context))
 
@@ -261,7 +262,7 @@ def _default(step: _StatementTarget, name: str, flags: str | None, text: str) ->
 
 
 def _evaluate_statement(step: _StatementTarget, keyword: str, name: str, text: str) -> object:
-    """Return the value of an expression; None if it is invalid or fails."""
+    """Evaluate an expression and return its value; None if it is invalid or its evaluation fails."""
     parsed = _parse(text)
     if parsed is None:
         step.applied.skipped.append(f"{keyword} {name} {text}: this is not an expression")
@@ -291,7 +292,7 @@ def _evalmacro(step: _StatementTarget, name: str, flags: str | None, text: str) 
 def _for_each(
     step: _StatementTarget, keyword: str, name: str, flags: str | None, new: str, apply_to: Callable[[str, str], object]
 ) -> None:
-    """Call ``do`` for an attribute, or for all of the job's attributes whose names match a regular expression."""
+    """Call ``apply_to`` for an attribute, or for all job attributes whose names match a regular expression."""
     if flags is None:
         names = {name: new}
     elif not is_pattern(name, flags):
@@ -343,7 +344,7 @@ _PATTERN_STATEMENTS: Final = frozenset({"COPY", "RENAME", "DELETE"})
 
 
 def transform_problems(transform: Transform) -> Iterator[str]:
-    """Yield the problems of a transform that affect all jobs: lines that are not statements, invalid expressions."""
+    """Yield the problems that a transform has for every job: lines that are not statements, invalid expressions."""
     tag = ""
     for line in transform.lines:
         assignment = _ASSIGNMENT.fullmatch(line)

@@ -1,7 +1,7 @@
-"""Leaving the queue: the last transition of a job, which then moves to the history.
+"""Leaving the queue: the last transition of a job, which moves the job to the history.
 
-A Completed or Removed job leaves as soon as it has no processes, unless its LeaveJobInQueue is true. This is evaluated
-when the job ends, after each later edit or removal, and when the time may have changed its value.
+A Completed or Removed job leaves as soon as it has no processes, unless its LeaveJobInQueue is true. LeaveJobInQueue is
+evaluated when the job ends, after each later edit or removal, and when the passage of time may have changed its value.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ..units import SECOND
 from .job_policy import LEAVE_ATTRIBUTE, constant_leave_in_queue, leave_in_queue
 
 EVALUATION_INTERVAL = 60 * SECOND
-"""The time between two evaluations of an unchanged job: the default of PERIODIC_EXPR_INTERVAL."""
+"""The interval between evaluations of an unchanged job: the default of PERIODIC_EXPR_INTERVAL."""
 
 
 def ended_jobs(state: AccessPoint) -> Jobs:
-    """Return all jobs that have ended and are still in the queue."""
+    """Return all ended jobs that are still in the queue."""
     clusters = (cluster for cluster in state.clusters.values() if cluster.has_finished_jobs)
     ended = ((cluster.id, _ended_without_processes(state, cluster, ((0, cluster.count - 1),))) for cluster in clusters)
     return tuple((number, ranges(procs)) for number, procs in ended if procs)
 
 
 def _ended_without_processes(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
-    """Return the ended jobs without processes that are still in the queue."""
+    """Return the ended jobs of a cluster that have no processes and are still in the queue."""
     if len(procs) >= MANY_RANGES:
         from ..state import many_jobs
 
@@ -50,7 +50,7 @@ def _ended_without_processes(state: AccessPoint, cluster: Cluster, procs: Procs)
 
 
 def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
-    """Remove from the queue the jobs whose LeaveJobInQueue is not true."""
+    """Move the jobs whose LeaveJobInQueue is not true from the queue to the history."""
     for number, procs in stimulus.jobs:
         cluster = draft.state.clusters.get(number)
         if cluster is None:
@@ -61,7 +61,7 @@ def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
 
 
 def _group_leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]) -> dict[tuple[int, int], list[int]]:
-    """Return the jobs whose LeaveJobInQueue is not true, by their status and their evidence in the log."""
+    """Return the jobs whose LeaveJobInQueue is not true, grouped by status and by the log position of the evidence."""
     status, groups = cluster.status, dict[tuple[int, int], list[int]]()
     constant = constant_leave_in_queue(cluster, procs[0]) if procs and cluster.is_uniform(LEAVE_ATTRIBUTE) else None
     statuses = bytes(map(status.__getitem__, procs))
@@ -75,8 +75,8 @@ def _group_leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]
 
 
 def next_evaluation(cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
-    """Return when to evaluate a job that stays in the queue again; None if time does not change the value. A predicted
-    change depends only on the job, so that a pool that folds its log again plans the same instant."""
+    """Return when to evaluate a job in the queue again; None if time does not change the value. A predicted change
+    depends only on the job, so replaying the log gives the same instant."""
     parsed = parse_cached(cluster.requested_value(proc, LEAVE_ATTRIBUTE))
     if parsed is None or constant_leave_in_queue(cluster, proc) is not None:
         return None
@@ -90,13 +90,13 @@ def next_evaluation(cluster: Cluster, proc: int, now: int, context: Context) -> 
 
 
 class EndedJobsAgenda:
-    """The agenda of the ended jobs that stay in the queue."""
+    """The evaluation times of ended jobs that stay in the queue."""
 
     def __init__(self) -> None:
         self._agenda: Agenda[tuple[int, int]] = Agenda()
 
     def plan_all(self, state: AccessPoint, zone: tzinfo) -> None:
-        """Plan for a folded state, in which the last evaluation of a job is taken to be at its end."""
+        """Plan evaluations after replaying a log, assuming that each job was last evaluated when it ended."""
         allowance = Allowance(limit=PREDICTION_STEPS)
         for number, procs in ended_jobs(state):
             cluster = state.clusters[number]
@@ -106,7 +106,7 @@ class EndedJobsAgenda:
                 self._agenda.schedule((number, proc), next_evaluation(cluster, proc, ended_at, context))
 
     def plan_next(self, draft: Draft[AccessPoint], jobs: Jobs) -> None:
-        """Plan the next evaluation of jobs that were just evaluated, if they are still in the queue."""
+        """Plan the next evaluation of jobs that were just evaluated and are still in the queue."""
         context = context_at(draft.state, draft.now, draft.context.timezone, Allowance(limit=PREDICTION_STEPS))
         for number, procs in jobs:
             cluster = draft.state.clusters.get(number)
@@ -117,7 +117,7 @@ class EndedJobsAgenda:
                 self._agenda.schedule((number, proc), due)
 
     def next_due(self) -> int | None:
-        """Return the first instant at which a job is due."""
+        """Return the earliest time at which a job is due."""
         return self._agenda.next_due()
 
     def due(self, now: int) -> Jobs:
@@ -133,11 +133,11 @@ def _proc_numbers(procs: Procs) -> Iterable[int]:
 
 
 Jobs = tuple[tuple[int, Procs], ...]
-"""Jobs, by cluster."""
+"""Processes by cluster."""
 
 
 def jobs_to_evaluate(state: AccessPoint, events: Iterable[Event]) -> Jobs:
-    """Return the jobs that may leave the queue after these events, because they ended or changed after their end."""
+    """Return the jobs that may leave the queue after these events: jobs that ended, or changed after they ended."""
     jobs: dict[int, list[Procs]] = {}
     for event in events:
         has_ended = isinstance(event, JobsTransitioned) and event.target in TERMINAL

@@ -1,8 +1,8 @@
-"""Jobs of the local and scheduler universes, which the access point runs immediately, without a match or a slot.
+"""Jobs of the local and scheduler universes, which the access point runs directly, without a match or a slot.
 
-A job starts when START_LOCAL_UNIVERSE (START_SCHEDULER_UNIVERSE) is true for it in the schedd's ad, and its
-Requirements are true with that ad instead of a slot's. MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER limits the running
-scheduler universe jobs of an owner. Source: Scheduler::IsLocalJobEligibleToRun (schedd.cpp) of HTCondor.
+A job starts when START_LOCAL_UNIVERSE (or START_SCHEDULER_UNIVERSE), evaluated in the schedd's ad, and the job's
+Requirements, evaluated against that ad instead of a slot's, are true. MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER limits the
+running scheduler universe jobs of an owner. Source: Scheduler::IsLocalJobEligibleToRun (schedd.cpp) of HTCondor.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .policy_kinds import attributes_read, group_alike
 from .schedd_ad import HARDWARE, running_attribute, schedd_ad
 
 INTERVAL: Final = 300_000_000
-"""Microseconds between two evaluations of a condition that reads the time: HTCondor's default of SCHEDD_INTERVAL."""
+"""The interval, in microseconds, for evaluating a condition that reads the time: HTCondor's default SCHEDD_INTERVAL."""
 _TRUE: Final = Literal(True)
 
 
 def start_local_jobs(draft: Draft[AccessPoint]) -> None:
-    """Start the jobs that may start, in the order of submission."""
+    """Start the local jobs that may start, in submission order."""
     state = draft.state
     if not state.idle_local:
         return
@@ -59,8 +59,8 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
 
 
 def next_evaluation(state: AccessPoint, now: int) -> int | None:
-    """Return when the time alone may allow another job to start; None if it cannot. ``job_deferral`` handles
-    Requirements that read the clock."""
+    """Return when time alone may allow another job to start; None if it cannot. ``job_deferral`` handles Requirements
+    that read the clock."""
     if not state.idle_local or not any(_reads_clock(_start_condition(state, universe)) for universe in START_SETTINGS):
         return None
     return (now // INTERVAL + 1) * INTERVAL
@@ -72,7 +72,7 @@ def _reads_clock(condition: Expression) -> bool:
 
 
 class _StartConditions:
-    """The conditions for the start of jobs, evaluated with the current counts of running jobs."""
+    """The conditions for starting jobs, evaluated with the current numbers of running jobs."""
 
     def __init__(self, draft: Draft[AccessPoint]) -> None:
         self._draft, self._ad = draft, schedd_ad(draft.state, draft.send(ShowHost()))
@@ -80,12 +80,12 @@ class _StartConditions:
         self._starts = {universe: _start_condition(draft.state, universe) for universe in START_SETTINGS}
         read = {universe: references_or_empty(start, self._ad).external for universe, start in self._starts.items()}
         self._same_for_all = {universe: not names for universe, names in read.items()}
-        """Whether the condition of a universe reads no job, so that it has the same value for all jobs."""
+        """Whether each universe's condition reads no job attribute and is therefore the same for all jobs."""
         self._max_per_owner = job_limit(draft.state.settings, "MAX_RUNNING_SCHEDULER_JOBS_PER_OWNER") or 0
         self._running_by_owner: Counter[str] | None = None
 
     def procs_to_start(self, cluster: Cluster) -> Iterator[int]:
-        """Yield the jobs of a cluster that may start. The caller starts each job before it takes the next one."""
+        """Yield the jobs of a cluster that may start. The caller must start each job before requesting the next one."""
         universe, state = cluster.universe, self._draft.state
         if self._excludes_all(cluster):
             return
@@ -104,7 +104,7 @@ class _StartConditions:
                 yield proc
 
     def evidence(self, cluster: Cluster, proc: int) -> int:
-        """Log the evaluation that allowed a job to start, and return its position; 0 for the default condition."""
+        """Log the evaluation that allowed a job to start, and return its log position; 0 for the default condition."""
         setting, _ = START_SETTINGS[cluster.universe]
         if setting not in self._draft.state.settings:
             return 0
@@ -123,7 +123,7 @@ class _StartConditions:
             self._running_by_owner[self._draft.state.owner(cluster)] += 1
 
     def _excludes_all(self, cluster: Cluster) -> bool:
-        """Check whether no job of the cluster may start, whatever its attributes are."""
+        """Check whether no job of the cluster may start, regardless of its attributes."""
         universe = cluster.universe
         if universe == SCHEDULER_UNIVERSE and self._running_of(cluster) >= self._max_per_owner:
             return True
@@ -158,7 +158,7 @@ def _start_condition(state: AccessPoint, universe: str) -> Expression:
 
 
 def _requirements(cluster: Cluster, procs: list[int]) -> Iterator[Expression]:
-    """Yield the distinct Requirements of these jobs of a cluster."""
+    """Yield the distinct Requirements of the given jobs."""
     is_uniform = cluster.is_uniform("Requirements")
     for text in dict.fromkeys(
         cluster.requested_value(proc, "Requirements") for proc in (procs[:1] if is_uniform else procs)

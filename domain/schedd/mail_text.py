@@ -1,4 +1,4 @@
-"""The text of a mail to a job's user. Subject and fields are the same as in HTCondor, because filters match them."""
+"""The text of mails to a job's user. The subject and fields match HTCondor's mails, because users filter by them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def heading_lines(pool: str) -> Iterator[str]:
 
 
 def job_lines(cluster: int, proc: int, ad: ClassAd, context: Context) -> Iterator[str]:
-    """Yield the lines that identify the job."""
+    """Yield lines that identify the job."""
     yield f"Condor job {cluster}.{proc}"
     command = " ".join(
         filter(None, (_text(ad, "Cmd", context), _text(ad, "Arguments", context) or _text(ad, "Args", context)))
@@ -38,7 +38,7 @@ def job_lines(cluster: int, proc: int, ad: ClassAd, context: Context) -> Iterato
 
 
 def exit_lines(ad: ClassAd, context: Context) -> Iterator[str]:
-    """Yield how a job ended, the resources that it used, and the attributes listed in its EmailAttributes."""
+    """Yield lines with the job's exit status, its resource usage, and the attributes listed in its EmailAttributes."""
     yield _exit_text(ad, context)
     now, began, queued = context.now or 0, _number(ad, "JobCurrentStartDate", context), _number(ad, "QDate", context)
     yield from ("", "")

@@ -1,11 +1,11 @@
-"""Send mail to a job's user: when, to whom, and with which text (``mail_text``).
+"""Mail to a job's user: when to send it, to whom, and with which text (``mail_text``).
 
 ``notification`` (JobNotification) selects the occasions: a job's end, a hold or removal by a policy or for a failure,
-its first start. A user's commands send no mail, because in HTCondor the shadow, which sends these mails, does not know
-them.
+its first start. Users' commands cause no mail, because in HTCondor the shadow sends these mails and does not see
+commands.
 
-Source: Email::shouldSend (email_cpp.cpp) of HTCondor and the manual's ``notification``; what a real pool of
-version 25.14 sent.
+Source: Email::shouldSend (email_cpp.cpp) of HTCondor and the manual's ``notification``; mails sent by a pool of
+HTCondor 25.14.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from .job_policy import HELD_BY_POLICY
 NEVER, ALWAYS, COMPLETE, ERROR, START = range(5)
 EXIT, HOLD, REMOVE, BEGIN = "exit", "put on hold", "removed", "start"
 _REQUESTED_HOLDS: Final = frozenset({1, HELD_BY_POLICY, 15})
-"""HoldReasonCodes of holds that are not failures: by a user, by the job's policy, by its submission."""
+"""HoldReasonCodes of holds that are not failures: holds by a user, by the job's policy, or at submission."""
 NOT_EXPANDED: Final = "not_expanded"
-"""The cause of the hold of a job whose slot cannot substitute the ``$$()`` of its ad."""
+"""The cause recorded when a job is held because its slot cannot expand the ``$$()`` macros in the job's ad."""
 _BY_USERS: Final = frozenset({"user_hold", "user_remove"})
 
 
 class _Occasion(Struct, frozen=True):
-    """An occasion for a mail to a job's user; ``reason`` says why the job was held or removed."""
+    """An occasion for mail to a job's user; ``reason`` is the reason for a hold or removal."""
 
     kind: str
     cluster: Cluster
@@ -47,7 +47,7 @@ class _Occasion(Struct, frozen=True):
 
 
 def notify(draft: Draft[AccessPoint]) -> None:
-    """Log the mails that are due after this decision."""
+    """Log the mails to be sent after this decision."""
     for event in tuple(draft.events):
         for occasion in _occasions(draft, event):
             ad = ad_of(occasion.cluster.attributes(occasion.proc))
@@ -56,7 +56,7 @@ def notify(draft: Draft[AccessPoint]) -> None:
 
 
 def mail_handled(draft: Draft[AccessPoint], stimulus: MailHandled) -> None:
-    """Log that a mail was sent, or why not, so that it is not sent again."""
+    """Log that a mail was sent, or why it was not, to avoid sending it again."""
     mail = draft.state.mails.get(stimulus.mail)
     if mail is not None:
         draft.emit(Mailed(*draft.why("mailed"), mail.cluster, mail.proc, stimulus.mail, stimulus.failure))
@@ -88,7 +88,7 @@ def _reason(changes: dict[str, str], kind: str) -> str:
 
 
 def _is_wanted(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> bool:
-    """Check whether the job's user wants this mail."""
+    """Check whether the job's ``notification`` requests this mail."""
 
     def number(name: str) -> int:
         parsed = ad.get(name)
@@ -120,7 +120,7 @@ def _log_mail(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> No
 
 
 def _addresses(draft: Draft[AccessPoint], ad: ClassAd) -> Iterator[str]:
-    """Yield the recipients of a job's mail: NotifyUser, or the owner. A name without a domain gets one."""
+    """Yield the recipients of a job's mail: NotifyUser, or else the owner. Add a domain to names without one."""
     names = _text(draft, ad, "NotifyUser") or _text(draft, ad, "Owner")
     settings = draft.state.settings
     if "@" not in names:

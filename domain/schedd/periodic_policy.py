@@ -1,13 +1,13 @@
-"""Periodic policies of idle, running and held jobs: the jobs' own, and the access point's for all jobs.
+"""Periodic policies for idle, running and held jobs: each job's own, and the access point's for all jobs.
 
-``POLICIES`` has them in the order in which HTCondor evaluates them (UserPolicy::AnalyzePolicy, user_job_policy.cpp).
-For each job the first policy that is true, or a number other than 0, takes effect. Undefined or error has no effect,
-except for TimerRemove. A job's PeriodicHold comes before the access point's SYSTEM_PERIODIC_HOLD, whose named
-expressions, in the order of SYSTEM_PERIODIC_HOLD_NAMES, come before the unnamed one; the others likewise.
+``POLICIES`` lists them in HTCondor's evaluation order (UserPolicy::AnalyzePolicy, user_job_policy.cpp). For each job,
+the first policy whose value is true or a nonzero number takes effect. Undefined and error have no effect, except for
+TimerRemove. A job's PeriodicHold precedes the access point's SYSTEM_PERIODIC_HOLD expressions: the named ones, in the
+order of SYSTEM_PERIODIC_HOLD_NAMES, then the unnamed one. The same order applies to release and removal.
 
-The access point evaluates all jobs without processes periodically (Scheduler::PeriodicExprHandler). The shadow of a
-running job evaluates its policies from the start of its process on (BaseUserPolicy::checkPeriodic). ``policy_times``
-decides when.
+The access point periodically evaluates all jobs without processes (Scheduler::PeriodicExprHandler). A running job's
+shadow evaluates its policies from the start of the process (BaseUserPolicy::checkPeriodic). ``policy_times`` determines
+when.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from .job_actions import SPOOLING_HOLD_CODE, ActionReason, end_running_jobs, hol
 from .policy_kinds import attributes_read, group_alike
 
 EVICT: Final = "evict"
-"""The row for a job that a policy vacates; the transition takes place when its processes have ended."""
+"""The row for a job that a policy vacates; the transition occurs when the job's processes have ended."""
 _ALL: Final = frozenset(STATUS_NUMBERS) - {"Removed"}
 _NOT_HELD: Final = _ALL - {"Held", "Completed"}
 _HELD: Final = frozenset({"Held"})
 _EXECUTING: Final = frozenset({"Running", "Suspended"})
 HELD_BY_USER: Final = "1"
-"""The HoldReasonCode of jobs that no policy releases."""
+"""HoldReasonCodes of jobs that no policy releases."""
 
 
 class Policy(Struct, frozen=True):
     """A policy: an attribute of jobs or a setting of the access point, and its action.
 
-    ``code``: the resulting HoldReasonCode or VacateReasonCode. ``asks``: the condition, if the attribute is only an
-    operand of it. ``words``: the default reason, with ``name``, ``text`` and a limit's ``time``. ``reason`` and
-    ``subcode`` are the attributes with the reason and the subcode.
+    ``code``: the resulting HoldReasonCode or VacateReasonCode. ``asks``: the condition, if the attribute is only one of
+    its operands. ``words``: the default reason, with placeholders for ``name``, ``text`` and a limit's ``time``.
+    ``reason`` and ``subcode``: the attributes that define the reason and the subcode.
     """
 
     cause: str
@@ -115,15 +115,15 @@ POLICIES: Final = (
 """The policies, in the order of evaluation."""
 BY_CAUSE: Final = {policy.cause: policy for policy in POLICIES}
 ATTRIBUTES: Final = tuple(dict.fromkeys(policy.attribute for policy in POLICIES if policy.attribute))
-"""The job attributes with such policies."""
+"""The job attributes that contain periodic policies."""
 _OWN_NAMES: Final = frozenset(name.lower() for name in ATTRIBUTES)
 _SYSTEMS: Final = tuple(policy for policy in POLICIES if policy.setting)
 _SETTINGS: Final = frozenset(f"{policy.setting}{end}" for policy in _SYSTEMS for end in ("", "_NAMES"))
 
 
 class PolicyExpression(Struct, frozen=True):
-    """An expression of a policy: the ``name`` of its setting, for example SYSTEM_PERIODIC_HOLD_Large, or attribute, and
-    the ``text`` of the setting or of ``Policy.asks``; empty if each job has its own."""
+    """A policy's expression: the ``name`` of its attribute or setting, for example SYSTEM_PERIODIC_HOLD_Large, and the
+    ``text`` of the setting or of ``Policy.asks``, which is empty if each job has its own expression."""
 
     policy: Policy
     name: str
@@ -144,7 +144,7 @@ def policy_expressions(state: AccessPoint) -> list[PolicyExpression]:
 
 
 def system_names(settings: Mapping[str, str], policy: Policy) -> list[str]:
-    """Return the settings with expressions of one access point policy, in the order of evaluation."""
+    """Return the settings that contain the expressions of one access point policy, in evaluation order."""
     named = [f"{policy.setting}_{name}" for name in listed_names(settings, f"{policy.setting}_NAMES")]
     return [name for name in (*named, policy.setting) if settings.get(name, "").strip()]
 
@@ -160,7 +160,7 @@ def has_policies(state: AccessPoint, cluster: Cluster) -> bool:
 
 
 class _Group(Struct, frozen=True):
-    """Jobs of one cluster in one status with the same policies to evaluate."""
+    """Jobs of one cluster with the same status and the same policies to evaluate."""
 
     cluster: Cluster
     status: str
@@ -168,7 +168,7 @@ class _Group(Struct, frozen=True):
 
 
 def evaluate_job_policies(draft: Draft[AccessPoint], stimulus: EvaluateJobPolicies) -> None:
-    """Evaluate the policies of jobs without processes, by cluster, and of single running jobs."""
+    """Evaluate the policies of the given clusters' jobs without processes, and of the given running jobs."""
     groups = [
         *_groups_without_processes(draft.state, stimulus.clusters),
         *_running_groups(draft.state, stimulus.running),
@@ -178,7 +178,7 @@ def evaluate_job_policies(draft: Draft[AccessPoint], stimulus: EvaluateJobPolici
 
 
 def _groups_without_processes(state: AccessPoint, clusters: Sequence[int]) -> Iterator[_Group]:
-    """Yield the jobs without processes. The access point itself evaluates local universe jobs in any status."""
+    """Yield the jobs without processes. The access point evaluates local universe jobs directly, in any status."""
     running: defaultdict[int, set[int]] = defaultdict(set)
     for number, proc in state.by_job:
         running[number].add(proc)
@@ -200,7 +200,7 @@ def _groups_without_processes(state: AccessPoint, clusters: Sequence[int]) -> It
 
 
 def _running_groups(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iterator[_Group]:
-    """Yield the jobs with processes that no policy is already ending (their shadow no longer evaluates)."""
+    """Yield the jobs with processes that no policy is already ending; the shadow of such a job no longer evaluates."""
     for number, proc in jobs:
         activation, cluster = state.by_job.get((number, proc)), state.clusters.get(number)
         if activation is not None and cluster is not None and activation.executing and not activation.vacate_reason:
@@ -210,7 +210,7 @@ def _running_groups(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iter
 
 
 def _evaluate_policy(draft: Draft[AccessPoint], expression: PolicyExpression, groups: list[_Group]) -> Iterator[_Group]:
-    """Evaluate an expression for all jobs to which it applies, and act on it; yield those for which it is not true."""
+    """Evaluate an expression for all jobs to which it applies, and act where it is true; yield the other jobs."""
     by_text: dict[str, list[_Group]] = {}
     for group in groups:
         if group.status not in expression.policy.statuses:
@@ -229,7 +229,7 @@ def _evaluate_policy(draft: Draft[AccessPoint], expression: PolicyExpression, gr
 
 
 def _texts(expression: PolicyExpression, group: _Group) -> Iterator[tuple[str, _Group]]:
-    """Split the group by its jobs' texts of the expression, which are empty for jobs without it."""
+    """Split the group by the text of the expression in each job, which is empty for jobs without it."""
     cluster, policy = group.cluster, expression.policy
     if not policy.attribute:
         yield expression.text, group
@@ -248,7 +248,7 @@ def _texts(expression: PolicyExpression, group: _Group) -> Iterator[tuple[str, _
 def _matching_procs(
     draft: Draft[AccessPoint], expression: PolicyExpression, text: str, groups: list[_Group]
 ) -> list[list[int]]:
-    """Return the jobs of each group for which the expression is true and the policy may act."""
+    """Return the jobs of each group for which the expression is true and on which the policy may act."""
     condition = parse_cached(text) if text else None
     if condition is None:
         return [[] for _ in groups]
@@ -272,8 +272,8 @@ def _matching_procs(
 
 
 def _actionable_procs(draft: Draft[AccessPoint], policy: Policy, group: _Group, procs: list[int]) -> list[int]:
-    """Return the jobs on which the policy may act. Jobs that are already being ended are not vacated. Jobs that a user
-    holds, or that were held SYSTEM_MAX_RELEASES times, are not released. Jobs that wait for input files are skipped."""
+    """Return the jobs on which the policy may act. Do not vacate jobs that are already being ended. Do not release jobs
+    that a user holds, or that were held SYSTEM_MAX_RELEASES times. Skip jobs that wait for input files."""
     cluster = group.cluster
     if policy.row == EVICT:
         activations = ((proc, draft.state.by_job.get((cluster.id, proc))) for proc in procs)
@@ -293,12 +293,13 @@ def _actionable_procs(draft: Draft[AccessPoint], policy: Policy, group: _Group, 
 
 
 def policy_ad(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> ClassAd:
-    """Return a job's ad for its policies: RemoteWallClockTime includes the current run."""
+    """Return the ad in which a job's policies are evaluated: its RemoteWallClockTime includes the current run."""
     return ad_of(with_run_time(cluster.attributes(proc), draft.now))
 
 
 def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
-    """Return the ad with the current run's time added to RemoteWallClockTime (BaseUserPolicy::updateJobTime)."""
+    """Return a copy of the ad with the current run's time added to RemoteWallClockTime
+    (BaseUserPolicy::updateJobTime)."""
     run_start = parse_int(ad.get("ShadowBday", ""))
     if not run_start:
         return dict(ad)
@@ -313,7 +314,7 @@ def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
 
 
 class PolicyAction(Struct, frozen=True):
-    """The reason, the subcode and the evidence in the log of a policy's action."""
+    """The reason and subcode of a policy's action, and the log position of its evidence."""
 
     reason: str
     subcode: int = 0
@@ -323,7 +324,8 @@ class PolicyAction(Struct, frozen=True):
 def policy_action(
     draft: Draft[AccessPoint], expression: PolicyExpression, text: str, job_text: str, ad: ClassAd
 ) -> PolicyAction:
-    """Return the action for an expression that is true. ``text``: the expression; ``job_text``: the attribute's."""
+    """Return the action for an expression that is true. ``text`` is the expression; ``job_text`` is the attribute's
+    text."""
     condition, policy = parse_cached(text), expression.policy
     assert condition is not None
     note = 0
@@ -344,7 +346,7 @@ def policy_action(
 
 
 def format_short(seconds: int) -> str:
-    """Format an interval like HTCondor's format_time_short: without leading zero fields, except for minutes."""
+    """Format an interval like HTCondor's format_time_short: omit leading zero fields other than minutes."""
     minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -354,8 +356,8 @@ def format_short(seconds: int) -> str:
 
 
 def _reason_expression(draft: Draft[AccessPoint], expression: PolicyExpression, suffix: str) -> Expression | None:
-    """Return the expression of a policy's reason or subcode. For a job's policy it is an attribute (PeriodicHoldReason
-    for example)."""
+    """Return the expression of a policy's reason or subcode. For a job's own policy it is an attribute, for example
+    PeriodicHoldReason."""
     if expression.policy.attribute:
         name = expression.policy.reason if suffix == "_REASON" else expression.policy.subcode
         return parse_cached(name) if name else None
@@ -371,7 +373,7 @@ def _value(parsed: Expression, ad: ClassAd, draft: Draft[AccessPoint]) -> object
 
 
 def action_changes(policy: Policy, action: PolicyAction) -> Ad:
-    """Return the changes of a job's ad by a policy's action."""
+    """Return the changes to a job's ad by a policy's action."""
     if policy.row == "hold":
         return hold_reason(StopReason(policy.code, action.subcode, action.reason))
     if policy.row == EVICT:
@@ -380,7 +382,7 @@ def action_changes(policy: Policy, action: PolicyAction) -> Ad:
 
 
 def _act(draft: Draft[AccessPoint], expression: PolicyExpression, text: str, group: _Group) -> None:
-    """Act on the jobs for which the policy is true; jobs with the same values of what it reads share one action."""
+    """Act on jobs for which the policy is true. Jobs with equal values of the attributes it reads share one action."""
     cluster, policy, status = group.cluster, expression.policy, group.status
     reasons = (_reason_expression(draft, expression, suffix) for suffix in ("_REASON", "_SUBCODE"))
     reads = [parsed for parsed in (parse_cached(text), *reasons) if parsed]
@@ -409,7 +411,7 @@ def _act(draft: Draft[AccessPoint], expression: PolicyExpression, text: str, gro
 def policy_at_end(
     draft: Draft[AccessPoint], cluster: Cluster, proc: int, status: str, ad: ClassAd
 ) -> tuple[Policy, PolicyAction] | None:
-    """Evaluate the policies at the end of a run; return the first that holds or removes the job."""
+    """Evaluate a job's policies at the end of a run; return the first one that holds or removes the job."""
     for expression in policy_expressions(draft.state):
         policy = expression.policy
         job_text = cluster.requested_value(proc, policy.attribute) if policy.attribute else ""

@@ -1,7 +1,7 @@
-"""The implemented settings of the schedd: transforms and requirements, protected attributes, limits, user maps.
+"""The settings of the schedd that are implemented: transforms, requirements, protected attributes, limits, user maps.
 
-A transform is stored unchanged, with the configuration's values of the macros to which it refers. User maps are stored
-as lines, including those of included files.
+A transform is stored unchanged, together with the configuration's values of the macros it refers to. A user map is
+stored as lines, with included files inserted.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from .job_transforms import PREDEFINED_MACROS, TransformError, transform_problem
 from .submit_policy import parse_transform
 
 Warn = Callable[[str], None]
-"""Called with a warning for each setting without effect."""
+"""A function that is called with a warning for each setting without effect."""
 DAEMONS = ("SCHEDD", "STARTD", "NEGOTIATOR", "COLLECTOR", "SUBMIT", "TOOL")
 _FUNCTIONS = frozenset({"INT", "REAL", "STRING", "EVAL", "CHOICE", "SUBSTR", "BASENAME", "DIRNAME", "ENV"})
 _DEFAULT_TEMPLATE = "FEATURE:PelicanRetryPolicy"
-"""The template that HTCondor uses by default, for file transfer with Pelican, which Poolbook does not support."""
+"""HTCondor's default template, for file transfers with Pelican, which Poolbook does not support."""
 
 _DEFAULT_COOL_DOWN = "? PelicanRetryDelay : ("
-"""The start of the template's cool-down; the configured one, or 0, follows."""
+"""The beginning of the template's cool-down; the configured expression, or 0, follows it."""
 
 
 def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
-    """Return the implemented settings that are set.
+    """Return those implemented settings that are set.
 
     :param configuration: the configuration of the schedd
     :raises ConfigError: if a value is invalid
@@ -60,7 +60,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _is_set(configuration: Configuration, name: str) -> bool:
-    """Check whether a setting was set."""
+    """Check whether a setting is set."""
     source = configuration.source(name)
     if source.kind == "template":
         return not _is_default_template(source.used, source.line)
@@ -72,7 +72,7 @@ def _is_default_template(used: str, line: int) -> bool:
 
 
 def _set_text(configuration: Configuration, name: str) -> str:
-    """Return the value of a setting that is set, else an empty text."""
+    """Return the value of a setting, or an empty string if it is not set."""
     return configuration.get(name).strip() if _is_set(configuration, name) else ""
 
 
@@ -110,7 +110,7 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _macros(configuration: Configuration, texts: list[str]) -> Ad:
-    """Return the configuration's values of the macros to which texts refer, directly or indirectly."""
+    """Return the configuration's values of the macros to which these texts refer, directly or indirectly."""
     macros: Ad = {}
     pending = list(texts)
     while pending:
@@ -133,7 +133,7 @@ def _referenced_names(text: str) -> Iterator[str]:
     yield from re.findall(r"defined\s+([A-Za-z_][\w.]*)", text, re.IGNORECASE)
 
 
-# Requirements, guarded attributes, limits
+# Requirements, protected attributes, limits
 
 
 def _requirements(configuration: Configuration, warn: Warn) -> Ad:
@@ -173,7 +173,7 @@ def _attribute_lists(configuration: Configuration) -> Ad:
 
 
 def _start_conditions(configuration: Configuration, warn: Warn) -> Ad:
-    """Return the conditions for the start of local and scheduler universe jobs."""
+    """Return the start conditions of local and scheduler universe jobs."""
     texts_set = ((name, _set_text(configuration, name)) for name, _ in START_SETTINGS.values())
     return {name: text for name, raw in texts_set if (text := _valid_expression(configuration, name, raw, warn))}
 
@@ -182,7 +182,7 @@ def _start_conditions(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _periodic_policies(configuration: Configuration, warn: Warn) -> Ad:
-    """Return the policies for all jobs, unchanged, because HTCondor quotes them in its reasons."""
+    """Return the policies for all jobs. Their texts are unchanged, because HTCondor quotes them in hold reasons."""
     settings: Ad = {}
     for policy in PERIODIC_SETTINGS:
         names = [name for name in _list_of(configuration, f"{policy}_NAMES") if name.upper() != "NAMES"]
@@ -205,7 +205,8 @@ def _periodic_policies(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _cool_down(configuration: Configuration) -> str:
-    """Return the configured cool-down, or an empty text. HTCondor's default template wraps that expression."""
+    """Return the configured cool-down, or an empty string. HTCondor's default template wraps the configured
+    expression."""
     text = configuration.get("SYSTEM_ON_VACATE_COOL_DOWN").strip()
     if _is_set(configuration, "SYSTEM_ON_VACATE_COOL_DOWN"):
         return text
@@ -214,8 +215,8 @@ def _cool_down(configuration: Configuration) -> str:
 
 
 def _valid_expression(configuration: Configuration, name: str, text: str, warn: Warn) -> str:
-    """Return the text of an expression; if it is invalid, warn and return an empty text, because the schedd ignores
-    it."""
+    """Return the text of an expression. If it is invalid, warn and return an empty string, because the schedd ignores
+    such an expression."""
     try:
         return text.strip() if text.strip() and expression_text(text.strip()) else ""
     except ClassAdSyntaxError as error:
@@ -258,7 +259,7 @@ def _transfer_limits(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _user_maps(configuration: Configuration, warn: Warn) -> Ad:
-    """Return the maps of all daemons, because all expressions of the pool can use them."""
+    """Return the user maps of all daemons, because any expression in the pool can use them."""
     lists = [user_maps.NAMES, *(f"{daemon}_{user_maps.NAMES}" for daemon in DAEMONS)]
     names = dict.fromkeys(name for setting in lists for name in _list_of(configuration, setting))
     maps: Ad = {}
@@ -292,7 +293,7 @@ def _file(configuration: Configuration, setting: str, path: str) -> str:
 
 
 def _complete_map(configuration: Configuration, setting: str, text: str, path: str) -> str:
-    """Return the lines of a map and its included files; ``path`` is the map's file, if any."""
+    """Return the lines of a map, with included files inserted; ``path`` is the map's file, if it has one."""
     try:
         return "\n".join(_lines(text, path, configuration.file))
     except OSError as error:
@@ -304,7 +305,7 @@ _INCLUDE = re.compile(r"[ \t]*@include[ \t]+(?:\"([^\"]*)\"|(\S+))\s*")
 
 
 def _lines(text: str, path: str, read: Callable[[str], str]) -> Iterator[str]:
-    """Yield the lines of a map and its included files. Includes in included files are ignored."""
+    """Yield the lines of a map and its included files. Include lines in included files are ignored."""
     for line in text.split("\n"):
         match = _INCLUDE.fullmatch(line)
         if match is None:

@@ -1,4 +1,4 @@
-"""Groups of a cluster's jobs that are alike in what expressions read, so that one is evaluated for all."""
+"""Groups of jobs in a cluster with equal values for expressions, so that each group is evaluated only once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from ..state.caches import ad_of
 from ..state.cluster import Cluster
 
 ALL_ATTRIBUTES = "*"
-"""Stands for all attributes: an expression computes attribute names."""
+"""Stands for all attributes, if an expression computes attribute names."""
 
 
 def attributes_read(expressions: Iterable[Expression], cluster: Cluster, proc: int) -> frozenset[str]:
-    """Return the attributes that the expressions read, directly or not, in lower case; a job's ad may lack some."""
+    """Return the lower-case names of attributes that the expressions read, directly or indirectly, even if the ad lacks
+    them."""
     ad: ClassAd = ad_of(cluster.attributes(proc))
     reads: set[str] = set()
     pending = list(expressions)
@@ -45,7 +46,7 @@ def _may_read_anything(expression: Expression) -> bool:
 
 
 def group_alike(cluster: Cluster, procs: Sequence[int], names: frozenset[str]) -> list[list[int]]:
-    """Group the jobs: those of a group have the same history, and equal values of the attributes that are read."""
+    """Group jobs with the same history and equal values of the named attributes."""
     if ALL_ATTRIBUTES in names or "procid" in names:
         return [[proc] for proc in procs]
     names_read = [name for name in cluster.variants.names if name.lower() in names]

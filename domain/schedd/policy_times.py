@@ -1,11 +1,11 @@
 """When periodic policies are evaluated: at intervals of PERIODIC_EXPR_INTERVAL, and only if a value may have changed.
-``PolicyPasses`` is the agenda: for each cluster with a policy it has the next evaluation of its jobs without processes,
-and of each of its running jobs. An event of a job brings its next evaluation forward. A job that was measured, stopped
-or continued is evaluated immediately, as its shadow does after such an update.
+``PolicyPasses`` is the agenda. For each cluster with a policy it stores the next evaluation of the jobs without
+processes, and of each running job. An event of a job brings its next evaluation forward. A job that was measured,
+stopped or continued is evaluated immediately, as its shadow does after such an update.
 
-The access point evaluates jobs without processes at multiples of the interval since the epoch, and a running job at
-multiples since its process began. So the instants do not depend on when the pool was started. Only jobs whose ads have
-changed since, or whose values the time alone may change, are evaluated.
+Jobs without processes are evaluated at multiples of the interval since the epoch; a running job at multiples since its
+process started. So these instants do not depend on when the pool was started. Only jobs whose ads changed since the
+last evaluation, or whose values may change with time, are evaluated.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from .periodic_policy import EVICT, PolicyExpression, has_policies, policy_expre
 from .policy_kinds import attributes_read, group_alike
 
 MAX_GROUPS: Final = 64
-"""The maximum number of different jobs of a cluster for which the time of the next change is computed. With more, all
-are evaluated each time: together, by columns, this costs less."""
+"""The maximum number of distinct jobs of a cluster for which the next change is predicted. If there are more, all are
+evaluated each time, because evaluating them together by columns costs less."""
 Job = tuple[int, int]
 _RUN_EVENTS = e.JobActivated | e.JobDue | e.JobExecuting | e.JobMeasured | e.JobSignalled
 """The events that only happen to running jobs."""
@@ -47,24 +47,24 @@ _SMOOTHING: Final = 0.4
 
 
 def evaluation_interval(state: AccessPoint) -> int:
-    """Return the time between two evaluations, in microseconds; 0 if there are none."""
+    """Return the interval between evaluations in microseconds; 0 if there are none."""
     return round(schedd_number(state.settings, "PERIODIC_EXPR_INTERVAL")) * SECOND
 
 
 def next_pass(state: AccessPoint, after: int, since: int = 0) -> int | None:
-    """Return the first evaluation after an instant, counted from ``since``; None if there are none."""
+    """Return the first evaluation after the given time, counting intervals from ``since``; None if there are none."""
     spacing = evaluation_interval(state)
     return since + ((after - since) // spacing + 1) * spacing if spacing else None
 
 
 def process_start(cluster: Cluster, proc: int) -> int:
-    """Return when a running job's process began, according to its ad."""
+    """Return when a running job's process started, according to its ad."""
     return parse_int(cluster.value(proc, "JobCurrentStartExecutingDate")) * SECOND
 
 
 def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Context) -> int | None:
-    """Return the first instant at which the time may change the policies' values for a cluster's jobs without
-    processes; now if it cannot be predicted, None if never."""
+    """Return the first instant at which time may change the policy values of a cluster's jobs without processes: now if
+    it cannot be predicted, None if it never comes."""
     instants: list[int] = []
     for status, status_number in STATUS_NUMBERS.items():
         if not cluster.status_counts[status_number] or status == "Removed" or (status in RUNS and not cluster.is_local):
@@ -79,7 +79,7 @@ def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Cont
 
 
 def running_change(state: AccessPoint, cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
-    """Return the same for a running job."""
+    """Return the first instant at which time may change the policy values of a running job, like ``waiting_change``."""
     return _next_change(state, cluster, [proc], cluster.status_of(proc), now, context)
 
 
@@ -127,7 +127,7 @@ def _next_change_of(cluster: Cluster, proc: int, expression: PolicyExpression, c
     ad = cluster.attributes(proc)
     since = parse_int(ad.get("ShadowBday", ""))
     moving = {}
-    if since:  # the current run is included (``periodic_policy.with_run_time``)
+    if since:  # the current run's time is included (``periodic_policy.with_run_time``)
         previous_runs = ad.get("RemoteWallClockTime", "0")
         moving = {"remotewallclocktime": Moving(since - _seconds(previous_runs))}
     return next_change(condition, ad_of(ad), None, context, moving)
@@ -141,14 +141,14 @@ def _seconds(text: str) -> int:
 
 
 class PolicyPasses(Struct):
-    """The agenda of evaluations. ``begin`` plans them for a folded state: earlier evaluations are not known then, and
-    all jobs with policies are evaluated at the next one."""
+    """The agenda of policy evaluations. After a log is replayed, ``plan_all`` plans them: earlier evaluations are not
+    known then, so all jobs with policies are included in the next one."""
 
-    _clusters: set[int] = field(default_factory=set)  #: the clusters with a policy
-    _waiting: Agenda[int] = field(default_factory=Agenda)  #: the jobs without processes, by cluster
+    _clusters: set[int] = field(default_factory=set)  #: the clusters that have policies
+    _waiting: Agenda[int] = field(default_factory=Agenda)  #: jobs without processes, by cluster
     _running: Agenda[Job] = field(default_factory=Agenda)
-    _average_duration: float | None = None  #: the average duration of a pass, in microseconds (None: there was none)
-    _rests_until: int = 0  #: the instant before which no evaluation of jobs without processes begins
+    _average_duration: float | None = None  #: average duration of a pass, in microseconds (None: no pass yet)
+    _rests_until: int = 0  #: when the next evaluation of jobs without processes may start
 
     # Updates
 
@@ -165,7 +165,7 @@ class PolicyPasses(Struct):
                 self._plan_run(state, job, now, at_once=updated == state.at // SECOND)
 
     def note(self, state: AccessPoint, events: Iterable[e.Event], now: int) -> None:
-        """Update the agenda after events."""
+        """Update the agenda after these events."""
         for event in events:
             if isinstance(event, e.PoolConfigured):
                 self.plan_all(state, now)
@@ -185,7 +185,7 @@ class PolicyPasses(Struct):
                 self._plan_run(state, (number, proc), now, at_once)
 
     def plan_next(self, draft: Draft[AccessPoint], stimulus: EvaluateJobPolicies) -> None:
-        """Plan the next evaluation of the jobs that were just evaluated, if nothing happens to them."""
+        """Plan the next evaluation of jobs that were just evaluated, in case no event changes them."""
         state, now = draft.state, draft.now
         context = context_at(state, now, draft.context.timezone, Allowance(limit=PREDICTION_STEPS))
         for number in stimulus.clusters:
@@ -200,8 +200,8 @@ class PolicyPasses(Struct):
             self._running.schedule((number, proc), due)
 
     def note_duration(self, state: AccessPoint, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
-        """Note the duration of an evaluation of jobs without processes. The next one waits until evaluations take at
-        most PERIODIC_EXPR_TIMESLICE of the time, but no longer than MAX_PERIODIC_EXPR_INTERVAL."""
+        """Record the duration of an evaluation of jobs without processes. The next one is delayed so that evaluations
+        take at most PERIODIC_EXPR_TIMESLICE of the time, but by no more than MAX_PERIODIC_EXPR_INTERVAL."""
         if not stimulus.clusters:
             return
         average = microseconds if self._average_duration is None else self._average_duration
@@ -214,7 +214,7 @@ class PolicyPasses(Struct):
     # Queries
 
     def next_due(self) -> int | None:
-        """Return the first instant at which a job is due."""
+        """Return the earliest instant at which a job is due."""
         waiting, running = self._waiting.next_due(), self._running.next_due()
         if waiting is None:
             return running
@@ -222,7 +222,7 @@ class PolicyPasses(Struct):
         return waiting if running is None else min(waiting, running)
 
     def due(self, now: int) -> EvaluateJobPolicies:
-        """Return the evaluation that is due now; its id is empty."""
+        """Return the evaluation that is due now, without an id."""
         waiting = self._waiting.due(now) if now >= self._rests_until else ()
         return EvaluateJobPolicies("", tuple(waiting), tuple(self._running.due(now)))
 
@@ -252,14 +252,14 @@ class PolicyPasses(Struct):
 
 
 def _last_update_second(activation: Activation, cluster: Cluster) -> int:
-    """Return the second in which a running job was last measured, stopped or continued."""
+    """Return the second in which a running job was last measured, suspended or continued."""
     starts, entered = (parse_int(cluster.value(activation.proc, name)) for name in _STATUS_INSTANTS)
     return max(activation.measured // SECOND, entered if entered > starts else 0)
 
 
 def running_procs(state: AccessPoint, number: int, procs: e.Procs) -> list[int]:
-    """Return the jobs that run; a single job is returned even if its run has just ended. Goes through the jobs or
-    through all runs, whichever are fewer."""
+    """Return the jobs that are running; a single job is returned even if its run has just ended. Iterate over the jobs
+    or over all runs, whichever are fewer."""
     if len(procs) == 1 and procs[0][0] == procs[0][1]:
         return [procs[0][0]]
     if sum(last - first + 1 for first, last in procs) <= len(state.by_job):

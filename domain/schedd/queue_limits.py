@@ -1,8 +1,8 @@
 """Limits on the number of jobs in the queue: MAX_JOBS_SUBMITTED, MAX_JOBS_PER_OWNER, MAX_JOBS_PER_SUBMISSION.
 
-A submission that would exceed one is refused as a whole. The submission of a factory adds no jobs; the factory then
-creates as many as the limits allow, and at most MAX_MATERIALIZED_JOBS_PER_CLUSTER of its cluster. Source: NewCluster,
-NewProc and JobMaterializeTimerCallback (qmgmt.cpp) of HTCondor, condor_submit for the message.
+A submission that would exceed a limit is rejected as a whole. Submitting a factory adds no jobs; the factory then
+creates as many jobs as the limits and MAX_MATERIALIZED_JOBS_PER_CLUSTER allow. Source: NewCluster, NewProc and
+JobMaterializeTimerCallback (qmgmt.cpp) of HTCondor; condor_submit for the messages.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class ExceededLimit(Struct, frozen=True):
 
     setting: str
     limit: int
-    queued: int  #: how many jobs it counts already
-    proc: int  #: the first job of the submission that exceeds it
+    queued: int  #: the number of jobs already counted towards the limit
+    proc: int  #: the first job of the submission that exceeds the limit
 
     @property
     def message(self) -> str:
-        """The message of condor_submit."""
+        """Return condor_submit's error message."""
         failed = "Failed to create proc"
         if self.setting == "MAX_JOBS_SUBMITTED" and self.proc == 0:
             failed = f"MAX_JOBS_SUBMITTED exceeded. Current={self.queued}, Limit={self.limit}"
@@ -32,7 +32,7 @@ class ExceededLimit(Struct, frozen=True):
 
 
 def exceeded_limit(state: AccessPoint, user: str, count: int) -> ExceededLimit | None:
-    """Return the limit that a user's submission of ``count`` jobs would exceed first; None if it exceeds none."""
+    """Return the first limit that a submission of ``count`` jobs by this user would exceed; None if there is none."""
     exceeded_limits: list[ExceededLimit] = []
     for setting in ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION"):
         limit = job_limit(state.settings, setting)
@@ -55,22 +55,22 @@ FACTORY_LIMITS = (
     "MAX_JOBS_PER_OWNER",
 )
 SHARED_LIMITS = ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER")
-"""The limits on the total of several clusters."""
+"""The limits that apply to the total of several clusters."""
 
 
 def max_new_jobs(state: AccessPoint, cluster: Cluster) -> int | None:
-    """Return how many more jobs a cluster's factory may create; None if there is no limit."""
+    """Return how many more jobs a cluster's factory may create; None if no limit applies."""
     limits = [(name, limit) for name in FACTORY_LIMITS if (limit := job_limit(state.settings, name)) is not None]
     return min((limit - _counted_jobs(state, cluster, name) for name, limit in limits), default=None)
 
 
 def _counted_jobs(state: AccessPoint, cluster: Cluster, name: str) -> int:
-    """Return how many jobs a limit of the cluster counts."""
+    """Return the number of jobs that count towards a limit of the cluster."""
     if name not in SHARED_LIMITS:
         return cluster.live
     return _jobs_in_queue(state, "" if name == "MAX_JOBS_SUBMITTED" else state.owner(cluster))
 
 
 def _jobs_in_queue(state: AccessPoint, owner: str) -> int:
-    """Return the number of jobs in the queue: of one owner, or of all (empty)."""
+    """Return the number of an owner's jobs in the queue, or of all jobs if ``owner`` is empty."""
     return sum(cluster.live for cluster in state.clusters.values() if not owner or state.owner(cluster) == owner)

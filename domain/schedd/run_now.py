@@ -1,9 +1,10 @@
-"""Run an idle job immediately in place of running jobs, its victims (condor_now).
+"""condor_now: run an idle job immediately by vacating running jobs, its victims.
 
-The victims are vacated fast and their claims are kept for the job: no other job gets them. When the last victim has
-left, a single decision ends these claims, carves a slot for the job from the partitionable slot they belonged to, and
-starts the job there. Until then, the job is idle as any other. If it has been held, removed or started elsewhere by
-then, or if the resources are not enough, the claims are given up. START is evaluated, the job's Requirements are not.
+The victims are vacated fast and their claims are reserved for the job; no other job can use them. When the last victim
+has left, a single decision ends these claims, carves a slot for the job from the victims' partitionable slot, and
+starts the job there. Until then, the job is idle like any other. If it is held, removed or started elsewhere in the
+meantime, or the resources are insufficient, the claims are released. START is evaluated; the job's Requirements are
+not.
 
 Source: HTCondor's Scheduler::reassign_slot_handler and child_exit (schedd.cpp), pccc.cpp, and the startd's
 command_coalesce_slots (command.cpp).
@@ -30,7 +31,7 @@ from .waiting_claims import withdraw_better_matches
 
 
 class _Role(NamedTuple):
-    """What is required of one of the jobs, with HTCondor's messages for a job that does not meet it."""
+    """The requirements for one of the jobs, with HTCondor's messages for a job that violates them."""
 
     unknown: str
     foreign: str
@@ -56,9 +57,9 @@ _VICTIM: Final = _Role(
 
 
 def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
-    """Vacate the victims, and keep their claims for the job.
+    """Vacate the victims, and reserve their claims for the job.
 
-    :raises Refusal: a job does not meet the conditions; none is vacated then
+    :raises Refusal: if a job does not meet the requirements; no job is vacated then
     """
     state = draft.state
     number, proc = command.job
@@ -89,7 +90,7 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
 
 
 def _refused(rule: str, why: str) -> Refusal:
-    """Return a refusal. ``rule``: HTCondor's message, which is all that condor_now prints."""
+    """Return a refusal. ``rule`` is HTCondor's message, which is all that condor_now prints."""
     return Refusal(f"{rule}: {why}", tool=rule)
 
 
@@ -110,8 +111,8 @@ def _check_job(draft: Draft[AccessPoint], user: str, job: tuple[int, int], role:
 
 
 def settle_earmarks(draft: Draft[AccessPoint]) -> None:
-    """Check each job that is to run immediately, after any decision: its claims are given up if one has ended or their
-    time is over, and combined for it when no job runs on them any more."""
+    """Check every reservation for a job that is to run immediately, after each decision. Release its claims if one of
+    them has ended or time has run out; combine them for the job when no job runs on them any more."""
     state = draft.state
     for job, reservation in list(state.reservations.items()):
         claims = _kept_slots(draft, reservation)
@@ -124,14 +125,15 @@ def settle_earmarks(draft: Draft[AccessPoint]) -> None:
 
 
 def _kept_slots(draft: Draft[AccessPoint], reservation: Reservation) -> dict[str, SlotSeen]:
-    """Return the slots whose claims still exist."""
+    """Return the reserved slots whose claims still exist."""
     claims = draft.state.claims
     names = (name for name, claim in reservation.claims.items() if name in claims and claims[name].claim == claim)
     return {name: seen for name in names if (seen := draft.send(ShowSlot(name))) is not None}
 
 
 def _give_up(draft: Draft[AccessPoint], job: tuple[int, int], reservation: Reservation, cause: str) -> None:
-    """Stop keeping these claims. Those whose job has left are released; the others are when their job leaves."""
+    """End the reservation of these claims. Release claims whose job has left; the others are released when theirs
+    leaves."""
     draft.emit(ReservationEnded(*draft.why(cause), *job))
     for slot, seen in _kept_slots(draft, reservation).items():
         if seen.state_activity == "Claimed/Idle":
@@ -155,7 +157,7 @@ def _coalesce(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, 
 
 
 def _obstacle(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, SlotSeen]) -> str:
-    """Return why the job cannot have the resources of these slots; empty if it can."""
+    """Return why the job cannot use the resources of these slots; empty if it can."""
     cluster = draft.state.clusters.get(job[0])
     if cluster is None or job[1] not in cluster:
         return "now_gone"
@@ -167,7 +169,8 @@ def _obstacle(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, 
 
 
 def _claim_slot(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
-    """Claim a slot for the job, carved from ``parent``; return empty if its resources or its policy do not allow it."""
+    """Claim a slot carved from ``parent`` for the job; return an empty string if its resources or policy do not allow
+    it."""
     job = job_ad(cluster, proc)
     signature = slot_attribute_words(draft.send(TellLikeness()).signature(cluster, proc))
     if not requirements_met(draft.send(ShowAd(parent, signature)), job, draft.context):
@@ -181,7 +184,7 @@ def _claim_slot(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: 
 
 
 def _start_job(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> None:
-    """Start the job, or if it cannot run now, the next job of its submitter that fits."""
+    """Start the job, or if it cannot run now, the submitter's next matching job."""
     job = cluster.id, proc
     if job in draft.state.by_job or job in draft.state.cool_downs:
         reuse_claim(draft, slot, cluster.id)

@@ -1,6 +1,6 @@
-"""The schedd's ad for expressions: submit requirements, and the start conditions of local and scheduler universe jobs.
+"""The schedd's ad for submit requirements and for the start conditions of local and scheduler universe jobs.
 
-Its hardware attributes are those of the pool's machine: the one with the pool's name, or else the first.
+Its hardware attributes are those of the pool's machine: the machine with the pool's name, or else the first one.
 Source: Scheduler::publish and count_jobs (schedd.cpp) of HTCondor.
 """
 
@@ -19,7 +19,7 @@ from ..state.records import RUNS
 from ..state.state import AccessPoint
 
 UNIVERSE_NAMES: Final = {LOCAL_UNIVERSE: "Local", SCHEDULER_UNIVERSE: "Scheduler"}
-"""The universes without slots, as the attribute names contain them."""
+"""The universes that need no slot, as spelled in attribute names."""
 HARDWARE: Final = {
     "Arch": "Arch",
     "OpSys": "OpSys",
@@ -27,7 +27,7 @@ HARDWARE: Final = {
     "Memory": "DetectedMemory",
     "Disk": "TotalDisk",
 }
-"""The attributes copied from the machine's ad, each with the machine's attribute."""
+"""The attributes copied from the machine's ad, each with its name there."""
 _MACHINE_ATTRIBUTES: Final = {**HARDWARE, "OpSysVer": "OpSysVer", "OpSysAndVer": "OpSysAndVer"}
 
 
@@ -60,7 +60,7 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
 
 
 def running_attribute(universe: str) -> str:
-    """Return the attribute with the number of running jobs of a universe."""
+    """Return the name of the attribute with the number of a universe's running jobs."""
     return f"Total{UNIVERSE_NAMES[universe]}JobsRunning"
 
 

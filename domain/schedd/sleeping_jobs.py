@@ -1,7 +1,7 @@
-"""Which jobs cannot be matched yet because of the time, and when job schedules are evaluated again.
+"""Jobs that cannot be matched before a certain time, and when job schedules are evaluated again.
 
-All of it is computed from the jobs and the time. A cluster is evaluated again when its jobs change, and at the instants
-computed then (``job_deferral``). A cluster whose Requirements do not read the clock is evaluated once.
+Everything here is computed from the jobs and the time. A cluster is evaluated when its jobs change, and again at the
+instants computed then (``job_deferral``). A cluster whose Requirements do not read the clock is evaluated once.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from .job_deferral import attributes_read_by_time, clauses_false_until, clock_cl
 
 
 class _Sleepers(Struct):
-    """The state of a cluster's idle jobs."""
+    """The idle jobs of a cluster that cannot be matched yet."""
 
     local: bool
-    asleep: int = 0  #: how many cannot be matched yet
-    due: int | None = None  #: when some can be matched, or have missed their schedule's time, in microseconds
+    asleep: int = 0  #: the number of jobs that cannot be matched yet
+    due: int | None = None  #: when a job can be matched, or has missed its scheduled time, in microseconds
     scheduled: bool = False  #: whether any job has a schedule
-    expired: list[int] = field(default_factory=list)  #: the jobs that have missed their schedule's time
+    expired: list[int] = field(default_factory=list)  #: the jobs that missed their scheduled time
 
 
 class SleepingJobs(Struct):
-    """The sleeping jobs. ``follow`` updates them; the other methods return what it computed."""
+    """The sleeping jobs. ``update`` recomputes them; the other methods return the results."""
 
-    asleep: int = 0  #: how many jobs that wait for a slot cannot be matched yet
-    asleep_local: int = 0  #: how many jobs of the local universe cannot start yet
+    asleep: int = 0  #: the number of jobs needing a slot that cannot be matched yet
+    asleep_local: int = 0  #: the number of local universe jobs that cannot start yet
     _seen: int = -1
     _clusters: dict[int, _Sleepers] = field(default_factory=dict)
     _agenda: Agenda[int] = field(default_factory=Agenda)  #: by cluster
 
     def update(self, moment: Moment[AccessPoint]) -> bool:
-        """Apply the changes until now. Return whether the time alone may have woken a job: in a folded state, any job
-        whose Requirements read the clock."""
+        """Process the changes up to now. Return whether time alone may have woken a job. After a log is replayed, that
+        is any job whose Requirements read the clock."""
         state, first = moment.state, self._seen < 0
         changed = state.job_changes.since(self._seen)
         self._seen = state.job_changes.total
@@ -53,15 +53,15 @@ class SleepingJobs(Struct):
         return bool(self._clusters if first else woken)
 
     def next_due(self) -> int | None:
-        """Return the instant at which the next job wakes, or misses its scheduled time."""
+        """Return when the next job wakes or misses its scheduled time."""
         return self._agenda.next_due()
 
     def expired(self) -> tuple[tuple[int, Procs], ...]:
-        """Return the jobs that have missed their schedule's time."""
+        """Return the jobs that missed their scheduled time."""
         return tuple((number, ranges(jobs.expired)) for number, jobs in self._clusters.items() if jobs.expired)
 
     def scheduled(self, state: AccessPoint) -> tuple[tuple[int, Procs], ...]:
-        """Return the clusters with an idle job that has a schedule, with all of their jobs."""
+        """Return the clusters that have an idle job with a schedule, each with all of its jobs."""
         numbers = (number for number, sleepers in self._clusters.items() if sleepers.scheduled)
         return tuple((number, ((0, state.clusters[number].count - 1),)) for number in numbers)
 
@@ -86,14 +86,14 @@ class SleepingJobs(Struct):
 
 
 def _may_sleep(cluster: Cluster) -> bool:
-    """Check whether any job of the cluster may have a schedule, or Requirements that read the clock. This is called for
-    a cluster whenever its jobs change; for most, two texts decide it."""
+    """Check whether any job of the cluster may have a schedule, or Requirements that read the clock. This is called
+    whenever the cluster's jobs change; for most clusters, looking at two texts is enough."""
     if cluster.variants.names or cluster.edited_names:
         varying = {name.lower() for name in cluster.variants.names} | cluster.edited_names
         names = {name.lower() for name in cluster.ad} | varying
         if not _SCHEDULE_NAMES.isdisjoint(names) or "requirements" in varying:
             return True
-    # A schedule attribute in another spelling has given its jobs a DeferralTime, which counts as edited.
+    # A schedule attribute in another spelling has set a DeferralTime in its jobs, which counts as an edit.
     return not cluster.ad.keys().isdisjoint(ATTRIBUTES) or bool(clock_clauses(cluster.ad.get("Requirements", "")))
 
 
@@ -101,7 +101,7 @@ _SCHEDULE_NAMES = frozenset(name.lower() for name in ATTRIBUTES)
 
 
 def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
-    """Evaluate the idle jobs of a cluster: one for all that are alike in the attributes read."""
+    """Evaluate the idle jobs of a cluster, once per group of jobs with equal values of the attributes read."""
     sleepers = _Sleepers(cluster.is_local)
     first = cluster.next_idle()
     if first < 0:

@@ -1,7 +1,7 @@
-"""The schedd's policy for a submission: its transforms change the jobs, its requirements refuse or warn.
+"""The schedd's policy for submissions: transforms change the jobs; requirements reject the jobs or warn.
 
-Jobs that are equal in all that the policy reads form a group, with one decision for all of them. What the policy may
-read is found in its texts: every word counts as an attribute, so a group may be too small but never too large.
+Jobs with equal values of all attributes that the policy reads form a group, and share one decision. Every word in the
+policy's texts is treated as an attribute that it reads, so a group may be too small but never too large.
 
 Source: the manual's "condor_schedd Policy Configuration"; CheckTransaction (qmgmt.cpp), job_transforms.cpp and
 checkSubmitRequirements (schedd.cpp) of HTCondor.
@@ -35,16 +35,16 @@ from .job_transforms import (
 )
 from .submitted_job import SubmittedJob, attribute_text
 
-# Job transforms in the old syntax of the job router's routes, converted to statements.
+# Job transforms in the old syntax, which is that of job router routes, are converted to statements.
 #
 # ``[ Requirements = ...; copy_A = "B"; delete_C = true; set_D = expr; eval_set_E = expr; F = value ]``: copies come
-# first, then deletions, settings, and evaluations, each sorted by name; other attributes are macros. The manual
+# first, then deletions, assignments and evaluations, each sorted by name; other attributes are macros. The manual
 # documents this syntax; HTCondor 25.14 no longer reads it, and skips such a transform.
 #
 # Source: ConvertClassadJobRouterRouteToXForm (xform_utils.cpp) of HTCondor.
 
 _PREFIXES: Final = {"copy_": "COPY", "delete_": "DELETE", "set_": "SET", "eval_set_": "EVALSET"}
-"""The prefixes of attribute names, and the statement of each."""
+"""The prefixes of attribute names, with the statement that each becomes."""
 _ORDER: Final = ("COPY", "DELETE", "SET", "EVALSET")
 
 
@@ -54,9 +54,9 @@ def is_old_syntax(text: str) -> bool:
 
 
 def convert_old_syntax(text: str) -> str:
-    """Convert a transform in the old syntax to lines.
+    """Convert a transform in the old syntax to statements, one per line.
 
-    :raises ClassAdSyntaxError: it is not an ad
+    :raises ClassAdSyntaxError: if the text is not a ClassAd
     """
     ad = ClassAd.from_new(text)
     head: list[str] = []
@@ -96,7 +96,7 @@ def _add_statement(lines: list[tuple[str, str]], keyword: str, name: str, expres
 
 
 def _macros_used(lines: Iterable[str], macros: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
-    """Return the macros that evaluations refer to; the job has them as attributes during the evaluations."""
+    """Return the macros to which evaluations refer; during the evaluations, the job has them as attributes."""
     names = {word.lower() for line in lines for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", line)}
     return [macro for macro in macros if macro[0].lower() in names]
 
@@ -120,23 +120,23 @@ class Requirement(Struct, frozen=True):
 
     name: str
     text: str  #: the condition
-    reason: str  #: an expression for the message to the user (empty: HTCondor's message)
-    is_warning: bool  #: whether a failure only warns
+    reason: str  #: an expression that computes the message to the user (empty: HTCondor's message)
+    is_warning: bool  #: whether a failure causes only a warning
 
 
 class NamesRead(Struct, frozen=True):
-    """The attributes that a policy may read, according to its texts."""
+    """The attributes that a policy may read, as determined from its texts."""
 
-    names: frozenset[str]  #: the words of the texts, in lower case
-    reads_all: bool  #: whether it may read attributes that the texts do not name
+    names: frozenset[str]  #: all words in the texts, in lower case
+    reads_all: bool  #: whether the policy may read attributes that its texts do not name
 
 
 class SubmitPolicy(Struct, frozen=True):
-    """The schedd's policy for submissions, from its settings."""
+    """The schedd's policy for submissions, built from the settings."""
 
     transforms: tuple[Transform, ...]
     requirements: tuple[Requirement, ...]
-    macros: Mapping[str, str]  #: the configuration's values of the transforms' macros, by lower-case name
+    macros: Mapping[str, str]  #: the configuration's values of macros in the transforms, by lower-case name
     read_by_transforms: NamesRead
     read_by_all: NamesRead
 
@@ -155,7 +155,7 @@ _SCOPED_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|\b(JOB|SCHEDD)(\s*\.)', re.IGNOREC
 
 
 def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
-    """Return the policy in force."""
+    """Return the policy that these settings define."""
     if "JOB_TRANSFORM_NAMES" not in settings and "SUBMIT_REQUIREMENT_NAMES" not in settings:
         return _NO_POLICY
     prefixes = ("JOB_TRANSFORM_", "SUBMIT_REQUIREMENT_", "$(")
@@ -169,7 +169,7 @@ def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
     for name in listed_names(by_name, "JOB_TRANSFORM_NAMES"):
         text = by_name.get(f"JOB_TRANSFORM_{name}", "")
         if text and name.upper() != "NAMES":
-            with suppress(TransformError, ClassAdSyntaxError):  # as in HTCondor; the configuration warned of it
+            with suppress(TransformError, ClassAdSyntaxError):  # as in HTCondor; the configuration warned about it
                 transforms.append(parse_transform(name, text))
     names = [name for name in listed_names(by_name, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
     requirements = tuple(
@@ -202,13 +202,13 @@ _NO_POLICY: Final = SubmitPolicy((), (), {}, _NO_NAMES, _NO_NAMES)
 def parse_transform(name: str, text: str) -> Transform:
     """Parse a transform in either syntax.
 
-    :raises TransformError, ClassAdSyntaxError: it is valid in neither
+    :raises TransformError, ClassAdSyntaxError: if the text is valid in neither syntax
     """
     return read_transform(name, convert_old_syntax(text) if is_old_syntax(text) else text)
 
 
 def _replace_scopes(text: str) -> str:
-    """Rewrite an expression to use MY for the schedd's ad and TARGET for the job's."""
+    """Rewrite an expression so that MY is the schedd's ad and TARGET is the job's."""
 
     def scope(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -222,7 +222,7 @@ def _replace_scopes(text: str) -> str:
 
 
 class SubmitRefusal(Struct, frozen=True):
-    """Why a job is refused."""
+    """The reason why a job is rejected."""
 
     setting: str
     reason: str
@@ -230,7 +230,8 @@ class SubmitRefusal(Struct, frozen=True):
 
 
 class TransformStep(Struct, frozen=True):
-    """A transform that applied to a job: what it did, what it set, and the previous values (empty: none)."""
+    """A transform that was applied to a job: its effect, the attributes it set, and their previous values (empty:
+    none)."""
 
     applied: AppliedTransform
     changes: Ad
@@ -240,29 +241,29 @@ class TransformStep(Struct, frozen=True):
 class TransformResult(Struct):
     """The result of the transforms for a job."""
 
-    applied: list[TransformStep] = field(default_factory=list)  #: the transforms that applied to it, in their order
-    changes: Ad = field(default_factory=dict)  #: the new attributes of the final ad
-    refusal: SubmitRefusal | None = None  #: why it cannot be transformed
+    applied: list[TransformStep] = field(default_factory=list)  #: the transforms that were applied, in order
+    changes: Ad = field(default_factory=dict)  #: the attributes of the final ad that are new or changed
+    refusal: SubmitRefusal | None = None  #: why the job cannot be transformed
 
 
 TRANSFORM_FAILED: Final = "Failed to apply a required job transform."
 
 
 class Judge(Struct, frozen=True):
-    """Decides about the jobs of a submission, one after the other."""
+    """Applies the policy to the jobs of a submission, one by one."""
 
     policy: SubmitPolicy
     settings: Mapping[str, str]
     schedd: ClassAd  #: the schedd's ad
     context: Context
-    cluster: ClassAd  #: the submission's attributes; the first job's values if they differ
+    cluster: ClassAd  #: the submission's attributes; for attributes that differ, the first job's values
     spellings: Mapping[str, str]  #: the spellings of the attributes, by lower-case name
-    reads_all: bool  #: whether regular expressions of statements match all attributes, as the manual says
+    reads_all: bool  #: whether regular expressions in statements match all attributes, as the manual says
     noted: set[str] = field(default_factory=set)
-    """The transforms whose evaluation is already in the log, for the first job of each."""
+    """The transforms whose evaluation for their first job is already logged."""
 
     def context_of(self, proc: int) -> Context:
-        """Return the context of a job's evaluations; each job has its own random seed."""
+        """Return the evaluation context of a job; each job has its own random seed."""
         context = self.context
         if context.seed is None or "random" not in self.policy.read_by_all.names:
             return context
@@ -304,7 +305,7 @@ class Judge(Struct, frozen=True):
         return True
 
     def require(self, job: SubmittedJob, context: Context, warnings: list[str]) -> SubmitRefusal | None:
-        """Return why a job is refused, or None; add the failures that only warn to the warnings."""
+        """Return why a job is rejected, or None. Append failures that cause only warnings to ``warnings``."""
         for requirement in self.policy.requirements:
             setting = f"SUBMIT_REQUIREMENT_{requirement.name}"
             condition = parse_cached(requirement.text)
@@ -323,7 +324,7 @@ class Judge(Struct, frozen=True):
                     continue
             evidence = None
             if condition is not None:
-                from ..classad.evidence import value_text, values_read  # few pools have requirements
+                from ..classad.evidence import value_text, values_read  # imported late: few pools have requirements
 
                 read = values_read(condition, self.schedd, job.ad, context)
                 evidence = Evaluation("", requirement.text, value_text(value), read)
@@ -343,23 +344,23 @@ class Judge(Struct, frozen=True):
 
 
 class JobGroup(Struct, frozen=True):
-    """Jobs that are alike for the transforms, in order, and their result."""
+    """Jobs, in order, on which the transforms have the same effect, and their result."""
 
     procs: Sequence[int]
     result: TransformResult
 
 
 class SubmitPolicyResult(Struct, frozen=True):
-    """The result of the policy for a submission."""
+    """The policy's result for a submission."""
 
     groups: Sequence[JobGroup]
-    warnings: tuple[str, ...] = ()  #: the warnings to its user, without duplicates
-    refusal: SubmitRefusal | None = None  #: why it is refused
-    proc: int = 0  #: the first job that is refused
+    warnings: tuple[str, ...] = ()  #: the warnings to the user, without duplicates
+    refusal: SubmitRefusal | None = None  #: why the submission is rejected
+    proc: int = 0  #: the first job that is rejected
 
 
 def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyResult:
-    """Decide about the jobs of a submission."""
+    """Apply the policy to all jobs of a submission."""
     all_read = _attributes_read(judge.policy.read_by_all, ad, columns)
     groups: list[JobGroup] = []
     verdicts: list[tuple[int, SubmitRefusal | None, list[str]]] = []
@@ -388,7 +389,7 @@ def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyRe
 def _check_requirements(
     judge: Judge, job: SubmittedJob, groups: Iterator[Sequence[int]], read: Columns
 ) -> Iterator[tuple[int, SubmitRefusal | None, list[str]]]:
-    """Check the requirements for jobs with the same result of the transforms: for the first job of each group."""
+    """Check the requirements for jobs with the same transform result: once per group, for its first job."""
     for first, procs in enumerate(groups):
         proc = procs[0]
         if first:
@@ -405,7 +406,7 @@ def _check_requirements(
 
 
 def _group_alike(read: frozenset[str], columns: Columns, procs: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Group the jobs by equal values of all that is read, in the order of each group's first job."""
+    """Group the jobs by equal values of all attributes read, in the order of the groups' first jobs."""
     if "procid" in read:
         yield from ((proc,) for proc in procs)
         return
@@ -420,7 +421,7 @@ def _group_alike(read: frozenset[str], columns: Columns, procs: Sequence[int]) -
 
 
 def _attributes_read(read: NamesRead, ad: Ad, columns: Columns) -> frozenset[str]:
-    """Return the attributes on which a result may depend, in lower case."""
+    """Return the lower-case names of attributes on which a result may depend."""
     everything = frozenset(name.lower() for name in columns) | {"procid"}
     if read.reads_all:
         return everything
@@ -443,7 +444,7 @@ def _attributes_read(read: NamesRead, ad: Ad, columns: Columns) -> frozenset[str
 def merge_results(
     groups: Sequence[JobGroup], ad: Ad, columns: Columns, count: int
 ) -> tuple[Ad, dict[str, Sequence[str]]]:
-    """Return the final attributes of the jobs: the common ones, and the columns of the differing ones."""
+    """Return the final attributes of the jobs: the common ones, and columns for those that differ."""
     ad, merged_columns = dict(ad), dict(columns)
     for name in dict.fromkeys(name for group in groups for name in group.result.changes):
         values = {group.result.changes.get(name) for group in groups}

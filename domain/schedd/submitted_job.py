@@ -1,4 +1,4 @@
-"""A job during its submission, as transforms change it and submit requirements read it."""
+"""A job during submission, while transforms change it and submit requirements read it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..events import Ad
 from ..state.caches import parse_cached
 
 DELETED_TEXT = "undefined"
-"""The text of an attribute that a transform deleted."""
+"""The text that marks an attribute as deleted by a transform."""
 
 
 class SubmittedJob:
-    """:param cluster: the submission's attributes; the first job's values if they differ
-    :param own: this job's other values
-    :param open: the attributes besides ``own`` that regular expressions of statements match
+    """:param cluster: the submission's attributes; for attributes that differ, the first job's values
+    :param own: this job's values that differ from those of the first job
+    :param open: further attributes, besides ``own``, that regular expressions in statements can match
     """
 
     def __init__(self, cluster: ClassAd, own: Mapping[str, str], open: Iterable[str] = ()) -> None:
@@ -32,7 +32,7 @@ class SubmittedJob:
         """The attributes that any transform set or deleted, in lower case."""
 
     def evaluate(self, expression: Expression, context: Context) -> object:
-        """Return the value of an expression in the job's ad; ``ERROR`` if it cannot be evaluated."""
+        """Evaluate an expression in the job's ad and return its value; ``ERROR`` if it cannot be evaluated."""
         try:
             value: object = expression.evaluate(self.ad, None, context)
         except EvaluationError:
@@ -40,7 +40,7 @@ class SubmittedJob:
         return value
 
     def visible_attributes(self) -> list[str]:
-        """Return the attributes that regular expressions of statements match."""
+        """Return the attributes that regular expressions in statements can match."""
         return [name for name in self._visible.values() if self.ad.get(name, UNDEFINED) is not UNDEFINED]
 
     def set(self, name: str, expression: Expression) -> None:
@@ -57,7 +57,7 @@ class SubmittedJob:
         return True
 
     def delete(self, name: str) -> None:
-        """Delete an attribute. An attribute that the submission has becomes undefined, also in the queue."""
+        """Delete an attribute. An attribute set by the submission becomes undefined, also in the queue."""
         if name in self.ad:
             del self.ad[name]
             self._note_change(name, self._visible.get(name.lower(), name))
@@ -67,11 +67,11 @@ class SubmittedJob:
         self.ever_changed.add(name.lower())
 
     def changes(self) -> Ad:
-        """Return what the current transform set or deleted, with the texts for the queue."""
+        """Return the attributes that the current transform set or deleted, with their texts for the queue."""
         return {name: attribute_text(self.ad, name) or DELETED_TEXT for name in self.changed.values()}
 
 
 def attribute_text(ad: ClassAd, name: str) -> str:
-    """Return the text of an attribute; empty if the ad does not have it."""
+    """Return an attribute's text; empty if the ad lacks the attribute."""
     expression = ad.get(name)
     return "" if expression is None else ad_text(expression)

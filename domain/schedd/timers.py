@@ -1,7 +1,7 @@
-"""The timers of an access point, and what happens when they are due.
+"""The timers of an access point, and what happens when they expire.
 
-They are the deferral of a job's start, the cool-down of a job, the deadline of condor_now's victims, and the deadline
-of a signalled job without a slot.
+They are the deferred start of a job, the cool-down of a job, the deadline for condor_now's victims to leave, and the
+deadline for a signalled job without a slot to exit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .deferred_starts import start_deferred_job
 
 
 def timers(state: AccessPoint) -> Iterator[Timer]:
-    """Yield every running timer."""
+    """Yield all running timers."""
     for key in state.ending:
         run = state.activations[key]
         if state.clusters[run.cluster].is_local:
@@ -34,7 +34,7 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
 
 
 def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
-    """Handle a timer, if it is still due."""
+    """Handle a timer, unless it is no longer due."""
     state, name = draft.state, timer.name
     if timer.kind == "stop" and name in state.activations:
         claims.signal_job(draft, state.activations[name], "hard", "kill_timeout")

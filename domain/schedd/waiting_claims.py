@@ -1,4 +1,4 @@
-"""Claims that wait for a claimed slot because their job is a better match (``claims``)."""
+"""Preempting claims: claims on an already claimed slot, which wait for that slot (``claims``)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..state.state import AccessPoint
 
 
 def withdraw_better_matches(draft: Draft[AccessPoint], cluster: int, procs: Iterable[int]) -> None:
-    """Withdraw the waiting claims of these jobs, which are no longer idle or have changed. The slot's current job can
-    then continue at the next policy evaluation."""
+    """Withdraw the pending preempting claims of these jobs, which are no longer idle or have changed. Each slot's
+    current job can then resume at the next policy evaluation."""
     state = draft.state
     for proc in procs if state.reserved else ():
         slot = state.reserved.get((cluster, proc))

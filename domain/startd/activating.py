@@ -1,6 +1,6 @@
 """Start and end jobs on claimed slots, and move the claim and the slot accordingly.
 
-The pool's own access point and outside ones send the same messages.
+The pool's own access point and external ones send the same messages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .transitions import fire_trigger, flag_claim, leave_preempting
 
 
 def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> None:
-    """Start a job on an idle claim (11)."""
+    """Start a job on an idle claim (transition 11)."""
     slot = find_slot(draft, stimulus.slot)
     if slot.state_activity != "Claimed/Idle" or slot.claim is None:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: a claim can be activated only in Claimed/Idle")
@@ -45,7 +45,7 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
 
 
 def deactivate_claim(draft: Draft[ExecutionPoint], stimulus: s.DeactivateClaim) -> None:
-    """End the holder's job, softly unless ``fast``. If the claim gets no further job, release it as well (HTCondor's
+    """End the holder's job, softly unless ``fast``. If no further job can run on the claim, release it too (HTCondor's
     release_claim)."""
     slot, how = find_slot(draft, stimulus.slot), "hard" if stimulus.fast else "soft"
     if slot.activation is not None and slot.activation.cluster and not stimulus.closing:
@@ -63,8 +63,8 @@ def deactivate_claim(draft: Draft[ExecutionPoint], stimulus: s.DeactivateClaim) 
 
 
 def _claim_is_ending(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Return True if the claim gets no further job: it retires, a better match waits, its machine drains, or it
-    exceeds CLAIM_WORKLIFE."""
+    """Return True if the claim accepts no further job: it is retiring, a preempting claim waits, its machine is
+    draining, or it exceeds CLAIM_WORKLIFE."""
     if slot.claim is None:
         return False
     policy = policy_of(draft, slot)
@@ -73,7 +73,7 @@ def _claim_is_ending(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
 
 
 def release_claim(draft: Draft[ExecutionPoint], stimulus: s.ReleaseClaim) -> None:
-    """Release the claim for its holder. In Cleaning, the claim ends when its job is gone."""
+    """Release the claim for its holder. In Cleaning, the claim ends when its job has ended."""
     slot = find_slot(draft, stimulus.slot)
     if slot.activity == "Cleaning":
         flag_claim(draft, slot, "closing")
@@ -82,9 +82,9 @@ def release_claim(draft: Draft[ExecutionPoint], stimulus: s.ReleaseClaim) -> Non
 
 
 def _slot_of_starter(draft: Draft[ExecutionPoint], name: str) -> Slot:
-    """Return the slot on which an outside access point runs a job.
+    """Return the slot on which an external access point runs a job.
 
-    :raises Refusal: the slot runs a job of this queue
+    :raises Refusal: if the slot runs a job of this queue
     """
     slot = find_slot(draft, name)
     if slot.activation is not None and slot.activation.cluster:
@@ -108,8 +108,8 @@ def handle_starter_end(draft: Draft[ExecutionPoint], stimulus: s.StarterGone) ->
 
 
 def record_job_end(draft: Draft[ExecutionPoint], message: EndJob) -> str:
-    """Record that a job of the pool's own queue is gone, before its access point logs that. Return the cause for which
-    the claim was about to end, if any."""
+    """Record that a job of the pool's own queue has ended, before the access point logs that. Return the cause for
+    which the claim was about to end, if any."""
     slot = draft.state.slots.get(message.slot)
     if slot is None:
         return ""
@@ -119,7 +119,7 @@ def record_job_end(draft: Draft[ExecutionPoint], message: EndJob) -> str:
 
 
 def add_drain_badput(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Add the run time of a job that a drain ended to the drain's badput."""
+    """Add the run time of a job that was ended by a drain to the drain's badput."""
     claim, activation = slot.claim, slot.activation
     if (
         claim is not None
@@ -132,7 +132,7 @@ def add_drain_badput(draft: Draft[ExecutionPoint], slot: Slot) -> None:
 
 
 def move_after_job(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Move the slot after its job is gone."""
+    """Move the slot to its next state after its job has ended."""
     if slot.state == "Preempting":
         leave_preempting(draft, slot, "claim_over")
         return

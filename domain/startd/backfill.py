@@ -1,4 +1,4 @@
-"""React to the start and the end of a backfill client's processes."""
+"""Handle the start and the end of a backfill client's processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .transitions import fire_trigger, leave_backfill
 
 
 def _machine_of_client(draft: Draft[ExecutionPoint], key: str) -> Machine | None:
-    """Return the machine of a client that has not ended."""
+    """Return the machine whose client has this key; None if the client has ended."""
     clients = draft.state.backfill_clients.items()
     return next((draft.state.machines[name] for name, client_key in clients if client_key == key), None)
 
@@ -27,7 +27,7 @@ def record_client_start(draft: Draft[ExecutionPoint], stimulus: BackfillRunning)
 
 
 def record_client_end(draft: Draft[ExecutionPoint], stimulus: BackfillEnded) -> None:
-    """Record the end of a client. Slots that waited for it go to their destinations, the others to Idle."""
+    """Record the end of a client. Slots that waited for this move to their destinations, the others to Idle."""
     machine = _machine_of_client(draft, stimulus.key)
     client = None if machine is None else machine.backfill
     if machine is None or client is None:

@@ -1,7 +1,7 @@
-"""Start and end the backfill client of a machine.
+"""Start and end a machine's backfill client.
 
-A machine has at most one client: the first slot in Backfill/Busy starts it, and the last slot that leaves ends it. If a
-client exits soon after its start, the next start is delayed exponentially, as HTCondor's master delays its daemons
+A machine has at most one client: the first slot to enter Backfill/Busy starts it, and the last slot to leave ends it.
+If a client exits soon after its start, the next start is delayed exponentially, as HTCondor's master delays its daemons
 (MASTER_BACKOFF_CONSTANT, MASTER_BACKOFF_FACTOR and MASTER_BACKOFF_CEILING, with their defaults).
 """
 
@@ -18,12 +18,12 @@ from ..units import SECOND
 from .startd_settings import BACKFILL_SYSTEMS, duration, setting
 
 STEADY_AFTER: Final = 300 * SECOND
-"""A client that has run for this long is restarted without delay (MASTER_RECOVER_FACTOR)."""
+"""A client that ran for at least this long is restarted without delay (MASTER_RECOVER_FACTOR)."""
 _BACKOFF_CONSTANT, _BACKOFF_FACTOR, _BACKOFF_CEILING = 9, 2, 3600
 
 
 def backfill_system(state: ExecutionPoint, machine: Machine | None) -> str:
-    """Return the backfill system of a machine, or an empty text if it has none."""
+    """Return a machine's backfill system; empty if it has none."""
     if machine is None or setting(state, machine, "ENABLE_BACKFILL") != "true":
         return ""
     system = setting(state, machine, "BACKFILL_SYSTEM").upper()
@@ -31,13 +31,13 @@ def backfill_system(state: ExecutionPoint, machine: Machine | None) -> str:
 
 
 def client_settings(state: ExecutionPoint, machine: Machine, system: str) -> Ad:
-    """Return the settings of a backfill system, by their names without the system's name."""
+    """Return the settings of a backfill system, keyed by name without the system's prefix."""
     values = {name: setting(state, machine, name) for name in BACKFILL_SYSTEMS.get(system, ())}
     return {name.partition("_")[2]: text for name, text in values.items() if text}
 
 
 def client_is_running(machine: Machine | None) -> bool:
-    """Return True if the machine's client runs and has not been signalled to end."""
+    """Return True if the machine's client is running and has not been signalled."""
     return machine is not None and machine.backfill is not None and not machine.backfill.last_signalled
 
 
@@ -56,7 +56,7 @@ def start_client(draft: Draft[ExecutionPoint], slot: Slot) -> None:
 
 
 def slot_awaits_client(state: ExecutionPoint, slot: Slot) -> bool:
-    """Return True if a slot that leaves Backfill must wait for the client's end, since no other slot uses it."""
+    """Return True if a slot leaving Backfill must wait until the client has ended, because no other slot uses it."""
     machine = state.machines.get(slot.machine)
     if machine is None or machine.backfill is None or slot.state_activity != BACKFILL_KILLING:
         return False
@@ -64,13 +64,13 @@ def slot_awaits_client(state: ExecutionPoint, slot: Slot) -> bool:
 
 
 def client_occupies_slot(state: ExecutionPoint, slot: Slot) -> bool:
-    """Return True if a client that is ending still uses the cores of the slot, or of the slot's parent."""
+    """Return True if a client that is being ended still uses the cores of the slot or of its parent."""
     parent = state.slots.get(slot.parent)
     return slot_awaits_client(state, slot) or (parent is not None and slot_awaits_client(state, parent))
 
 
 def end_client(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> None:
-    """Kill the client and all its descendants; repeat this after KILLING_TIMEOUT."""
+    """Kill the client and all its descendants; kill them again after KILLING_TIMEOUT."""
     client = machine.backfill
     if client is not None:
         deadline = draft.now + duration(draft.state, machine, "KILLING_TIMEOUT")
@@ -78,7 +78,7 @@ def end_client(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> No
 
 
 def backoff_after_end(state: ExecutionPoint, machine: Machine, outcome: str, now: int) -> tuple[int, int]:
-    """Return how many times in a row the client has ended soon after its start, and when it may be restarted."""
+    """Return how often in a row the client exited soon after its start, and when it may be restarted."""
     client = machine.backfill
     exited_unasked = outcome in ("exited", "failed", "lost")
     was_steady = client is None or now - client.began >= STEADY_AFTER

@@ -1,7 +1,7 @@
-"""Claim slots for the pool's own schedd or an outside one.
+"""Claim slots for the pool's own schedd or an external one.
 
-A claim of a claimed slot is a better match: it waits until the policy ends the current claim. For a claim of a
-partitionable slot, a dynamic slot is carved.
+Claiming a slot that is already claimed creates a preempting claim, which waits until the policy ends the current claim.
+Claiming a partitionable slot carves a dynamic slot.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ from .vacating import cancel_match
 
 
 def negotiator_for(state: ExecutionPoint, caches: Caches, slot: Slot, now: int, context: Context) -> str:
-    """Return the short name of the negotiator that is responsible for the slot and accounts for its claims: the first
-    one, if no negotiator's constraint selects the slot."""
+    """Return the short name of the negotiator that is responsible for the slot and accounts for its claims. If no
+    negotiator's constraint selects the slot, this is the first negotiator."""
     if not negotiators.has_several(state.settings):
         return ""
     ad = PublishedSlots(state, caches, now, context).ad(slot)
@@ -64,14 +64,14 @@ def negotiator_for(state: ExecutionPoint, caches: Caches, slot: Slot, now: int, 
 
 
 CLAIMED_STATES = ("Claimed", "Preempting")
-"""The states in which a slot is claimed."""
+"""The states of a claimed slot."""
 
 
 def slot_rank(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
-    """Return the slot's RANK of a job; a value that is not a number counts as 0.
+    """Return the slot's RANK of a job; a value that is not a number is treated as 0.
 
-    The manual says that a slot without a RANK ranks all jobs equally. But HTCondor looks up attributes that the slot's
-    ad lacks in the job's ad (Resource::compute_rank), and so uses the job's Rank of the slot.
+    The manual says that a slot without a RANK ranks all jobs equally. But HTCondor looks up attributes missing from the
+    slot's ad in the job's ad (Resource::compute_rank), and therefore uses the job's Rank of the slot.
     """
     policy = policy_of(draft, slot)
     rank, is_job_rank = policy.expression("Rank"), False
@@ -95,12 +95,12 @@ def accept_claim(draft: Draft[ExecutionPoint], slot: Slot, event: ClaimMade, tri
     """Claim the slot. Return False if its policy ends the claim immediately.
 
     :param trigger_name: the trigger that claims the slot
-    :raises Refusal: the slot cannot be claimed in its state
+    :raises Refusal: if the slot cannot be claimed in its current state
     """
     steps = draft.state.dialect.steps(trigger_name, slot.state_activity)
     draft.fire("claim", INITIAL_CLAIM_STATE, "accept" if steps else "refuse")
     if not steps:
-        raise Refusal(f"slot {slot.name} is {slot.state_activity}: it cannot be claimed in this state")
+        raise Refusal(f"slot {slot.name} is {slot.state_activity}: a slot cannot be claimed in this state")
     _claim_match(draft, slot, event.job)
     old_state = slot.state_activity
     for step in steps:
@@ -119,14 +119,14 @@ def accept_claim(draft: Draft[ExecutionPoint], slot: Slot, event: ClaimMade, tri
 
 
 def _claim_match(draft: Draft[ExecutionPoint], slot: Slot, job: str) -> None:
-    """Move the match that is claimed, if there is one: the match of the slot, or of its parent."""
+    """Record that the match of the slot, or of its parent, has been claimed, if there is a match."""
     matches = draft.state.slot_matches
     if slot.name in matches or job in matches.get(slot.parent, ()):
         draft.move_match(slot, "claim")
 
 
 def _policy_rejects_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Return True if the policy would end a claim as soon as it begins (IS_OWNER)."""
+    """Return True if the policy would end a new claim immediately (IS_OWNER)."""
     return policy_of(draft, slot).true("IS_OWNER")
 
 
@@ -134,7 +134,7 @@ def _policy_rejects_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
 
 
 def queue_behind_client(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim) -> None:
-    """Queue a claim until the client ends, and end the client. A newer claim replaces the waiting one."""
+    """Queue a claim until the client has ended, and end the client. A newer claim replaces an earlier queued one."""
     _queue_claim(draft, slot, claim, "claimed")
     fire_trigger(draft, slot, "claim waits", "claimed")
     if not client_occupies_slot(draft.state, slot):
@@ -147,7 +147,7 @@ def has_only_waiting_claim(slot: Slot) -> bool:
 
 
 def make_waiting_claim(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Make the claim that waits for a slot, since the backfill client is gone."""
+    """Make the claim that was waiting for a slot's backfill client to end."""
     assert slot.queued_claim is not None
     in_backfill = slot.state_activity == BACKFILL_KILLING
     event = claim_made_event(draft, slot, slot.queued_claim, "claimed")
@@ -160,12 +160,12 @@ def make_waiting_claim(draft: Draft[ExecutionPoint], slot: Slot) -> None:
 
 
 def leave_backfill_for_dynamic_slot(draft: Draft[ExecutionPoint], parent: Slot) -> None:
-    """End the backfill client on the cores of a partitionable slot from which a dynamic slot was carved."""
+    """End the backfill client on the cores of a partitionable slot after a dynamic slot was carved from it."""
     if parent.state == "Backfill":
         fire_trigger(draft, parent, "retire", "carved")
 
 
-# Matches and requests for claims
+# Matches and claim requests
 
 
 def find_slot(draft: Draft[ExecutionPoint], name: str) -> Slot:
@@ -176,7 +176,7 @@ def find_slot(draft: Draft[ExecutionPoint], name: str) -> Slot:
 
 
 def notify_match(draft: Draft[ExecutionPoint], stimulus: s.NotifyMatch) -> None:
-    """Carve the dynamic slot that was matched, if it is one, and move the slot to Matched (6)."""
+    """Carve the matched dynamic slot, if it does not exist yet, and move it to Matched (transition 6)."""
     slot = find_slot(draft, stimulus.slot)
     if stimulus.dynamic_slot:
         parent = slot
@@ -189,11 +189,11 @@ def notify_match(draft: Draft[ExecutionPoint], stimulus: s.NotifyMatch) -> None:
 
 def request_claim(draft: Draft[ExecutionPoint], request: s.RequestClaim) -> str:
     """Claim a slot, or carve a dynamic slot and claim that. On a claimed slot, the claim waits. Return the name of the
-    slot that the holder got, or an empty text if the claim waits or ended immediately.
+    slot claimed, or an empty string if the claim waits or ended immediately.
 
-    Source: HTCondor's ``request_claim``. The pool's own access point and outside ones get the same answer.
+    Source: HTCondor's ``request_claim``. The pool's own access point and external ones receive the same answer.
 
-    :raises Refusal: the slot refuses the claim, and nothing is carved
+    :raises Refusal: if the slot refuses the claim; no slot is carved then
     """
     name = request.slot
     machine = draft.state.machines.get(SlotName.parse(name).machine)
@@ -205,13 +205,13 @@ def request_claim(draft: Draft[ExecutionPoint], request: s.RequestClaim) -> str:
     claim = _requested_claim(draft, slot, request)
     if slot.state in CLAIMED_STATES:
         if any(other is not None and claim.rank < other.rank for other in (slot.claim, slot.queued_claim)):
-            raise Refusal(f"slot {name} has, or waits for, a claim with a higher RANK: it refuses this one")
+            raise Refusal(f"slot {name} has a current or waiting claim with a higher RANK, so it refuses this claim")
         _queue_claim(draft, slot, claim, "better_match")
-        apply_policy(draft, slot)  # HTCondor does not wait for the next periodic evaluation either
+        apply_policy(draft, slot)  # like HTCondor, do not wait for the next periodic evaluation
         return ""
     is_for_match = not request.holder and slot.name in draft.state.slot_matches
     if request.may_wait and (slot.state_activity == BACKFILL_BUSY or client_occupies_slot(draft.state, slot)):
-        if not (is_for_match and (slot.destination == "Matched" or slot.kind == "dynamic")):  # else its match waits
+        if not (is_for_match and (slot.destination == "Matched" or slot.kind == "dynamic")):  # else the match waits
             queue_behind_client(draft, slot, claim)
         return ""
     event = claim_made_event(draft, slot, claim, request.cause)
@@ -220,7 +220,7 @@ def request_claim(draft: Draft[ExecutionPoint], request: s.RequestClaim) -> str:
 
 
 def answer_claim_request(draft: Draft[ExecutionPoint], request: s.RequestClaim) -> str:
-    """Claim a slot for the pool's own access point. On a refusal, void the match and return an empty text."""
+    """Claim a slot for the pool's own access point. If the slot refuses, void the match and return an empty string."""
     try:
         return request_claim(draft, request)
     except Refusal:
@@ -230,7 +230,7 @@ def answer_claim_request(draft: Draft[ExecutionPoint], request: s.RequestClaim) 
 
 
 def _requested_claim(draft: Draft[ExecutionPoint], slot: Slot, request: s.RequestClaim) -> Claim:
-    """Return the claim that is requested, with its RANK, lease and concurrency limits."""
+    """Return the requested claim, with its RANK, lease and concurrency limits."""
     state, limits, negotiator = draft.state, request.limits, request.negotiator
     if limits is None:
         limits = concurrency_limits(draft, slot, request.ad)
@@ -245,14 +245,14 @@ def _requested_claim(draft: Draft[ExecutionPoint], slot: Slot, request: s.Reques
 
 
 def concurrency_limits(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> str:
-    """Return the concurrency limits that an outside holder's job uses on the slot."""
+    """Return the concurrency limits that an external holder's job uses on the slot."""
     if LIMITS not in job:
         return ""
     return job_concurrency_limits(ad_of(job), policy_of(draft, slot).complete_ads()[0], draft.context)
 
 
 def _queue_claim(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: str) -> None:
-    """Queue a claim for the slot. It replaces a claim that waits already."""
+    """Queue a claim for the slot, replacing any claim that already waits."""
     if not claim.holder:
         _claim_match(draft, slot, claim.job)
     if slot.queued_claim is not None:
@@ -300,13 +300,13 @@ def drop_match(draft: Draft[ExecutionPoint], message: DropMatch) -> None:
 
 
 def fail_claim(draft: Draft[ExecutionPoint], stimulus: s.FailClaim) -> None:
-    """Move a slot from Matched or Unclaimed to Owner, since the claiming protocol failed."""
+    """Move a slot from Matched or Unclaimed to Owner because the claiming protocol failed."""
     fire_trigger(draft, find_slot(draft, stimulus.slot), "claim failed", "claim_failed")
 
 
 def withdraw_claim(draft: Draft[ExecutionPoint], stimulus: s.WithdrawClaim) -> None:
-    """Withdraw a waiting better match. A job that retired only because of it continues at the next policy evaluation. A
-    dynamic slot that was carved for it is destroyed."""
+    """Withdraw a pending preempting claim. A job that was retiring only because of this claim resumes at the next
+    policy evaluation. A dynamic slot carved for the claim is destroyed."""
     job = stimulus.for_job
     if job and stimulus.slot not in draft.state.slots:
         return

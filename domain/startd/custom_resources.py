@@ -1,7 +1,7 @@
-"""Custom resources of a machine (MACHINE_RESOURCE_<name>): a quantity, or devices with ids, such as GPUs.
+"""Custom resources of a machine (MACHINE_RESOURCE_<name>): either a quantity, or devices with ids, such as GPUs.
 
 Source: the manual, "Dividing System Resources in Multi-core Machines" and "Configuring GPUs". Devices are assigned to
-slots, and their properties are published, as HTCondor's startd does.
+slots, and their properties published, as by HTCondor's startd.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class CustomResource(Struct, frozen=True):
-    """A custom resource of a machine. ``quantity`` and ``ids`` leave out offline devices. ``properties`` has an ad for
-    each device, and ``facts`` the other attributes that the inventory command printed."""
+    """A custom resource of a machine. ``quantity`` and ``ids`` exclude offline devices. ``properties`` contains an ad
+    for each device; ``facts`` contains the other attributes printed by the inventory command."""
 
     name: str
     quantity: float
@@ -49,9 +49,9 @@ def inventory_commands(configuration: Configuration) -> dict[str, str]:
 
 
 def make_custom_resources(configuration: Configuration, outputs: Mapping[str, str]) -> list[CustomResource]:
-    """Return the custom resources of a machine, sorted by name. ``outputs`` has the inventory commands' output.
+    """Return a machine's custom resources, sorted by name. ``outputs`` contains the inventory commands' output.
 
-    :raises SlotTypeError: a name is not an identifier, or is a standard resource
+    :raises SlotTypeError: if a name is not an identifier, or is a standard resource
     """
     resources = {name.lower(): _from_ad(configuration, name, text) for name, text in outputs.items()}
     for setting_name in configuration.names():
@@ -71,7 +71,7 @@ def make_custom_resources(configuration: Configuration, outputs: Mapping[str, st
     for name in resources:
         if name in _STANDARD_NAMES:
             raise SlotTypeError(
-                f"{PREFIX}{resources[name].name}: {resources[name].name} is a standard resource: rename yours"
+                f"{PREFIX}{resources[name].name}: {resources[name].name} is a standard resource; choose another name"
             )
         if not _NAME.fullmatch(name):
             raise SlotTypeError(f"{PREFIX}{resources[name].name}: use letters, digits and underscores in the name")
@@ -83,7 +83,7 @@ def _words(text: str) -> list[str]:
 
 
 def _parse_devices(text: str) -> tuple[float, list[str]]:
-    """Return the number of devices that a text gives, and their ids if it lists ids."""
+    """Return the number of devices that a text specifies, and their ids if the text is a list of ids."""
     try:
         value = parse(text).evaluate(ClassAd())
     except (ClassAdSyntaxError, EvaluationError):
@@ -109,8 +109,8 @@ def _from_value(configuration: Configuration, name: str, value: str) -> CustomRe
 
 
 def _from_ad(configuration: Configuration, name: str, text: str) -> CustomResource:
-    """Return the resource that an ad describes. Detected<name> is the quantity or the ids. Nested ads are properties of
-    single devices, or under ``common`` of all."""
+    """Return the resource that an ad describes. Detected<name> is the quantity or the list of ids. Nested ads contain
+    the properties of single devices, or under ``common`` those of all devices."""
     ad = ClassAd.from_old(text)
     offline = _attribute_text(ad, f"Offline{name}") or configuration.get(f"OFFLINE_{PREFIX}{name}")
     resource = _without_offline(name, _attribute_text(ad, f"Detected{name}") or "0", offline)
@@ -144,7 +144,8 @@ def _attribute_text(ad: ClassAd, name: str) -> str:
 
 
 def meets_constraint(resource: CustomResource, number: int, constraint: str) -> bool:
-    """Return True if a device meets a constraint: its number, a list of ids, or an expression over its properties."""
+    """Return True if a device meets a constraint, which is a device number, a list of ids, or an expression over the
+    device's properties."""
     id = resource.ids[number]
     if not constraint or id in _words(constraint):
         return True
@@ -163,9 +164,10 @@ def meets_constraint(resource: CustomResource, number: int, constraint: str) -> 
 def assign_devices(
     resources: Iterable[CustomResource], allocations: Iterable[SlotAllocation]
 ) -> dict[int, dict[str, tuple[str, ...]]]:
-    """Return the ids of each slot's devices, by slot number and resource. Slots choose in order, the first that fit.
+    """Return the ids of each slot's devices, by slot number and resource. In slot order, each slot takes the first
+    suitable devices.
 
-    :raises SlotTypeError: too few devices meet a slot's constraint
+    :raises SlotTypeError: if too few devices meet a slot's constraint
     """
     with_devices = [resource for resource in resources if resource.ids]
     free_numbers = {resource.name: list(range(len(resource.ids))) for resource in with_devices}
@@ -194,7 +196,7 @@ def assigned_ids(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
 
 
 def devices_in_ad(ad: ClassAd, name: str) -> dict[str, ClassAd]:
-    """Return the properties of a resource's devices in a slot's ad, by id."""
+    """Return the properties of a resource's devices, by id, from a slot's ad."""
     prefix = f"{name}_".lower()
     properties = {}
     for key in ad:
@@ -204,7 +206,8 @@ def devices_in_ad(ad: ClassAd, name: str) -> dict[str, ClassAd]:
 
 
 def attributes_of_devices(name: str, ids: Sequence[str], properties_by_id: Mapping[str, ClassAd]) -> Ad:
-    """Return a slot ad's attributes for its devices of one resource: the ids, shared properties, an ad for each."""
+    """Return a slot ad's attributes for its devices of a resource: the ids, the shared properties, and an ad per
+    device."""
     ad = {f"Assigned{name}": quoted(",".join(ids)), f"Available{name}": available_text(name, ids)}
     properties = [(id, properties_by_id[id]) for id in ids if id in properties_by_id]
     shared: dict[str, Expression] = dict(properties[0][1]) if properties else {}
@@ -219,7 +222,7 @@ def attributes_of_devices(name: str, ids: Sequence[str], properties_by_id: Mappi
 
 
 def available_text(name: str, ids: Iterable[str]) -> str:
-    """Return Available<name>: a list of references to the attributes that have these devices' properties."""
+    """Return Available<name>: a list of references to the attributes that contain these devices' properties."""
     return "{" + ",".join(_attribute(name, id) for id in ids) + "}"
 
 

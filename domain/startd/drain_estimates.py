@@ -1,10 +1,10 @@
-"""Estimate the cost and the completion time of a drain that begins now (ExpectedMachine*Draining*).
+"""Estimate the cost and the completion time of a drain that starts now (ExpectedMachine*Draining*).
 
-Badput is in core-seconds: the run time of the machine's jobs, plus the time that the drain would still grant them. In a
-quick drain that is their time to vacate; in a graceful one, the rest of their retirement, if that is longer. The drain
-completes when the last job is gone. For a machine without jobs, the completion time is when its last job ended, or when
-the machine joined. HTCondor (``ResMgr::compute_draining_attrs``) updates the estimates at each policy evaluation; here
-they are computed for the current instant.
+Badput, in core-seconds, is the run time of the machine's jobs plus the time that the drain would still grant them: in a
+quick drain, their time to vacate; in a graceful drain, the remainder of their retirement if that is longer. The drain
+completes when the last job has ended. For a machine without jobs, the completion time is when its last job ended, or
+when the machine joined. HTCondor (``ResMgr::compute_draining_attrs``) updates the estimates at each policy evaluation;
+here they are computed for the current time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..units import SECOND
 from .time_limits import LimitPolicy, granted_retirement, vacate_time_within
 
 MAX_ESTIMATE: Final = 2**31 - 1
-"""The limit of all estimates."""
+"""The upper limit of all estimates."""
 
 
 class DrainEstimates(NamedTuple):
@@ -30,7 +30,7 @@ class DrainEstimates(NamedTuple):
 
 
 def drain_estimates(machine: Machine, policy_at: Callable[[Slot], LimitPolicy], now: int) -> DrainEstimates:
-    """Return the estimates for a machine. ``policy_at`` returns a slot's policy at this instant."""
+    """Return the estimates for a machine. ``policy_at`` returns a slot's current policy."""
     runs = [_run(policy_at(slot), now) for slot in machine.slots.values() if slot.activation is not None]
     if not runs:
         last_vacated = max((slot.vacated for slot in machine.slots.values()), default=0)
@@ -47,7 +47,7 @@ def drain_estimates(machine: Machine, policy_at: Callable[[Slot], LimitPolicy], 
 
 
 class _Run(NamedTuple):
-    """A running job: its slot's cores, its run time, and the seconds that a graceful and a quick drain leave it."""
+    """A running job: its slot's cores, its run time, and the seconds that graceful and quick drains would leave it."""
 
     cores: int
     ran: int

@@ -1,8 +1,8 @@
-"""Drain machines and cancel drains, for users (the manual's page condor_drain, "Drained State") and for the
-defragmentation (``domain/defrag/``).
+"""Drain machines and cancel drains, for users (the manual's page condor_drain, "Drained State") and for defragmentation
+(``domain/defrag/``).
 
-The schedule determines how long running jobs may continue (``state_machines/drain``). Slots without a claim go to
-Drained immediately, others when their claims have ended.
+The schedule determines how long running jobs may continue (``state_machines/drain``). Slots without a claim move to
+Drained immediately; the other slots, when their claims have ended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .vacating import kill_claim, retire_claim
 
 
 def find_machine(draft: Draft[ExecutionPoint], name: str) -> Machine:
-    """Return the machine with this name, or with a slot of this name."""
+    """Return the machine with this name, or the machine that has a slot of this name."""
     slot = draft.state.slots.get(name)
     machine = draft.state.machines.get(slot.machine if slot else name)
     if machine is None:
@@ -40,7 +40,7 @@ def authorized_machine(
 ) -> Machine:
     """Return the machine that a command names.
 
-    :raises Refusal: the machine does not exist, or only the pool's owner may do this
+    :raises Refusal: if the machine does not exist, or only the pool's owner may do this
     """
     machine = find_machine(draft, command.machine)
     check_super_user(draft, command, f"{verb} {machine.name}")
@@ -52,16 +52,16 @@ def slots_of(draft: Draft[ExecutionPoint], machine: Machine) -> list[Slot]:
 
 
 def drain_machine(draft: Draft[ExecutionPoint], command: s.Drain) -> None:
-    """Begin a drain.
+    """Start a drain.
 
-    :raises Refusal: the user may not drain the machine, it is draining already, the check expression is not true for a
-        slot, or the schedule or completion is unknown
+    :raises Refusal: if the user may not drain the machine, it is already draining, the check expression is not true for
+        some slot, or the schedule or completion is unknown
     """
     machine = authorized_machine(draft, command, "drain")
     if command.schedule not in SCHEDULES:
-        raise Refusal(f"{command.schedule!r} is not a drain schedule; use {', '.join(SCHEDULES)}")
+        raise Refusal(f"{command.schedule!r} is not a valid drain schedule; use {', '.join(SCHEDULES)}")
     if command.completion not in COMPLETIONS:
-        raise Refusal(f"{command.completion!r} is not an action on completion; use {', '.join(COMPLETIONS[1:])}")
+        raise Refusal(f"{command.completion!r} is not a valid completion action; use {', '.join(COMPLETIONS[1:])}")
     if objection := why_not_drained(machine):
         raise Refusal(objection)
     _check_slots(draft, machine, command.check)
@@ -81,7 +81,7 @@ class DrainTerms(NamedTuple):
 
 
 def begin_drain(draft: Draft[ExecutionPoint], machine: Machine, terms: DrainTerms, cause: str) -> int:
-    """Begin a drain of a machine that is not draining, and return its number."""
+    """Start a drain of a machine that is not draining, and return its number."""
     draft.fire("drain", INITIAL_DRAIN_STATE, "start", terms.schedule)
     number = machine.drains + 1
     draft.emit(DrainBegan(*draft.why(cause), machine.name, number, *terms))
@@ -103,11 +103,11 @@ def cancel_to_defragment(draft: Draft[ExecutionPoint], message: EndDrain) -> Non
 
 
 def start_while_draining(draft: Draft[ExecutionPoint], machine: Machine, schedule: str, requested: str) -> str:
-    """Return START for the time of the drain. Only a graceful drain uses the requested or the default expression, as in
-    HTCondor.
+    """Return the START expression that applies during the drain. As in HTCondor, only a graceful drain uses the
+    requested or the default expression.
 
     :param requested: the requested expression, if any
-    :raises Refusal: the expression is invalid
+    :raises Refusal: if the expression is invalid
     """
     _check_syntax("start", requested)
     if SCHEDULES[schedule].retires:
@@ -147,9 +147,9 @@ def _check_slots(draft: Draft[ExecutionPoint], machine: Machine, text: str) -> N
 
 
 def cancel_drain(draft: Draft[ExecutionPoint], command: s.CancelDrain) -> None:
-    """Cancel a drain, if there is one.
+    """Cancel the machine's drain, if it has one.
 
-    :raises Refusal: the user may not cancel it, the machine has no drain of that number, or the drain is complete and
+    :raises Refusal: if the user may not cancel it, the machine has no drain with that number, or the completed drain
         has stopped the machine
     """
     machine = authorized_machine(draft, command, "cancel the drain of")
@@ -184,7 +184,8 @@ def reevaluate_machine(draft: Draft[ExecutionPoint], machine: Machine) -> None:
 
 
 def advance_drain(draft: Draft[ExecutionPoint], machine: Machine) -> None:
-    """Finalize the machine's drain if the claims from before it have ended; complete it if all slots are drained."""
+    """Finalize the machine's drain if all claims older than the drain have ended; complete it if all slots are
+    drained."""
     drain = machine.drain
     if drain is None:
         return
@@ -199,14 +200,14 @@ def advance_drain(draft: Draft[ExecutionPoint], machine: Machine) -> None:
 
 
 def finalize_drain(draft: Draft[ExecutionPoint], machine: Machine) -> None:
-    """Retire the claims that were made during the drain, once the claims from before it have ended."""
+    """Retire the claims that were made during the drain, after all older claims have ended."""
     drain = machine.drain
     if drain is not None and _old_claims_have_ended(machine, drain):
         draft.emit(DrainFinal(*draft.why("drained"), machine.name, drain.number))
         for slot in slots_of(draft, machine):
             if draft.state.slots.get(slot.name) is slot:
                 retire_claim(draft, slot, "draining", reversible=True)
-            # A dynamic slot may be gone now; one without a claim waits for the next periodic evaluation.
+            # A dynamic slot may no longer exist; one without a claim waits for the next periodic evaluation.
             if draft.state.slots.get(slot.name) is slot and slot.claim is not None:
                 apply_policy(draft, slot)
 
@@ -226,8 +227,8 @@ def _all_slots_are_drained(machine: Machine, drain: MachineDrain) -> bool:
 
 
 def machine_accepts_claims(machine: Machine) -> bool:
-    """Return True if the machine is not shut down, and is not draining, or drains gracefully with its own START while
-    claims from before the drain remain."""
+    """Return True unless the machine is shutting down or draining. It also accepts claims during a graceful drain with
+    its own START, as long as claims older than the drain remain."""
     drain = machine.drain
     if drain is None or machine.shutdown:
         return not machine.shutdown
@@ -235,5 +236,5 @@ def machine_accepts_claims(machine: Machine) -> bool:
 
 
 def _has_old_claim(slot: Slot) -> bool:
-    """Return True if the slot has a claim from before the drain."""
+    """Return True if the slot's claim is older than the drain."""
     return slot.kind != "partitionable" and slot.claim is not None and "late" not in slot.claim.flags

@@ -1,4 +1,4 @@
-"""The dynamic attributes of a slot's ad, which are computed from its state, the time and the sensors."""
+"""The dynamic attributes of a slot's ad, which are computed from the slot's state, the time and the sensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .startd_settings import duration, setting
 
 
 class SlotSnapshot(Struct):
-    """A slot at an instant, with everything that its dynamic attributes are computed from."""
+    """A slot at a given time, with all inputs of its dynamic attributes."""
 
     state: ExecutionPoint
     slot: Slot
@@ -33,7 +33,7 @@ class SlotSnapshot(Struct):
     context: Context
     caches: Caches
     estimates: Callable[[], DrainEstimates | None]
-    """Returns the estimates of a drain of the slot's machine, or None if they cannot be computed."""
+    """Returns the drain estimates of the slot's machine; None if they cannot be computed."""
 
     @property
     def seconds(self) -> int:
@@ -41,12 +41,12 @@ class SlotSnapshot(Struct):
 
 
 def input_idle(snapshot: SlotSnapshot, console: bool) -> int:
-    """Return KeyboardIdle, or ConsoleIdle."""
+    """Return KeyboardIdle, or ConsoleIdle if ``console`` is true."""
     return max(0, snapshot.seconds - last_input(snapshot, console))
 
 
 def last_input(snapshot: SlotSnapshot, console: bool) -> int:
-    """Return the second of the last input. A slot that is not connected to the keyboard or console counts as idle since
+    """Return the second of the last input. A slot not connected to the keyboard or console is treated as idle since
     DISCONNECTED_KEYBOARD_IDLE_BOOST before the startd's start."""
     started = snapshot.machine.joined if snapshot.machine else 0
     connected = setting(snapshot.state, snapshot.machine, f"SLOTS_CONNECTED_TO_{'CONSOLE' if console else 'KEYBOARD'}")
@@ -59,8 +59,9 @@ def last_input(snapshot: SlotSnapshot, console: bool) -> int:
 
 
 def latches_cpu_busy(snapshot: SlotSnapshot) -> bool:
-    """Return True if CpuBusy is in STARTD_LATCH_EXPRS. Then CpuBusyTime is the time since the epoch at which CpuBusy
-    became true, and CpuBusyValue is 1 while it is true. Otherwise, CpuBusyTime is the number of seconds since then."""
+    """Return True if CpuBusy is in STARTD_LATCH_EXPRS. In that case, CpuBusyTime is the time since the epoch at which
+    CpuBusy became true, and CpuBusyValue is 1 while it is true. Otherwise, CpuBusyTime is the number of seconds since
+    then."""
     latched = setting(snapshot.state, snapshot.machine, "STARTD_LATCH_EXPRS")
     return "cpubusy" in latched.lower().replace(",", " ").split()
 
@@ -76,7 +77,7 @@ def reads_cpu_busy_time(names: frozenset[str] | None) -> bool:
 
 
 def _local_seconds(snapshot: SlotSnapshot) -> int:
-    """Return the seconds since the epoch in local time."""
+    """Return the local time, in seconds since the epoch."""
     return snapshot.seconds + snapshot.context.utc_offset(snapshot.seconds)
 
 
@@ -102,7 +103,7 @@ def _job_id(snapshot: SlotSnapshot) -> Any:
 
 
 def _job_attribute(snapshot: SlotSnapshot, name: str) -> Any:
-    """Return an attribute of the slot's job, if it is a string or a whole number."""
+    """Return an attribute of the slot's job if it is a string or an integer."""
     starter = snapshot.slot.activation
     if starter is None or not starter.cluster:
         return None
@@ -115,13 +116,13 @@ def _user(snapshot: SlotSnapshot) -> Any:
 
 
 def _accounting_group(snapshot: SlotSnapshot) -> Any:
-    """Return the submitter whose usage the slot counts as, if it is not the job's user."""
+    """Return the submitter charged for the slot's usage, if it differs from the job's user."""
     claim = snapshot.slot.claim
     return None if claim is None or claim.submitter == snapshot.slot.user else claim.submitter
 
 
 def _quota_group(snapshot: SlotSnapshot) -> Any:
-    """Return the accounting group whose quota the claim uses, if there are groups."""
+    """Return the accounting group whose quota the claim uses, if the pool has groups."""
     claim, settings = snapshot.slot.claim, snapshot.state.settings
     return assigned_group(claim.submitter, settings) if claim and settings.get("GROUP_NAMES") else None
 
@@ -148,7 +149,7 @@ def _drain(snapshot: SlotSnapshot, attribute: Callable[[Any], Any]) -> Any:
 
 
 def _drain_estimate(snapshot: SlotSnapshot, name: str) -> int | None:
-    """Return one of the estimates of a drain of the slot's machine."""
+    """Return one of the drain estimates of the slot's machine."""
     estimates = snapshot.estimates()
     return None if estimates is None else int(getattr(estimates, name))
 
@@ -163,7 +164,7 @@ def unclaimed_in_drains(machine: Machine, now: int) -> int:
 
 
 def total_time(snapshot: SlotSnapshot, state_activity: str) -> int | None:
-    """Return the seconds that the slot has spent in a state/activity, or None if it never was in it."""
+    """Return the number of seconds the slot has spent in a state/activity; None if it was never in it."""
     if snapshot.slot.state_activity == state_activity:
         return snapshot.seconds - total_since(snapshot.slot)
     spent = snapshot.slot.time_spent.get(state_activity, 0)
@@ -171,7 +172,7 @@ def total_time(snapshot: SlotSnapshot, state_activity: str) -> int | None:
 
 
 def total_since(slot: Slot) -> int:
-    """Return the second at which the slot entered its current state/activity, less its earlier time in it."""
+    """Return the second in which the slot entered its current state/activity, minus the time it spent there earlier."""
     return (slot.entered_activity - slot.time_spent.get(slot.state_activity, 0)) // SECOND
 
 
@@ -197,7 +198,7 @@ _TOTAL_TIMES: tuple[Attribute, ...] = tuple(
 DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
     name.lower(): (name, value)
     for name, value in (
-        # attribute, its value (None: the slot does not have it now)
+        # attribute, its value (None: the slot does not have the attribute now)
         ("State", lambda m: m.slot.state),
         ("Activity", lambda m: m.slot.activity),
         ("EnteredCurrentState", lambda m: m.slot.entered_state // SECOND),
@@ -210,7 +211,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("TotalLoadAvg", lambda m: m.readings.load),
         ("TotalCondorLoadAvg", lambda m: float(m.readings.pool_load)),
         ("ClockMin", lambda m: _local_seconds(m) // 60 % 1440),
-        ("ClockDay", lambda m: (_local_seconds(m) // 86400 + 4) % 7),  # the epoch was a Thursday
+        ("ClockDay", lambda m: (_local_seconds(m) // 86400 + 4) % 7),  # 1 January 1970 was a Thursday
         ("CpuBusyTime", _busy_time),
         ("CpuBusyValue", lambda m: int(bool(m.slot.busy_since)) if latches_cpu_busy(m) else None),
         ("LastBenchmark", lambda m: m.machine.benchmarked // SECOND if m.machine else 0),
@@ -256,30 +257,30 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         *_TOTAL_TIMES,
     )
 }  # fmt: skip
-"""The dynamic attributes, by their names in lower case."""
+"""The dynamic attributes by lower-case name."""
 
 TRANSITION_ATTRIBUTES = frozenset({"state", "activity", "enteredcurrentstate", "enteredcurrentactivity"})
-"""The dynamic attributes that transitions determine. For an imported slot, no others are known."""
+"""The dynamic attributes that follow from transitions. For imported slots, only these are known."""
 
 _EVER = 1000 * 366 * DAY
 _QUARTER_HOUR = 900
-"""Clocks change at a quarter of an hour."""
+"""Time zones change their offset at multiples of a quarter of an hour."""
 
 
 def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
-    """Return the attributes that change steadily with the clock, by their names in lower case."""
+    """Return the attributes that change steadily with time, by lower-case name."""
     moving = {"mycurrenttime": Moving(0)}
     slot, now, readings = snapshot.slot, snapshot.seconds, snapshot.readings
     for name, console in (("keyboardidle", False), ("consoleidle", True)):
         reading, idle = readings.last_console if console else readings.last_input, input_idle(snapshot, console)
-        if reading is not None and reading > snapshot.now and not idle:  # the user keeps typing until then
+        if reading is not None and reading > snapshot.now and not idle:  # input continues until then
             moving[name] = Moving(now, _EVER, reading // SECOND + 1)
         else:
             moving[name] = Moving(now - idle)
     local_seconds = now + snapshot.context.utc_offset(now)
     midnight = now - local_seconds % DAY
     next_change = midnight + DAY
-    if snapshot.context.utc_offset(next_change) != snapshot.context.utc_offset(now):  # the clocks change on that day
+    if snapshot.context.utc_offset(next_change) != snapshot.context.utc_offset(now):  # the offset changes that day
         next_change = now + _QUARTER_HOUR - now % _QUARTER_HOUR
     moving["clockmin"] = Moving(midnight, 60, next_change)
     moving["clockday"] = Moving(midnight - ((local_seconds // DAY + 4) % 7) * DAY, DAY, next_change)
@@ -294,7 +295,7 @@ def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
     if slot.claim is not None:
         moving["totalclaimruntime"] = Moving(slot.claim.since // SECOND)
     moving[total_name(slot.state_activity).lower()] = Moving(total_since(slot))
-    for attributes in (readings.attributes, readings.slots.get(slot.name, {})):  # readings override all of these
+    for attributes in (readings.attributes, readings.slots.get(slot.name, {})):  # readings override all of the above
         for name in attributes:
             moving.pop(name.lower(), None)
     return moving

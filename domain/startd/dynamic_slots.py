@@ -1,7 +1,7 @@
-"""Carve dynamic slots from partitionable ones, and merge them back.
+"""Carve dynamic slots from partitionable slots, and merge them back.
 
-A dynamic slot is created for a match, with the resources that the job requests. It ends with its claim, and its
-resources return to its parent.
+A dynamic slot is created for a match, with the resources that the job requests. When its claim ends, the slot is
+destroyed and its resources return to its parent.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from .slot_resources import SlotCarver, choose_devices, dynamic_ad, free_devices
 def requested_resources(
     draft: Draft[ExecutionPoint], slot: Slot, job: ClassAd, left: Mapping[str, float]
 ) -> dict[str, int] | None:
-    """Return the amounts that a job takes from a partitionable slot, or None if not enough is ``left``."""
+    """Return the amounts that a job takes from a partitionable slot; None if not enough is ``left``."""
     return _slot_carver(draft, slot).amounts_for(job, left)
 
 
 class _CachedCarvers(dict[str, tuple[object, ...]]):
-    """Each slot's cutter, after the inputs that it was made from, by slot name."""
+    """Each slot's carver, with the inputs it was made from, by slot name."""
 
 
 def _slot_carver(draft: Draft[ExecutionPoint], slot: Slot) -> SlotCarver:
-    """Return the slot's cutter. It is cached until the slot's ad, its machine's settings or the second changes."""
+    """Return the slot's carver. It is cached until the slot's ad, its machine's settings or the current second
+    changes."""
     machine = draft.state.machines.get(slot.machine)
     cache = draft.caches.of(_CachedCarvers)
     inputs = (slot.version, machine.settings if machine else None, draft.context)
@@ -48,9 +49,9 @@ def _slot_carver(draft: Draft[ExecutionPoint], slot: Slot) -> SlotCarver:
 
 
 def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: ClassAd) -> Slot:
-    """Carve a dynamic slot for a job from `parent`. It begins in Owner.
+    """Carve a dynamic slot for a job from ``parent``. Its initial state is Owner.
 
-    :raises Refusal: the parent has too little left
+    :raises Refusal: if the parent has too few resources left
     """
     amounts = requested_resources(draft, parent, job, remaining_resources(parent.ad))
     if amounts is None:
@@ -69,7 +70,7 @@ def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: Class
 
 
 def merge_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Delete a dynamic slot whose claim is over, and return its resources to its parent."""
+    """Delete a dynamic slot whose claim has ended, and return its resources to its parent."""
     parent = draft.state.slots.get(slot.parent)
     amounts = {name: int(amount) for name, amount in remaining_resources(slot.ad).items()}
     for step in draft.state.dialect.steps("merge", slot.state_activity):
@@ -80,7 +81,7 @@ def merge_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
 
 
 def return_resources(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cause: str) -> None:
-    """Return a dynamic slot's resources to its parent before the slot ends, so that the slot has none."""
+    """Return a dynamic slot's resources to its parent while the slot still exists, leaving it none."""
     amounts = {name: int(amount) for name, amount in remaining_resources(slot.ad).items() if amount}
     changes: Ad = dict.fromkeys(amounts, "0")
     for name in amounts:
@@ -101,11 +102,11 @@ def _add_to_parent(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str
 
 
 _MAX_PLAIN_DIGITS = 9
-"""The most digits of a number that is read without parsing an expression."""
+"""The maximum number of digits of a number that is read without parsing it as an expression."""
 
 
 def slot_weight(slot: Slot) -> int:
-    """Return a slot's weight in the accounting, in thousandths: its SlotWeight, or else its Cpus."""
+    """Return a slot's weight for accounting, in thousandths: its SlotWeight, or else its Cpus."""
     weight, cpus = (slot.ad.get(slot.ad.spelling(name) or "", "") for name in ("slotweight", "cpus"))
     text = cpus if weight in {"", "Cpus"} else weight
     if text.isascii() and text.isdecimal() and len(text) <= _MAX_PLAIN_DIGITS:

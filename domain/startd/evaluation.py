@@ -1,7 +1,7 @@
-"""Evaluate one slot's policy expressions at one instant, and return what they read.
+"""Evaluate a slot's policy expressions at a given time, and report what they read.
 
-An expression is evaluated in the slot's ad, matched with the running job, if any. For a job of the vanilla universe,
-the variant with _VANILLA is used if it is defined and has a value (HTCondor's rule).
+An expression is evaluated in the slot's ad, matched with the running job, if any. For vanilla universe jobs, the
+variant with the suffix _VANILLA takes precedence if it is defined and has a value (HTCondor's rule).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEFAULTS: Mapping[str, str] = {name.lower(): text for name, text in EXPRESSIONS
 
 
 class EvaluatedExpression(Struct, frozen=True):
-    """A policy expression with its value: a truth or a whole number, or None if it has neither."""
+    """A policy expression with its value: a boolean or an integer, or None if it is neither."""
 
     name: str
     expression: Expression
@@ -43,7 +43,7 @@ class EvaluatedExpression(Struct, frozen=True):
 
 
 class PolicyEvaluation:
-    """The policy of one slot at one instant. It is invalid after the slot's next transition."""
+    """The policy of one slot at one time. It becomes invalid at the slot's next transition."""
 
     def __init__(
         self,
@@ -56,12 +56,14 @@ class PolicyEvaluation:
         *,
         estimating: bool = False,
     ) -> None:
-        """:param estimating: the evaluation serves an estimate of a drain, and so must not read such estimates"""
+        """:param estimating: whether this evaluation is itself computing a drain estimate; it then must not read drain
+        estimates"""
         self.caches, self._estimating = caches, estimating
         self.state, self.slot, self.sense, self.now, self.context = state, slot, sense, now, context
         self.last_evaluated: EvaluatedExpression | None = None
         self.match_ads: dict[frozenset[str], ClassAd] = {}
-        """The slot's ad as matches see it, by the attributes that the job may read (``slot_policy.show_ad``)."""
+        """The slot's ad as matching sees it, keyed by the attributes that the job may read
+        (``slot_policy.show_ad``)."""
         self._ad: ClassAd | None = None
         self._partial_ad: ClassAd | None = None
         self._partial_names: frozenset[str] = frozenset()
@@ -70,7 +72,7 @@ class PolicyEvaluation:
         self._job: ClassAd | None = None
         self._job_was_read = False
         self._computed_in_job: frozenset[str] = frozenset()
-        """The job attributes that the policy reads and that are expressions."""
+        """The job attributes that the policy reads and whose values are expressions."""
 
     # Ads
 
@@ -88,7 +90,7 @@ class PolicyEvaluation:
         return self._snapshot
 
     def estimates(self) -> DrainEstimates | None:
-        """Return the estimates of a drain of the slot's machine."""
+        """Return the drain estimates of the slot's machine."""
         machine = self.state.machines.get(self.slot.machine)
         if machine is None or self._estimating:
             return None
@@ -100,7 +102,7 @@ class PolicyEvaluation:
         return PolicyEvaluation(self.state, slot, self.sense, self.now, self.context, self.caches, estimating=True)
 
     def for_slot(self, slot: Slot) -> PolicyEvaluation:
-        """Return the policy of another slot of the machine at the same instant."""
+        """Return the policy of another slot of the machine at the same time."""
         if slot is self.slot:
             return self
         return PolicyEvaluation(
@@ -116,7 +118,7 @@ class PolicyEvaluation:
 
     def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
         """Return the slot's ad with the dynamic attributes that the expression can read, and the job's ad if the
-        expression can read that."""
+        expression can read it."""
         readable = names_read_by(self.compiled.form, name)
         if readable is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
@@ -132,7 +134,7 @@ class PolicyEvaluation:
 
     @property
     def job(self) -> ClassAd | None:
-        """Return the job's ad, or None if there is no job or no expression of the slot can read it."""
+        """Return the job's ad; None if there is no job or no expression of the slot can read its ad."""
         if not self._job_was_read:
             self._job_was_read = True
             compiled = self.compiled
@@ -144,14 +146,15 @@ class PolicyEvaluation:
         return self._job
 
     def matched_with(self, job: Ad) -> PolicyEvaluation:
-        """Return the same slot's policy, matched with another job: the one of a waiting claim."""
+        """Return the same slot's policy, but matched with the job of a waiting claim."""
         evaluation = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context, self.caches)
         evaluation._ad, evaluation._job = snapshot_ad(self.snapshot(), whole=True), ad_of(job)
         evaluation._job_was_read = True
         return evaluation
 
     def complete_ads(self) -> tuple[ClassAd, ClassAd | None]:
-        """Return the slot's ad with all dynamic attributes, and its job's ad, for the job's own expressions."""
+        """Return the slot's ad with all dynamic attributes, and the job's ad, for evaluating the job's own
+        expressions."""
         ad = job_ad(self.state, self.slot)
         return snapshot_ad(self.snapshot(), whole=True), None if ad is None else ad_of(ad)
 
@@ -161,7 +164,8 @@ class PolicyEvaluation:
         return self.truth(name) is True
 
     def truth(self, name: str) -> bool | None:
-        """Return True, False, or None for neither. The variant for the job's universe takes precedence."""
+        """Return True or False, or None if the value is neither. The variant for the job's universe takes
+        precedence."""
         if name in _VARIED and self._job_is_vanilla():
             value = self._truth(f"{name}_VANILLA")
             if value is not None:
@@ -187,8 +191,8 @@ class PolicyEvaluation:
         return value
 
     def locally_false(self, name: str) -> bool:
-        """Return True if the expression is false for every job. ``TARGET.InteractiveJob =?= true`` is not: it is false
-        without a job, but true for some jobs."""
+        """Return True if the expression is false for every job. ``TARGET.InteractiveJob =?= true`` does not qualify: it
+        is false without a job, but true for some jobs."""
         expression = self.expression(name)
         if expression is None:
             return False
@@ -213,11 +217,11 @@ class PolicyEvaluation:
         return drain_start(self.state, self.slot)
 
     def expression(self, name: str) -> Expression | None:
-        """Return the slot's expression, or else the default, or None."""
+        """Return the slot's expression, or else the default; None if there is no default."""
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
         key = name.lower()
-        text = self.slot.ad.text(key)  # avoids compiling the ad, since listings of slots read nothing else
+        text = self.slot.ad.text(key)  # avoids compiling the ad, because slot listings read nothing else
         configured = None if text is None else parse_cached(text)
         if configured is not None:
             return configured
@@ -225,7 +229,7 @@ class PolicyEvaluation:
         return None if default is None else parse_cached(default)
 
     def number(self, name: str) -> int | None:
-        """Return the value of an attribute as a whole number (HTCondor's EvalInteger), or None."""
+        """Return an attribute's value as an integer (HTCondor's EvalInteger); None if it is not a number."""
         expression = self.expression(name)
         if expression is None:
             return None
@@ -240,7 +244,7 @@ class PolicyEvaluation:
         return activation is not None and bool(_job_attribute(self.state, activation, name))
 
     def job_number(self, name: str) -> int | None:
-        """Return a job attribute, which may read the slot's ad, as a whole number, or None."""
+        """Return a job attribute, which may read the slot's ad, as an integer; None if it is not a number."""
         activation = self.slot.activation
         text = None if activation is None else _job_attribute(self.state, activation, name)
         if not text:
@@ -262,7 +266,7 @@ class PolicyEvaluation:
 
 
 _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})
-"""The expressions that may have a variant for jobs of the vanilla universe."""
+"""The expressions that may have a variant for vanilla universe jobs."""
 
 
 def _job_attribute(state: ExecutionPoint, starter: Starter, name: str) -> str:

@@ -1,13 +1,13 @@
 """Schedule the periodic policy evaluations of all machines.
 
 Each machine has a grid of instants (``periodic_evaluation``). In the real world, its policy is evaluated at each of
-them, since sensor readings can change at any time. In a simulated world, it is evaluated only at instants at which a
-rule may hold: after each change of a machine, ``next_policy_change`` computes this instant for each of its slots. The
-decisions are the same. In both worlds, an evaluation comes after the world's stimuli of its instant, and before the
-pool's reactions to them and the commands of that instant.
+these, because sensor readings can change at any time. In a simulated world, it is evaluated only when a rule may hold:
+after each change of a machine, ``next_policy_change`` computes this instant for each slot. The decisions are the same.
+In both worlds, an evaluation follows the world's stimuli of the same instant, and precedes the pool's reactions to
+these stimuli and the commands of that instant.
 
-The evaluations of the past are only in memory, since an evaluation in which no rule holds writes no event. A pool that
-starts evaluates the policies of all its machines immediately.
+Past evaluations are only in memory, because an evaluation in which no rule holds writes no event. When a pool starts,
+it evaluates the policies of all its machines immediately.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ from .startd_settings import setting
 
 
 class EvaluationSchedule(Struct):
-    """The machines' next policy evaluations."""
+    """The next policy evaluation of each machine."""
 
     _agenda: Agenda[str] = field(default_factory=Agenda)
-    _completed_until: int = 0  #: the instant up to which all due evaluations have taken place
-    _woken_by_world: bool = False  #: whether the next decision is about a stimulus of the world at this instant
+    _completed_until: int = 0  #: all evaluations due up to this time are done
+    _woken_by_world: bool = False  #: whether the next decision handles a stimulus of the world at this time
     _last_evaluations: dict[str, int] = field(default_factory=dict)
     _intervals: dict[str, int] = field(default_factory=dict)
     _next_changes: dict[str, dict[str, int | None]] = field(default_factory=dict)
-    """By machine and slot: the first instant at which a rule may hold."""
+    """By machine and slot: the first time at which a rule may hold."""
     _changed_slots: dict[str, set[str] | None] = field(default_factory=dict)
-    """The slots that have changed, by machine; None: all."""
+    """The changed slots by machine; None: all slots of the machine."""
 
     # Input
 
     def note_events(self, state: ExecutionPoint, events: Iterable[Event]) -> None:
-        """Take note of events that have been folded."""
+        """Process events that were folded."""
         for event in events:
             if isinstance(event, SlotEvent):
-                # Only one slot of a machine runs benchmarks at a time, so this affects all of its slots.
+                # Only one slot of a machine runs benchmarks at a time, so this event affects all of its slots.
                 benchmarks = isinstance(event, SlotTransitioned) and BENCHMARKING in (event.source, event.target)
                 self._note_slot(state, event.slot, whole_machine=benchmarks)
             elif isinstance(event, MachineEvent):
@@ -68,7 +68,7 @@ class EvaluationSchedule(Struct):
                 self._note_jobs(state, event)
 
     def _note_jobs(self, state: ExecutionPoint, event: ClusterEvent) -> None:
-        """Take note that jobs have changed, since the policies of their slots may names_read them."""
+        """Process a change of jobs: the policies of their slots may read the jobs' ads."""
         slot = getattr(event, "slot", "")
         if slot:
             self._note_slot(state, slot)
@@ -93,7 +93,7 @@ class EvaluationSchedule(Struct):
             names.add(name)
 
     def note_evaluations(self, machines: Iterable[str], now: int) -> None:
-        """Take note that the policies of these machines have been evaluated."""
+        """Record that the policies of these machines have been evaluated."""
         for name in machines:
             self._last_evaluations[name] = now
             self._changed_slots[name] = None
@@ -101,7 +101,7 @@ class EvaluationSchedule(Struct):
     # Output
 
     def next(self, moment: Moment[ExecutionPoint]) -> int | None:
-        """Return the instant of the next evaluation, or None if there will be none."""
+        """Return the time of the next evaluation; None if there will be none."""
         if moment.simulated:
             self._changed_slots.update(dict.fromkeys(moment.changed_machines()))
         for name in moment.state.machines.keys() - self._intervals.keys():
@@ -121,14 +121,14 @@ class EvaluationSchedule(Struct):
         return tuple(self._agenda.pop_due(moment.now))
 
     def end_wait(self, moment: Moment[ExecutionPoint], woken: bool) -> None:
-        """Take note that the pool has waited until now. ``woken``: a stimulus of the world is decided next."""
+        """Record that the pool has waited until now. ``woken``: the next decision handles a stimulus of the world."""
         self._woken_by_world = woken
         if not woken:
             self._completed_until = moment.now
 
     def due_after_stimulus(self, moment: Moment[ExecutionPoint]) -> tuple[str, ...]:
-        """Return the machines whose evaluation is due at this instant because of the world's stimulus that was just
-        decided. The grid that was valid before the stimulus counts."""
+        """Return the machines whose evaluation is due now, after a decision on a stimulus of the world. The evaluation
+        grid from before that stimulus applies."""
         if not self._woken_by_world:
             return ()
         self._woken_by_world = False
@@ -152,16 +152,16 @@ class EvaluationSchedule(Struct):
         return None if earliest is None else next_evaluation(machine, interval, max(last, earliest - 1, moment.now - 1))
 
     def _next_change(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
-        """Return the first instant at which an evaluation may change anything, or None."""
+        """Return the first instant at which an evaluation may change anything; None if there is none."""
         return moment.now if can_advance_drain(machine) else self._next_rule(moment, machine)
 
     def _next_rule(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
-        """Return the first instant at which a rule of a slot's policy may hold, or None."""
+        """Return the first instant at which a rule of a slot's policy may hold; None if there is none."""
         state = moment.state
         instants = self._next_changes.setdefault(machine.name, {})
         changed_names = self._changed_slots.get(machine.name)
         readings = moment.sense(machine.name)
-        has_owner_load = readings.load > readings.pool_load  # each slot's part depends on the states of all slots
+        has_owner_load = readings.load > readings.pool_load  # each slot's share depends on the states of all slots
         shares_attributes = bool(setting(state, machine, "STARTD_SLOT_ATTRS"))
         if changed_names is None or has_owner_load or machine.drain is not None or shares_attributes:
             instants.clear()
@@ -179,11 +179,12 @@ class EvaluationSchedule(Struct):
 # The first instant at which a rule of a slot's policy may hold if only time passes
 
 _MERGEABLE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
-"""The state/activity pairs in which an unused dynamic slot is destroyed."""
+"""The states/activities in which an unused dynamic slot is destroyed."""
 
 
 def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
-    """Return the first instant (microseconds) at which a rule may hold: now if one holds, None if none ever will."""
+    """Return the first instant (microseconds) at which a rule may hold: now if one holds already, None if none ever
+    will."""
     slot, state = policy.slot, policy.state
     unused = slot.kind == "dynamic" and slot.name not in state.slot_matches and slot.queued_claim is None
     if applicable_rule(state.dialect.rules, policy) is not None or (unused and slot.state_activity in _MERGEABLE):
@@ -225,14 +226,14 @@ def _any_job_runs(snapshot: SlotSnapshot) -> bool:
 
 
 def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
-    """Yield changes of other slots' retirement: while a machine drains, a job may stay as long as the others."""
+    """Yield when other slots' retirement changes: in a drain, a job may stay as long as the machine's other jobs."""
     for slot in policy.state.machine_slots(policy.slot):
         if slot is not policy.slot and slot.activation is not None:
             yield from _expression_changes(policy.for_slot(slot), {"MaxJobRetirementTime"})
 
 
 def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
-    """Yield the first instant at which the passing of time may change each of these expressions."""
+    """Yield the first instant at which the passage of time may change each of these expressions."""
     trees = ((name, policy.expression(name)) for name in sorted(names))
     expressions = [(name, tree) for name, tree in trees if tree is not None and not isinstance(tree, Literal)]
     moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if expressions else {}
@@ -243,7 +244,7 @@ def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Itera
 
 
 def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[int]:
-    """Yield the instants at which a time limit ends: retirement, CLAIM_WORKLIFE, or the wait for an activation."""
+    """Yield the instants at which a time limit expires: retirement, CLAIM_WORKLIFE, or the wait for an activation."""
     slot, claim = policy.slot, policy.slot.claim
     machine = policy.state.machines.get(slot.machine)
     if slot.state == "Backfill" and machine is not None and machine.backfill_retry > policy.now:
@@ -252,7 +253,7 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
     is_suspended = slot.activation is not None and bool(slot.activation.suspended_since)
     if claim is not None and (draining or not is_suspended) and time_limits.in_retirement(policy):
         yield max(policy.now, policy.now + time_limits.retirement_remaining(policy) - time_limits.vacate_time(policy))
-        if draining:  # a slot whose own retirement is over may not wait for the others
+        if draining:  # a slot whose own retirement is over may not wait for the other slots
             yield policy.now + time_limits.retirement_left(policy)
     if claim is None or slot.state_activity != "Claimed/Idle":
         return
@@ -265,7 +266,7 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
 
 
 def _moving_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Moving]:
-    """Return the moving attributes that the machine's slots publish to each other (STARTD_SLOT_ATTRS)."""
+    """Return the changing attributes that the machine's slots publish to each other (STARTD_SLOT_ATTRS)."""
     names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
     moving: dict[str, Moving] = {}
     for other in snapshot.state.machine_slots(snapshot.slot) if names else ():

@@ -1,7 +1,7 @@
 """Suspend, continue and end a slot's job, and hold it for the machine's owner (WANT_HOLD).
 
-For a job of this pool's queue, the job's status changes too, and its signals are derived from events. For an outside
-holder, only its starter is signalled.
+For a job in this pool's queue, the job's status changes too, and its signals are derived from events. For an external
+claim holder, only the starter is signalled.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def signal_job(
     vacated: Ad | None = None,
     again: bool = False,
 ) -> None:
-    """Signal the slot's job to end. A soft signal is not repeated, unless ``again``. ``JobSignalled`` explains
+    """Signal the slot's job to exit. A soft signal is repeated only with ``again``. ``JobSignalled`` explains
     ``evidence`` and ``vacated``."""
     activation = slot.activation
     if activation is None or (how != "hard" and activation.stop and not again):
@@ -57,15 +57,15 @@ def signal_job(
 
 
 def _time_to_end(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> int:
-    """Return the microseconds until the next, harder signal."""
+    """Return the microseconds until the next, harder signal is sent."""
     if how == "hard":
         return duration(draft.state, draft.state.machines.get(slot.machine), "KILLING_TIMEOUT")
     return time_limits.vacate_time(policy_of(draft, slot))
 
 
 def hold_job(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:
-    """Hold a job that PREEMPT evicts while WANT_HOLD is true, with the reason of WANT_HOLD_REASON. If the job's own
-    transform or a cool-down may prevent the hold, only signal the job to end, and return True."""
+    """Hold a job that PREEMPT evicts while WANT_HOLD is true, with the reason in WANT_HOLD_REASON. If the job's own
+    transform or a cool-down may prevent the hold, only signal the job to exit, and return True."""
     activation = slot.activation
     if activation is None or not activation.cluster:
         return False

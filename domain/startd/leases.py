@@ -1,4 +1,4 @@
-"""Leases of claims: a claim ends when its holder has been silent for too long."""
+"""Claim leases: a claim ends when its holder has been silent for too long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _default_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
 
 
 def record_holder_silence(draft: Draft[ExecutionPoint], stimulus: s.HolderSilent) -> None:
-    """Record that the holder is silent, and when its lease expires."""
+    """Record that the claim's holder is silent, and when its lease expires."""
     slot = find_slot(draft, stimulus.slot)
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed, so it has no lease")
@@ -30,9 +30,9 @@ def record_holder_silence(draft: Draft[ExecutionPoint], stimulus: s.HolderSilent
 
 
 def claim_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
-    """Return the seconds for which the slot's claim lasts without a message from its holder (the manual's "The Claimed
-    State and Leases"): JobLeaseDuration of the running job, or of the job that it was claimed for; if that is undefined
-    or 0, the lease that the holder requested; else MAX_CLAIM_ALIVES_MISSED times ALIVE_INTERVAL."""
+    """Return the number of seconds for which the slot's claim lasts without a message from its holder (the manual's
+    "The Claimed State and Leases"): JobLeaseDuration of the running job, or of the job it was claimed for; if that is
+    undefined or 0, the lease that the holder requested; else MAX_CLAIM_ALIVES_MISSED times ALIVE_INTERVAL."""
     claim = slot.claim
     lease = policy_of(draft, slot).job_number("JobLeaseDuration") or 0
     if lease <= 0 and claim is not None:

@@ -1,9 +1,9 @@
 """Divide a machine's load average among its slots.
 
-A job's load is assigned to its slot, the backfill client's to the slots in Backfill, in proportion to their cores. The
-remaining load is the owner's. It goes first to slots in Owner, then to slots in Unclaimed, then to the others, 1.0 for
-each; if more is left, all slots get another 1.0 in the same order. With ``Dialect.shares_load_by_cores``, each slot
-gets as much as it has cores instead, and the rest is dropped.
+A job's load is assigned to its slot. The backfill client's load is divided among the slots in Backfill in proportion to
+their cores. The remaining load is the owner's: each slot is assigned 1.0, first slots in Owner, then slots in
+Unclaimed, then the others; this is repeated while load is left. With ``Dialect.shares_load_by_cores``, each slot is
+instead assigned at most its number of cores, and excess load is dropped.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from ..state.records import Slot
 from ..state.state import ExecutionPoint
 
 LOAD_STEP = 1.0
-"""The load that a slot gets at a time, unless slots get it by their cores."""
+"""The load that is assigned to a slot at a time, unless load is shared by cores."""
 _EXCESS = 0.05
-"""A partitionable slot's load must exceed its free cores by this much before its dynamic slots get a part of it."""
+"""Only when a partitionable slot's load exceeds its free cores by this much do its dynamic slots receive a share of
+it."""
 _FIRST_STATES = ("Owner", "Unclaimed")
-"""The states whose slots get the owner's load before all others."""
+"""The states whose slots are assigned the owner's load first."""
 
 
 class LoadedSlot(Struct, frozen=True):
@@ -31,7 +32,7 @@ class LoadedSlot(Struct, frozen=True):
     state: str
     cpus: float
     free: float
-    """The cores that are not in dynamic slots."""
+    """The cores that are not used by dynamic slots."""
     parent: str = ""
 
 
@@ -43,7 +44,7 @@ class Load(Struct, frozen=True):
 
 
 def divide_owner_load(owner_load: float, slots: Sequence[LoadedSlot], by_cores: bool) -> dict[str, float]:
-    """Return the owner's load on each slot, by name. ``slots`` are in slot order, dynamic ones after their parent."""
+    """Return the owner's load on each slot, by name. ``slots`` are in slot order, dynamic slots after their parent."""
     by_priority = _by_priority(slots)
     return _divide_by_cores(owner_load, by_priority, slots) if by_cores else _divide_by_steps(owner_load, by_priority)
 
@@ -85,7 +86,7 @@ def _divide_by_cores(
 
 
 def slot_load(state: ExecutionPoint, slot: Slot, readings: Readings, caches: Caches) -> Load:
-    """Return the load of a slot, rounded to hundredths, by its machine's ``readings``."""
+    """Return a slot's load, rounded to hundredths, from its machine's ``readings``."""
     if not readings.load and not readings.condor_load and not readings.backfill_load:
         return _NO_LOAD
     shares = _shares(state, slot.machine, readings, caches)
@@ -99,7 +100,7 @@ _NO_LOAD: Final = Load(0.0, 0.0)
 
 
 class _CachedSlot(NamedTuple):
-    """A slot and its sort key, cached until its ad or its state changes."""
+    """A slot and its sort key, cached until the slot's ad or state changes."""
 
     order: tuple[float, float]
     version: int
@@ -107,7 +108,8 @@ class _CachedSlot(NamedTuple):
 
 
 class _Shares(NamedTuple):
-    """The loads of a machine's slots, by slot name, with the log position and the readings that they are based on."""
+    """The loads of a machine's slots, by slot name, with the log position and readings from which they were
+    computed."""
 
     position: int
     readings: Readings
@@ -142,7 +144,7 @@ def _client_loads(load: float, slots: Sequence[LoadedSlot]) -> dict[str, float]:
 
 
 def _cached_slots(slots: Iterable[Slot], cached: Mapping[str, _CachedSlot]) -> dict[str, _CachedSlot]:
-    """Return the cache entries of these slots, and reuse the ``cached`` ones that are still valid."""
+    """Return cache entries for these slots, reusing the ``cached`` entries that are still valid."""
     entries = {}
     for slot in slots:
         name, state = slot.name, slot.state

@@ -22,10 +22,10 @@ from .updates import changed_readings
 def add_machine(draft: Draft[ExecutionPoint], stimulus: s.AddMachine) -> None:
     """Add a machine and its slots to the pool. Slots that the owner does not need become Unclaimed (transition 1)."""
     if stimulus.machine in draft.state.machines:
-        raise Refusal(f"machine {stimulus.machine} is already in the pool: remove it first, or use another name")
+        raise Refusal(f"machine {stimulus.machine} is already in the pool; remove it first, or use another name")
     for plan in stimulus.slots:
         if plan.name in draft.state.slots:
-            raise Refusal(f"slot {plan.name} exists already: slot names must be unique in a pool")
+            raise Refusal(f"slot {plan.name} already exists; slot names must be unique in a pool")
     _check_attributes(stimulus.machine, stimulus.ad, stimulus.slots, stimulus.settings)
     draft.emit(MachineJoined(*draft.why("configured"), stimulus.machine, stimulus.ad, stimulus.settings))
     for plan in stimulus.slots:
@@ -41,7 +41,7 @@ def add_machine(draft: Draft[ExecutionPoint], stimulus: s.AddMachine) -> None:
 def _check_attributes(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
     """Check a machine's attributes and settings.
 
-    :raises Refusal: an attribute is not an expression, or a setting is unknown
+    :raises Refusal: if an attribute is not an expression, or a setting is unknown
     """
     for plan in plans:
         for name, text in {**ad, **plan.ad}.items():
@@ -50,7 +50,7 @@ def _check_attributes(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], setti
     for name in settings:
         if name not in SETTINGS and not name.startswith("MODIFY_REQUEST_EXPR_"):
             raise Refusal(
-                f"machine {machine}: {name} is not a setting of an execution point; these are: {', '.join(SETTINGS)}"
+                f"machine {machine}: {name} is not an execution point setting; use one of {', '.join(SETTINGS)}"
             )
 
 
@@ -75,7 +75,7 @@ def show_host(draft: Draft[ExecutionPoint], message: ShowHost) -> Ad:
 
 
 def host_ad(state: ExecutionPoint) -> Ad:
-    """Return the ad of the pool's own machine, merged with the ad of its first slot."""
+    """Return the ad of the pool's own machine merged with the ad of its first slot."""
     machine = state.machines.get(state.name) or next(iter(state.machines.values()), None)
     slot = None if machine is None else next(iter(machine.slots.values()), None)
     return {**({} if machine is None else machine.ad), **({} if slot is None else slot.ad)}
@@ -85,14 +85,14 @@ def host_ad(state: ExecutionPoint) -> Ad:
 
 
 def _is_fixed(name: str) -> bool:
-    """Return True if an attribute describes the division into slots, which cannot change while the startd runs."""
+    """Return True if an attribute describes how the machine is divided into slots; a restart is needed to change it."""
     return name.startswith(("SlotType", "TotalSlot", "Assigned")) or name == "VirtualMemory"
 
 
 def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
-    """Change the machine's settings and its slots' ads.
+    """Change the machine's settings and the ads of its slots.
 
-    :raises Refusal: the set of slots or their types would change, which needs a restart of the startd
+    :raises Refusal: if the set of slots or their types would change, which requires a restart of the startd
     """
     machine = draining.find_machine(draft, stimulus.machine)
     _check_attributes(machine.name, stimulus.ad, stimulus.slots, stimulus.settings)
@@ -144,6 +144,6 @@ def _changed_attributes(slot: Slot, new: Ad) -> Ad:
 
 
 def _inherited_changes(parent: Slot, slot: Slot, new: Ad) -> Ad:
-    """Return the changes of the parent's ad to attributes that the dynamic slot has inherited."""
+    """Return those changes to the parent's ad that affect attributes inherited by the dynamic slot."""
     changes = _changed_attributes(parent, new)
     return {name: text for name, text in changes.items() if slot.ad.get(name) == parent.ad.get(name)}

@@ -1,8 +1,8 @@
-"""Evaluate the policy of a machine's slots periodically.
+"""Periodically evaluate the policy of a machine's slots.
 
-An evaluation checks the rules of each slot's state and activity in order, and applies the first that holds
-(``state_machines/slot_rules.py``). Evaluations are on a grid that begins when the machine joins. Their distance is
-POLLING_INTERVAL while a slot is claimed or in Backfill, else UPDATE_INTERVAL. An evaluation in which no rule holds
+An evaluation checks the rules for each slot's state and activity in order, and applies the first rule that holds
+(``state_machines/slot_rules.py``). The grid of evaluations starts when the machine joins. The interval is
+POLLING_INTERVAL while any slot is claimed or in Backfill, else UPDATE_INTERVAL. An evaluation in which no rule holds
 writes no event.
 """
 
@@ -23,7 +23,7 @@ from .transitions import apply_policy, fire_trigger
 
 
 def evaluation_interval(state: ExecutionPoint, machine: Machine) -> int:
-    """Return the microseconds between two evaluations of a machine's policy."""
+    """Return the interval between evaluations of a machine's policy, in microseconds."""
     in_use = any(
         slot.state == "Backfill" or (slot.state in CLAIMED_STATES and slot.kind != "partitionable")
         for slot in machine.slots.values()
@@ -32,7 +32,7 @@ def evaluation_interval(state: ExecutionPoint, machine: Machine) -> int:
 
 
 def next_evaluation(machine: Machine, interval: int, after: int) -> int:
-    """Return the machine's first evaluation after the instant ``after``."""
+    """Return the machine's first evaluation after the time ``after``."""
     return machine.joined + (max(0, after - machine.joined) // interval + 1) * interval
 
 
@@ -54,14 +54,14 @@ def _evaluate_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
 
 
 def _publish_due_readings(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Publish the sensors' readings if they have changed and an update is due."""
+    """Publish changed sensor readings if an update is due."""
     changes = updates.due_readings(policy_of(draft, slot))
     if changes:
         draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
 
 
 def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
-    """Publish the readings of slots whose state or activity has changed, immediately as HTCondor does."""
+    """Immediately publish the readings of slots whose state or activity changed, as HTCondor does."""
     for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotTransitioned)):
         slot = draft.state.slots.get(name)
         changes = {} if slot is None else updates.changed_readings(policy_of(draft, slot))
@@ -70,7 +70,7 @@ def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
 
 
 def _record_cpu_busy(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Record that CpuBusy has become true or false, if the slot's expressions read CpuBusyTime."""
+    """Record that CpuBusy became true or false, if the slot's expressions read CpuBusyTime."""
     if not reads_cpu_busy_time(compiled_ad(draft.state, slot, draft.caches).form.names):
         return
     busy = policy_of(draft, slot).true("CpuBusy")
@@ -79,10 +79,10 @@ def _record_cpu_busy(draft: Draft[ExecutionPoint], slot: Slot) -> None:
 
 
 def end_benchmarks(draft: Draft[ExecutionPoint], stimulus: s.BenchmarksDone) -> None:
-    """Record the machine's benchmark results, and move the slot out of Benchmarking (4)."""
+    """Record the machine's benchmark results, and move the slot out of Benchmarking (transition 4)."""
     slot = draft.state.slots.get(stimulus.slot)
     if slot is None or slot.activity != "Benchmarking":
-        raise Refusal(f"slot {stimulus.slot} runs no benchmarks, so their results are ignored")
+        raise Refusal(f"slot {stimulus.slot} runs no benchmarks, so these results are ignored")
     machine = draft.state.machines.get(slot.machine)
     if machine is not None:
         results = stimulus.mips, stimulus.kflops
@@ -92,5 +92,5 @@ def end_benchmarks(draft: Draft[ExecutionPoint], stimulus: s.BenchmarksDone) -> 
 
 
 def average_benchmarks(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
-    """Return the results to publish: the first run's results, and later the weighted average (3:1) of old and new."""
+    """Return the results to publish: those of the first run, and later the weighted average (3:1) of old and new."""
     return new if old == (0, 0) else ((old[0] * 3 + new[0]) // 4, (old[1] * 3 + new[1]) // 4)

@@ -1,9 +1,9 @@
-"""Make a machine's slots, their ads, and its startd's settings from a configuration.
+"""Build a machine's slots, their ads and its startd's settings from a configuration.
 
-``machine_offer`` returns the stimulus that adds a machine to the pool, ``reconfiguration`` the one that changes it. The
-ads made here are private and include the policy's expressions; ``public_ad`` makes the published ones. An expression is
-looked up as SLOT_TYPE_<N>_NAME, then SLOT<N>_NAME, then NAME. (HTCondor uses SLOT<N>_NAME only for attributes, and
-prefers it to the slot type's.)
+``machine_offer`` returns the stimulus that adds a machine to the pool; ``reconfiguration`` returns the stimulus that
+reconfigures it. The ads built here are private and include the policy's expressions; ``public_ad`` builds the published
+ads. An expression is looked up as SLOT_TYPE_<N>_NAME, then SLOT<N>_NAME, then NAME. (HTCondor uses SLOT<N>_NAME only
+for attributes, where it has precedence over SLOT_TYPE_<N>_NAME.)
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Equipment:
     memory: int
     """MiB."""
     swap: int
-    """KiB of virtual memory."""
+    """Virtual memory in KiB."""
     volumes: Mapping[str, ExecuteVolume]
-    """By the configured execute directory."""
+    """The volumes, by configured execute directory."""
     system: Ad = Factory(dict)
     inventories: Mapping[str, str] = Factory(dict)
     """The output of each MACHINE_RESOURCE_INVENTORY_<name>, by resource name."""
@@ -65,10 +65,10 @@ class Equipment:
 
 EXECUTE: Final = "EXECUTE"
 _DOMAINS: Final = {"UidDomain": UID_DOMAIN, "FileSystemDomain": FILESYSTEM_DOMAIN}
-"""The machine attributes for which a configured value takes precedence over the pool's."""
+"""The machine attributes for which a configured value takes precedence over the pool's value."""
 
 POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    # attribute: the settings that may define it, and its default (empty: the ad has no such attribute)
+    # attribute: the settings that may define it, and its default (empty: the ad omits the attribute)
     "Start": (("START",), "true"),
     "IS_OWNER": (("IsOwner", "IS_OWNER"), "START =?= false"),
     "RUNBENCHMARKS": (("RunBenchmarks",), ""),
@@ -90,19 +90,19 @@ POLICY: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "START_BACKFILL": (("START_BACKFILL",), ""),
     "EVICT_BACKFILL": (("EVICT_BACKFILL",), ""),
 }
-"""The policy's expressions in a slot's ad, with the defaults for a configuration that does not define them. (HTCondor's
+"""The policy expressions in a slot's ad, with the defaults for a configuration that does not define them. (HTCondor's
 own defaults are in the configuration.)"""
 _VARIED: Final = ("SUSPEND", "CONTINUE", "PREEMPT", "KILL", "WANT_SUSPEND", "WANT_VACATE", "WANT_HOLD",
                   "WANT_HOLD_REASON", "WANT_HOLD_SUBCODE", "MaxJobRetirementTime")  # fmt: skip
-"""The expressions that may have a variant for jobs of the vanilla universe."""
+"""The expressions that may have a variant for vanilla universe jobs."""
 POLICY.update({f"{name}_VANILLA": ((f"{name}_VANILLA",), "") for name in _VARIED})
 
 _POOL_SETTINGS: Final = {"CLAIM_WORKLIFE": ("1200", "-1"), "MachineMaxVacateTime": ("10 * 60", "")}
-"""The settings that a pool has too: HTCondor's default, and the value that means no limit. A slot's ad has them only if
-the configuration differs from the default; an empty setting means no limit."""
+"""The settings that a pool has too: HTCondor's default, and the value that means no limit. A slot's ad contains such a
+setting only if the configured value differs from the default; an empty setting means no limit."""
 
 _REQUESTS: Final = tuple(f"MODIFY_REQUEST_EXPR_REQUEST{name}" for name in ("CPUS", "MEMORY", "DISK"))
-"""The settings that are in a slot's ad if its slot type overrides them."""
+"""The settings that a slot's ad contains if its slot type overrides them."""
 
 _KEPT_ATTRIBUTES: Final = frozenset({"TotalDisk", "DetectedDisk", "Disk", "Cpus", "Memory"})
 """The attributes of a slot's ad that a reconfiguration does not change."""
@@ -111,8 +111,8 @@ _KEPT_ATTRIBUTES: Final = frozenset({"TotalDisk", "DetectedDisk", "Disk", "Cpus"
 def machine_offer(id: str, machine: str, configuration: Configuration, equipment: Equipment) -> AddMachine:
     """Return the stimulus that adds a machine to the pool.
 
-    :raises SlotTypeError: the machine cannot be divided into the configured slots
-    :raises ConfigError: a setting is not a valid expression
+    :raises SlotTypeError: if the machine cannot be divided into the configured slots
+    :raises ConfigError: if a setting is not a valid expression
     """
     custom_resources = make_custom_resources(configuration, equipment.inventories)
     total, volumes = _divisible_resources(configuration, equipment, custom_resources)
@@ -148,10 +148,10 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
 def reconfiguration(
     id: str, machine: Machine, slots: Iterable[Slot], configuration: Configuration, equipment: Equipment
 ) -> Reconfigure:
-    """Return the stimulus that changes the configuration of a machine with these slots.
+    """Return the stimulus that reconfigures a machine with these slots.
 
-    :raises SlotTypeError: the machine cannot be divided into the configured slots
-    :raises ConfigError: a setting is not a valid expression
+    :raises SlotTypeError: if the machine cannot be divided into the configured slots
+    :raises ConfigError: if a setting is not a valid expression
     """
     slots_by_name = {slot.name: slot for slot in slots}
     equipment = _equipment_when_joined(machine, slots_by_name.values(), equipment)
@@ -168,7 +168,7 @@ def reconfiguration(
 
 
 def _equipment_when_joined(machine: Machine, slots: Iterable[Slot], equipment: Equipment) -> Equipment:
-    """Return the equipment with the free disk space and swap of the time when the machine joined, so that files written
+    """Return the equipment, with free disk space and swap as they were when the machine joined, so that files written
     since then do not change the slots."""
     free = {unquoted(slot.ad["ExecuteVolume"]): int(slot.ad[FREE_DISK]) for slot in slots if FREE_DISK in slot.ad}
     volumes = {path: evolve(disk, free=free.get(disk.id, disk.free)) for path, disk in equipment.volumes.items()}
@@ -181,13 +181,13 @@ _TEXTS: Final = (
     *(name for names in BACKFILL_SYSTEMS.values() for name in names),
 )  # fmt: skip
 _BOOLEANS: Final = ("MUST_MODIFY_REQUEST_EXPRS", "ENABLE_BACKFILL", "ADVERTISE_PSLOT_ROLLUP_INFORMATION")
-"""The settings that are booleans. Those in neither list, except ``_REQUESTS``, are numbers."""
+"""The settings that are booleans. All others, except strings and ``_REQUESTS``, are numbers."""
 
 
 def configured_settings(configuration: Configuration) -> Ad:
-    """Return a startd's settings that differ from ``SETTINGS``.
+    """Return those settings of a startd that differ from ``SETTINGS``.
 
-    :raises ConfigError: a setting is not a number, or backfill is enabled without a setting that it needs
+    :raises ConfigError: if a setting is not a number, or backfill is enabled without a required setting
     """
     _check_backfill(configuration)
     changed_settings: Ad = {}
@@ -196,7 +196,7 @@ def configured_settings(configuration: Configuration) -> Ad:
         if name in _BOOLEANS:
             value = str(configuration.boolean(name, default == "true")).lower()
         elif value and name not in (*_REQUESTS, *_TEXTS):
-            value = str(configuration.integer(name, 0))  # may be written as 10 * $(MINUTE)
+            value = str(configuration.integer(name, 0))  # may be written as an expression such as 10 * $(MINUTE)
         if configuration.source(name).kind != "default" or (value != default and name not in _REQUESTS):
             changed_settings[name] = value
     return changed_settings
@@ -209,7 +209,7 @@ _CLIENT_PATHS: Final = ("Executable", "InitialDir")
 def _check_backfill(configuration: Configuration) -> None:
     """Check the settings of the backfill client.
 
-    :raises ConfigError: the client could not run with them
+    :raises ConfigError: if the client could not run with them
     """
     if not configuration.boolean("ENABLE_BACKFILL", False):
         return
@@ -224,7 +224,7 @@ def _check_backfill(configuration: Configuration) -> None:
             raise configuration.error(name, f"{name}: {problem}")
     name = f"{system}_Universe"
     if configuration.get(name, "" if system == "BOINC" else "vanilla").lower() not in _VANILLA:
-        raise configuration.error(name, f"{name}: backfill clients run in the vanilla universe: set it to vanilla")
+        raise configuration.error(name, f"{name}: backfill clients run in the vanilla universe; set it to vanilla")
 
 
 def _slots_with_settings(configuration: Configuration) -> set[int]:
@@ -249,7 +249,7 @@ def _volume(configuration: Configuration, equipment: Equipment, number: int) -> 
 
 
 def execute_directories(configuration: Configuration) -> dict[int, str]:
-    """Return the configured execute directories by slot number; number 0 has the one for all other slots."""
+    """Return the configured execute directories by slot number; number 0 is the directory for all other slots."""
     directories = {0: configuration.get(EXECUTE)} if configuration.source(EXECUTE).kind != "default" else {}
     for name in configuration.names():
         if match := _SLOT_EXECUTE.fullmatch(name):
@@ -263,7 +263,8 @@ _SLOT_EXECUTE: Final = re.compile(rf"SLOT([0-9]{{1,6}})_{EXECUTE}", re.ASCII | r
 def _divisible_resources(
     configuration: Configuration, equipment: Equipment, custom_resources: Sequence[CustomResource]
 ) -> tuple[DivisibleResources, dict[str, ExecuteVolume]]:
-    """Return the resources to divide, as detected or configured, without the reserved ones; and the volumes by id."""
+    """Return the resources to divide, detected or configured, minus the reserved ones; also return the volumes by
+    id."""
     volumes = {volume.id: volume for volume in equipment.volumes.values()}
     configured_disk = configuration.integer("DISK", 0)
     reserved = configuration.integer("RESERVED_DISK", 0) * 1024
@@ -271,7 +272,7 @@ def _divisible_resources(
     memory = configuration.integer("MEMORY", 0) or equipment.memory
     memory -= configuration.integer("RESERVED_MEMORY", 0)
     if memory <= 0:
-        raise SlotTypeError("RESERVED_MEMORY leaves no memory for jobs: reserve less")
+        raise SlotTypeError("RESERVED_MEMORY leaves no memory for jobs; reserve less")
     cpus = configuration.integer("NUM_CPUS", 0) if configuration.is_defined("NUM_CPUS") else 0
     custom = {resource.name: resource.quantity for resource in custom_resources}
     return DivisibleResources(cpus or equipment.cpus, memory, equipment.swap, disks, custom), volumes
@@ -280,7 +281,7 @@ def _divisible_resources(
 def _configured_slots(configuration: Configuration, total: DivisibleResources) -> list[ConfiguredSlots]:
     for name in ("SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"):
         if configuration.is_defined(name):
-            raise SlotTypeError(f"{name}: type 0 is reserved for evenly divided machines: number types from 1")
+            raise SlotTypeError(f"{name}: type 0 is reserved for evenly divided machines; number types from 1")
     max_types = configuration.integer("MAX_SLOT_TYPES", 10)
     numbers = {int(match[1]) for name in configuration.names() if (match := _NUM_SLOTS_TYPE.fullmatch(name))}
     groups = []
@@ -289,7 +290,9 @@ def _configured_slots(configuration: Configuration, total: DivisibleResources) -
         if count:
             groups.append(ConfiguredSlots(number, configuration.get(f"SLOT_TYPE_{number}"), count))
             if configuration.boolean(f"SLOT_TYPE_{number}_BACKFILL", False):
-                raise SlotTypeError(f"SLOT_TYPE_{number}_BACKFILL: backfill slots are not supported: remove it")
+                raise SlotTypeError(
+                    f"SLOT_TYPE_{number}_BACKFILL: backfill slots are not supported; remove this setting"
+                )
     if not groups:
         default = 1 if _is_partitionable(configuration, 0) else int(total.cpus)
         groups = [ConfiguredSlots(0, "auto", _slot_count(configuration, "NUM_SLOTS", default))]
@@ -298,13 +301,13 @@ def _configured_slots(configuration: Configuration, total: DivisibleResources) -
 
 _NUM_SLOTS_TYPE: Final = re.compile(r"NUM_SLOTS_TYPE_([0-9]{1,6})", re.ASCII | re.IGNORECASE)
 _MAX_SLOTS: Final = 10_000
-"""The most slots of one type on a machine."""
+"""The maximum number of slots of one type on a machine."""
 
 
 def _slot_count(configuration: Configuration, name: str, default: int) -> int:
     count = configuration.integer(name, default)
     if not 0 <= count <= _MAX_SLOTS:
-        raise SlotTypeError(f"{name} = {count}: a machine has from 0 to {_MAX_SLOTS} slots of a type")
+        raise SlotTypeError(f"{name} = {count}: the number of slots of a type must be from 0 to {_MAX_SLOTS}")
     return count
 
 
@@ -317,7 +320,7 @@ def _name_prefix(configuration: Configuration, type: int) -> str:
 
 
 def _total_disk(total: DivisibleResources, allocations: Sequence[SlotAllocation]) -> dict[str, int]:
-    """Return TotalDisk of each volume: its whole space if a slot's share is ``auto``, else the sum of the shares."""
+    """Return TotalDisk of each volume: its total space if a slot's share is ``auto``, else the sum of the shares."""
     totals = {}
     for volume, space in total.disks.items():
         slots = [allocation for allocation in allocations if allocation.volume == volume]
@@ -394,7 +397,7 @@ def _number_text(number: float) -> str:
 
 
 def _most_specific_name(configuration: Configuration, name: str, *prefixes: str) -> str:
-    """Return a setting's name with the first of the prefixes with which it is defined, or without a prefix."""
+    """Return the setting's name with the first prefix for which it is defined, or without a prefix."""
     return next((prefix + name for prefix in prefixes if configuration.is_defined(prefix + name)), name)
 
 
@@ -425,8 +428,8 @@ def _policy(configuration: Configuration, number: int, type: int, resources: Seq
 
 
 def _expression(configuration: Configuration, name: str) -> str:
-    """Return an expression as it is configured, or unparsed if the configuration's old syntax means something else in
-    new ClassAd syntax."""
+    """Return an expression as configured, or unparsed if its old syntax would have a different meaning in the new
+    ClassAd syntax."""
     configured, text = configuration.expression(name), configuration.get(name)
     if configured is None:
         return ""
@@ -436,14 +439,14 @@ def _expression(configuration: Configuration, name: str) -> str:
 
 
 def within_resource_limits(custom_names: Sequence[str]) -> str:
-    """Return the expression that is true if a job requests no more than a slot has."""
+    """Return the expression that is true if a job requests no more than the slot has."""
     parts = [f"MY.{name} > 0 && TARGET.Request{name} <= MY.{name}" for name in (CPUS, MEMORY, DISK)]
     parts += [f"(TARGET.Request{name} =?= undefined || MY.{name} >= TARGET.Request{name})" for name in custom_names]
     return " && ".join(parts)
 
 
 def _consumption_limits(custom_names: Sequence[str]) -> str:
-    """Return the value of WithinResourceLimits for a slot with a consumption policy."""
+    """Return the WithinResourceLimits expression of a slot with a consumption policy."""
     names = sorted((CPUS, MEMORY, DISK, *custom_names), key=str.lower)
     return " && ".join(
         f"ifThenElse(TARGET._cp_orig_Request{name} isnt undefined,TARGET.Request{name} <= MY.{name},"
@@ -453,8 +456,8 @@ def _consumption_limits(custom_names: Sequence[str]) -> str:
 
 
 def _startd_attrs(configuration: Configuration, number: int, type: int) -> Ad:
-    """Return the attributes of STARTD_ATTRS, of the slot type's list, the slot's list and STARTD_LATCH_EXPRS, with the
-    slot's values."""
+    """Return the attributes listed in STARTD_ATTRS, in the slot type's and the slot's list, and in STARTD_LATCH_EXPRS,
+    with their values for the slot."""
     list_name, by_slot, by_type = "STARTD_ATTRS", f"SLOT{number}_", f"SLOT_TYPE_{type}_"
     lists = (_most_specific_name(configuration, list_name, by_type), by_slot + list_name, "STARTD_LATCH_EXPRS")
     setting_names = {name: name for name in _words(configuration.get(list_name))}
@@ -467,12 +470,12 @@ def _startd_attrs(configuration: Configuration, number: int, type: int) -> Ad:
 def _check_startd_attrs(startd_attrs: Ad, built_in: Ad) -> None:
     """Check that STARTD_ATTRS does not redefine built-in attributes.
 
-    :raises SlotTypeError: it does
+    :raises SlotTypeError: if it redefines one
     """
     lower_names = {name.lower() for name in built_in} if startd_attrs else set()
     for name in startd_attrs:
         if name.lower() in lower_names:
-            raise SlotTypeError(f"STARTD_ATTRS: {name} is an attribute that the startd sets: rename yours")
+            raise SlotTypeError(f"STARTD_ATTRS: {name} is set by the startd; choose another name")
 
 
 def _words(text: str) -> list[str]:
@@ -480,8 +483,8 @@ def _words(text: str) -> list[str]:
 
 
 def with_attributes(ad: Ad, added: Mapping[str, str]) -> Ad:
-    """Return an ad with further attributes. They replace attributes of other capitalization; an empty text removes
-    one."""
+    """Return the ad with attributes added. They replace attributes with other capitalization; an empty text removes an
+    attribute."""
     spellings = {name.lower(): name for name in ad}
     combined = {**ad, **{spellings.get(name.lower(), name): text for name, text in added.items()}}
     return {name: text for name, text in combined.items() if text}

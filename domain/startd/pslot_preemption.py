@@ -1,8 +1,8 @@
-"""Preempt dynamic slots for a match of their partitionable slot.
+"""Preempt dynamic slots for a match with their partitionable slot.
 
-Their claims are killed without regard to their jobs' retirement, and their resources return to the partitionable slot
-immediately, before the jobs have ended. Source: HTCondor's ``request_claim``, which gets the claims to preempt from the
-access point.
+Their claims are killed regardless of their jobs' retirement time, and their resources return to the partitionable slot
+immediately, before the jobs have ended. Source: HTCondor's ``request_claim``, to which the access point passes the
+claims to preempt.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ def preempt_slots(draft: Draft[ExecutionPoint], parent: Slot, names: Sequence[st
     for name in names:
         slot = draft.state.slots[name]
         kill_claim(draft, slot, CAUSE)
-        if draft.state.slots.get(name) is slot:  # a slot without a job is gone already
+        if draft.state.slots.get(name) is slot:  # a slot without a job no longer exists
             return_resources(draft, parent, slot, CAUSE)
 
 
 def preempt_for_claim(draft: Draft[ExecutionPoint], names: Sequence[str]) -> None:
     """Preempt these dynamic slots for a requested claim.
 
-    :raises Refusal: a slot is not a claimed dynamic slot, its job has retirement time left, or the slots have different
-        parents; then none is preempted
+    :raises Refusal: if a slot is not a claimed dynamic slot, its job has retirement time left, or the slots have
+        different parents; no slot is preempted then
     """
     slots = [draft.state.slots.get(name) for name in names]
     for name, slot in zip(names, slots, strict=True):
         if slot is None or slot.kind != "dynamic" or slot.claim is None:
-            raise Refusal(f"slot {name} is not a claimed dynamic slot: it cannot be preempted for a claim")
+            raise Refusal(f"slot {name} is not a claimed dynamic slot, so it cannot be preempted for a claim")
         if not retirement_over(policy_of(draft, slot)):
-            raise Refusal(f"slot {name} still has retirement time: it cannot be preempted for a claim now")
+            raise Refusal(f"slot {name} still has retirement time, so it cannot be preempted for a claim now")
     parents = {slot.parent for slot in slots if slot is not None}
     if len(parents) > 1:
         raise Refusal(f"slots {', '.join(names)} do not belong to the same partitionable slot")

@@ -1,9 +1,9 @@
-"""A slot's published ad, which the negotiator, `condor_status` and users of `Pool` see.
+"""A slot's published ad, which the negotiator, ``condor_status`` and users of ``Pool`` see.
 
-It leaves out the private parts of the policy, and has the sensor readings that were published last. It has START, to
-which Requirements refer; if START is always true, both may leave it out (`Dialect.hides_true_start`). Requirements are
-false while the slot must not be matched. Sources: the manual, "condor_startd Policy Configuration", "Matched State" and
-"Preempting State"; HTCondor's ads for the attributes that are left out.
+It omits the private parts of the policy, and contains the last published sensor readings. It contains START, to which
+Requirements refers; if START is always true, both may be omitted (``Dialect.hides_true_start``). Requirements is false
+while the slot must not be matched. Sources: the manual, "condor_startd Policy Configuration", "Matched State" and
+"Preempting State"; HTCondor's ads, for the omitted attributes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from .time_limits import drain_left, retirement_left
 
 NUM_DYNAMIC_SLOTS: Final = "NumDynamicSlots"
 ROLLUP_FLAG: Final = "PslotRollupInformation"
-"""True in the ads of a partitionable slot that summarizes its dynamic slots, and of these dynamic slots."""
+"""An attribute that is true in the ads of a partitionable slot that summarizes its dynamic slots, and in theirs."""
 RETIREMENT_LEFT: Final = "retirementtimeremaining"
-"""The one attribute that a dynamic slot has only in its parent's summary, in lower case."""
+"""The only attribute that a dynamic slot has only in its parent's summary, in lower case."""
 _SUMMARIZED: Final = ("Name", "DSlotId", "CurrentRank", "RemoteUser", "RemoteOwner", "AccountingGroup", "State",
                       "Activity", "EnteredCurrentState", "RetirementTimeRemaining")  # fmt: skip
 
@@ -59,23 +59,24 @@ def is_published(name: str) -> bool:
 
 
 def why_not_drained(machine: Machine) -> str:
-    """Return why the machine cannot be drained, or an empty text if it can."""
+    """Return why the machine cannot be drained; empty if it can."""
     if machine.drain is None:
         return ""
     return f"Draining already in progress on {machine.name} (request {machine.drain.number}): cancel it first"
 
 
 def why_not_canceled(machine: Machine) -> str:
-    """Return why the machine's drain cannot be canceled, or an empty text if it can or there is none."""
+    """Return why the machine's drain cannot be canceled; empty if it can, or there is none."""
     if machine.drain is None or machine.drain.state != "Stopped":
         return ""
     return f"{machine.name} is drained, and its completion action is {machine.drain.completion}: start it again"
 
 
 class PublishedSlots(SlotAds):
-    """The slots of a state as they are published at an instant: single attributes, or complete ads.
+    """The published slots of a state at a given time, as single attributes or complete ads.
 
-    A slot without a machine in the state was imported from an HTCondor pool. All of its attributes are published.
+    A slot whose machine is not in the state was imported from an HTCondor pool. All attributes of such a slot are
+    published.
     """
 
     live: Mapping[str, str] = {key: name for key, (name, _) in DYNAMIC_ATTRIBUTES.items()}
@@ -88,14 +89,14 @@ class PublishedSlots(SlotAds):
         self._estimates: dict[str, DrainEstimates | None] = {}
 
     def snapshot(self, slot: Slot) -> SlotSnapshot:
-        """Return the slot with the readings that were published last."""
+        """Return a snapshot of the slot with the last published readings."""
         readings = Readings(slots={slot.name: slot.published_ad}) if slot.published_ad else NOTHING_READ
         machine = self.state.machines.get(slot.machine)
         estimates = partial(self._drain_estimates, slot)
         return SlotSnapshot(self.state, slot, machine, readings, self.now, self.context, self.caches, estimates)
 
     def policy_of(self, slot: Slot) -> PolicyEvaluation:
-        """Return the slot's policy with the readings that were published last for its machine's slots."""
+        """Return the slot's policy with the last published readings of all slots of its machine."""
         return PolicyEvaluation(self.state, slot, self._sense, self.now, self.context, self.caches)
 
     def _sense(self, machine: str) -> Readings:
@@ -105,19 +106,19 @@ class PublishedSlots(SlotAds):
         return Readings(slots=slots) if slots else NOTHING_READ
 
     def _drain_estimates(self, slot: Slot) -> DrainEstimates | None:
-        """Return the estimates of a drain, which are computed once for each machine."""
+        """Return the machine's drain estimates, which are computed once per machine."""
         if slot.machine not in self._estimates:
             self._estimates[slot.machine] = self.policy_of(slot).estimates()
         return self._estimates[slot.machine]
 
     def published_ad(self, slot: Slot) -> Mapping[str, str]:
-        """Return the slot's published sensor readings, by their names in lower case."""
+        """Return the slot's published sensor readings, by lower-case name."""
         if self._last_public[0] != slot.name:
             self._last_public = (slot.name, {name.lower(): text for name, text in slot.published_ad.items()})
         return self._last_public[1]
 
     def attributes_about_others(self, snapshot: SlotSnapshot) -> Mapping[str, tuple[str, Any]]:
-        """Return a slot's attributes about its machine's slots (STARTD_SLOT_ATTRS), by their names in lower case."""
+        """Return a slot's attributes about other slots of its machine (STARTD_SLOT_ATTRS), by lower-case name."""
         if snapshot.machine is None:
             return {}
         if self._last_others[0] != snapshot.slot.name:
@@ -126,7 +127,7 @@ class PublishedSlots(SlotAds):
         return self._last_others[1]
 
     def attribute(self, snapshot: SlotSnapshot, key: str) -> Expression | None:
-        """Return a published attribute by its name in lower case, or None."""
+        """Return a published attribute, given its lower-case name; None if there is none."""
         slot = snapshot.slot
         if key in ("requirements", "start") and snapshot.machine is not None:
             if key == "requirements" and self._refuses(slot):
@@ -172,12 +173,12 @@ class PublishedSlots(SlotAds):
         return is_ending or bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
 
     def is_free(self, slot: Slot) -> bool:
-        """Return True if the slot is free and can be claimed. On a draining machine, it can be only while the drain has
-        its own START and the jobs from before the drain have retirement time left."""
+        """Return True if the slot is free and can be claimed. On a draining machine, this requires that the drain has
+        its own START and that jobs from before the drain have retirement time left."""
         machine = self.state.machines.get(slot.machine)
         steps = self.state.dialect.steps("claim", slot.state_activity)
         can_be_claimed = bool(steps) and slot.state_activity != "Matched/Idle"
-        can_be_claimed |= slot.state == "Backfill"  # a claim waits until the client is gone
+        can_be_claimed |= slot.state == "Backfill"  # a claim waits until the client has ended
         if machine is None or (machine.drain is None and not machine.shutdown):
             return can_be_claimed
         drain = machine.drain
@@ -189,7 +190,7 @@ class PublishedSlots(SlotAds):
         return drain_left(self.policy_of(slot)) > 0
 
     def is_rollup_attribute(self, key: str) -> bool:
-        """Return True if an attribute (in lower case) may summarize dynamic slots."""
+        """Return True if an attribute (in lower case) may be a summary of dynamic slots."""
         return key.startswith("child") or key == NUM_DYNAMIC_SLOTS.lower()
 
     def has_rollup(self, slot: Slot) -> bool:
@@ -214,7 +215,7 @@ class PublishedSlots(SlotAds):
         return unclaimed_in_drains(machine, self.now)
 
     def ad(self, slot: Slot) -> ClassAd:
-        """Return the complete published ad."""
+        """Return the slot's complete published ad."""
         snapshot = self.snapshot(slot)
         ad = ClassAd()
         for name in self._names(snapshot):
@@ -235,15 +236,15 @@ class PublishedSlots(SlotAds):
         yield from rollup_attributes(self.state, snapshot.slot)
 
     def _refuses(self, slot: Slot) -> bool:
-        """Return True if the slot must not be matched. This includes slots of a machine that is being shut down, or
-        drained without its own START."""
+        """Return True if the slot must not be matched, for example because its machine is shutting down, or draining
+        without its own START."""
         if slot.state in UNMATCHABLE_STATES or slot.queued_claim is not None:
             return True
         machine = self.state.machines[slot.machine]
         return bool(machine.shutdown) or (machine.drain is not None and drain_start(self.state, slot) is None)
 
     def _hide_start(self, slot: Slot, ad: ClassAd) -> None:
-        """Remove START from an ad that refuses all jobs, and a START that is true if the dialect hides that."""
+        """Remove START from an ad that refuses all jobs; also remove a true START if the dialect hides it."""
         if self._refuses(slot):
             ad.pop("Start", None)
             return
@@ -260,7 +261,7 @@ class PublishedSlots(SlotAds):
             return False
 
     def _rolled_up(self, slot: Slot, key: str) -> Expression | None:
-        """Return an attribute of the summary of a partitionable slot's dynamic slots, by its name in lower case."""
+        """Return an attribute, given in lower case, that summarizes the dynamic slots of a partitionable slot."""
         if key == ROLLUP_FLAG.lower():
             return self._literal(True) if has_rollup(self.state, slot) else None
         if slot.kind != "partitionable" or not self.is_rollup_attribute(key):
@@ -274,7 +275,7 @@ class PublishedSlots(SlotAds):
         return ClassAd({name: [self._value_of(child, name) for child in dynamic_slots]})[name]
 
     def _value_of(self, slot: Slot, name: str) -> Any:
-        """Return the value of a dynamic slot's attribute for its parent's summary."""
+        """Return a dynamic slot's attribute value for its parent's summary."""
         key = name.lower()
         if key == RETIREMENT_LEFT:
             return self.remaining_retirement(slot) // SECOND
@@ -317,13 +318,13 @@ class PublishedSlots(SlotAds):
 
 
 def has_rollup(state: ExecutionPoint, slot: Slot) -> bool:
-    """Return True if a slot's ad has, or contributes to, a summary (ADVERTISE_PSLOT_ROLLUP_INFORMATION)."""
+    """Return True if a slot's ad contains, or contributes to, a summary (ADVERTISE_PSLOT_ROLLUP_INFORMATION)."""
     value = setting(state, state.machines.get(slot.machine), "ADVERTISE_PSLOT_ROLLUP_INFORMATION")
     return slot.kind != "static" and value.lower() == "true"
 
 
 def rolled_up_names(state: ExecutionPoint, slot: Slot) -> Mapping[str, str]:
-    """Return the attributes of dynamic slots that a partitionable slot lists, by the lower-case names of the lists."""
+    """Return the dynamic slots' attributes that a partitionable slot lists, by the lower-case name of each list."""
     if slot.kind != "partitionable" or not has_rollup(state, slot):
         return {}
     configured_names = setting(state, state.machines.get(slot.machine), "STARTD_PARTITIONABLE_SLOT_ATTRS")

@@ -1,6 +1,6 @@
 """Shut a startd down: peacefully (jobs run until they complete), gracefully (they keep their retirement time) or fast.
 
-When its last claim has ended, its slots and the machine leave the pool.
+When the last claim has ended, the slots and the machine leave the pool.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ SHUTDOWN_SPEEDS = ("Peaceful", "Graceful", "Fast")
 
 
 def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
-    """Begin to shut a startd down, or speed up a shutdown."""
+    """Start to shut a startd down, or make a shutdown faster."""
     machine = authorized_machine(draft, command, "turn off")
     if command.how not in SHUTDOWN_SPEEDS:
-        raise Refusal(f"{command.how!r} is not a way to shut down; use {', '.join(SHUTDOWN_SPEEDS)}")
+        raise Refusal(f"{command.how!r} is not a valid shutdown speed; use {', '.join(SHUTDOWN_SPEEDS)}")
     if machine.shutdown and SHUTDOWN_SPEEDS.index(machine.shutdown) >= SHUTDOWN_SPEEDS.index(command.how):
         raise Refusal(
-            f"{machine.name} is being shut down already ({machine.shutdown}); only a faster shutdown has effect"
+            f"{machine.name} is already shutting down ({machine.shutdown}); only a faster shutdown has an effect"
         )
     draft.emit(ShutdownBegan(*draft.why("shutdown"), machine.name, command.how))
     for slot in [] if draft.state.dialect.better_match_survives_shutdown else slots_of(draft, machine):
@@ -53,7 +53,7 @@ def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
 
 
 def _end_idle_startd(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
-    """End the claims of a startd that runs no job; return False if it runs one."""
+    """End the claims of a startd that runs no job; return False if it runs any."""
     slots = slots_of(draft, machine)
     is_busy = any(slot.activation or slot.name in draft.state.slot_matches for slot in slots)
     if is_busy or machine.backfill or not draft.state.dialect.ends_idle_startd_immediately:
@@ -64,25 +64,25 @@ def _end_idle_startd(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
 
 
 def remove_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
-    """Remove a machine that is being shut down, if its slots are unclaimed and its backfill client is gone."""
+    """Remove a machine that is shutting down if its slots are unclaimed and its backfill client has ended."""
     if not _shutdown_is_complete(draft.state, machine):
         return
     for slot in slots_of(draft, machine):
         end_claim(draft, slot, "shutdown")
-    for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # dynamic slots go first
+    for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # dynamic slots first
         draft.emit(SlotDestroyed(*draft.why("machine_left"), slot.name))
     draft.emit(MachineLeft(*draft.why("shutdown"), machine.name))
 
 
 def _shutdown_is_complete(state: ExecutionPoint, machine: Machine) -> bool:
-    """Return True if the machine is being shut down and its slots are unclaimed; HTCondor checks only for jobs."""
+    """Return True if the machine is shutting down and its slots are unclaimed; HTCondor checks only for jobs."""
     slots, only_jobs = machine.slots.values(), state.dialect.ends_idle_startd_immediately
     in_use = any(slot.activation if only_jobs else slot.claim or slot.name in state.slot_matches for slot in slots)
     return bool(machine.shutdown) and not in_use and machine.backfill is None
 
 
 def finish_drains_and_shutdowns(draft: Draft[ExecutionPoint]) -> None:
-    """Advance the drains and shutdowns of the machines whose slots or backfill clients this decision ended."""
+    """Advance the drain or shutdown of each machine whose slots or backfill client changed in this decision."""
     end_events = (ClaimEnded, MatchVoided, ClaimDeactivated, JobExited)
     machines = [SlotName.parse(event.slot).machine for event in draft.events if isinstance(event, end_events)]
     machines += [event.machine for event in draft.events if isinstance(event, BackfillExited)]

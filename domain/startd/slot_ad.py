@@ -1,7 +1,7 @@
-"""A slot's ad as its policy's expressions read it, with the dynamic attributes.
+"""A slot's ad, including dynamic attributes, as its policy expressions read it.
 
-An ad has two layers: the static ad in the log (``Slot.ad``), which is compiled once for each version, and over it the
-dynamic attributes (``DYNAMIC_ATTRIBUTES``). Of these, only the ones that the slot's own expressions can read are
+An ad has two layers: the static ad from the log (``Slot.ad``), which is compiled once per version, and above it the
+dynamic attributes (``DYNAMIC_ATTRIBUTES``). Only those dynamic attributes that the slot's own expressions can read are
 computed, unless the caller requests all.
 """
 
@@ -28,24 +28,24 @@ from .startd_settings import EXPRESSIONS, setting
 
 
 class SlotReferences(Struct, frozen=True):
-    """The names, in lower case, that a slot's expression may read directly or through other attributes. The slot lacks
-    the ``foreign`` ones, but a job may have them."""
+    """The lower-case names that a slot's expression may read, directly or through other attributes. The slot's ad lacks
+    the ``foreign`` names, but a job's ad may have them."""
 
     names: frozenset[str]
     foreign: frozenset[str]
 
 
 class AdForm(Struct, frozen=True):
-    """What the ads of slots have in common if they differ only in constants. They are chained to the first such ad."""
+    """The common part of slots' ads that differ only in constants. Those ads are chained to the first such ad."""
 
     layout: Layout
     ad: ClassAd
     values: list[str]
     texts: dict[str, str]
     names: frozenset[str] | None
-    """The attributes that its expressions may read, in lower case; None: any, since one computes names at run time."""
+    """The lower-case attributes that its expressions may read; None: any, because one computes names at run time."""
     foreign: frozenset[str]
-    """The names that its policy reads and that the slot lacks, so a job may have them."""
+    """The names that its policy reads but the slot's ad lacks; a job's ad may have them."""
     has_vanilla_variants: bool
     names_read: dict[str, SlotReferences | None] = field(default_factory=dict)
     match_names: dict[frozenset[str], frozenset[str] | None] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class _CompiledAds(dict[str, CompiledAd]):
 
 
 class _Forms(dict[int, AdForm]):
-    """The latest form of each layout, by the layout's id."""
+    """The latest form of each ad layout, by the layout's id."""
 
 
 def compiled_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> CompiledAd:
@@ -104,7 +104,7 @@ def _form(slot: Slot) -> AdForm:
 
 
 def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
-    """Return the ad of a slot with the form's attributes; None if they differ in more than constants."""
+    """Return the slot's ad chained to the form's ad; None if the two differ in more than constants."""
     ad = ClassAd(chained=form.ad)
     for name, old_text, text in zip(slot.ad, form.values, slot.ad.values(), strict=True):
         if text != old_text:
@@ -116,7 +116,7 @@ def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
 
 
 def names_read_by(form: AdForm, name: str) -> SlotReferences | None:
-    """Return the names that an expression can read; None: any, since one computes names at run time."""
+    """Return the names that an expression can read; None: any, because one computes names at run time."""
     key = name.lower()
     if key not in form.names_read:
         words = _words(form.texts, frozenset({key}))
@@ -126,13 +126,13 @@ def names_read_by(form: AdForm, name: str) -> SlotReferences | None:
 
 
 def _foreign(texts: dict[str, str], words: set[str], targeted: set[str]) -> frozenset[str]:
-    """Return the names that are read from a job: names that the slot lacks, and names after ``TARGET.``."""
+    """Return the names that are read from a job: names that the slot's ad lacks, and names after ``TARGET.``."""
     return frozenset(words - texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES | targeted)
 
 
 def names_read_by_match(form: AdForm, also: frozenset[str]) -> frozenset[str] | None:
-    """Return the names that a match can read from a slot: through Requirements, Start and the attributes ``also`` (in
-    lower case), which the job reads. None: any."""
+    """Return the names that a match can read from a slot: through Requirements, Start, and the attributes ``also`` (in
+    lower case) that the job reads. None: any name."""
     if also not in form.match_names:
         reads = [names_read_by(form, name) for name in ("requirements", "start", *(also & form.texts.keys()))]
         names = {name for read in reads if read is not None for name in read.names}
@@ -141,8 +141,8 @@ def names_read_by_match(form: AdForm, also: frozenset[str]) -> frozenset[str] | 
 
 
 def _words(texts: dict[str, str], names: frozenset[str]) -> tuple[set[str], set[str]]:
-    """Return all words in these attributes, their variants and the attributes to which they refer; and separately the
-    words after ``TARGET.``."""
+    """Return all words in these attributes, their variants and the attributes they refer to; and separately, all words
+    after ``TARGET.``."""
     all_words: set[str] = set()
     targeted: set[str] = set()
     pending_names = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
@@ -165,7 +165,7 @@ def _words_of(text: str) -> tuple[frozenset[str], frozenset[str]]:
 _POLICY_NAMES = frozenset(name.lower() for name in (*EXPRESSIONS, "CLAIM_WORKLIFE", "MachineMaxVacateTime", "Rank"))
 """The expressions that the policy evaluates, in lower case."""
 _MATCH_NAMES = frozenset({"requirements", "withinresourcelimits"})
-"""The expressions that the negotiator evaluates as well."""
+"""The expressions that the negotiator evaluates too."""
 
 _NO_ATTRIBUTES = frozenset(
     {
@@ -173,7 +173,7 @@ _NO_ATTRIBUTES = frozenset(
         "real", "string", "floor", "ceiling", "round", "min", "max", "quantize", "regexp", "isundefined", "size",
     }
 )  # fmt: skip
-"""The words of expressions that are not attributes."""
+"""Words in expressions that are not attribute names."""
 
 
 @lru_cache(1000)
@@ -190,8 +190,8 @@ def snapshot_ad(
     also: frozenset[str] = frozenset(),
     only: frozenset[str] | None = None,
 ) -> ClassAd:
-    """Return the slot's ad with its dynamic attributes: with ``whole``, all of them, else the ones in ``only`` (by
-    default, all that the slot's expressions can read) and in ``also`` (both in lower case)."""
+    """Return the slot's ad with dynamic attributes: all of them if ``whole``, else those in ``only`` (default: those
+    that the slot's own expressions can read) and in ``also`` (both in lower case)."""
     compiled = compiled_ad(snapshot.state, snapshot.slot, snapshot.caches)
     start = drain_start(snapshot.state, snapshot.slot)
     names = None
@@ -219,7 +219,7 @@ def extend_ad(ad: ClassAd, snapshot: SlotSnapshot, names: frozenset[str]) -> Non
 
 
 def _values(snapshot: SlotSnapshot, names: frozenset[str] | None) -> dict[str, Any]:
-    """Return these dynamic attributes (None: all). Attributes that the sensors publish override them."""
+    """Return the named dynamic attributes (None: all). Attributes published by sensors override them."""
     values: dict[str, Any] = {}
     for name, compute in _dynamic_attributes(names):
         value = compute(snapshot)
@@ -235,13 +235,13 @@ def _values(snapshot: SlotSnapshot, names: frozenset[str] | None) -> dict[str, A
 
 
 def _sensors_publish_expressions(snapshot: SlotSnapshot) -> bool:
-    """Return True if a sensor publishes an expression that is not a plain value, and so may read any attribute."""
+    """Return True if a sensor publishes an expression other than a plain value, which may read any attribute."""
     sources = (snapshot.readings.attributes, snapshot.readings.slots.get(snapshot.slot.name, {}))
     return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
 
 
 def attributes_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Any]:
-    """Return the attributes of STARTD_SLOT_ATTRS of each of the machine's slots, as slot<N>_<attribute>."""
+    """Return the STARTD_SLOT_ATTRS attributes of each of the machine's slots, named slot<N>_<attribute>."""
     names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
     attributes: dict[str, Any] = {}
     for other in snapshot.state.machine_slots(snapshot.slot) if names else ():
@@ -259,7 +259,7 @@ def attributes_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Any]:
 
 
 def _published_text(readings: Readings, slot: Slot, name: str) -> str | None:
-    """Return a slot's attribute, in any capitalization, from the slot's sensors, its machine's sensors, or its ad."""
+    """Return a slot's attribute, in any capitalization, from its sensors, its machine's sensors, or its ad."""
     for source in (readings.slots.get(slot.name, {}), readings.attributes, slot.ad):
         for key, text in source.items():
             if key.lower() == name.lower():
@@ -268,7 +268,8 @@ def _published_text(readings: Readings, slot: Slot, name: str) -> str | None:
 
 
 def job_ad(state: ExecutionPoint, slot: Slot) -> Ad | None:
-    """Return the ad of the job that runs on a slot, or for which an outside holder claimed it, or None."""
+    """Return the ad of the job that runs on a slot, or for which an external holder claimed the slot; None if there is
+    none."""
     activation = slot.activation
     if activation is None:
         return slot.claim.ad or None if slot.claim and slot.claim.holder else None
@@ -276,7 +277,7 @@ def job_ad(state: ExecutionPoint, slot: Slot) -> Ad | None:
 
 
 class _JobAds(dict[str, tuple[str, object, int, ClassAd]]):
-    """By slot name: the activation, the version of its job's ad (changes and status), and the ad."""
+    """By slot name: the activation, the version (changes and status) of its job's ad, and the ad."""
 
 
 def job_classad(state: ExecutionPoint, slot: Slot, caches: Caches) -> ClassAd | None:

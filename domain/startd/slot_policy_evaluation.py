@@ -18,7 +18,7 @@ from .slot_ad import names_read_by_match, snapshot_ad
 
 
 class SlotPolicyEvaluation(PolicyEvaluation):
-    """The policy of one slot at one instant, with the facts that its rules read. It is invalid after the slot's next
+    """The policy of one slot at one time, with the facts that its rules read. It becomes invalid at the slot's next
     transition."""
 
     def set_to_false(self, name: str) -> bool:
@@ -118,7 +118,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
 
 
 def policy_of(draft: Draft[ExecutionPoint], slot: Slot) -> SlotPolicyEvaluation:
-    """Return the slot's policy at the draft's instant. It is cached until the draft's next event."""
+    """Return the slot's policy at the draft's time. It is cached until the draft's next event."""
     entry = draft.policies.get(slot.name)
     if entry is None or entry[0] != len(draft.events):
         policy = SlotPolicyEvaluation(draft.state, slot, draft.sense, draft.now, draft.context, draft.caches)
@@ -128,8 +128,8 @@ def policy_of(draft: Draft[ExecutionPoint], slot: Slot) -> SlotPolicyEvaluation:
 
 
 def show_ad(draft: Draft[ExecutionPoint], message: ShowAd) -> ClassAd:
-    """Return a slot's ad as a match sees it: with the dynamic attributes that Requirements and Start read, and those of
-    ``also``. While the machine drains, START is the drain's."""
+    """Return a slot's ad as matching sees it: with the dynamic attributes that Requirements and Start read, and those
+    in ``also``. While the machine drains, START is the drain's expression."""
     policy = policy_of(draft, draft.state.slots[message.slot])
     ad = policy.match_ads.get(message.additional_names)
     if ad is None:
@@ -142,10 +142,10 @@ _ALWAYS_READ = frozenset({"state", "activity"})
 
 
 def record_evidence(draft: Draft[ExecutionPoint], policy: PolicyEvaluation) -> int:
-    """Record the last evaluated expression and the values that it read; return the position of this evidence in the
-    log, or 0 if the expression read nothing.
+    """Record the last evaluated expression and the values it read; return the log position of this evidence, or 0 if
+    the expression read nothing.
 
-    The same evidence is recorded only once in a decision.
+    The same evidence is recorded only once per decision.
     """
     evaluated = policy.last_evaluated
     if evaluated is None:

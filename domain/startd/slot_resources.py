@@ -1,8 +1,8 @@
-"""The resources that a job takes from a partitionable slot, and the ad of its dynamic slot.
+"""The resources that a job takes from a partitionable slot, and the ad of the resulting dynamic slot.
 
-MODIFY_REQUEST_EXPR_* change a request if the slot has enough left for the result; else the request is used as it is.
-With a consumption policy, the slot's Consumption<resource> determines the amount. Source: the manual, "Dynamic
-provisioning" and "Resource Consumption Policies"; undefined requests get HTCondor's values.
+MODIFY_REQUEST_EXPR_* modifies a request if the slot has enough left for the result; otherwise the request is used
+unchanged. With a consumption policy, the slot's Consumption<resource> determines the amount. Source: the manual,
+"Dynamic provisioning" and "Resource Consumption Policies"; undefined requests default to HTCondor's values.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .startd_settings import setting
 
 STANDARD_RESOURCES = (CPUS, MEMORY, DISK)
 _DEFAULT_REQUESTS = {CPUS: 1, MEMORY: 128, DISK: 1024}
-"""The amounts for a job whose requests are not numbers."""
+"""The amounts used for requests that are not numbers."""
 
 
 def resource_names(ad: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the resources that dynamic slots take from a slot: cores, memory, disk, and its custom resources."""
+    """Return the resources that dynamic slots take from a slot: cores, memory, disk and custom resources."""
     text = ad.get("MachineResources")
     if text is None:
         return STANDARD_RESOURCES
@@ -46,7 +46,7 @@ def _custom_resources(text: str) -> tuple[str, ...]:
 
 
 def has_consumption_policy(ad: Mapping[str, str]) -> bool:
-    """Return True if a partitionable slot has a consumption policy, which covers each of its resources."""
+    """Return True if a partitionable slot has a consumption policy, which must cover each of its resources."""
     return all(f"Consumption{name}" in ad for name in resource_names(ad))
 
 
@@ -66,10 +66,10 @@ class SlotCarver(Struct, frozen=True):
     must_edit: bool
     has_consumption_policy: bool
     job_requests: dict[int, tuple[ClassAd, list[dict[str, int]]]] = field(default_factory=dict)
-    """The requests of each job by the id of its ad, with the ad, so that the id is not reused."""
+    """Each job's requests by the id of its ad. The ad is stored too, so that its id is not reused."""
 
     def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
-        """Return the amounts that a job takes, or None if not enough is ``left``."""
+        """Return the amounts that a job takes; None if not enough is ``left``."""
         cached = self.job_requests.get(id(job))
         if cached is None:
             cached = self.job_requests[id(job)] = job, self._requests(job, left)
@@ -82,7 +82,8 @@ class SlotCarver(Struct, frozen=True):
         return None
 
     def _requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
-        """Return the amounts of these resources that a job requests, and those to take if not enough is left."""
+        """Return the amounts of these resources that a job requests, followed by the amounts to use if not enough is
+        left."""
         if self.has_consumption_policy:
             return [self._consumption(job, names)]
         key = self._dependencies(job, names)
@@ -96,8 +97,8 @@ class SlotCarver(Struct, frozen=True):
         return cached[0]
 
     def _dependencies(self, job: ClassAd, names: Iterable[str]) -> tuple[object, ...] | None:
-        """Return everything that a job's requests depend on: constants by value, expressions by id. Return None if they
-        depend on more than the job."""
+        """Return what a job's requests depend on, with constants by value and expressions by id; None if they depend on
+        more than the job's ad."""
         key: list[object] = [*names, self.must_edit, *map(id, self.edits.values())]
         reads = [_names_read(edit) for edit in self.edits.values()]
         pending_names, missing_names = [f"request{name.lower()}" for name in names], set()
@@ -115,7 +116,7 @@ class SlotCarver(Struct, frozen=True):
         if None in reads or any(
             name in missing_names or name not in pending_names for read in reads if read for name in read
         ):
-            return None  # a name that the job lacks is looked up in the slot
+            return None  # a name missing from the job's ad is looked up in the slot's ad
         return tuple(key)
 
     def _evaluated_requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
@@ -145,7 +146,7 @@ class SlotCarver(Struct, frozen=True):
 
 
 _REQUESTS: dict[tuple[object, ...], tuple[list[dict[str, int]], ClassAd, Mapping[str, Expression]]] = {}
-"""Requests by everything that they depend on, with the objects whose ids are in the key."""
+"""Requests by what they depend on, with the objects whose ids are in the key."""
 _NAMES_READ: dict[int, tuple[Expression, frozenset[str] | None]] = {}
 _MAX_CACHED: Final = 1_000
 _PURE: Final = frozenset({"quantize", "ifthenelse", "max", "min", "floor", "ceiling", "round", "int", "real"})
@@ -153,7 +154,7 @@ _PURE: Final = frozenset({"quantize", "ifthenelse", "max", "min", "floor", "ceil
 
 
 def _names_read(expression: Expression) -> frozenset[str] | None:
-    """Return the names, in lower case, that an expression reads from its own ad; None if it may read anything else."""
+    """Return the lower-case names that an expression reads from its own ad; None if it may read anything else."""
     cached = _NAMES_READ.get(id(expression))
     if cached is None:
         if len(_NAMES_READ) >= _MAX_CACHED:
@@ -184,7 +185,7 @@ def _number(expression: Expression, my: ClassAd, target: ClassAd, context: Conte
 def slot_carver(
     state: ExecutionPoint, machine: Machine | None, slot: Slot, ad: ClassAd, context: Context
 ) -> SlotCarver:
-    """Return the cutter of a partitionable slot with this compiled ``ad``."""
+    """Return the carver for a partitionable slot with the compiled ad ``ad``."""
     edits = {}
     for name in STANDARD_RESOURCES:
         key = f"MODIFY_REQUEST_EXPR_REQUEST{name.upper()}"
@@ -199,7 +200,7 @@ def slot_carver(
 
 
 def free_devices(parent: Slot, slots: Iterable[Slot]) -> dict[str, list[str]]:
-    """Return the ids of the devices that a partitionable slot has, and none of its dynamic slots, by resource."""
+    """Return the ids of a partitionable slot's devices that no dynamic slot uses, by resource."""
     parent_ids = {name: ids for name in resource_names(parent.ad) if (ids := assigned_ids(parent.ad, name))}
     if not parent_ids:
         return {}
@@ -211,7 +212,7 @@ def free_devices(parent: Slot, slots: Iterable[Slot]) -> dict[str, list[str]]:
 def choose_devices(
     parent: ClassAd, job: ClassAd, amounts: Mapping[str, int], free: Mapping[str, list[str]], context: Context
 ) -> dict[str, tuple[str, ...]]:
-    """Return the ids of the devices for a job: the first that meet its Require<resource>, then others if these are too
+    """Return the ids of devices for a job: first those that meet its Require<resource>, then others if these are too
     few."""
     chosen = {}
     for name, ids in free.items():
@@ -231,7 +232,7 @@ def _meets(require: Expression, device: ClassAd | None, job: ClassAd, context: C
 
 
 def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], device_attributes: Ad) -> Ad:
-    """Return the ad of a dynamic slot: its parent's, with the slot's ``amounts`` and the attributes of its devices."""
+    """Return the ad of a dynamic slot: its parent's ad with the ``amounts`` and device attributes of the new slot."""
     ad = dict(parent.ad)
     for resource in amounts:
         if assigned_ids(parent.ad, resource):

@@ -1,7 +1,7 @@
 """Parse slot types, and divide a machine into slots.
 
 A slot type defines a slot's share of each resource: an amount, a part of the machine's total (a fraction or a
-percentage), or ``auto``: an equal part of what the other slots leave. Source: the manual, "Dividing System Resources in
+percentage), or ``auto``, an equal part of what the other slots leave. Source: the manual, "Dividing System Resources in
 Multi-core Machines"; shares are rounded as in HTCondor.
 """
 
@@ -17,26 +17,26 @@ from msgspec import Struct, field
 from ..errors import PoolbookError
 
 Share = float | Literal["auto"]
-"""An amount, or ``auto``: an equal part of what is left."""
+"""An amount, or ``auto`` for an equal part of what is left."""
 AUTO: Final = "auto"
 
 CPUS, MEMORY, DISK, SWAP = "Cpus", "Memory", "Disk", "Swap"
 _NAMES: Final = {"cpus": CPUS, "ram": MEMORY, "memory": MEMORY, "swap": SWAP, "virtualmemory": SWAP, "disk": DISK}
-"""The names of the resources in a slot type; they can be abbreviated."""
+"""The resource names allowed in a slot type; they can be abbreviated."""
 _MINIMA: Final = {CPUS: 1.0, MEMORY: 1.0, DISK: 1024.0, SWAP: 0.0}
-"""The minimum for a slot whose type gives a share of this resource: cores, MiB, KiB, KiB."""
+"""The minimum for a slot whose type sets a share of this resource: cores, MiB, KiB, KiB."""
 _COMMON_MINIMA: Final = {CPUS: 1.0, MEMORY: 1.0, DISK: 0.0, SWAP: 0.0}
-"""The minimum for a slot whose type gives a common share for all resources."""
+"""The minimum for a slot whose type sets one common share for all resources."""
 _UNITS: Final = {MEMORY: 2, DISK: 1, SWAP: 1}
-"""The unit of each resource as a power of 1024 bytes."""
+"""The unit of each resource, as a power of 1024 bytes."""
 _SUFFIXES: Final = "kmgtp"
 _MINIMAL_PART: Final = 1 / 128
-"""The part that ``minimal`` means."""
+"""The part that the keyword ``minimal`` means."""
 _TOLERANCE: Final = -0.000001
 
 
 class SlotTypeError(PoolbookError, ValueError):
-    """A machine cannot have the configured slots. The message names the setting, the problem and the fix.
+    """A machine cannot be divided into the configured slots. The message names the setting, the problem and the fix.
 
     >>> pool.configure("SLOT_TYPE_1 = cpus=8\\nNUM_SLOTS_TYPE_1 = 1")
     >>> pool.add_machine("node2", cpus=2)
@@ -52,9 +52,9 @@ class DivisibleResources(Struct, frozen=True):
     memory: int
     """MiB."""
     swap: int
-    """KiB of virtual memory."""
+    """Virtual memory in KiB."""
     disks: Mapping[str, int]
-    """KiB of each execute volume."""
+    """Disk space of each execute volume, in KiB."""
     custom: Mapping[str, float] = field(default_factory=dict)
 
     def amount_of(self, resource: str, volume: str) -> float:
@@ -83,7 +83,7 @@ class ConfiguredSlots(Struct, frozen=True):
 
 
 class SlotAllocation(Struct):
-    """The resources of one slot. The slots of a machine are numbered from 1."""
+    """The resources of one slot. A machine's slots are numbered from 1."""
 
     number: int
     type: SlotType
@@ -100,7 +100,7 @@ class SlotAllocation(Struct):
 
 
 class _Value(Struct, frozen=True):
-    """A share as it is written. ``kind`` is auto, minimal, part or amount."""
+    """A share as written. ``kind`` is auto, minimal, part or amount."""
 
     kind: str
     value: float = 0.0
@@ -111,7 +111,7 @@ _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*)", r
 
 
 def _number(text: str) -> tuple[float, str]:
-    """Return the number at the beginning of a text, or 0, and the rest of the text."""
+    """Return the number at the start of a text, or 0, and the remainder of the text."""
     match = _NUMBER.match(text)
     return (float(match[1]), match[2]) if match else (0.0, text.strip())
 
@@ -128,11 +128,11 @@ def _parse_share(text: str, number: int) -> _Value:
     if "/" in text:
         denominator, _ = _number(text.partition("/")[2])
         if denominator <= 0:
-            raise SlotTypeError(f"SLOT_TYPE_{number}: {text} is not a fraction: write one such as 1/4")
+            raise SlotTypeError(f"SLOT_TYPE_{number}: {text} is not a fraction; write it like 1/4")
         return _Value("part", amount / denominator)
     if not _NUMBER.match(text) or amount < 0 or (suffix and suffix[0].lower() not in _SUFFIXES):
         raise SlotTypeError(
-            f"SLOT_TYPE_{number}: {text} is not a share of a resource: write a number (64, 2g), a fraction (1/4), "
+            f"SLOT_TYPE_{number}: {text} is not a share of a resource; write a number (64, 2g), a fraction (1/4), "
             "a percentage (25%) or auto"
         )
     return _Value("amount", amount, _SUFFIXES.index(suffix[0].lower()) + 1 if suffix else 0)
@@ -152,7 +152,7 @@ def _share(value: _Value, total: float, minimum: float, unit: int, integer: bool
 
 
 def _items(text: str) -> list[str]:
-    """Return the items of a slot type, separated by line breaks, or else by commas, or else by blanks."""
+    """Split a slot type into items, at line breaks, or else at commas, or else at blanks."""
     if "\n" in text:
         parts = text.split("\n")
     elif "," in text:
@@ -165,7 +165,7 @@ def _items(text: str) -> list[str]:
 def parse_slot_type(number: int, text: str, total: DivisibleResources, volume: str) -> SlotType:
     """Parse a slot type, and compute its shares of ``total``.
 
-    :raises SlotTypeError: an item is not a share, or the machine does not have the resource
+    :raises SlotTypeError: if an item is not a share, or the machine lacks the resource
     """
     common_share, fractional = _Value("auto"), False
     shares: dict[str, Share] = {}
@@ -188,7 +188,7 @@ def parse_slot_type(number: int, text: str, total: DivisibleResources, volume: s
                     f"SLOT_TYPE_{number}: {name} is not a resource of this machine, which has {names}: define it with "
                     f"MACHINE_RESOURCE_{name}"
                 )
-            continue  # so that machines with and without a resource can share a configuration
+            continue  # allows machines with and without a resource to share a configuration
         minimum = 0.0 if resource == CPUS and fractional else _MINIMA.get(resource, 0.0)
         shares[resource] = _share_of(resource, value, total, volume, minimum)
         if constraint and resource in total.custom:
@@ -204,7 +204,7 @@ def _parse_common_share(item: str, number: int) -> _Value:
     value = _parse_share(item, number)
     if (value.kind == "amount" and value.value) or (value.kind == "part" and not 0 <= value.value <= 1):
         raise SlotTypeError(
-            f'SLOT_TYPE_{number}: "{item}" is not a share of all resources: write a part (25% or 1/4), or name '
+            f'SLOT_TYPE_{number}: "{item}" is not a share of all resources; write a part (25% or 1/4), or name '
             "each resource (c=1, m=25%, s=25%, d=25%)"
         )
     return value
@@ -225,7 +225,7 @@ def _share_of(resource: str, value: _Value, total: DivisibleResources, volume: s
 
 
 class _Remaining(Struct):
-    """The resources that are left while a machine is divided, and the number of slots whose share is ``auto``."""
+    """The resources left while a machine is being divided, and the number of slots whose share is ``auto``."""
 
     cpus: float
     amounts: dict[str, float]
@@ -249,9 +249,9 @@ def _key(resource: str, volume: str) -> str:
 def divide_machine(
     total: DivisibleResources, groups: list[ConfiguredSlots], volumes: Mapping[int, str]
 ) -> list[SlotAllocation]:
-    """Return the slots of a machine in order, numbered from 1. The jobs of slot N run on the volume ``volumes[N]``.
+    """Return the slots of a machine in order, numbered from 1. Jobs on slot N use the volume ``volumes[N]``.
 
-    :raises SlotTypeError: a type is invalid, or the slots need more than the machine has
+    :raises SlotTypeError: if a type is invalid, or the slots need more than the machine has
     """
     remaining, allocations = _Remaining.from_total(total), list[SlotAllocation]()
     for group in groups:
@@ -285,7 +285,8 @@ def _take_fixed_shares(remaining: _Remaining, allocation: SlotAllocation) -> Non
 def _set_auto_shares(
     left: _Remaining, allocation: SlotAllocation, remaining: dict[str, float], auto_slots: dict[str, int]
 ) -> None:
-    """Give a slot an equal part of what is left. Custom resources are not split, so the first slots get one more."""
+    """Assign a slot its equal part of what is left. Custom resources are not split: the first slots receive one
+    more."""
     for resource, amount in allocation.amounts.items():
         if amount != AUTO:
             continue

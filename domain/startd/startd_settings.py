@@ -1,4 +1,4 @@
-"""The settings of a startd, and the policy expressions of its slots' ads.
+"""The settings of a startd, and the policy expressions in its slots' ads.
 
 Defaults are those of HTCondor 25 (``condor_config_val -dump``). A pool's own setting takes precedence over a default.
 """
@@ -14,16 +14,16 @@ from ..state.state import ExecutionPoint
 from ..units import SECOND
 
 BACKFILL_SYSTEMS: Final = {name: tuple(defaults(f"startd backfill {name}")) for name in ("BOINC", "EXEC")}
-"""The backfill systems, each with the settings of its client."""
+"""The backfill systems, each with its client's settings."""
 SETTINGS: Final = {
     **defaults("startd"), **defaults("startd backfill BOINC"), **defaults("startd backfill EXEC")
 }  # fmt: skip
 """The settings of a startd that are not in its slots' ads, with their defaults."""
 EXPRESSIONS: Final = defaults("slot")
-"""The policy expressions by their names in a slot's ad, with their defaults."""
+"""The policy expressions, by their name in a slot's ad, with their defaults."""
 
 FREE_DISK: Final = "FreeDiskWhenJoined"
-"""The free space (KiB) on a slot's volume when its machine joined and this space was divided."""
+"""The attribute with the free space (KiB) on a slot's volume when its machine joined, which was divided then."""
 
 PRIVATE: Final = frozenset(
     name.lower() for name in (*EXPRESSIONS, FREE_DISK) if name not in ("Start", "MaxJobRetirementTime", "CpuBusy")
@@ -39,8 +39,8 @@ def setting(state: ExecutionPoint, machine: Machine | None, name: str) -> str:
 
 
 def duration(state: ExecutionPoint, machine: Machine | None, name: str) -> int:
-    """Return a setting in seconds as microseconds; the default, if it is not a number. (The configuration is checked
-    when it is read.)"""
+    """Return a setting in seconds, converted to microseconds; the default if it is not a number. (Settings are checked
+    when the configuration is read.)"""
     try:
         seconds = float(setting(state, machine, name))
     except ValueError:

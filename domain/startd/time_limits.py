@@ -1,13 +1,13 @@
-"""The time limits of a job: its retirement, and its time to vacate.
+"""The time limits of a job: its retirement time and its time to vacate.
 
 Sources: the manual ("Claimed State", "State/Activity Transition Expression Summary"), and HTCondor's behaviour where
 the manual is not precise:
 
 * A job that is being preempted may continue until it has run for MaxJobRetirementTime, not counting suspended time. The
   job's own MaxJobRetirementTime (0 for nice_user jobs) can reduce this limit, but not raise it.
-* It is signalled early enough that its time to vacate, too, is within its retirement.
-* Its time to vacate is the value that MachineMaxVacateTime had when the job began, or its own JobMaxVacateTime if that
-  is less. A larger JobMaxVacateTime may use the rest of the job's retirement.
+* It is signalled early enough that its time to vacate also falls within its retirement.
+* Its time to vacate is the value that MachineMaxVacateTime had when the job started, or its own JobMaxVacateTime if
+  that is less. A larger JobMaxVacateTime may use the remainder of the job's retirement.
 * A peaceful shutdown sets no limit, unless MaxJobRetirementTime is -1.
 * While a machine drains gracefully, all its jobs retire until the longest retirement is over; HTCondor evicts a job
   earlier, when its own retirement is over.
@@ -25,11 +25,11 @@ from ..units import SECOND
 from .startd_settings import setting
 
 FOREVER = 2**31 - 1
-"""The number of seconds that means no limit."""
+"""The number of seconds that represents no limit."""
 
 
 class LimitPolicy(Protocol):
-    """The part of a slot's policy at an instant that the limits depend on (``evaluation.PolicyEvaluation``)."""
+    """The part of a slot's policy that the limits depend on, at a given time (``evaluation.PolicyEvaluation``)."""
 
     state: ExecutionPoint
     slot: Slot
@@ -43,7 +43,7 @@ class LimitPolicy(Protocol):
 
 
 def granted_retirement(policy: LimitPolicy) -> int:
-    """Return MaxJobRetirementTime of the slot, or of its job if that is less, in seconds."""
+    """Return the slot's MaxJobRetirementTime, or its job's if that is less, in seconds."""
     limit, claim = policy.number("MaxJobRetirementTime") or 0, policy.slot.claim
     if claim is not None and "peaceful" in claim.flags and limit != -1:
         limit = FOREVER
@@ -63,7 +63,7 @@ def retirement_left(policy: LimitPolicy) -> int:
 
 
 def machine_vacate_time(policy: LimitPolicy) -> int:
-    """Return the current MachineMaxVacateTime in microseconds: what a job that begins now is promised."""
+    """Return the current MachineMaxVacateTime in microseconds, which applies to a job that starts now."""
     seconds = policy.number("MachineMaxVacateTime")
     if seconds is not None:
         return max(0, seconds) * SECOND
@@ -71,12 +71,12 @@ def machine_vacate_time(policy: LimitPolicy) -> int:
 
 
 def vacate_time(policy: LimitPolicy) -> int:
-    """Return the microseconds that the slot's job has for its end after a soft signal; 0 without a job."""
+    """Return how long the slot's job may take to exit after a soft signal, in microseconds; 0 without a job."""
     return vacate_time_within(policy, lambda: retirement_left(policy))
 
 
 def vacate_time_within(policy: LimitPolicy, retirement: Callable[[], int]) -> int:
-    """Return the same as ``vacate_time`` for a given rest of the job's retirement time (microseconds)."""
+    """Return ``vacate_time`` for a given remainder of the job's retirement time (microseconds)."""
     activation = policy.slot.activation
     if activation is None:
         return 0
@@ -100,7 +100,7 @@ def machine_is_draining(policy: LimitPolicy) -> bool:
 
 
 def may_unretire(policy: LimitPolicy) -> bool:
-    """Return True if a retiring claim may continue: it did not retire irrevocably, and the reason is gone."""
+    """Return True if a retiring claim may resume: it did not retire irrevocably, and the reason no longer applies."""
     claim = policy.slot.claim
     return (
         not machine_is_draining(policy)
@@ -111,12 +111,13 @@ def may_unretire(policy: LimitPolicy) -> bool:
 
 
 def in_retirement(policy: LimitPolicy) -> bool:
-    """Return True if the claim is to end: a better match waits, the machine drains, or it retires irrevocably."""
+    """Return True if the claim must end: a preempting claim waits, the machine drains, or it retires irrevocably."""
     return not may_unretire(policy)
 
 
 def drain_left(policy: LimitPolicy) -> int:
-    """Return the microseconds until the jobs from before a graceful drain have used up their retirement, or 0."""
+    """Return the microseconds until the jobs from before a graceful drain have used up their retirement time; 0 if
+    none."""
     drain = machine_drain(policy)
     if drain is None or not (drain.schedule in SCHEDULES and SCHEDULES[drain.schedule].retires):
         return 0
@@ -124,18 +125,18 @@ def drain_left(policy: LimitPolicy) -> int:
 
 
 def _slots_from_before_drain(policy: LimitPolicy) -> list[Slot]:
-    """Return the slots of the machine that are unclaimed or whose claims are older than its drain."""
+    """Return the machine's slots that are unclaimed or whose claims are older than its drain."""
     return [slot for slot in policy.state.machine_slots(policy.slot) if not (slot.claim and "late" in slot.claim.flags)]
 
 
 def retirement_over(policy: LimitPolicy) -> bool:
-    """Return True if the slot's job must be signalled now, so that it ends within its retirement."""
+    """Return True if the slot's job must be signalled now in order to end within its retirement time."""
     remaining = retirement_remaining(policy)
     return remaining <= 0 or vacate_time(policy) >= remaining
 
 
 def retirement_remaining(policy: LimitPolicy) -> int:
-    """Return the microseconds left of the slot's retirement, or in a drain of the longest of its machine."""
+    """Return the microseconds left of the slot's retirement; during a drain, of the longest one on its machine."""
     own_retirement, drain = retirement_left(policy), machine_drain(policy)
     if drain is None:
         return own_retirement

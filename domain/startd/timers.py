@@ -1,7 +1,7 @@
-"""The timers of an execution point, and their actions.
+"""The timers of an execution point, and what happens when they expire.
 
 They are MATCH_TIMEOUT, the lease of a claim whose holder is silent, and the time that a signalled job or backfill
-client has for its end.
+client has to exit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
     for job in state.stopping:
         starter = state.starters[job]
         limit_name = "KILLING_TIMEOUT" if starter.stop == "hard" else "MachineMaxVacateTime"
-        # Logs of the first release have no deadline, so it is computed from the pool's settings.
+        # Logs of the first release contain no deadline, so it is computed from the pool's settings.
         yield Timer(
             starter.next_signal or starter.last_signalled + state.setting(limit_name), "stop", starter.key, JobId(*job)
         )
@@ -72,6 +72,6 @@ def fire_timer(draft: Draft[ExecutionPoint], timer: Timer) -> None:
 
 
 def _escalate(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Move the slot from Vacating to Killing, if its triggers include this; kill the job's processes."""
+    """Move the slot from Vacating to Killing if its triggers allow this; kill the job's processes."""
     if not fire_trigger(draft, slot, "vacate time over", "vacate_timeout"):
         signal_job(draft, slot, "hard", "kill_timeout")

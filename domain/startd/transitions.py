@@ -1,4 +1,4 @@
-"""Move a slot by one transition, with the actions of ``state_machines.slot_actions``."""
+"""Perform one transition of a slot, with the actions of ``state_machines.slot_actions``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RETIREMENT_OVER = "retirement_over"
 def take_transition(
     draft: Draft[ExecutionPoint], slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0
 ) -> None:
-    """Move the slot along a row, and perform its exit and entry actions."""
+    """Move the slot along a row of its table, and perform its exit and entry actions."""
     exit_action = EXIT_ACTIONS.get(slot.state_activity)
     if exit_action is not None:
         exit_action(_Actions(draft, slot), cause)
@@ -38,7 +38,7 @@ def fire_trigger(
 ) -> bool:
     """Move the slot along the rows that a trigger fires in its state; return False if there are none.
 
-    :param target: the target of the last row, if it depends on the slot's past
+    :param target: the target of the last row, if it depends on the slot's history
     """
     steps = draft.state.dialect.steps(name, slot.state_activity)
     redirected = _redirect_from_backfill(draft, slot, name, cause)
@@ -50,20 +50,20 @@ def fire_trigger(
 
 
 def _enter(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
-    """Perform the entry action of the slot's new state/activity; evaluate the policy if the slot stays there."""
+    """Perform the entry action of the slot's new state/activity; evaluate the policy if the slot remains there."""
     action = ENTRY_ACTIONS.get(slot.state_activity)
     if action is None or not action(_Actions(draft, slot), cause):
         reevaluate_slot(draft, slot)
 
 
 def reevaluate_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Evaluate the policy of a slot that has just become idle or begun to retire."""
+    """Evaluate the policy of a slot that has just become idle or started to retire."""
     if slot.activity in REEVALUATES and draft.state.slots.get(slot.name) is slot:
         apply_policy(draft, slot, entered=True)
 
 
 def leave_preempting(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
-    """Move a slot out of Preempting, since its job is gone."""
+    """Move a slot out of Preempting after its job has ended."""
     leave(_Actions(draft, slot), cause)
 
 
@@ -71,7 +71,8 @@ def leave_preempting(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> No
 
 
 def _redirect_from_backfill(draft: Draft[ExecutionPoint], slot: Slot, name: str, cause: str) -> bool:
-    """Record the state to which a trigger sends a slot after its backfill client's end; return False if none."""
+    """Record the state to which a trigger will move a slot when its backfill client ends; return False if there is
+    none."""
     if slot.state_activity not in (BACKFILL_BUSY, BACKFILL_KILLING):
         return False
     destination = backfill_destination(name, slot.state_activity, slot.destination)
@@ -91,7 +92,8 @@ def _redirect_from_backfill(draft: Draft[ExecutionPoint], slot: Slot, name: str,
 
 
 def leave_backfill(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Move a slot that need not wait for its client to its destination; return False if a waiting claim takes it."""
+    """Move a slot that need not wait for its client to its destination; return False if a waiting claim takes the
+    slot."""
     if slot.destination == "Claimed" and slot.queued_claim is not None:
         return False
     name = "client gone, matched" if slot.destination == "Matched" else "client gone"
@@ -138,7 +140,7 @@ class _Actions:
         withdraw_better_match(self._draft, self._slot, cause)
 
     def void_match(self, cause: str) -> None:
-        if self._slot.kind != "partitionable":  # else its matches belong to dynamic slots that claims will carve
+        if self._slot.kind != "partitionable":  # else its matches belong to dynamic slots to be carved by claims
             record_voided_matches(self._draft, self._slot, cause)
 
     def suspend_job(self, cause: str) -> None:
@@ -173,7 +175,7 @@ class _Actions:
 def apply_policy(draft: Draft[ExecutionPoint], slot: Slot, *, entered: bool = False) -> bool:
     """Apply the first policy rule that holds for the slot; return False if none does.
 
-    :param entered: the slot has just entered its state/activity; else this is a periodic evaluation
+    :param entered: whether the slot just entered its state/activity; otherwise this is a periodic evaluation
     """
     unused = slot.kind == "dynamic" and slot.name not in draft.state.slot_matches and slot.queued_claim is None
     if unused and slot.state_activity == "Unclaimed/Idle":
@@ -191,7 +193,7 @@ def apply_policy(draft: Draft[ExecutionPoint], slot: Slot, *, entered: bool = Fa
         flag_claim(draft, slot, *rule.flags, reason=_REASONS.get(rule.cause, ""))
     if rule.row:
         row, target, vacate_evidence = _row_and_target(draft, slot, rule)
-        # For a killed job, the value of WANT_VACATE matters more than the rule's own evidence.
+        # For a killed job, the value of WANT_VACATE is more relevant than the rule's own evidence.
         recorded = vacate_evidence or evidence if target == KILLING else evidence or vacate_evidence
         take_transition(draft, slot, row, rule.cause, target, recorded)
     return True
@@ -201,7 +203,7 @@ _REASONS = {"preempt": "PREEMPT expression evaluated to True"}
 
 
 def _row_and_target(draft: Draft[ExecutionPoint], slot: Slot, rule: Rule) -> tuple[str, str | None, int]:
-    """Return the row and the target of a rule that holds, and the evidence of WANT_VACATE if it was evaluated."""
+    """Return the row and the target of a rule that holds, and the evidence of WANT_VACATE if that was evaluated."""
     if rule.cause == RETIREMENT_OVER:
         _flag_cause_of_eviction(draft, slot)
     if rule.target != EVICTED:
@@ -211,7 +213,8 @@ def _row_and_target(draft: Draft[ExecutionPoint], slot: Slot, rule: Rule) -> tup
 
 
 def _eviction(draft: Draft[ExecutionPoint], slot: Slot) -> tuple[str, int]:
-    """Return the target of an eviction, with the evidence. WANT_VACATE decides it if PREEMPT evicts a job."""
+    """Return the target of an eviction, with the evidence. If PREEMPT evicts a job, WANT_VACATE determines the
+    target."""
     policy = policy_of(draft, slot)
     if not policy.has_flag("preempted") or slot.activation is None:
         return VACATING, 0
@@ -220,7 +223,7 @@ def _eviction(draft: Draft[ExecutionPoint], slot: Slot) -> tuple[str, int]:
 
 
 def _flag_cause_of_eviction(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Flag the claim of a job whose retirement is over with the cause: PREEMPT is true, or a drain evicts it."""
+    """Flag the claim of a job whose retirement is over with the cause: a true PREEMPT, or eviction by a drain."""
     policy = policy_of(draft, slot)
     flags = []
     if slot.claim is not None and slot.activation is not None:
@@ -242,7 +245,7 @@ def flag_claim(draft: Draft[ExecutionPoint], slot: Slot, *flags: str, reason: st
         draft.emit(ClaimFlagged(*draft.why("evaluated"), slot.name, claim.id, new_flags, reason, code))
 
 
-# The end of claims
+# Ending claims
 
 
 def _answer_better_match(draft: Draft[ExecutionPoint], slot: Slot) -> BetterMatch:
@@ -258,7 +261,7 @@ def _answer_better_match(draft: Draft[ExecutionPoint], slot: Slot) -> BetterMatc
 
 
 def claim_made_event(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: str) -> ClaimMade:
-    """Return the event that makes a claim with these terms."""
+    """Return the event that makes a claim with the terms of ``claim``."""
     factor = draft.send(OpenAccount(claim.submitter, claim.negotiator))
     return ClaimMade(
         *draft.why(cause), slot.name, claim.id, claim.submitter, slot_weight(slot), claim.rank, claim.holder, claim.job,
@@ -267,8 +270,8 @@ def claim_made_event(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cau
 
 
 def _start_refuses(draft: Draft[ExecutionPoint], slot: Slot, queued_claim: Claim) -> tuple[bool, int]:
-    """Return True if START is false for the job of the waiting claim, with the evidence. It is also False while the
-    machine drains without its own START."""
+    """Return True if START is false for the waiting claim's job, with the evidence. START also counts as false while
+    the machine drains without its own START."""
     policy = policy_of(draft, slot).matched_with(_job_of_claim(draft.state, queued_claim))
     drain = time_limits.machine_drain(policy)
     if drain is not None and (drain.final or not drain.start):
@@ -277,14 +280,14 @@ def _start_refuses(draft: Draft[ExecutionPoint], slot: Slot, queued_claim: Claim
 
 
 def _job_of_claim(state: ExecutionPoint, claim: Claim) -> Ad:
-    """Return the ad of the job for which a claim waits: from this pool's own queue, or from the outside holder."""
+    """Return the ad of the job for which a claim waits, from this pool's queue or from the external holder."""
     if claim.holder:
         return claim.ad
     return state.job_ad(JobId.parse(claim.job), claim.ad).attributes()
 
 
 def end_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
-    """End the slot's claim, if any. Kill it first, unless it is being vacated or killed already."""
+    """End the slot's claim, if it has one. Kill the claim first, unless it is already being vacated or killed."""
     claim = slot.claim
     if claim is not None:
         state = claim_state(slot.state_activity, slot.activation is not None)
@@ -301,6 +304,6 @@ def withdraw_better_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) 
 
 
 def record_voided_matches(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: str) -> None:
-    """Void the slot's matches, or only those with these jobs."""
+    """Void all of the slot's matches, or only those with the given jobs."""
     for job in jobs or list(draft.state.slot_matches.get(slot.name, ())):
         draft.emit(MatchVoided(*draft.why(cause), slot.name, job))

@@ -1,9 +1,9 @@
-"""Publish changes of a slot's sensor readings: when its state or activity changes, or else once per UPDATE_INTERVAL.
+"""Publish changed sensor readings of a slot: when its state or activity changes, or else once per UPDATE_INTERVAL.
 
 The policy reads the sensors directly. Readers of the log (the negotiator, ``poolbook status``, an audit) see the
-published readings: the load; the last input (KeyboardIdle is ``time() - <instant>``, so that it does not change with
-time); and the attributes from the owner's sensors that the slot's expressions read. If a job reads further attributes,
-they are published before the first cycle that considers it, and regularly from then on.
+published readings: the load; the last input (KeyboardIdle is ``time() - <instant>``, an expression that does not change
+with time); and the attributes from the owner's sensors that the slot's expressions read. If a job reads further
+attributes, these are published before the first cycle that considers the job, and regularly from then on.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .startd_settings import duration
 
 
 def next_update(policy: PolicyEvaluation) -> int | None:
-    """Return when the slot publishes its changed readings, or None if nothing has changed."""
+    """Return when the slot publishes its changed readings; None if nothing has changed."""
     if not changed_readings(policy):
         return None
     joined, interval = _update_schedule(policy)
@@ -31,35 +31,35 @@ def next_update(policy: PolicyEvaluation) -> int | None:
 
 
 def due_readings(policy: PolicyEvaluation) -> Ad:
-    """Return the changed readings, unless the slot has published in this UPDATE_INTERVAL already."""
+    """Return the changed readings; none if the slot has already published in this UPDATE_INTERVAL."""
     is_due = _update_number(policy, policy.now) > _update_number(policy, policy.slot.published)
     return changed_readings(policy) if is_due else {}
 
 
 def _update_schedule(policy: PolicyEvaluation) -> tuple[int, int]:
-    """Return the start of the updates of the slot's machine, and their interval."""
+    """Return the start and the interval of the updates by the slot's machine."""
     machine = policy.state.machines.get(policy.slot.machine)
     return (machine.joined if machine else 0), max(1, duration(policy.state, machine, "UPDATE_INTERVAL"))
 
 
 def _update_number(policy: PolicyEvaluation, instant: int) -> int:
-    """Return the number of the UPDATE_INTERVAL that contains an instant; -1 before the first one."""
+    """Return the number of the UPDATE_INTERVAL that contains the given time; -1 before the first interval."""
     joined, interval = _update_schedule(policy)
     return (instant - joined) // interval if instant >= joined else -1
 
 
 def _sensed_names(readings: Readings, slot: str) -> frozenset[str]:
-    """Return the attributes of a slot, in lower case, that a machine's sensors report."""
+    """Return the lower-case names of a slot's attributes that its machine's sensors report."""
     slot_readings = readings.slots.get(slot, {})
     return _ALWAYS.union(name.lower() for source in (readings.attributes, slot_readings) for name in source)
 
 
 def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset()) -> Ad:
     """Return the readings that differ from the published ones (an empty text removes an attribute), including the
-    attributes ``also`` (in lower case)."""
+    attributes in ``also`` (lower case)."""
     snapshot = policy.snapshot()
     published = policy.slot.published_ad
-    # A command that opens the log briefly reads no sensors, and so changes nothing.
+    # A command that opens the log only briefly reads no sensors, and therefore changes nothing.
     if snapshot.readings is NOTHING_READ or (not published and snapshot.readings == NOTHING_READ):
         return {}
     names = policy.compiled.form.names
@@ -70,7 +70,7 @@ def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset(
 
 
 def _current_readings(snapshot: SlotSnapshot, names: frozenset[str] | None) -> Iterator[tuple[str, str]]:
-    """Yield the sensors' values for the attributes ``names`` (in lower case; None: all)."""
+    """Yield the sensors' values for the attributes in ``names`` (lower case; None: all)."""
     for key, name in _LOADS.items():
         if names is None or key in names:
             yield name, repr(round(float(DYNAMIC_ATTRIBUTES[key][1](snapshot)), 2))
@@ -84,7 +84,7 @@ def _current_readings(snapshot: SlotSnapshot, names: frozenset[str] | None) -> I
 
 
 class _LastCycle:
-    """The attributes that the last cycle read, and the readings of each machine at that time."""
+    """The attributes that the last cycle read, and each machine's readings at that time."""
 
     names: frozenset[str] | None = None
     readings: dict[str, Readings]
@@ -95,8 +95,8 @@ def any_sensor_reports(draft: Draft[ExecutionPoint], message: SensorsSay) -> boo
 
 
 def publish_for_cycle(draft: Draft[ExecutionPoint], message: PublishReadings) -> None:
-    """Publish the sensor readings that a cycle may read and that were not published before. Skip a machine if its
-    readings, its slots and the attributes that cycles read have not changed since the last cycle."""
+    """Publish sensor readings that a cycle may read and that were not published yet. Skip a machine if its readings,
+    its slots and the attributes that cycles read have not changed since the last cycle."""
     last = draft.caches.of(_LastCycle)
     if last.names != message.names:
         last.names, last.readings = message.names, {}
@@ -109,7 +109,7 @@ def publish_for_cycle(draft: Draft[ExecutionPoint], message: PublishReadings) ->
 
 
 def _publish_new_names(draft: Draft[ExecutionPoint], slot: Slot, names: frozenset[str]) -> None:
-    """Publish the changed readings of a slot, if one of these attributes was never published."""
+    """Publish the slot's changed readings if any of these attributes has never been published."""
     if not names <= {name.lower() for name in slot.published_ad}:
         changes = changed_readings(policy_of(draft, slot), names)
         if changes:
@@ -119,5 +119,5 @@ def _publish_new_names(draft: Draft[ExecutionPoint], slot: Slot, names: frozense
 _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoadAvg", "TotalCondorLoadAvg")}
 _IDLES = {"keyboardidle": ("KeyboardIdle", False), "consoleidle": ("ConsoleIdle", True)}
 _SHOWN = frozenset({"loadavg", "condorloadavg", "keyboardidle"})
-"""The attributes that ``status`` shows."""
+"""The attributes that ``status`` prints."""
 _ALWAYS = frozenset(_LOADS) | frozenset(_IDLES)

@@ -17,7 +17,7 @@ def retire_claim(
     draft: Draft[ExecutionPoint], slot: Slot, cause: str, *, reversible: bool = False, peaceful: bool = False
 ) -> bool:
     """Retire the claim: its job may use its retirement time and its time to vacate. If ``reversible``, the claim
-    continues when the reason to retire is gone. Return False if there is no claim or match to end."""
+    resumes when the reason no longer applies. Return False if there is no claim or match to end."""
     if slot.claim is None and slot.name in draft.state.slot_matches and slot.state != "Backfill":
         return cancel_match(draft, slot, cause)
     if slot.state == "Claimed":
@@ -38,7 +38,7 @@ def kill_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> bool:
 
 
 def cancel_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: str) -> bool:
-    """Void the slot's matches, or only those with these jobs, and move the slot out of Matched."""
+    """Void all of the slot's matches, or only those with the given jobs, and move the slot out of Matched."""
     if slot.name in draft.state.slot_matches:
         draft.move_match(slot, void_row(cause))
         record_voided_matches(draft, slot, cause, *jobs)
@@ -48,7 +48,7 @@ def cancel_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: st
 
 
 def end_claim_or_match(draft: Draft[ExecutionPoint], slot: Slot, fast: bool, cause: str) -> bool:
-    """End a slot's claim or match, quickly if ``fast``; return False if it has neither."""
+    """End a slot's claim or match, fast if ``fast``; return False if it has neither."""
     return kill_claim(draft, slot, cause) if fast else retire_claim(draft, slot, cause) or slot.state == "Preempting"
 
 
@@ -62,7 +62,8 @@ def pause_job(draft: Draft[ExecutionPoint], message: PauseJob) -> bool:
 
 
 def suspend_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Suspend the running job until a request continues it. Return False if no job runs, or the job is ending."""
+    """Suspend the running job until a request continues it. Return False if no job runs, or the job is already
+    ending."""
     ending = slot.activation is not None and bool(slot.activation.stop)
     if ending or slot.state_activity not in ("Claimed/Busy", "Claimed/Retiring"):
         return False
@@ -71,7 +72,7 @@ def suspend_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
 
 
 def continue_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Continue a job that a request suspended; return False if there is none."""
+    """Continue a job that a request suspended; return False if there is no such job."""
     claim = slot.claim
     if slot.state_activity != "Claimed/Suspended" or claim is None or "by_command" not in claim.flags:
         return False
@@ -80,20 +81,20 @@ def continue_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
 
 
 def vacate_slot(draft: Draft[ExecutionPoint], command: VacateSlot) -> None:
-    """Vacate a slot, or every slot of a machine."""
+    """Vacate a slot, or all slots of a machine."""
     slots = _authorized_slots(draft, command, "vacate")
     names = [slot.name for slot in slots if end_claim_or_match(draft, slot, command.fast, "vacate_command")]
     answer(draft, command, "vacate", command.slot, {"vacated": names})
 
 
 def suspend_slot(draft: Draft[ExecutionPoint], command: SuspendClaim) -> None:
-    """Suspend the job of a slot, or of every slot of a machine."""
+    """Suspend the job of a slot, or of all slots of a machine."""
     names = [slot.name for slot in _authorized_slots(draft, command, "suspend") if suspend_claim(draft, slot)]
     answer(draft, command, "suspend", command.slot, {"suspended": names})
 
 
 def continue_slot(draft: Draft[ExecutionPoint], command: ContinueClaim) -> None:
-    """Continue the jobs that a request suspended on a slot, or on every slot of a machine."""
+    """Continue the jobs that were suspended by request on a slot, or on all slots of a machine."""
     names = [slot.name for slot in _authorized_slots(draft, command, "continue") if continue_claim(draft, slot)]
     answer(draft, command, "continue", command.slot, {"continued": names})
 
@@ -103,7 +104,7 @@ def _authorized_slots(
 ) -> list[Slot]:
     """Return the slots that a command names.
 
-    :raises Refusal: there are none, or one of them runs another user's job and the user does not own the pool
+    :raises Refusal: if there are none, or a slot runs another user's job and the user does not own the pool
     """
     slots = [s for s in draft.state.slots.values() if command.slot in (s.name, s.machine)]
     if not slots:
@@ -111,5 +112,5 @@ def _authorized_slots(
     if command.user not in super_users(draft.state.settings):
         owners = {slot.user.partition("@")[0] for slot in slots if slot.claim}
         if owners - {command.user}:
-            raise Refusal(f"{command.slot} runs jobs of other users: only the pool's owner may {verb} it")
+            raise Refusal(f"{command.slot} runs jobs of other users; only the pool's owner may {verb} it")
     return slots

@@ -1,12 +1,13 @@
 """The state machines of slots, jobs, claims, matches and drains.
 
 Each has a table of rows (``rows.txt``), which ``machine`` enforces. A slot's rows are fired by messages
-(``slot_triggers``) or by the owner's policy (``slot_rules``), with entry and exit actions (``slot_actions``).
-``dialects`` has the differences between HTCondor's manual and its daemons, ``hold_codes`` the codes of holds and
-evictions.
+(``slot_triggers``) or by the owner's policy (``slot_rules``), and have entry and exit actions (``slot_actions``).
+``dialects`` defines the differences between HTCondor's manual and its daemons; ``hold_codes`` defines the codes of
+holds and evictions.
 
-No code outside this package names a row by its number or checks a pool's dialect. No code in it reads an ad, a log or a
-clock: rules and actions use the protocols ``SlotPolicy`` and ``SlotTransitions``, which ``startd`` implements.
+No code outside this package names a row by its number or checks a pool's dialect. No code in this package reads an ad,
+a log or a clock: rules and actions use the protocols ``SlotPolicy`` and ``SlotTransitions``, which ``startd``
+implements.
 """
 
 from .claim import CLAIM, claim_state

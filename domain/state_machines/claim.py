@@ -1,7 +1,7 @@
-"""The states of a claim, from its request to its release; ``rows.txt`` has the rows.
+"""The states of a claim, from its request to its release. ``rows.txt`` contains the rows.
 
-They are the claim states of HTCondor, and "Ended". A claim runs many jobs, one after another. Even without a job, it
-ends through Vacating or Killing, which it then leaves immediately. The state is not stored, but computed from the slot
+They are HTCondor's claim states, and "Ended". A claim runs jobs one after another. Even a claim without a job ends
+through Vacating or Killing, which it then leaves immediately. A claim's state is not stored, but computed from the slot
 (``claim_state``).
 """
 
@@ -18,13 +18,14 @@ INITIAL_CLAIM_STATE: Final = "Unclaimed"
 CLAIM: Final = table("claim")
 
 ROWS_BY_STATE: Final = {"Running": "continue", "Suspended": "suspend", "Vacating": "vacate", "Killing": "kill"}
-"""The row that moves a claim to each state when its slot's state/activity changes. (Jobs move the claim themselves.)"""
+"""The row that moves a claim to each state when its slot's state/activity changes. (Jobs also move the claim
+directly.)"""
 ENDING_STATES: Final = ("Vacating", "Killing")
 
 
 @lru_cache(256)
 def claim_state(pair: str, has_job: bool) -> str:
-    """Return the state of the claim of a slot in this state/activity, with or without a job."""
+    """Return the state of the claim on a slot in this state/activity, with or without a job."""
     state, _, activity = pair.partition("/")
     if state == "Preempting":
         return activity

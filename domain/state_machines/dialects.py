@@ -1,7 +1,7 @@
-"""The two dialects of a pool: HTCondor's manual, and the daemons of HTCondor 25.
+"""A pool's two dialects: HTCondor's manual, and the daemons of HTCondor 25.
 
-All differences are here: as tables of each dialect, or as boolean fields. A field's default is what the manual says,
-and HTCondor's daemons do the opposite. Code checks these fields, never the dialect's name.
+All differences are defined here, as tables for each dialect or as boolean fields. A field's default is the manual's
+behaviour; HTCondor's daemons behave in the opposite way. Code checks these fields, never the dialect's name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .slot_triggers import TRIGGERS, TRIGGERS_HTCONDOR_25, Steps, Triggers
 class Dialect(NamedTuple):
     name: str
     slot_rows: tuple[TransitionRow, ...]
-    state_activities: tuple[str, ...]  #: every state/activity of a slot, the manual's first
+    state_activities: tuple[str, ...]  #: all states/activities of a slot, the manual's first
     triggers: Triggers
     rules: Rules
     job_rows: tuple[TransitionRow, ...]
@@ -30,71 +30,70 @@ class Dialect(NamedTuple):
     informs_startd_of_matches: bool = True
     """The negotiator notifies slots of their matches (NEGOTIATOR_INFORM_STARTD, off by default in HTCondor)."""
     limits_matches_of_submitters: bool = False
-    """A submitter gets at most MAX_CONCURRENT_UPLOADS_PER_USER matches in a spin
+    """A submitter receives at most MAX_CONCURRENT_UPLOADS_PER_USER matches in a spin
     (SCHEDD_ENABLE_PER_USER_MATCH_LIMITS)."""
     preempts_only_worse_priorities: bool = True
-    """A slot is preempted only for a better priority. HTCondor leaves this decision to PREEMPTION_REQUIREMENTS."""
+    """A slot is preempted only for a better priority. In HTCondor, PREEMPTION_REQUIREMENTS determines this."""
     oversubscribes_quotas: bool = False
-    """Groups keep static quotas that add up to more than the pool, unless NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION is
-    set, as in HTCondor. By the manual, they are scaled down (CM, "Hierarchical Group Quotas")."""
+    """Static group quotas may add up to more than the pool without NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION, as in
+    HTCondor. In the manual, they are then scaled down (CM, "Hierarchical Group Quotas")."""
     relaxes_group_quotas: bool = False
-    """A group's limit in a cycle is rounded down; submitters without a slot may exceed it by one; preemption may exceed
-    it; and slots that are left after the last round stay free, as in HTCondor."""
+    """A group's limit in a cycle is rounded down; submitters without a slot may exceed the limit by one; preemption may
+    exceed it; and slots left after the last round stay free, as in HTCondor."""
     puts_unfillable_quotas_first: bool = True
-    """By default, groups whose quotas exceed the pool negotiate first, the largest quota before the others: the
-    manual's strict priority ("will always negotiate first"). HTCondor considers only the used part of a quota, so a
-    group without slots negotiates before one that has some."""
+    """By default, groups whose quotas exceed the pool negotiate first, in descending order of quota: the manual's
+    strict priority ("will always negotiate first"). HTCondor considers only the used part of a quota, so a group
+    without slots negotiates before a group with slots."""
     preempts_idle_claims: bool = False
     """Claims without a job count as preemptible slots, as in HTCondor."""
     takes_job_rank_for_missing_rank: bool = False
-    """A slot without a RANK uses the job's Rank of the slot, since HTCondor looks up attributes that the slot's ad
-    lacks in the job's ad (Resource::compute_rank). By the manual, it ranks all jobs equally."""
+    """A slot without a RANK uses the job's Rank of the slot, because HTCondor looks up attributes missing from the
+    slot's ad in the job's ad (Resource::compute_rank). In the manual, such a slot ranks all jobs equally."""
     shares_load_by_cores: bool = False
-    """A slot gets as much of the owner's load as it has cores, and the rest is dropped, as in HTCondor. By the manual,
-    slots get 1.0 in turn ("Load Average for Multi-core Machines")."""
+    """Each slot is assigned at most its number of cores of the owner's load, and excess load is dropped, as in
+    HTCondor. In the manual, slots are assigned 1.0 in turn ("Load Average for Multi-core Machines")."""
     hides_true_start: bool = True
-    """A START that is always true is left out of the published ad (the manual, "Machine States")."""
+    """A START that is always true is omitted from the published ad (the manual, "Machine States")."""
     drain_waits_for_longest_retirement: bool = True
     """In a graceful drain, all jobs may stay until the longest retirement time is over (the manual, "Drained State").
     HTCondor evicts a job earlier, when its own retirement is over."""
     quick_drain_keeps_last_start: bool = False
-    """A quick or fast drain uses the START of the last graceful drain, unless all claims from before that one had ended
-    when it ended, as in HTCondor (ResMgr::startDraining). By the manual, only graceful drains have a START."""
+    """A quick or fast drain uses the START of the last graceful drain, unless all claims from before that drain had
+    ended when it ended, as in HTCondor (ResMgr::startDraining). In the manual, only graceful drains have a START."""
     better_match_survives_shutdown: bool = False
-    """A waiting better match takes over its slot although the machine is being shut down, as in HTCondor."""
+    """A pending preempting claim takes over its slot even if the machine is shutting down, as in HTCondor."""
     claim_overtakes_match_in_backfill: bool = False
-    """A slot in Backfill that was notified of its match, and then is claimed before its client is gone, goes to Claimed
-    without Matched, as in HTCondor."""
+    """A slot in Backfill that was notified of its match, and is claimed before its client has ended, skips Matched and
+    moves to Claimed, as in HTCondor."""
     backs_off_backfill: bool = True
-    """A backfill client that ends soon after its start is restarted after exponential delays. HTCondor restarts it at
+    """A backfill client that exits soon after its start is restarted after exponential delays. HTCondor restarts it at
     the next policy evaluation."""
     extends_cron_days_of_week: bool = False
-    """A job with a ``cron_day_of_week`` and no ``cron_day_of_month`` also starts on the last day of each later month,
+    """A job with a ``cron_day_of_week`` but no ``cron_day_of_month`` also starts on the last day of each later month,
     on any weekday, every other minute until midnight, because HTCondor counts the days of these months from 0
     (CronTab::matchFields)."""
     evaluates_system_periodic_vacate: bool = True
     """SYSTEM_PERIODIC_VACATE is evaluated for running jobs (the manual's page "Configuration Macros"). HTCondor reads
-    it, but never evaluates it (UserPolicy::AnalyzeSinglePeriodicPolicy)."""
+    the setting but never evaluates it (UserPolicy::AnalyzeSinglePeriodicPolicy)."""
     shows_only_last_warning: bool = True
-    """A user sees only the last warning of submit requirements (the manual, "Submit Warnings"). HTCondor shows all
+    """Users see only the last warning of submit requirements (the manual, "Submit Warnings"). HTCondor shows all
     warnings, the last one first."""
     transforms_see_all_attributes: bool = True
-    """Transform statements with regular expressions match all attributes of the job, as in the manual. In HTCondor, a
-    job's own attributes do not include its cluster's."""
+    """Regular expressions in transform statements match all attributes of the job, as in the manual. In HTCondor, they
+    do not match the attributes of the job's cluster."""
     factories_hold_jobs: bool = True
-    """A factory whose submit description has ``hold = true`` makes held jobs. HTCondor's are idle, with a hold
-    reason."""
+    """A factory whose submit description contains ``hold = true`` creates held jobs. HTCondor's factories create idle
+    jobs with a hold reason."""
     ends_idle_startd_immediately: bool = False
-    """A startd that is shut down while it runs no job ends immediately, with its claims, as in HTCondor."""
+    """A startd that is shut down while it runs no job exits immediately, with its claims, as in HTCondor."""
     defrag_exceeds_maxima: bool = False
-    """One poll of the defragmentation may drain more machines than DEFRAG_MAX_CONCURRENT_DRAINING and
-    DEFRAG_MAX_WHOLE_MACHINES allow, and the polls of an hour more than DEFRAG_DRAINING_MACHINES_PER_HOUR, as in
-    HTCondor."""
+    """A defragmentation poll may drain more machines than DEFRAG_MAX_CONCURRENT_DRAINING and DEFRAG_MAX_WHOLE_MACHINES
+    allow, and the polls of an hour more than DEFRAG_DRAINING_MACHINES_PER_HOUR, as in HTCondor."""
     defrag_joins_whole_machine_expr: bool = False
-    """DEFRAG_WHOLE_MACHINE_EXPR is prepended to `&& PartitionableSlot ...` without parentheses, so that of `a || b` the
-    first part alone suffices, as in HTCondor."""
+    """DEFRAG_WHOLE_MACHINE_EXPR is prepended to `&& PartitionableSlot ...` without parentheses, so in `a || b`, a true
+    ``a`` alone is sufficient, as in HTCondor."""
     defrag_stops_at_long_intervals: bool = False
-    """With a DEFRAG_INTERVAL of more than an hour, no machine is drained, as in HTCondor."""
+    """No machine is drained if DEFRAG_INTERVAL is more than an hour, as in HTCondor."""
 
     def steps(self, trigger: str, state_activity: str) -> Steps:
         """Return the rows that a trigger fires from this state/activity."""
@@ -129,7 +128,7 @@ DEFAULT_DIALECT: Final = MANUAL.name
 
 
 class UnknownDialectError(PoolbookError, ValueError):
-    """A log names a dialect that this version of Poolbook does not know.
+    """A log uses a dialect that this version of Poolbook does not support.
 
     >>> try:
     ...     audit = log.audit()
@@ -143,9 +142,9 @@ class UnknownDialectError(PoolbookError, ValueError):
 
 
 def dialect_named(name: str) -> Dialect:
-    """Return the dialect of this name.
+    """Return the dialect with this name.
 
-    :raises UnknownDialectError: there is none
+    :raises UnknownDialectError: if there is none
     """
     if name not in DIALECTS:
         raise UnknownDialectError(name)
@@ -162,5 +161,6 @@ def _rows_by_step(name: str) -> dict[tuple[str, str], tuple[TransitionRow, ...]]
 
 
 def classify(dialect: Dialect, source: str, target: str) -> tuple[TransitionRow, ...]:
-    """Return the rows from one state/activity to another: one, or none if the dialect does not allow this."""
+    """Return the row from one state/activity to another, in a tuple that is empty if the dialect does not allow
+    this."""
     return _rows_by_step(dialect.name).get((source, target), ())

@@ -1,6 +1,7 @@
-"""The states of a drain, from its start until the machine accepts jobs again; ``rows.txt`` has the rows.
+"""The states of a drain, from its start until the machine accepts jobs again. ``rows.txt`` contains the rows.
 
-A drain applies to a whole machine, and each of its slots moves along rows 33 to 37. Its schedule does not change.
+A drain applies to a whole machine; each of the machine's slots moves along rows 33 to 37. A drain's schedule does not
+change.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ DRAIN: Final = table("drain")
 
 
 class Schedule(NamedTuple):
-    """The time that running jobs get when their machine drains (the manual's page condor_drain)."""
+    """How much time running jobs have when their machine drains (the manual's page condor_drain)."""
 
-    retires: bool  #: whether they get their retirement time
-    vacates: bool  #: whether they get their time to vacate
+    retires: bool  #: whether jobs may use their retirement time
+    vacates: bool  #: whether jobs may use their time to vacate
 
 
 SCHEDULES: Final = {
@@ -28,4 +29,4 @@ SCHEDULES: Final = {
     "Fast": Schedule(retires=False, vacates=False),
 }
 COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
-"""The actions when a drain is complete; empty: none."""
+"""The actions on completion of a drain; empty: none."""

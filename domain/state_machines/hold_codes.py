@@ -1,8 +1,8 @@
-"""HTCondor 25's codes for why a job is held (HoldReasonCode) or was evicted (VacateReasonCode); see ``hold_codes.txt``.
+"""HTCondor 25's codes for holds (HoldReasonCode) and evictions (VacateReasonCode); see ``hold_codes.txt``.
 
-Both share one range of numbers: codes from 1000 on return a job to Idle, lower ones hold it, unless the subcode
+Both share one numbering: codes from 1000 on return a job to Idle; lower codes hold the job, unless the subcode
 overrides this (``goes_on_hold``). A code's name is its label in the job's NumHoldsByReason and NumVacatesByReason.
-Codes that HTCondor no longer uses remain for old logs.
+Codes that HTCondor no longer uses are included for old logs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class ReasonCode(NamedTuple):
     number: int
     name: str
     meaning: str
-    subcode: str = ""  #: the meaning of the code's subcode, if it has one
-    advice: str = ""  #: what to do about a hold, with {release}, {remove} and {edit} for the commands
+    subcode: str = ""  #: the meaning of the subcode, if there is one
+    advice: str = ""  #: what to do about a hold; {release}, {remove} and {edit} stand for commands
 
 
 FIRST_VACATE_CODE: Final = 1000
@@ -26,7 +26,7 @@ FIRST_VACATE_CODE: Final = 1000
 
 
 VACATE_BASE: Final = "VacateBase"
-"""HTCondor's label for the first of these codes."""
+"""HTCondor's label for the code ``FIRST_VACATE_CODE``."""
 
 
 def _codes(section: DataSection) -> dict[int, ReasonCode]:
@@ -49,7 +49,7 @@ _TOOLS: Final = {
 
 
 def hold_advice(code: str, tools: Literal["poolbook", "condor"], job: str) -> str:
-    """Return what to do about a hold with this code, with the commands for this job."""
+    """Return advice on a hold with this code, with the commands for this job."""
     hold_code = HOLD_CODES.get(int(code)) if code.isascii() and code.isdigit() else None
     commands = {name: f"{command} {job}" for name, command in _TOOLS[tools].items()}
     return (hold_code or HOLD_CODES[0]).advice.format(**commands)
@@ -63,18 +63,18 @@ def code_name(code: int) -> str:
 
 
 HELD_BY_STARTD: Final = 21
-"""The code of a hold by the machine's WANT_HOLD."""
+"""The HoldReasonCode for WANT_HOLD of the machine."""
 
 
 class StopReason(NamedTuple):
-    """The reason of a hold or eviction."""
+    """The reason for a hold or eviction."""
 
     code: int
     subcode: int
     reason: str
 
 
-# These texts are HTCondor's, and tools match them.
+# These are HTCondor's texts, which tools match.
 EVICTION_REASONS: Final = {
     "vacate_command": StopReason(1010, 0, "Claim vacated by the administrator"),
     **dict.fromkeys(("user_vacate", "run_now"), StopReason(1022, 0, "Job vacated by schedd")),
@@ -83,20 +83,20 @@ EVICTION_REASONS: Final = {
     "shutdown": StopReason(1013, 0, "Startd was shutdown"),
     "pslot_preemption": StopReason(1019, 0, "Preempted for a Priority user"),
 }
-"""The reason of an eviction, by the cause of the job's signal."""
+"""The reason for an eviction, by the cause for which the job was signalled."""
 UNSPECIFIED_INTERRUPTION: Final = StopReason(1005, 0, "Unspecified job interruption")
 JOB_NOT_FOUND: Final = StopReason(1008, 0, "Job not found at execution machine")
 CLAIM_DEACTIVATED: Final = StopReason(1009, 0, "Claim deactivated")
 REMOVED_CODE: Final = 1023
 TRANSFER_CODES: Final = frozenset({12, 13, 32, 33, 36})
-"""The codes for failed transfers of files or checkpoints, including files that are too large."""
+"""The codes for failed transfers of files or checkpoints, including transfers of files that are too large."""
 ACCESS_POINT_CODES: Final = frozenset({14, 46, 47})
-"""The codes for problems that the access point finds at the end of a run: a missing initial directory, or, in older
+"""The codes for problems that the access point detects at the end of a run: a missing initial directory or, in older
 logs, an exceeded time limit."""
 
 
 def goes_on_hold(code: int, subcode: int = 0) -> bool:
-    """Return True if a job that failed with this code is held, and False if it is evicted and can run again.
+    """Return True if a job that failed with this code is held; False if it is evicted and can run again.
 
     Codes from 1 to 999 hold the job, but a subcode of -1000 or less evicts it (the manual, "Managing a Job", The Job
     Lifecycle).

@@ -1,8 +1,8 @@
 """Enforce a table with a machine of the ``transitions`` library. All slots, or all jobs, share one machine.
 
-A running pool calls ``fire``, which fires a trigger of the library's machine; this rejects every other transition. Each
-target of a row has its own trigger, since conditions that choose between targets would double the time of a transition.
-Bulk replay calls ``legal``, which looks up what the library's machine allows.
+A running pool calls ``fire``, which fires a trigger of the library's machine; the library rejects all transitions that
+are not in the table. Each target of a row has its own trigger, because conditions that choose between targets would
+double the time per transition. Bulk replay calls ``legal``, which looks up what the library's machine allows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NotAllowed(Exception):
-    """The table has no such transition."""
+    """A transition that the table does not allow."""
 
     def __init__(self, thing: str, source: str, number: str, target: str | None, rule: str, hint: str) -> None:
         step = source if target is None else f"{source} -> {target}"
@@ -43,9 +43,9 @@ class _Model:
 
 
 class StateMachine:
-    """Enforces one table. ``initial`` is the initial state; errors call the machine ``name``.
+    """Enforces one table. ``initial`` is the initial state; ``name`` is the machine's name in errors.
 
-    :raises ValueError: two rows have the same number, or a row with several steps leads from a state to itself
+    :raises ValueError: if two rows have the same number, or a row with several steps leads from a state to itself
     """
 
     def __init__(self, rows: Sequence[TransitionRow], initial: str, name: str) -> None:
@@ -56,18 +56,18 @@ class StateMachine:
         self.by_number = {row.number: row for row in self.rows}
         if len(self.by_number) < len(self.rows):
             raise ValueError(f"{name}: two rows have the same number; give one of them another number")
-        several = (row for row in self.rows if len(row.steps) > 1)  # a row with one step may stay in its state
+        several = (row for row in self.rows if len(row.steps) > 1)  # a row with only one step may lead to its own state
         if loops := [row.number for row in several for source, target in row.steps if source == target]:
             raise ValueError(f"{name}: row {loops[0]} leads from a state to itself; only a row with one step may")
         from .library_machine import LibraryMachine, MachineError
 
-        self._invalid = (MachineError, ValueError)  # ValueError: a state that the library does not know
+        self._invalid = (MachineError, ValueError)  # ValueError: a state unknown to the library
         library = LibraryMachine(
             model=None, states=list(self.states), initial=initial, auto_transitions=False, name=name
         )
         self._triggers: dict[tuple[str, str | None], Event] = {}
         self.lookup: dict[tuple[str, str], tuple[str, ...]] = {}
-        """(source, number) -> the targets that the library's machine allows: for bulk replay."""
+        """The targets that the library's machine allows, by (source, number), for bulk replay."""
         for row in self.rows:
             for target in row.targets:
                 trigger_name = row.name if len(row.targets) == 1 else f"{row.name} to {target}"
@@ -79,15 +79,15 @@ class StateMachine:
                     self.lookup[source, row.number] = (*self.lookup.get((source, row.number), ()), step.dest or source)
 
     def fire(self, source: str, number: str, target: str | None = None) -> str:
-        """Move along row ``number`` from ``source``, and return the target; ``target`` is needed if the row has several
-        targets.
+        """Move along row ``number`` from ``source``, and return the target; ``target`` is required if the row has
+        several targets.
 
-        :raises NotAllowed: the table has no such transition
+        :raises NotAllowed: if the table has no such transition
         """
         trigger = self._triggers.get((number, target))
         if trigger is None:
             raise self._refusal(source, number, target)
-        model = _Model()  # not shared: pools in several threads have one machine
+        model = _Model()  # not shared, because pools in several threads use the same machine
         model.state = source
         try:
             trigger.trigger(model)
@@ -96,7 +96,7 @@ class StateMachine:
         return model.state
 
     def legal(self, source: str, number: str, target: str | None = None) -> bool:
-        """Return True if ``fire`` allows this transition; without ``target``, to any target."""
+        """Return True if ``fire`` allows this transition; if ``target`` is None, to any target."""
         targets = self.lookup.get((source, number), ())
         return bool(targets) if target is None else target in targets
 
@@ -105,9 +105,9 @@ class StateMachine:
         return {number: targets for (place, number), targets in self.lookup.items() if place == source}
 
     def without(self, number: str) -> StateMachine:
-        """Return a machine with all rows but one.
+        """Return a copy of this machine without one row.
 
-        :raises KeyError: there is no row with this number
+        :raises KeyError: if there is no row with this number
         """
         if number not in self.by_number:
             raise KeyError(f"{self.name}: there is no row {number}")
@@ -132,13 +132,13 @@ class StateMachine:
 
 @cache
 def slot_machine(dialect: str) -> StateMachine:
-    """Return the machine of all slots in a dialect; raise ``UnknownDialectError`` for an unknown dialect."""
+    """Return the state machine of all slots in a dialect; raise ``UnknownDialectError`` for an unknown dialect."""
     return StateMachine(dialect_named(dialect).slot_rows, INITIAL_PAIR, f"slot ({dialect})")
 
 
 @cache
 def job_machine(dialect: str) -> StateMachine:
-    """Return the machine of all jobs in a dialect; raise ``UnknownDialectError`` for an unknown dialect."""
+    """Return the state machine of all jobs in a dialect; raise ``UnknownDialectError`` for an unknown dialect."""
     return StateMachine(dialect_named(dialect).job_rows, UNSUBMITTED, f"job ({dialect})")
 
 
@@ -159,7 +159,7 @@ def drain_machine() -> StateMachine:
 
 @cache
 def letter_machine() -> StateMachine:
-    """Return the machine of the lettered transitions between the states of slots, without their activities."""
+    """Return the machine of the lettered transitions, which are between states of slots, without activities."""
     return StateMachine(LETTERED, state(INITIAL_PAIR), "slot, by letter")
 
 
@@ -171,4 +171,4 @@ MACHINES: Final[Mapping[str, Callable[[str], StateMachine]]] = {
     "match": lambda _: match_machine(),
     "drain": lambda _: drain_machine(),
 }
-"""The functions that return the machine of each kind for a dialect."""
+"""The functions that return a dialect's machine of each kind."""

@@ -1,8 +1,8 @@
-"""The states of a match between a slot and a job; ``rows.txt`` has the rows.
+"""The states of a match between a slot and a job. ``rows.txt`` contains the rows.
 
-A match may fail, since either side may have changed meanwhile. The negotiator notifies both sides. A slot that is
-notified before it is claimed waits in Matched for at most MATCH_TIMEOUT. So the slot's state/activity shows whether it
-was notified (``match_state``).
+A match may fail, because the slot or the job may have changed in the meantime. The negotiator notifies both sides. A
+slot that is notified before it is claimed waits in Matched for at most MATCH_TIMEOUT. So a slot's state/activity shows
+whether the slot was notified (``match_state``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from .rows import table
 
 INITIAL_MATCH_STATE: Final = "Made"
-"""The state of a match that a negotiation cycle has made."""
+"""The state of a new match, made by a negotiation cycle."""
 
 MATCH: Final = table("match")
 

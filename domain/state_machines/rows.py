@@ -1,9 +1,9 @@
-"""The rows of the tables: transitions with their sources, targets, causes and places in the manual.
+"""The rows of the tables: transitions with sources, targets, causes and references to the manual.
 
 Slots, jobs, claims, matches and drains move only along the rows of ``rows.txt``. A row's number, which events record,
-is unique in its table. For slots it is the manual's, otherwise a word ("release"). A row with several sources and
-targets allows every combination, except from a state to itself; code that fires it must name the target. Two
-state/activity pairs of slots are connected by at most one row, but two job statuses may be connected by several
+is unique within its table. Slot rows have the manual's numbers; other rows have a word ("release"). A row with several
+sources and targets allows every combination, except from a state to itself; code that fires such a row must name the
+target. At most one row connects two states/activities of a slot, but several rows may connect two job statuses
 (``evict``, ``requeue``).
 """
 
@@ -18,13 +18,13 @@ from ..package_data import sections
 
 
 class TransitionRow(NamedTuple):
-    number: str  #: its name in events: "10", "12a", "release"
+    number: str  #: the row's number in events: "10", "12a", "release"
     sources: tuple[str, ...]  #: state/activity ("Claimed/Busy") for slots, a status ("Held") for jobs
     targets: tuple[str, ...]
-    place: str  #: a section of the manual, or a recorded trace that shows the row
+    place: str  #: the section of the manual, or the recorded trace, that shows the row
     cause: str
-    when: str = ""  #: the conditions for several targets
-    letter: str = ""  #: the letter of the manual's transition between states to which this row belongs
+    when: str = ""  #: the conditions that select one of several targets
+    letter: str = ""  #: the letter of the manual's state transition to which this row belongs
     name: str = ""  #: the row's name: "retire", "release"
 
     @property
@@ -33,7 +33,7 @@ class TransitionRow(NamedTuple):
 
 
 def make_row(number: str, sources: str, targets: str, place: str, cause: str, when: str = "") -> TransitionRow:
-    """Make a row from the columns of a table, in which several sources or targets are separated by commas."""
+    """Create a row from the columns of a table; multiple sources or targets are separated by commas."""
     return TransitionRow(
         number, tuple(sources.split(", ")), tuple(targets.split(", ")), place, cause, when, name=number
     )
@@ -56,7 +56,8 @@ def table(name: str) -> tuple[TransitionRow, ...]:
 
 
 def override_rows(rows: Iterable[TransitionRow], overrides: Iterable[TransitionRow]) -> tuple[TransitionRow, ...]:
-    """Return a dialect's rows: the manual's rows, replaced by overrides of the same number, and the other overrides."""
+    """Return a dialect's rows: the manual's rows, with overrides of the same number applied, and the other
+    overrides."""
     return tuple(({r.number: r for r in rows} | {r.number: r for r in overrides}).values())
 
 

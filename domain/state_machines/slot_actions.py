@@ -1,7 +1,7 @@
-"""A slot's actions when it enters or leaves a state/activity; ``startd/transitions.py`` performs them.
+"""A slot's actions when it enters or leaves a state/activity. ``startd/transitions.py`` performs them.
 
-An entry action returns True if it has moved the slot on. If a slot enters Idle or Retiring and stays there, its policy
-is evaluated again immediately, so one cause may start a chain of transitions.
+An entry action returns True if it moved the slot to another state/activity. If a slot enters Idle or Retiring and
+remains there, its policy is evaluated again immediately, so one cause may start a chain of transitions.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from .slot_rules import SlotPolicy
 
 
 class BetterMatch(NamedTuple):
-    """The result of an attempt to give the slot to its waiting better match."""
+    """The result of trying to give the slot to its pending preempting claim."""
 
     taken: bool
-    refused: bool  #: if neither is true, there was no better match
-    evidence: int = 0  #: the position of the evidence in the log; 0: none is needed
+    refused: bool  #: if both are False, no preempting claim was waiting
+    evidence: int = 0  #: the log position of the evidence; 0: none is needed
 
 
 class SlotTransitions(Protocol):
-    """The operations on a slot that actions use."""
+    """The operations on a slot that are available to actions."""
 
     @property
     def policy(self) -> SlotPolicy: ...
@@ -31,10 +31,10 @@ class SlotTransitions(Protocol):
     def has_job(self) -> bool: ...
 
     def evidence(self) -> int:
-        """Record the last expression that the policy evaluated, and return its position in the log."""
+        """Record the last expression that the policy evaluated, and return its log position."""
 
     def transition(self, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
-        """Move the slot along a row, with its actions."""
+        """Move the slot along a row, and perform its actions."""
 
     def reacts_to(self, trigger: str) -> bool:
         """Return True if the trigger fires a row in the slot's state/activity."""
@@ -42,10 +42,10 @@ class SlotTransitions(Protocol):
     def trigger(self, trigger: str, cause: str, evidence: int = 0) -> None: ...
 
     def end_claim(self, cause: str) -> None:
-        """End the slot's claim, if any."""
+        """End the slot's claim, if it has one."""
 
     def answer_better_match(self) -> BetterMatch:
-        """Give the slot to the waiting better match, unless START refuses its job."""
+        """Give the slot to the pending preempting claim, unless START refuses that claim's job."""
 
     def withdraw_better_match(self, cause: str) -> None: ...
 
@@ -56,19 +56,21 @@ class SlotTransitions(Protocol):
     def resume_job(self, cause: str) -> None: ...
 
     def hold_job(self, how: str) -> bool:
-        """Hold the slot's job because of WANT_HOLD. Return True if it was signalled, and will be held when it ends."""
+        """Hold the slot's job because of WANT_HOLD. Return True if the job was signalled and will be held when it
+        ends."""
 
     def signal_job(self, how: str, cause: str) -> None:
-        """Signal the slot's job to end, softly or hard."""
+        """Signal the slot's job to exit, softly or hard."""
 
     def start_client(self) -> None:
-        """Start the machine's backfill client, unless it runs."""
+        """Start the machine's backfill client, unless it is already running."""
 
     def must_wait_for_client(self, cause: str) -> bool:
-        """Return True if the slot must wait for the end of its machine's client, after signalling the client."""
+        """Return True if the slot must wait for its machine's client to end; the client is then signalled first."""
 
     def leave_backfill(self) -> bool:
-        """Move a slot that need not wait for its client to its destination; return False if a claim takes it."""
+        """Move a slot that need not wait for its client to its destination; return False if a waiting claim takes the
+        slot."""
 
 
 def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
@@ -83,7 +85,7 @@ def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
 
 
 def retire_ending_claim(slot: SlotTransitions, cause: str) -> bool:
-    """Retire the job if its claim is ending, unless the claim was accepted during a drain."""
+    """Retire the job if its claim is about to end, unless the claim was accepted during a drain."""
     policy = slot.policy
     if policy.has_flag("late") or not policy.in_retirement:
         return False
@@ -134,18 +136,18 @@ def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
 
 
 def start_client(slot: SlotTransitions, cause: str) -> bool:
-    """Start the machine's backfill client, unless it runs."""
+    """Start the machine's backfill client, unless it is already running."""
     slot.start_client()
     return False
 
 
 def end_client(slot: SlotTransitions, cause: str) -> bool:
-    """End the client if this is its last slot; any other slot leaves immediately."""
+    """End the client if this is the last slot that uses it; any other slot leaves immediately."""
     return not slot.must_wait_for_client(cause) and slot.leave_backfill()
 
 
 def leave_preempting(slot: SlotTransitions, cause: str) -> None:
-    """End the claim, since its job is gone, and let the waiting better match take over."""
+    """End the claim, whose job has ended, and let the pending preempting claim take over."""
     slot.end_claim(cause)
     killed = slot.policy.state_activity == KILLING
     better = slot.answer_better_match()
@@ -171,4 +173,4 @@ ENTRY_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], bool]]] = {
 EXIT_ACTIONS: Final[Mapping[str, Callable[[SlotTransitions, str], None]]] = {"Claimed/Suspended": resume_job}
 
 REEVALUATES: Final = ("Idle", "Retiring")
-"""The activities whose entry is followed immediately by a policy evaluation."""
+"""The activities that are followed immediately by a policy evaluation when a slot enters them."""

@@ -1,8 +1,8 @@
-"""The states and activities of a slot, in the manual and in HTCondor 25's startd; ``rows.txt`` has the rows.
+"""The states and activities of a slot, in the manual and in HTCondor 25's startd. ``rows.txt`` contains the rows.
 
-A slot has one of 7 states, and one of the state's activities. Such a pair is written "Claimed/Busy". Every slot,
-including dynamic ones, begins in Owner/Idle. Code names rows with ``SlotRow``, and events have their numbers. Rows 10,
-17 and 18 enter Preempting, where WANT_VACATE chooses the activity.
+A slot has one of 7 states, and one of that state's activities. Such a pair is written like "Claimed/Busy". Every slot,
+even a dynamic one, starts in Owner/Idle. Code refers to rows by ``SlotRow``; events contain the row numbers. Rows 10,
+17 and 18 enter Preempting, where WANT_VACATE determines the activity.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final, Literal, cast, get_args
 from .rows import TransitionRow, override_rows, table
 
 INITIAL_PAIR: Final = "Owner/Idle"
-"""The pair in which every slot begins."""
+"""The initial state/activity of every slot."""
 DELETED: Final = "Deleted"
-"""The state of a dynamic slot that was destroyed."""
+"""The state of a dynamic slot that has been destroyed."""
 UNLETTERED: Final = "-"
 """The letter of a row between two states that the manual does not connect."""
 
@@ -33,9 +33,9 @@ ManualPair = Literal[
     "Claimed/Suspended", "Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing",
     "Backfill/Idle", "Backfill/Busy", "Backfill/Killing", "Drained/Idle", "Drained/Retiring",
 ]  # fmt: skip
-"""The manual's 15 pairs."""
+"""The manual's 15 states/activities."""
 StateActivity = Literal[ManualPair, "Claimed/Cleaning", "Owner/Retiring", "Deleted"]
-"""All pairs, including those of HTCondor 25."""
+"""All states/activities, including those of HTCondor 25."""
 
 STATES: Final = get_args(State)
 STATE_ACTIVITIES: Final = get_args(ManualPair)
@@ -112,24 +112,24 @@ def _order(r: TransitionRow) -> tuple[int, str]:
 
 
 LETTERED: Final = tuple(r._replace(letter=r.number) for r in table("slot, by letter"))
-"""The manual's diagram of states."""
+"""The manual's state diagram."""
 NUMBERED: Final = _add_names(table("slot"))
 """The manual's diagram of states and activities."""
 HTCONDOR_25_ROWS: Final = _add_names(table("slot, htcondor-25"))
 NUMBERED_HTCONDOR_25: Final = tuple(sorted(override_rows(NUMBERED, HTCONDOR_25_ROWS), key=_order))
-"""The manual's rows, with the changes and additional rows of HTCondor 25."""
+"""The manual's rows, the rows that HTCondor 25 changes, and HTCondor 25's additional rows."""
 
 
 def read_pair(text: str) -> StateActivity:
-    """Return a state/activity text from an event with its type. It is not checked here, but by the tables."""
+    """Return an event's state/activity text with its type. The tables, not this function, check its validity."""
     return cast(StateActivity, text)
 
 
 def state(pair: str) -> str:
-    """Return the state of a pair: "Claimed" for "Claimed/Busy"."""
+    """Return the state of a state/activity: "Claimed" for "Claimed/Busy"."""
     return pair.partition("/")[0]
 
 
 def activity(pair: str) -> str:
-    """Return the activity of a pair: "Busy" for "Claimed/Busy"."""
+    """Return the activity of a state/activity: "Busy" for "Claimed/Busy"."""
     return pair.partition("/")[2]

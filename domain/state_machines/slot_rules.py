@@ -1,8 +1,8 @@
 """The policy rules of each state/activity, in order: which expression causes which transition.
 
-Only the first rule whose condition holds is applied. A slot leaves a state/activity without rules only by a message.
-``RULES`` follow the manual ("Machine States", "State and Activity Transitions"); ``RULES_HTCONDOR_25`` have HTCondor
-25's order (its eval_policy, confirmed by the traces). Conditions in capitals are policy expressions.
+Only the first rule whose condition holds is applied. A slot leaves a state/activity without rules only because of a
+message. ``RULES`` follows the manual ("Machine States", "State and Activity Transitions"); ``RULES_HTCONDOR_25`` is in
+HTCondor 25's order (its eval_policy, confirmed by the traces). Conditions in capitals are policy expressions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..package_data import sections
 from .slot_rows import SlotRow
 
 EVICTED: Final = "evicted"
-"""The target of an eviction: Preempting/Killing if PREEMPT was true and WANT_VACATE is not true, else
+"""The target of an eviction: Preempting/Killing if PREEMPT was true and WANT_VACATE is not true; otherwise
 Preempting/Vacating."""
 
 
@@ -23,12 +23,12 @@ class Rule(NamedTuple):
     """If the condition ``when`` holds, the slot moves along ``row`` because of ``cause``."""
 
     when: str
-    row: str  #: empty: the slot stays, and only ``flags`` are recorded
+    row: str  #: empty: the slot does not move, and only ``flags`` are recorded
     cause: str
-    target: str = ""  #: empty: the row has only one
-    killing: str = ""  #: the row if the target is Killing, if that is another row
-    flags: tuple[str, ...] = ()  #: the flags that the claim gets (``events.CLAIM_FLAGS``)
-    polled: bool = False  #: the rule applies only in periodic evaluations, not when a slot enters the state/activity
+    target: str = ""  #: empty: the row has only one target
+    killing: str = ""  #: the row for the target Killing, if it is a different row
+    flags: tuple[str, ...] = ()  #: flags to add to the claim (``events.CLAIM_FLAGS``)
+    polled: bool = False  #: whether the rule applies only in periodic evaluations, not on entry to the state/activity
 
 
 _IRREVOCABLE = ("irrevocable", "preempted")
@@ -51,7 +51,7 @@ RULES: Final[Rules] = {
     ),
     "Backfill/Idle": (
         Rule("the machine has no backfill any more", SlotRow.LEAVE_BACKFILL, "backfill_off"),
-        Rule("EVICT_BACKFILL", SlotRow.LEAVE_BACKFILL, "evict_backfill", polled=True),  # else it might loop
+        Rule("EVICT_BACKFILL", SlotRow.LEAVE_BACKFILL, "evict_backfill", polled=True),  # otherwise, it might loop
         Rule("the backfill client runs", SlotRow.RUN_BACKFILL, "client_runs"),
         Rule("a backfill client may be started", SlotRow.RUN_BACKFILL, "client_started"),
     ),
@@ -148,10 +148,10 @@ RULES_HTCONDOR_25: Final[Rules] = {
 
 
 class ConditionTest(NamedTuple):
-    """One test of a condition, which holds if the answer is ``expected``."""
+    """One test within a condition. It holds if the answer is ``expected``."""
 
     question: str  #: an attribute or method of ``SlotPolicy``
-    subject: str  #: the expression or the claim's flag; empty for a fact
+    subject: str  #: the expression or claim flag; empty for a fact
     expected: bool
 
 
@@ -159,10 +159,10 @@ _EXPRESSION_QUESTIONS = ("true", "locally_false", "set_to_false")
 
 
 class Condition(NamedTuple):
-    """Holds if all of its tests hold. They run in order until one fails."""
+    """A condition, which holds if all its tests hold. The tests run in order until one fails."""
 
     tests: tuple[ConditionTest, ...]
-    expressions: tuple[str, ...]  #: the policy expressions that it reads
+    expressions: tuple[str, ...]  #: the policy expressions that the condition reads
 
     def holds(self, policy: SlotPolicy) -> bool:
         for question, subject, expected in self.tests:
@@ -173,7 +173,7 @@ class Condition(NamedTuple):
 
 
 def _parse_condition(text: str) -> Condition:
-    """Parse a condition (``conditions.txt`` describes the syntax)."""
+    """Parse a condition, whose syntax ``conditions.txt`` describes."""
     tests = []
     for part in text.split(" and "):
         *questions, subject = part.removeprefix("not ").split(" ")
@@ -189,7 +189,7 @@ _FILE = {section.kind: section.lines for section in sections(get_data(__package_
 _FACTS = [line.split(" | ") for line in _FILE["facts"]]
 _READ_BY_FACT = dict(names.split(" ") for names, _ in _FACTS if " " in names)
 FACTS: Final = {names.partition(" ")[0]: meaning for names, meaning in _FACTS}
-"""The meanings of the facts."""
+"""The meaning of each fact."""
 CONDITIONS: Final[Mapping[str, Condition]] = {
     name: _parse_condition(text) for name, text in (line.split(" | ") for line in _FILE["conditions"])
 }
@@ -197,24 +197,24 @@ CONDITIONS: Final[Mapping[str, Condition]] = {
 
 
 def applicable_rule(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:
-    """Return the first rule that holds for the slot in its state/activity, or None.
+    """Return the first rule that holds for the slot in its state/activity; None if none holds.
 
-    :param entered: the slot has just entered its state/activity; else this is a periodic evaluation
+    :param entered: whether the slot just entered its state/activity; otherwise this is a periodic evaluation
     """
     for rule in rules.get(policy.state_activity, ()):
         if entered and rule.polled:
             continue
-        policy.last_evaluated = None  # an expression of another rule is not evidence for this one
+        policy.last_evaluated = None  # another rule's expression is not evidence for this rule
         if CONDITIONS[rule.when].holds(policy):
             return rule
     return None
 
 
 class SlotPolicy(Protocol):
-    """The values of a slot's policy expressions, and facts about its claim, its job, its machine and the drain."""
+    """A slot's policy: the values of its expressions, and facts about its claim, job, machine and drain."""
 
     last_evaluated: Any
-    """The last expression that was evaluated, with its value: the evidence for the resulting transition."""
+    """The last expression that was evaluated, with its value; it is the evidence for the resulting transition."""
 
     def true(self, name: str) -> bool:
         """Return True if the expression is true."""

@@ -1,8 +1,8 @@
-"""The rows that messages to a slot fire: by trigger, and then by the slot's state/activity.
+"""The rows that messages to a slot fire, by trigger and then by the slot's state/activity.
 
-``TRIGGERS`` are the manual's, with match notifications. ``TRIGGERS_HTCONDOR_25`` are HTCondor 25's, from its traces
-(tests/data/traces) or its source. A trigger has no effect in a state/activity that is not listed. If it fires several
-rows, only the last one's entry action is performed.
+``TRIGGERS`` follows the manual, with match notifications. ``TRIGGERS_HTCONDOR_25`` follows HTCondor 25's traces
+(tests/data/traces) or source. A trigger has no effect in a state/activity that is not listed. If a trigger fires
+several rows, only the last row's entry action is performed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .slot_rows import BACKFILL_BUSY, BACKFILL_IDLE, BACKFILL_KILLING, KILLING, 
 
 
 class Step(NamedTuple):
-    """A row that is fired; ``target`` is given only if the row has several targets."""
+    """A row to fire; ``target`` is set only if the row has several targets."""
 
     row: str
     target: str | None = None
@@ -22,7 +22,7 @@ class Step(NamedTuple):
 
 Steps = tuple[Step, ...]
 Triggers = Mapping[str, Mapping[str, Steps]]
-"""Trigger -> state/activity -> the rows that are fired."""
+"""Trigger -> state/activity -> the rows to fire."""
 
 # fmt: off
 TRIGGERS: Final[Triggers] = {
@@ -86,10 +86,10 @@ TRIGGERS: Final[Triggers] = {
         "Unclaimed/Benchmarking": (Step(SlotRow.END_BENCHMARKS),)},
 }
 
-# HTCondor 25 differs as follows: a slot is claimed without a match notification, also in Owner. A job's end is reported
-# twice: by its starter's last report (Cleaning) and by the starter's exit. A claim that its holder releases is killed,
-# since it has no job. When the time to vacate is over, the starter kills the job and the slot stays in Vacating. A slot
-# leaves Backfill/Killing in one transition.
+# HTCondor 25 differs as follows: a slot is claimed without a match notification, even in Owner. A job's end is reported
+# twice: by its starter's last report (Cleaning) and by the starter's exit. A claim released by its holder is killed,
+# because it has no job. When the time to vacate is over, the starter kills the job and the slot remains in Vacating. A
+# slot leaves Backfill/Killing in a single transition.
 TRIGGERS_HTCONDOR_25: Final[Triggers] = {
     **TRIGGERS,
     "match": {
@@ -158,17 +158,17 @@ DESTINATIONS: Final[Mapping[str, str]] = {
     "retire": "Owner",
     "kill": "Owner",
 }
-"""Trigger -> the state to which a slot goes when its backfill client has ended."""
+"""Trigger -> the state to which a slot moves when its backfill client has ended."""
 
 
 def backfill_destination(trigger: str, pair: str, current: str) -> str:
-    """Return the new destination of a slot in Backfill after a trigger, or an empty text if it does not change.
+    """Return the new destination of a slot in Backfill after a trigger; empty if the destination does not change.
 
     :param current: the current destination (empty: none in Busy, Owner in Killing)
     """
     new_destination = DESTINATIONS.get(trigger, "")
     if new_destination == "Matched" and pair != BACKFILL_BUSY:
-        return ""  # the slot has a destination already
+        return ""  # the slot already has a destination
     if trigger in ("match over", "claim failed") and current != "Matched":
         return ""  # the slot was not notified of a match
     return "" if new_destination == (current or "Owner") else new_destination

@@ -69,7 +69,9 @@ def test_a_job_is_charged_to_its_accounting_group_or_user(attributes: dict[str, 
 def test_an_accounting_name_with_blanks_is_rejected(name: str) -> None:
     pool = TestPool()
     refusal = pool.submit(AccountingGroup=f'"{name}"').refusal
-    assert refusal == f'AccountingGroup = "{name}": a name in accounting holds no blanks and can be printed'
+    assert (
+        refusal == f'AccountingGroup = "{name}": an accounting name must consist of printable characters without blanks'
+    )
     assert not pool.state.clusters
 
 

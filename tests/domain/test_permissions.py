@@ -55,7 +55,7 @@ def test_only_its_user_and_the_pools_owners_may_manage_a_running_job(verb: str, 
     assert answer.refusal == (
         ""
         if allowed
-        else f"{'h' if verb == 'continue' else 'slot1@h'} runs jobs of other users: only the pool's owner may {verb} it"
+        else f"{'h' if verb == 'continue' else 'slot1@h'} runs jobs of other users; only the pool's owner may {verb} it"
     )
 
 

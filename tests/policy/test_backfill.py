@@ -142,10 +142,10 @@ BOINC_ON = f"{ON}BACKFILL_SYSTEM = BOINC\nBOINC_Executable = /usr/bin/boinc\nBOI
             f"{EXEC_ON}EXEC_InitialDir = work\n",
             "EXEC_InitialDir: work is not a full path: the backfill client needs one",
         ),
-        (BOINC_ON, "BOINC_Universe: backfill clients run in the vanilla universe: set it to vanilla"),
+        (BOINC_ON, "BOINC_Universe: backfill clients run in the vanilla universe; set it to vanilla"),
         (
             f"{BOINC_ON}BOINC_Universe = docker\n",
-            "BOINC_Universe: backfill clients run in the vanilla universe: set it to vanilla",
+            "BOINC_Universe: backfill clients run in the vanilla universe; set it to vanilla",
         ),
     ],
 )

@@ -228,8 +228,8 @@ def test_htcondors_startd_gives_static_slots_to_jobs_that_its_drain_accepts(dial
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        ({"schedule": "Slowly"}, "'Slowly' is not a drain schedule"),
-        ({"completion": "party"}, "'party' is not an action on completion"),
+        ({"schedule": "Slowly"}, "'Slowly' is not a valid drain schedule"),
+        ({"completion": "party"}, "'party' is not a valid completion action"),
         ({"check": "Cpus > 7"}, "Draining check expression is false on slot1@h: Cpus > 7"),
         ({"check": "Nobody"}, "Draining check expression is neither true nor false on slot1@h"),
         ({"check": "1 +"}, "the drain's check expression is invalid"),

@@ -108,13 +108,13 @@ def test_attributes_of_other_slots_are_the_same_as_those_of_htcondor_s_startd() 
 @together(
     "text, message",
     [
-        ("NUM_SLOTS = -1", "NUM_SLOTS = -1: a machine has from 0 to 10000 slots of a type"),
+        ("NUM_SLOTS = -1", "NUM_SLOTS = -1: the number of slots of a type must be from 0 to 10000"),
         ("NUM_SLOTS = 1000000000", "NUM_SLOTS = 1000000000"),
         ("NUM_SLOTS_TYPE_1 = 1000000000", "NUM_SLOTS_TYPE_1 = 1000000000"),
         ("SLOT_TYPE_0 = 50%", "SLOT_TYPE_0: type 0 is reserved for evenly divided machines"),
         ("MEMORY = 10\nRESERVED_MEMORY = 10", "RESERVED_MEMORY leaves no memory for jobs"),
         ("NUM_SLOTS_TYPE_1 = 1\nSLOT_TYPE_1_BACKFILL = true", "backfill slots are not supported"),
-        ("STARTD_ATTRS = CPUS\nCPUS = 3", "STARTD_ATTRS: CPUS is an attribute that the startd sets"),
+        ("STARTD_ATTRS = CPUS\nCPUS = 3", "STARTD_ATTRS: CPUS is set by the startd"),
         ("MACHINE_RESOURCE_RAM = 3", "MACHINE_RESOURCE_RAM: RAM is a standard resource"),
         ("STARTD_ATTRS = Color\nColor = (1", "Color: (1 is not an expression"),
         ("SLOT1_START = (1", "SLOT1_START: (1 is not an expression"),

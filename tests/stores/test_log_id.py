@@ -50,7 +50,7 @@ def test_a_reference_has_one_text(text: str) -> None:
     try:
         assert str(LogPosition.parse(text)) == text
     except ValueError as error:
-        assert str(error).startswith(f"{text!r} is not a reference to a log's position")
+        assert str(error).startswith(f"{text!r} is not a reference to a log position")
 
 
 @together(
