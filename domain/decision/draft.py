@@ -93,7 +93,7 @@ class Draft(Generic[RoleState]):
     ) -> None:
         self._whole = state
         self.stimulus, self.now, self.tables, self.sense = stimulus, now, tables, sense
-        self.state: RoleState = state  # callers create drafts only for rules of the state's role
+        self.state: RoleState = state  # type: ignore[assignment]  # callers create drafts only for rules of their role
         self.caches = caches or Caches()
         state.trim_changes()
         self.events: list[Event] = []
