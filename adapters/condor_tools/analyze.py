@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...replay.why import Judged as Judged
+from ...replay.why import RejectionAnalysis as RejectionAnalysis
 from .autocluster_table import Signing, grouped
 from .cells import (
     HELD,
@@ -48,14 +48,14 @@ class AnalysisStep(NamedTuple):
     condition: str
 
 
-def analysis(ad: ClassAd, judge: Callable[[int, int], Judged] | None, display: CellContext) -> Iterator[str]:
+def analysis(ad: ClassAd, judge: Callable[[int, int], RejectionAnalysis] | None, display: CellContext) -> Iterator[str]:
     """Yield the analysis of one job.
 
     :param judge: returns the log's record of a job, by cluster and process
     """
     cluster, proc = int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
     name, short_id = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
-    judged = Judged() if judge is None else judge(cluster, proc)
+    judged = RejectionAnalysis() if judge is None else judge(cluster, proc)
     requirements = ad.get("Requirements")
     analysis_steps = [] if requirements is None else steps(requirements)
     if requirements is not None:
@@ -210,7 +210,7 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
         yield f"\n{name}:  Job has not yet been considered by the matchmaker.\n\n"
 
 
-def _last(judged: Judged, is_waiting: bool, display: CellContext) -> Iterator[str]:
+def _last(judged: RejectionAnalysis, is_waiting: bool, display: CellContext) -> Iterator[str]:
     """Yield when the job was last matched and rejected. A rejection after its match concerns its autocluster, unless
     the job is idle."""
     from ...domain.negotiator.reported_rejections import rejection_reason

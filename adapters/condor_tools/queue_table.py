@@ -30,7 +30,7 @@ from .options import Arguments, UsageError, command_table, last_number, line_wid
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from .analyze import AnalyzedSlots, Judged
+    from .analyze import AnalyzedSlots, RejectionAnalysis
     from .autocluster_table import Signing
     from .print_format import Format
 
@@ -208,7 +208,7 @@ def render(
     query: QueueQuery,
     display: CellContext,
     census: Census | None = None,
-    judge: Callable[[int, int], Judged] | None = None,
+    judge: Callable[[int, int], RejectionAnalysis] | None = None,
     signing: Signing | None = None,
     slots: AnalyzedSlots | None = None,
 ) -> Iterator[str]:

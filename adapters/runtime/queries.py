@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...replay.narration.sentences import Answer
     from ...replay.runs.of_log import Runs
     from ...replay.usage.preemptions import Preemption
-    from ...replay.why import Judged
+    from ...replay.why import RejectionAnalysis
     from .accounting_records import Record
     from .archived_ads import Sieve
     from .log_verification import Verification
@@ -352,16 +352,16 @@ class Queries:
 
         return why(self.log, name, at, zone)
 
-    def job_rejections(self) -> Callable[[int, int], Judged]:
+    def job_rejections(self) -> Callable[[int, int], RejectionAnalysis]:
         """Return a function from a job (cluster, proc) to its last rejection, its last match, and what now prevents it
         from running. It reads the events of one cluster at a time."""
         from functools import lru_cache
 
-        from ...replay.why import NextCycle, job_events, judged
+        from ...replay.why import NextCycle, analyze_rejection, job_events
 
         events = lru_cache(1)(lambda cluster: job_events(self.log, cluster))
         next_cycle, pool = NextCycle(self.log.read), self.views.pool().name
-        return lambda cluster, proc: judged(events(cluster), cluster, proc, next_cycle)._replace(pool=pool)
+        return lambda cluster, proc: analyze_rejection(events(cluster), cluster, proc, next_cycle)._replace(pool=pool)
 
     # The log as a whole
 

@@ -296,9 +296,8 @@ def queue(log: EventStore, at: int | None = None, number: int | None = None) -> 
 
 def _sampled_queue(log: EventStore, at: int) -> QueueSnapshot:
     ads, sample_time = last_sample(log, "job_ads", at)
-    return QueueSnapshot(
-        sorted((ad for ad in ads if _job_id(ad) is not None), key=lambda ad: _job_id(ad) or (0, 0)), sample_time
-    )
+    job_ads = [ad for ad in ads if _job_id(ad) is not None]
+    return QueueSnapshot(sorted(job_ads, key=lambda ad: _job_id(ad) or (0, 0)), sample_time)
 
 
 class AdSample(NamedTuple):

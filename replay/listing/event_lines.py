@@ -1,4 +1,4 @@
-"""List what an event says about each job, slot, machine or other thing."""
+"""Describe events, with a line for each job, slot, machine or other thing."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ..narration.sentence_tables import tables
 LETTERS: dict[str, str] = {
     row.number: row.letter.strip(UNLETTERED) for dialect in DIALECTS.values() for row in dialect.slot_rows
 }
-"""The letter of each numbered transition of slots, empty where it has none. A number has the same in every dialect that
+"""The letter of each numbered transition of slots, empty if it has none. A number has the same in every dialect that
 knows it."""
 
 
 def transition(row: str) -> str:
-    """A numbered transition of slots in words, with its letter if it crosses from state to state."""
+    """Return a numbered transition of slots in words, with its letter if it changes the state."""
     letter = LETTERS.get(row, "")
     if not row:
         return "a transition that no rule allows"
@@ -58,7 +58,7 @@ _FORMS: Final[dict[str, Callable[[Any], str]]] = {
 
 
 def _column(template: str) -> Callable[[e.Event], str]:
-    """Return what fills a column of the table for an event."""
+    """Return an event's value for a column of the table."""
     pieces = [
         (text, attrgetter(name or "at"), _FORMS.get(form or "", methodcaller("__format__", form)) if name else _nothing)
         for text, name, form, _ in Formatter().parse(template)
@@ -109,14 +109,14 @@ def _moved(event: e.JobsTransitioned) -> Part:
 
 
 def ending(event: e.JobExited) -> str:
-    """How a job's own process ended, in words."""
+    """Return how a job's own process ended, in words."""
     if event.signal is not None:
         return f"signal {event.signal}"
     return "no exit code" if event.code is None else f"code {event.code}"
 
 
 def client_end(event: e.BackfillExited) -> str:
-    """How a backfill client ended, in words."""
+    """Return how a backfill client ended, in words."""
     if event.signal is None and event.code is None:
         return event.outcome
     return f"{event.outcome}, {f'code {event.code}' if event.signal is None else f'signal {event.signal}'}"
@@ -174,7 +174,7 @@ OF_JOBS: dict[type[e.Event], Callable[[Any], Part]] = {
     e.JobsDeferred: lambda event: Part("deferred", f"in {interval(event.until - event.at)}"),
     e.JobActivated: _activated,
     e.ReservationEnded: lambda event: Part("reservation over", f"on {event.slot}" if event.slot else ""),
-    e.MailDue: lambda event: Part("mail due", f"to {', '.join(event.to) or 'nobody'}: {shortened(event.subject)}"),
+    e.MailDue: lambda event: Part("mail due", f"to {', '.join(event.to) or 'no one'}: {shortened(event.subject)}"),
     e.Mailed: lambda event: Part("mailed", shortened(event.failure) or "sent"),
     e.JobTransferEnded: _transferred,
     e.JobMeasured: _measured,
@@ -210,7 +210,7 @@ def _polled(event: e.DefragPolled) -> Part:
 
 
 def _claim(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
-    """Who holds a claim or waits for it, and for which job, where it is not made and activated at once."""
+    """Return the holder of a claim, and its job if the job does not start immediately."""
     holder_parts = [f"by {event.submitter}"]
     holder_parts += [f"of {event.holder}"] if event.holder else []
     holder_parts += [f"for job {event.job}"] if event.job else []
@@ -331,7 +331,7 @@ def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, Part]]:
 
 
 def parts(event: e.Event) -> Iterator[tuple[str, Part]]:
-    """The members of an event: the thing, and what is said of it."""
+    """Yield the members of an event: the thing, and the text about it."""
     kind = type(event)
     jobs = job_procs(event)
     if jobs is not None and kind in OF_JOBS:

@@ -111,7 +111,7 @@ def as_dict(member: Member, place: str = "") -> dict[str, object]:
 def members_between(
     events: Iterable[tuple[int, e.Event]], begin: int = 0, proc: int | None = None, end: int = EVER
 ) -> Iterator[Member]:
-    """The members of `events` from the instant `begin` on, before `end`; of one process alone, if it is given."""
+    """Yield the members of `events` from the instant `begin` until before `end`, of one process if it is given."""
     recent = ((position, event) for position, event in events if begin <= event.at < end or type(event) is e.JobsLogged)
     if proc is None:
         selected = chain.from_iterable(members(position, event) for position, event in recent)
@@ -129,7 +129,7 @@ def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
 
 
 def entries(log: EventStore, stream: StreamFilter | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
-    """The entries of a log, or of `stream` alone: one read of its stream. Those from `begin` on, before `end`."""
+    """Yield the entries of a log, or of one `stream`, from `begin` until before `end`."""
     if stream is None:
         return members_between(log.read(), begin, end=end)
     return members_between(log.read_stream(stream.stream), begin, stream.proc, end)
@@ -158,7 +158,7 @@ _STREAM_PATTERNS = (
 
 
 def parse_filter(text: str) -> StreamFilter:
-    """What `text` names: a slot, a cluster, a job, or a stream under its own name. Raises ValueError."""
+    """Return the slot, cluster, job or stream that `text` names. Raises ValueError."""
     for pattern, stream in _STREAM_PATTERNS:
         match = pattern.fullmatch(text)
         if match:
@@ -181,14 +181,14 @@ _DAY = 86_400_000_000
 
 
 def is_clock(text: str) -> bool:
-    """Whether a text is a time of day alone."""
+    """Return True if a text is only a time of day."""
     return _CLOCK.fullmatch(text.strip()) is not None
 
 
 def since(text: str, now: int, zone: tzinfo = UTC, after_time: int | None = None) -> int:
-    """The instant that `text` means, in microseconds: a date or time of ISO 8601 (of `zone`, unless it says its own);
-    how long before `now`: "10 min", "-2h"; "today" or "yesterday", its midnight; or a time of day, 3:00, the last one
-    before `now`, or with `after_time` the first one from there on. Raises ValueError."""
+    """Return the instant that `text` means, in microseconds: a date or time of ISO 8601 (in `zone`, unless it has its
+    own); an interval before `now`: "10 min", "-2h"; the midnight of "today" or "yesterday"; or a time of day, 3:00,
+    the last one before `now`, or the first one from `after_time` on. Raises ValueError."""
     lower = text.strip().lower()
     ago_match, clock = _AGO.fullmatch(lower), _CLOCK.fullmatch(lower)
     if ago_match and ago_match[2] in _SECONDS:

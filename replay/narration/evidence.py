@@ -16,10 +16,9 @@ FEW, SHORT = 3, 40  #: the most values in a sentence, and the longest: a longer 
 def values(note: e.EvaluationRecorded) -> str:
     """Return what an expression read: the values that it compares with limits, and these, else the short ones."""
     attributes = {name.rpartition(".")[2].lower(): (name.rpartition(".")[2], text) for name, text in note.read.items()}
+    limits = [limit for limit in _limits(note.expression) if limit[0] in attributes]
     limited_texts = [
-        f"{_value_text(*attributes[name], since, note.at)}, limit {limit}"
-        for name, since, limit in _limits(note.expression)
-        if name in attributes
+        f"{_value_text(*attributes[name], since, note.at)}, limit {limit}" for name, since, limit in limits
     ]
     texts = limited_texts or [f"{name} = {text}" for name, text in attributes.values() if _is_short(text)]
     return ", ".join(list(dict.fromkeys(texts))[:FEW])

@@ -12,8 +12,8 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def instant(at: int, zone: tzinfo = UTC) -> str:
-    """An instant in microseconds since the epoch, as date and time of `zone`, with a fraction only if it has one. What
-    is not a date of a calendar stays a number."""
+    """Return an instant (microseconds since the epoch) as date and time in `zone`, with a fraction only if it has one.
+    An instant outside of the calendar stays a number."""
     try:
         time = (_BEGIN + timedelta(microseconds=at)).astimezone(zone)
     except (OverflowError, ValueError):
@@ -22,7 +22,7 @@ def instant(at: int, zone: tzinfo = UTC) -> str:
 
 
 def iso(at: int) -> str:
-    """The same for machines: ISO 8601 in UTC, to the microsecond."""
+    """Return an instant in ISO 8601 (UTC), to the microsecond."""
     try:
         return (_BEGIN + timedelta(microseconds=at)).replace(tzinfo=None).isoformat("T", "microseconds") + "Z"
     except (OverflowError, ValueError):
@@ -30,7 +30,7 @@ def iso(at: int) -> str:
 
 
 def interval(duration: int) -> str:
-    """An interval in its two largest units: "1 h 5 min", "30 s", "0.25 s"."""
+    """Return an interval in its two largest units: "1 h 5 min", "30 s", "0.25 s"."""
     seconds = duration / 1_000_000
     if seconds < 60:
         return f"{seconds:.2f}".rstrip("0").rstrip(".") + " s"
@@ -45,7 +45,7 @@ def interval(duration: int) -> str:
 
 
 def memory(kib: int) -> str:
-    """An amount in KiB, in the unit that suits it."""
+    """Return an amount in KiB as text in a suitable unit."""
     for size, name in ((1 << 20, "GiB"), (1 << 10, "MiB")):
         if kib >= size:
             return f"{kib / size:.1f} {name}"
@@ -53,7 +53,7 @@ def memory(kib: int) -> str:
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
-    """A number with its noun: "1 job", "3 jobs"."""
+    """Return a number with its noun: "1 job", "3 jobs"."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
@@ -68,6 +68,6 @@ def shortened(text: str, length: int = 100) -> str:
 
 
 def resources(cpu: int, resident: int) -> str:
-    """What a job used: CPU in microseconds, memory in KiB; what is 0 is left out."""
+    """Return a job's usage as text, without zeros: CPU in microseconds, memory in KiB."""
     usage_parts = [f"CPU {interval(cpu)}"] if cpu else []
     return ", ".join([*usage_parts, *([f"memory {memory(resident)}"] if resident else [])])

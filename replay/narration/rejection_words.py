@@ -57,9 +57,8 @@ def unmet_conditions(reason: e.Unmatched, ad: e.Ad) -> str:
     """Return the conditions of the job's Requirements that no single slot meets; empty if a slot meets them all."""
     if not reason.slots or slots_meeting_requirements(reason):
         return ""
-    conditions = [
-        without_brackets(clause.text) + _with_values(clause.text, ad) for clause in reason.clauses if not clause.alone
-    ]
+    texts = [clause.text for clause in reason.clauses if not clause.alone]
+    conditions = [without_brackets(text) + _with_values(text, ad) for text in texts]
     return f"no slot meets {' or '.join(conditions) or 'all conditions of its Requirements'}"
 
 
@@ -102,7 +101,7 @@ def limits_reached(reason: e.Unmatched) -> str:
 
 
 def _concurrency_limit_text(reason: e.Unmatched) -> str:
-    """Return the concurrency limits that were reached, in the words of HTCondor's negotiator."""
+    """Return the concurrency limits that were reached, as HTCondor words them."""
     return f"concurrency limit {', '.join(reached_limit.name for reached_limit in reason.reached)}"
 
 
@@ -126,11 +125,8 @@ def is_same(earlier: e.Unmatched, now: e.Unmatched) -> bool:
     denials = _counts(now.denied)
     none_left = slots_meeting_requirements(now) <= now.refused_by_slot + now.taken + sum(denials.values())
     all_taken = obstacle_kind(earlier) == "taken" and none_left and (now.limit in ("share", "slots") or bool(denials))
-    return (
-        all_taken
-        or obstacle_kind(earlier) == obstacle_kind(now)
-        or (not now.limit and obstacle_kind(earlier) in denials)
-    )
+    kind = obstacle_kind(earlier)
+    return all_taken or kind == obstacle_kind(now) or (not now.limit and kind in denials)
 
 
 def short_reason(reason: e.Unmatched, holder_texts: Sequence[str]) -> str:

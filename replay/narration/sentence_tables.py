@@ -76,7 +76,8 @@ def step_name(code: str) -> str:
 
 
 def cause_words(cause: str, **placeholders: str) -> str:
-    """Put a cause into words; ``by`` and ``thing``: who asked for it, and of what. An unknown cause stays as it is."""
+    """Return a cause in words; ``by`` is the user who requested it, ``thing`` its object. An unknown cause is
+    unchanged."""
     text = _CAUSES["causes"].get(cause)
     return cause if text is None else text.format_map({**UNNAMED, **placeholders})
 

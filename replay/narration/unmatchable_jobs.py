@@ -165,15 +165,13 @@ def _misfit_by_conditions(job_ad: ClassAd, slots: Sequence[tuple[str, ClassAd]],
     met = [[is_satisfied(clause.value) for clause in explain(requirements, job_ad, ad, context)] for _, ad in slots]
     conditions = [clause.expression for clause in explain(requirements, job_ad, slots[0][1], context)]
     are_changing = [_changes_with_time(condition, job_ad) for condition in conditions]
-    unmet_conditions = [
-        conditions[i] for i, changing in enumerate(are_changing) if not changing and not any(row[i] for row in met)
-    ]
-    if any(are_changing) and not unmet_conditions:
+    unmet = [i for i, changing in enumerate(are_changing) if not changing and not any(row[i] for row in met)]
+    if any(are_changing) and not unmet:
         return None
     nearest_index = max(range(len(slots)), key=lambda at: (sum(met[at]), -at))
     name, ad = slots[nearest_index]
-    unmet = tuple(_unmet_condition(condition, job_ad, ad, context) for condition in unmet_conditions)
-    return Misfit(len(slots), (), unmet, name)
+    unmet_conditions = tuple(_unmet_condition(conditions[i], job_ad, ad, context) for i in unmet)
+    return Misfit(len(slots), (), unmet_conditions, name)
 
 
 def _changes_with_time(condition: Expression, ad: ClassAd) -> bool:

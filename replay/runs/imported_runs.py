@@ -80,10 +80,8 @@ class ImportedRuns:
 
     def explained_runs(self, records: Records, at: int | None) -> list[JobRun]:
         deaths = Deaths(self.log, PlaceNames(self.log), SlotRecords(self.log, at), self.zone)
-        return [
-            _with_cause(run, hints, deaths) if run.outcome in (EVICTED, ENDED) else run
-            for run, hints in self._pairs(records)
-        ]
+        pairs = self._pairs(records)
+        return [_with_cause(run, hints, deaths) if run.outcome in (EVICTED, ENDED) else run for run, hints in pairs]
 
     def _pairs(self, records: Records) -> list[tuple[JobRun, Hints]]:
         jobs = {job: kept for job, kept in records.records_by_job.items() if not self._is_outside(kept)}
@@ -93,11 +91,8 @@ class ImportedRuns:
         for run, _ in pairs:
             if "@" in run.user:
                 names.setdefault(run.user.partition("@")[0], set()).add(run.user)
-        pairs = [
-            (_with_full_user(run, names), hints)
-            for run, hints in pairs
-            if run.began < self.until and run.ended >= self.since
-        ]
+        pairs = [pair for pair in pairs if pair[0].began < self.until and pair[0].ended >= self.since]
+        pairs = [(_with_full_user(run, names), hints) for run, hints in pairs]
         return sorted(pairs, key=lambda pair: (pair[0].ended, pair[0].began, pair[0].job))
 
     def _is_outside(self, records_of_job: list[JobRecord]) -> bool:
@@ -180,14 +175,8 @@ class _ImportedJobRuns:
 
     def _value_of_ads(self, values_by_place: dict[RecordPlace, V], statements: Iterable[Statement]) -> V | None:
         """Return the first value of a table by ads' places, for the ads that some statements come from."""
-        return next(
-            (
-                values_by_place[place]
-                for statement in statements
-                if (place := RecordPlace(statement.source, statement.line)) in values_by_place
-            ),
-            None,
-        )
+        places = (RecordPlace(statement.source, statement.line) for statement in statements)
+        return next((values_by_place[place] for place in places if place in values_by_place), None)
 
     def runs(self) -> list[tuple[JobRun, Hints]]:
         run_ends, orphan_ends = _run_ends(self.recorded_job.accounts)
@@ -202,9 +191,8 @@ class _ImportedJobRuns:
         run_hints: list[tuple[JobRun, Hints]] = []
         for number, known_run in enumerate(runs, 1):
             end, outcome = self._end(known_run, number == len(runs))
-            if number < len(runs) and (
-                end is None or (known_run.logged and outcome == ENDED)
-            ):  # a job that is done has 005
+            # A job that is done has entry 005.
+            if number < len(runs) and (end is None or (known_run.logged and outcome == ENDED)):
                 end, outcome = runs[number].began if end is None else end, EVICTED
             if end is None:
                 departed = departure if departure is not None and departure >= (known_run.began or 0) else None
@@ -217,14 +205,8 @@ class _ImportedJobRuns:
                 ends=known_run.ends,
             )  # fmt: skip
             code = self._value_of_ads(self.records.codes, known_run.facts.values()) if outcome != COMPLETED else ""
-            run_hints.append(
-                (
-                    run,
-                    _hints(
-                        known_run.entries, code or "", known_run.attended, self._was_held(known_run.began or 0, end)
-                    ),
-                )
-            )
+            was_held = self._was_held(known_run.began or 0, end)
+            run_hints.append((run, _hints(known_run.entries, code or "", known_run.attended, was_held)))
         return run_hints
 
     def _was_held(self, began: int, ended: int | None) -> bool:
@@ -243,9 +225,8 @@ class _ImportedJobRuns:
     def _end(self, run: _CombinedRun, is_last: bool) -> tuple[int | None, str]:
         """Return when a run was over (None: no record shows it), and how it ended."""
         end_statement = self.facts.get("ended")
-        is_last = is_last and (
-            end_statement is None or end_statement.value + SECOND > (run.began or 0)
-        )  # a job may run again by mistake
+        # A job may run again by mistake.
+        is_last = is_last and (end_statement is None or end_statement.value + SECOND > (run.began or 0))
         end_time, outcome_statement = run.ended, self.facts.get("became") if is_last else None
         if run.entries:
             return end_time, COMPLETED if any(number == _DONE for number, _, _ in run.entries) else EVICTED
@@ -311,15 +292,8 @@ class _CombinedRun(NamedTuple):
         places = [place for run_end in own_ends for place in run_end.places]
         places += [run.end_place for run in same_runs if run.end_place]
         places += [f"{s.source}:{s.line}" for run in same_runs for s in run.statements if s.fact == "stopped"]
-        return _CombinedRun(
-            facts,
-            _begin_time(same_runs, facts),
-            end_time,
-            entries,
-            attended,
-            bool(own_ends),
-            tuple(dict.fromkeys(places)),
-        )
+        begin_time, distinct_places = _begin_time(same_runs, facts), tuple(dict.fromkeys(places))
+        return _CombinedRun(facts, begin_time, end_time, entries, attended, bool(own_ends), distinct_places)
 
     def ended_by(self, orphan_ends: Iterable[ImportedRunEnd]) -> _CombinedRun:
         """Return the run with its end from a log that lacks its beginning: its program was never started."""

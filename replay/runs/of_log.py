@@ -26,7 +26,7 @@ from .native_runs import own_runs
 
 _OUTCOMES = {COMPLETED: "exited", EVICTED: "evicted"}
 _SHARED = (e.SlotTransitioned, e.SlotCreated, e.SlotDestroyed)
-"""The kinds of events that imports and pools write alike."""
+"""The kinds of events that imports and pools share."""
 
 
 class Runs(NamedTuple):

@@ -80,10 +80,8 @@ class Records:
         places = PlaceNames(log)
         streams = [*(p.stream for p in places.all()), f"cluster/{self.only[0]}", *(f"ads/{kind}" for kind in _ADS)]
         self.read(sorted((pair for stream in streams for pair in log.read_stream(stream)), key=lambda pair: pair[0]))
-        first_entry = min(
-            (record.at for records in self.records_by_job.values() for record in records if record.letter not in "HPS"),
-            default=0,
-        )
+        records = (record for records in self.records_by_job.values() for record in records)
+        first_entry = min((record.at for record in records if record.letter not in "HPS"), default=0)
         return self.read(
             records_between(log, places, "startlog", first_entry - LINGERING, min(self._end_of_jobs(), self.at))
         )

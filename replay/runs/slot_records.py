@@ -161,11 +161,10 @@ class SlotRecords:
             reason_text = "; then ".join(dict.fromkeys(reason.rstrip(".") for _, reason in reasons))
             plain_reason = next((meaning_text for _, reason in reasons if (meaning_text := reason_meaning(reason))), "")
             target_text = f"the slot went to {leaving_moves[-1][1].target}"
-            facts |= (
-                {"why": plain_reason, "moved": f"{target_text}: {reason_text}"}
-                if plain_reason
-                else {"why": reason_text, "moved": target_text}
-            )
+            if plain_reason:
+                facts |= {"why": plain_reason, "moved": f"{target_text}: {reason_text}"}
+            else:
+                facts |= {"why": reason_text, "moved": target_text}
         return facts, [event.stimulus for event, _ in reasons]
 
 
@@ -226,17 +225,11 @@ def _shows_job(event: e.SlotTransitioned) -> bool:
 
 def moves(run: list[e.LoggedEvent], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:
     """Return the moves of a run into one of these activities or states."""
-    return [
-        (position, event)
-        for position, event in run
-        if isinstance(event, e.SlotTransitioned) and any(target in event.target.split("/") for target in targets)
-    ]
+    moves = [(position, event) for position, event in run if isinstance(event, e.SlotTransitioned)]
+    return [move for move in moves if not set(targets).isdisjoint(move[1].target.split("/"))]
 
 
 def moves_from(run: list[e.LoggedEvent], source: str) -> list[tuple[int, e.SlotTransitioned]]:
     """Return the moves of a run out of this activity."""
-    return [
-        (position, event)
-        for position, event in run
-        if isinstance(event, e.SlotTransitioned) and event.source.split("/")[-1] == source
-    ]
+    moves = [(position, event) for position, event in run if isinstance(event, e.SlotTransitioned)]
+    return [move for move in moves if move[1].source.split("/")[-1] == source]

@@ -1,4 +1,4 @@
-"""Evictions as they are listed: each with its job, slot, cost and cause; and how many had which cause."""
+"""List evictions with their jobs, slots, costs and causes, and count them by cause."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..runs.job_run import ENDED, RUNNING, JobRun
 from ..runs.run_end_causes import CAUSES, Cause
 
 _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}
-"""Streams by which evictions can be asked for -> what of a run they name."""
+"""A kind of stream -> the attribute of a run that selects its evictions."""
 
 
 def check_stream(stream: StreamFilter | None) -> None:
-    """Raise ValueError for what has no evictions."""
+    """Raise ValueError if a stream has no evictions."""
     if stream is not None and stream.stream.partition("/")[0] not in _STREAMS:
         raise ValueError(f"{stream.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
 
 
 def runs_of_stream(runs: Iterable[JobRun], stream_filter: StreamFilter | None) -> list[JobRun]:
-    """Those of a job, a cluster, a slot, a machine or a user."""
+    """Return the runs of a job, cluster, slot, machine or user."""
     if stream_filter is None:
         return list(runs)
     kind, _, name = stream_filter.stream.partition("/")
@@ -33,7 +33,7 @@ def runs_of_stream(runs: Iterable[JobRun], stream_filter: StreamFilter | None) -
 
 
 class Share(NamedTuple):
-    """How many evictions had a cause, and what they cost in microseconds."""
+    """The number of evictions with a cause, and their cost in microseconds."""
 
     cause: Cause
     evictions: int
@@ -41,7 +41,7 @@ class Share(NamedTuple):
 
 
 def by_cause(runs: Sequence[JobRun]) -> list[Share]:
-    """The evictions by their causes, the one that cost most first."""
+    """Return the evictions by cause, the most expensive cause first."""
     shares = [
         Share(cause, len(cause_runs), sum(run.lasted for run in cause_runs))
         for cause in CAUSES.values()
@@ -51,7 +51,7 @@ def by_cause(runs: Sequence[JobRun]) -> list[Share]:
 
 
 def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
-    """An eviction for programs: instants in ISO 8601 (UTC), what was lost in seconds."""
+    """Return an eviction as JSON-compatible values: instants in ISO 8601 (UTC), the lost time in seconds."""
     return {
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "machine": run.machine,
         "began": iso(run.began), "lost": run.lasted / SECOND, "cause": run.cause.name, "words": run.cause.words,
@@ -65,7 +65,7 @@ def unknown_as_dict(unknown: UnknownRuns) -> dict[str, object]:
 
 
 def share_as_dict(share: Share) -> dict[str, object]:
-    """A cause for programs, what was lost in seconds."""
+    """Return a cause's share as JSON-compatible values, the lost time in seconds."""
     cause = share.cause
     return {"cause": cause.name, "words": cause.words, "count": share.evictions, "lost": share.lost / SECOND}
 
@@ -74,7 +74,7 @@ def share_as_dict(share: Share) -> dict[str, object]:
 
 
 def unknown_lines(unknown: UnknownRuns) -> Iterator[str]:
-    """What is said of runs of which only a total is known, if there are any; or that no run is known at all."""
+    """Yield lines about runs of which only a total is known, or about a log without runs."""
     if unknown.silent:
         yield (
             "No record of the log shows a run: import job event logs, the histories, SchedLogs or StartLogs of the "
@@ -95,7 +95,7 @@ _OPEN: Final = {
 
 
 def open_lines(runs: Iterable[JobRun]) -> Iterator[str]:
-    """What is said of runs whose time is neither good nor wasted."""
+    """Yield lines about runs whose time is neither good nor wasted."""
     outcomes = [run.outcome for run in runs]
     for outcome, text in _OPEN.items():
         count = outcomes.count(outcome)

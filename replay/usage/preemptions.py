@@ -1,7 +1,7 @@
-"""For whom runs were evicted, whether that one then used what was freed, and what was lost.
+"""Find the beneficiaries of evictions, whether they used the freed resources, and the lost work.
 
-A match of a slot that another user has names the job that it is for, and so does a claim that waits; a drain and a
-request name who asked. Where no event names a job, as in an import, it is the next run of another job on the slot.
+A match of a claimed slot names the job that it is for, and so does a waiting claim; a drain and a request name the
+user. If no event names a job, as in an import, the beneficiary is the next run of another job on the slot.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ before the log ends; or they were freed for no job."""
 
 @frozen
 class Preemption:
-    """An eviction. ``whom``: the job that it was for, or who or what else; ``user``: whose that job is. ``began``: when
-    what was freed was used (microseconds; 0: it was not), ``lasted``: for how long, as far as the log goes.
+    """An eviction. ``beneficiary_job``: the job, or other cause, that it was for; ``user``: that job's user. ``began``:
+    when the freed resources were used (microseconds; 0: never), ``lasted``: for how long, until the log ends.
     ``weight``: the slot's cores, in thousandths."""
 
     run: JobRun
@@ -53,7 +53,7 @@ class Preemption:
 
 
 class _Beneficiary(NamedTuple):
-    """For whom a slot was freed. ``slot``: the one that took its resources, where that is another one."""
+    """The job for which a slot was freed, and its user. ``slot``: the slot that took the resources, if another one."""
 
     job: str
     user: str
@@ -62,30 +62,30 @@ class _Beneficiary(NamedTuple):
 
 @define
 class _Slot:
-    """A slot: for whom it was freed last, its weight, and its evictions."""
+    """A slot: its last beneficiary, its weight, and its evictions."""
 
-    wanted: _Beneficiary | None = None
-    gone: bool = False  #: that one waits no longer
+    beneficiary: _Beneficiary | None = None
+    gone: bool = False  #: whether the beneficiary no longer waits
     weight: int = 1000
     open: list[int] = field(factory=list)  #: the numbers of the evictions whose slot has not been used yet
 
 
 @define
 class _PreemptionReader:
-    """Follows who was to get each slot, and who did."""
+    """Collects the intended and the actual next job of each slot."""
 
-    found: list[Preemption] = field(factory=list)
+    evictions: list[Preemption] = field(factory=list)
     slots: dict[str, _Slot] = field(factory=dict)
-    drains: dict[str, str] = field(factory=dict)  #: by the machine who asked for its drain
-    given: dict[str, list[str]] = field(factory=dict)  #: by the slot that was matched those whose resources it took
-    begun: dict[str, tuple[str, int]] = field(factory=dict)  #: by the slot the job that runs, and since when
-    draining: dict[str, list[int]] = field(factory=dict)  #: by the slot those by a drain that is not over
+    drains: dict[str, str] = field(factory=dict)  #: a machine -> the user who requested its drain
+    given: dict[str, list[str]] = field(factory=dict)  #: a matched slot -> the slots that it preempts
+    begun: dict[str, tuple[str, int]] = field(factory=dict)  #: a slot -> its job, and when that began
+    draining: dict[str, list[int]] = field(factory=dict)  #: a slot -> its evictions by an unfinished drain
     users: dict[int, str] = field(factory=dict)
-    vacate_requests: dict[str, str] = field(factory=dict)  #: by the stimulus who asked
-    removal_requesters: dict[tuple[int, int], str] = field(
+    vacate_requests: dict[str, str] = field(factory=dict)  #: a stimulus -> the user who requested it
+    removers: dict[tuple[int, int], str] = field(factory=dict)  #: a job -> the user who ended its processes
+    running: dict[str, tuple[list[int], str]] = field(
         factory=dict
-    )  #: the user who had a job's processes ended, by the job
-    running: dict[str, tuple[list[int], str]] = field(factory=dict)  #: the evictions that made room for a slot's job
+    )  #: a slot -> the evictions that freed it for its job
     last: int = 0
 
     def read(self, position: int, event: e.Event, evicted: dict[int, JobRun]) -> None:
@@ -117,9 +117,8 @@ class _PreemptionReader:
             case e.SlotTransitioned() if event.target == "Drained/Idle":
                 self._end_drain(event.slot, USED, event.at)
             case e.JobSignalled():
-                self.removal_requesters.setdefault(
-                    (event.cluster, event.proc), self.vacate_requests.get(event.stimulus, "")
-                )
+                remover = self.vacate_requests.get(event.stimulus, "")
+                self.removers.setdefault((event.cluster, event.proc), remover)
             case e.JobActivated():
                 self._begin_job(event)
             case e.JobExited():
@@ -130,14 +129,14 @@ class _PreemptionReader:
 
     def _note_beneficiary(self, name: str, match: _Beneficiary) -> None:
         slot = self._slot(name)
-        slot.wanted, slot.gone = match, False
+        slot.beneficiary, slot.gone = match, False
 
     def _note_carved(self, event: e.ClaimMade) -> None:
-        """Note which slot was carved, for the claim of a match of the whole one, of what others gave back."""
+        """Note the dynamic slot that the claim of a match created from preempted resources."""
         parent_name = str(SlotName.parse(event.slot).parent)
         match = _Beneficiary(event.job, self._user(event.job), event.slot)
         slots = self.given.get(parent_name, [])
-        if slots and self._slot(slots[0]).wanted == match._replace(slot=parent_name):
+        if slots and self._slot(slots[0]).beneficiary == match._replace(slot=parent_name):
             self.given[event.slot] = self.given.pop(parent_name)
             for slot in slots:
                 self._note_beneficiary(slot, match)
@@ -147,81 +146,81 @@ class _PreemptionReader:
         return self.users.get(int(number), "") if number.isdecimal() else ""
 
     def _forget_beneficiary(self, name: str) -> None:
-        """Who waited for the slot does so no longer."""
+        """Note that the slot's beneficiary no longer waits for it."""
         slot = self._slot(name)
         for number in slot.open:
-            self.found[number] = evolve(self.found[number], used=UNUSED)
+            self.evictions[number] = evolve(self.evictions[number], used=UNUSED)
         slot.gone, slot.open = True, []
 
     def _begin_job(self, event: e.JobActivated) -> None:
         slot, job = self._slot(event.slot), f"{event.cluster}.{event.proc}"
-        self.removal_requesters.pop((event.cluster, event.proc), None)
+        self.removers.pop((event.cluster, event.proc), None)
         self.begun[event.slot] = job, event.at
         for number in slot.open:
-            eviction = self.found[number]
+            eviction = self.evictions[number]
             user = self.users.get(event.cluster, "")
             if not eviction.beneficiary_job and job != eviction.run.job:
                 eviction = evolve(eviction, beneficiary_job=job, user=user)
             is_same_user = bool(eviction.beneficiary_job) and eviction.user == user
             usage = USED if eviction.beneficiary_job == job else PARTLY if is_same_user else UNUSED
-            self.found[number] = evolve(eviction, used=usage, began=0 if usage == UNUSED else event.at)
+            self.evictions[number] = evolve(eviction, used=usage, began=0 if usage == UNUSED else event.at)
             if usage != UNUSED:
                 self._note_use(event.slot, job, number)
         self.given.pop(event.slot, None)
-        slot.wanted, slot.gone, slot.open = None, False, []
+        slot.beneficiary, slot.gone, slot.open = None, False, []
 
     def _note_use(self, slot: str, job: str, number: int) -> None:
-        """The slot's job has what an eviction freed."""
+        """Note that the slot's job uses the resources of an eviction."""
         self.running.setdefault(slot, ([], job))[0].append(number)
 
     def _end_job(self, position: int, event: e.JobExited, evicted: dict[int, JobRun]) -> None:
         emptied_slots, job = self.running.pop(event.slot, ([], ""))
         self.begun.pop(event.slot, None)
         for number in emptied_slots if job == f"{event.cluster}.{event.proc}" else ():
-            eviction = self.found[number]
-            self.found[number] = evolve(eviction, lasted=max(0, (event.ended or event.at) - eviction.began))
+            eviction = self.evictions[number]
+            self.evictions[number] = evolve(eviction, lasted=max(0, (event.ended or event.at) - eviction.began))
         run = evicted.get(position)
         if run is not None:
             self._add_eviction(run)
 
     def _add_eviction(self, run: JobRun) -> None:
-        slot, number = self._slot(run.slot), len(self.found)
+        slot, number = self._slot(run.slot), len(self.evictions)
         if run.cause.name in _JOB_PREEMPTIONS:
-            match = slot.wanted or _Beneficiary("", "")
+            match = slot.beneficiary or _Beneficiary("", "")
             job, begin_time = self.begun.get(match.slot, ("", 0))
             usage = UNUSED if slot.gone else USED if job and job == match.job else OPEN
-            self.found.append(Preemption(run, match.job, match.user, usage, weight=slot.weight))
-            if usage == USED:  # it had the resources at once, while their job was still ending
-                self.found[number] = evolve(self.found[number], began=begin_time)
+            self.evictions.append(Preemption(run, match.job, match.user, usage, weight=slot.weight))
+            if usage == USED:  # it had the resources while the evicted job was still ending
+                self.evictions[number] = evolve(self.evictions[number], began=begin_time)
                 self._note_use(match.slot, job, number)
             elif usage == OPEN:
                 self._slot(match.slot or run.slot).open.append(number)
             return
-        whom = self.removal_requesters.get(JobId.parse(run.job), "") or BENEFICIARIES.get(run.cause.name, "")
+        whom = self.removers.get(JobId.parse(run.job), "") or BENEFICIARIES.get(run.cause.name, "")
         usage = NONE
         if run.cause is CAUSES["drained"]:
             drain_user = self.drains.get(run.machine, "")
             whom, usage = (f"the drain of {run.machine}{f', which {drain_user} asked for' if drain_user else ''}", OPEN)
             name = SlotName.parse(run.slot)
             self.draining.setdefault(str(name.parent) if name.dynamic else run.slot, []).append(number)
-        self.found.append(Preemption(run, whom, "", usage, weight=slot.weight))
+        self.evictions.append(Preemption(run, whom, "", usage, weight=slot.weight))
 
     def _end_drain(self, slot: str, usage: str, at: int) -> None:
         for number in self.draining.pop(slot, []):
-            self.found[number] = evolve(self.found[number], used=usage, began=at)
+            self.evictions[number] = evolve(self.evictions[number], used=usage, began=at)
 
     def finish(self) -> list[Preemption]:
         for number in (number for numbers, _ in self.running.values() for number in numbers):
-            eviction = self.found[number]
-            self.found[number] = evolve(eviction, lasted=max(0, self.last - eviction.began))
-        return self.found
+            eviction = self.evictions[number]
+            self.evictions[number] = evolve(eviction, lasted=max(0, self.last - eviction.began))
+        return self.evictions
 
 
 BENEFICIARIES: Final = {
     "owner": "the machine's owner", "preempt": "the machine's policy (PREEMPT)", "shutdown": "the machine's shutdown",
     "policy": "its own policy", "stopped": "the pool's stop", "drained": "a drain",
 }  # fmt: skip
-"""For whom a run was evicted that made room for no job, by the cause."""
+"""The cause of an eviction that made room for no job -> its beneficiary."""
 
 
 def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Preemption]:

@@ -1,4 +1,4 @@
-"""What runs used between two instants: added up by user, machine, day and others, and how much of it was wasted."""
+"""Sum the usage of runs between two instants by user, machine, day and others, with the wasted part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BY: Final = (*_OF_RUNS, *_OF_TIMES)  #: by what usage can be added up
 
 
 def names(run: JobRun) -> list[str]:
-    """Whatever a run can be asked for by: its user, group, cluster, machine and slot."""
+    """Return the names that select a run: its user, group, cluster, machine and slot."""
     return [name_of(run) for name_of in _OF_RUNS.values()]
 
 
@@ -85,7 +85,7 @@ def sums(
 
 
 def _parts(run: JobRun, since: int, until: int, zone: tzinfo, finest_time: int) -> Iterator[tuple[int, int]]:
-    """The parts of the window in which a run has a share: all of it, or its days or months."""
+    """Return the parts of the window to which a run belongs: the whole window, or its days or months."""
     if not finest_time:
         yield since, until
         return
@@ -103,6 +103,6 @@ def _date_of(at: int, zone: tzinfo) -> date:
 
 
 def _next_begin(day: date, finest: int, zone: tzinfo) -> int:
-    """When the day or month after that of `day` begins."""
+    """Return the beginning of the day or month after that of `day`."""
     next_day = day + timedelta(1) if finest == _OF_TIMES["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
     return round(datetime(next_day.year, next_day.month, next_day.day, tzinfo=zone).timestamp()) * SECOND

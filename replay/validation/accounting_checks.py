@@ -85,9 +85,7 @@ def check_priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
         if logged_priority != expected:
             pool.report(name, "priority", f"its real priority is {logged_priority}, but the formula gives {expected}")
         elif logged_priority == account.priority and account.usage_until(event.at) == account.usage_accounted:
-            pool.report(
-                name, "priority", f"its real priority {logged_priority} is recorded again, although it used nothing"
-            )
+            pool.report(name, "priority", f"its real priority {logged_priority} is recorded again, but it used nothing")
     for name, account in accounts.items():
         if name not in event.priorities and account.usage_until(event.at) != account.usage_accounted:
             pool.report(name, "priority", "it used resources since its last priority, but has no new one")

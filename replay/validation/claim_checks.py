@@ -1,4 +1,4 @@
-"""Check the claims of the pool's schedd, and of holders outside the pool."""
+"""Check the claims of the pool's schedd, and of outside access points."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_claim_made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
 
 
 def _check_match_terms(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
-    """Check that a claim of the pool's own schedd is of a slot that it was given, on the terms of that."""
+    """Check that a claim of the pool's own schedd has a match of its slot, with the same terms."""
     if matched is None:
         pool.report(slot, "match", "it is claimed without a match")
     elif event.negotiator != matched.negotiator:
@@ -70,7 +70,7 @@ def _check_match_terms(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched
 
 
 def _check_request(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
-    """Check that a claim's lease is a time, and its job is a job or none."""
+    """Check that a claim's lease and its job are valid."""
     if event.holder:
         check_limits_of_ad(pool, event, event.ad)
     pool.check_negotiator(event.slot, event.negotiator)
@@ -82,7 +82,7 @@ def _check_request(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None
 
 
 def _named_claim(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
-    """Return the slot's claim, if it is the named one; else fold nothing."""
+    """Return the slot's claim if the event names it; otherwise skip the event."""
     claim_now = slot.claim
     if claim_now is not None and claim_now.id == claim:
         return claim_now
@@ -104,7 +104,7 @@ def check_claim_queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> No
 
 
 def _check_own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
-    """Check that the pool's own schedd waits for a slot it was given; its job gets no other until then."""
+    """Check that the pool's own schedd waits only for a matched slot; until then, its job gets no other one."""
     job, matched = match_of(pool, slot, event.job) or (None, PendingMatch())
     check_limits_of_match(pool, event, matched.limits)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
@@ -214,7 +214,7 @@ def _may_end_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnd
 
 
 def check_lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Check that the lease is over when a claim is given up for its holder's silence."""
+    """Check that the lease has expired when a claim ends because of its holder's silence."""
     until = slot.claim.lease_end if slot.claim is not None else 0
     if not 0 < until <= event.at:
         text = "its holder was not silent" if not until else "it has not expired"
@@ -233,9 +233,7 @@ def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitione
         return
     run_time = run.run_time(event.at)
     if run_time + max(run.max_vacate_time, vacate, pool.vacate) < limit:
-        text = (
-            f"its job's retirement time is recorded as over, but it ran for {interval(run_time)} of {interval(limit)}"
-        )
+        text = f"its job's retirement is recorded as over, but it ran for {interval(run_time)} of {interval(limit)}"
         pool.report(slot, "retirement", text)
 
 
@@ -304,15 +302,13 @@ def check_coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
 
 
 def _existing_slots(pool: JudgedPool, reservation: Reservation) -> list[str]:
-    """Return the kept slots whose claims still exist."""
+    """Return the reserved slots whose claims still exist."""
     slots = ((pool.state.slots.get(name), claim) for name, claim in reservation.claims.items())
-    return [
-        slot.name for slot, claim in slots if slot is not None and slot.claim is not None and slot.claim.id == claim
-    ]
+    return [slot.name for slot, claim in slots if slot is not None and slot.claim and slot.claim.id == claim]
 
 
 def settle_reservations(pool: JudgedPool) -> None:
-    """Check that no claim is kept that is gone."""
+    """Check that all reserved claims still exist."""
     for job, reservation in list(pool.state.reservations.items()):
         if len(_existing_slots(pool, reservation)) < len(reservation.claims):
             pool.report(job, "reservation", "one of the claims that are reserved for it is gone")

@@ -143,14 +143,12 @@ def check_jobs_transition(pool: JudgedPool, cluster: Cluster, event: e.JobsTrans
 def _check_repeated_hold(
     pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, behind: int
 ) -> None:
-    """Check that a hold takes the place of another one only where it is a user's, and the other is not."""
+    """Check that a hold replaces another one only if a user placed it, and not the other one."""
     if event.cause != "user_hold" or event.changes.get("HoldReasonCode") != str(HELD_BY_USER):
         pool.report((cluster.id, first), "cause", "it is held again, but not by a user")
     firm = next((proc for proc in range(first, behind) if proc in cluster and is_protected_hold(cluster, proc)), None)
     if firm is not None:
-        pool.report(
-            (cluster.id, firm), "source", "it is held again, but a user already holds it, or its input is being spooled"
-        )
+        pool.report((cluster.id, firm), "source", "it is held again, but was held by a user or for spooling")
 
 
 def note_ended_jobs(pool: JudgedPool, cluster: Cluster, status: str, has_left: bool) -> None:
@@ -225,15 +223,13 @@ def check_materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterial
         row = "submit_on_hold" if event.status == "Held" else "submit"
         pool.job_moves[row, UNSUBMITTED, event.status] += behind - first
         if event.status != cluster.initial_status:
-            pool.report(
-                (cluster.id, first), "source", f"it begins as {event.status}, but other jobs of its cluster do not"
-            )
+            pool.report((cluster.id, first), "source", f"it begins as {event.status}, but others of its cluster do not")
         _check_factory_limits(pool, cluster, behind - first)
     pool.add_to_story(cluster.id)
 
 
 def _check_factory_limits(pool: JudgedPool, cluster: Cluster, count: int) -> None:
-    """Check that a factory makes no more jobs than its limits allow, where these are plain numbers."""
+    """Check that a factory materializes only as many jobs as its limits allow, if these are plain numbers."""
     assert cluster.factory is not None
     ad = {**cluster.ad, **cluster.factory.changes}
     limit, max_idle = parse_int(ad.get(LIMIT_ATTRIBUTE, "")), ad.get(MAX_IDLE, "")
@@ -249,7 +245,7 @@ def _check_factory_limits(pool: JudgedPool, cluster: Cluster, count: int) -> Non
         pool.report(
             f"cluster {cluster.id}",
             "factory",
-            f"{count} of its jobs are materialized, but the queue has room for {most}",
+            f"{count} jobs are materialized, but the queue has room for {most}",
         )
 
 

@@ -66,7 +66,7 @@ def has_policy_cause(event: e.JobsTransitioned | e.JobSignalled) -> bool:
 
 
 def policies_of_row(row: str) -> tuple[Policy, ...]:
-    """The policies that do this to a job."""
+    """Return the policies that cause a transition of a job."""
     return tuple(policy for policy in POLICIES if policy.row == row)
 
 
@@ -103,7 +103,7 @@ def _is_true(text: str, at: int) -> bool:
 def _policy_texts(
     pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...]
 ) -> Iterator[tuple[str, str | None]]:
-    """What the policies ask, by the names of their expressions in small letters; None: it differs between jobs."""
+    """Yield the policies' expressions by their names in small letters; None if they differ between jobs."""
     settings = pool.state.settings
     for policy in policies:
         if policy.attribute:
@@ -190,9 +190,7 @@ def check_start_evidence(pool: JudgedPool, cluster: Cluster, event: e.JobActivat
     if note is None:
         words = f"this stimulus recorded no evidence at {event.evidence}"
     elif note.name != name or normalized_text(note.expression) != normalized_text(text):
-        words = (
-            f"it was decided by {note.name} = {note.expression}, but {name or 'no setting'} is {text or 'not there'}"
-        )
+        words = f"it was due to {note.name} = {note.expression}, but {name or 'no setting'} is {text or 'not there'}"
     elif truth_of(note.value) is not True:
         words = f"{note.name} is recorded as true, but it was {note.value}"
     else:
@@ -222,19 +220,15 @@ def check_cool_down(pool: JudgedPool, event: e.JobExited) -> None:
         )
         != seconds
     ):
-        words = (
-            f"it cools down for {seconds} s, but SYSTEM_ON_VACATE_COOL_DOWN was {text if note is None else note.value}"
-        )
+        words = f"it cools down {seconds} s, but SYSTEM_ON_VACATE_COOL_DOWN was {text if note is None else note.value}"
     else:
         return
     pool.report(event, "evidence", words)
 
 
 def _check_cool_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None:
-    seconds, expected = (
-        int(event.changes[EXPIRATION]) - event.at // 1_000_000,
-        schedd_seconds(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION"),
-    )
+    seconds = int(event.changes[EXPIRATION]) - event.at // 1_000_000
+    expected = schedd_seconds(pool.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
     if not event.code:
         pool.report(event, "evidence", "a run that did not fail has no cool-down")
     elif seconds != expected:

@@ -110,7 +110,7 @@ def check_drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -
 
 
 def _matching_drain(pool: JudgedPool, machine: Machine, number: int) -> MachineDrain | None:
-    """Return the machine's drain, if it is the one of this number; else fold nothing."""
+    """Return the machine's drain if it has this number; otherwise skip the event."""
     drain = machine.drain
     if drain is None or drain.number != number:
         pool.folds = None
@@ -132,9 +132,7 @@ def check_drain_transition(pool: JudgedPool, machine: Machine, event: e.DrainTra
         text = f"row {event.row} of a drain does not lead from {event.source} to {event.target}"
         pool.report(machine.name, "row", text)
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):
-        completion = (
-            f"{drain.completion} was requested" if drain.completion else "no action on completion was requested"
-        )
+        completion = f"{drain.completion} was requested" if drain.completion else "no completion action was requested"
         pool.report(machine.name, "drain", f"its drain ends by {event.row}, but {completion}")
     check_cancel_by_poll(pool, event)
     for slot in machine.slots.values() if event.row == "complete" else ():
@@ -154,9 +152,7 @@ def check_drain_final(pool: JudgedPool, machine: Machine, event: e.DrainFinal) -
     for name, claim in pool.drained_claims.get(machine.name, {}).items():
         slot = pool.state.slots.get(name)
         if slot is not None and slot.claim is not None and slot.claim.id == claim:
-            text = (
-                f"the jobs from before the drain are recorded as gone, but {slot.claim.submitter} still has its claim"
-            )
+            text = f"the jobs from before the drain are recorded as gone, but {slot.claim.submitter} has its claim"
             pool.report_slot(name, "drain", text)
 
 
@@ -174,9 +170,8 @@ def check_drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputA
     else:
         pool.charged.add(activation.key)
         run_time = activation.run_time(event.at)
-        end_time = (
-            event.at - activation.preempting_since if activation.preempting_since else 0
-        )  # older logs charge the time to end, too
+        # Older logs also charge the time to end.
+        end_time = event.at - activation.preempting_since if activation.preempting_since else 0
         badput, older_badput = (round(time // 1_000_000 * slot.cores) for time in (run_time, run_time + end_time))
         if event.badput not in (badput, older_badput):
             text = f"its job ran for {badput} core-seconds, but the drain is charged {event.badput}"
@@ -206,9 +201,7 @@ def check_shutdown(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -
     if event.how not in SHUTDOWNS:
         pool.report(machine.name, "value", f"{event.how!r} is not a shutdown mode: {', '.join(SHUTDOWNS)}")
     elif machine.shutdown in SHUTDOWNS and SHUTDOWNS.index(event.how) <= SHUTDOWNS.index(machine.shutdown):
-        pool.report(
-            machine.name, "shutdown", f"a {event.how} shutdown begins, but a {machine.shutdown} one already runs"
-        )
+        pool.report(machine.name, "shutdown", f"a {event.how} shutdown begins during a {machine.shutdown} one")
     pool.asked = event.cause
 
 
@@ -228,12 +221,8 @@ def check_defrag_poll(pool: JudgedPool, event: e.DefragPolled) -> None:
         pool.folds = None
         return
     _check_poll_time(pool, policy, event)
-    _check_machine_sets(
-        pool, "drain", pool.state.defrag.draining, event.began_draining, event.over_draining, event.draining
-    )
-    _check_machine_sets(
-        pool, "be whole", pool.state.defrag.whole, event.became_whole, event.no_longer_whole, event.whole
-    )
+    _check_sets(pool, "drain", pool.state.defrag.draining, event.began_draining, event.over_draining, event.draining)
+    _check_sets(pool, "be whole", pool.state.defrag.whole, event.became_whole, event.no_longer_whole, event.whole)
     _check_drain_count(pool, policy, event)
     _check_chosen_machines(pool, event)
     if not all(isfinite(value) and value >= 0 for value in event.costs.values()):
@@ -250,15 +239,13 @@ def _check_poll_time(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPoll
         pool.report(THING, "defrag", f"it polls {(event.at - last_poll) / SECOND:g} s after its last poll, too early")
 
 
-def _check_machine_sets(
+def _check_sets(
     pool: JudgedPool, what: str, known: set[str], came: Sequence[str], went: Sequence[str], count: int
 ) -> None:
     if known & set(came) or not set(went) <= known:
         pool.report(THING, "defrag", f"machines are recorded as starting or ceasing to {what}, but did not change")
     if len((known - set(went)) | set(came)) != count:
-        pool.report(
-            THING, "defrag", f"{count} machines are recorded to {what}, but the polls so far give another number"
-        )
+        pool.report(THING, "defrag", f"{count} machines are recorded to {what}, but the polls give another number")
 
 
 def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
@@ -277,7 +264,7 @@ def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPo
 
 
 def _check_chosen_machines(pool: JudgedPool, event: e.DefragPolled) -> None:
-    """Check that what was chosen is there, is chosen once, and has its evidence."""
+    """Check that a poll's choices exist, are chosen only once, and have evidence."""
     state = pool.state
     whole = (state.defrag.whole - set(event.no_longer_whole)) | set(event.became_whole)
     _check_distinct(pool, [choice.machine for choice in event.drains if not choice.refused], "drained")
@@ -310,7 +297,7 @@ def _check_evidence(pool: JudgedPool, evidence: Iterable[int], name: str) -> Non
 
 
 def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
-    """Check a drain: whether the defragmentation chose it, and under its terms."""
+    """Check that the defragmentation chose a drain, and that the drain has its settings."""
     if event.cause != DRAINED:
         return
     policy = policy_in_force(pool.state.settings)
@@ -324,7 +311,7 @@ def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
 
 
 def check_cancel_by_poll(pool: JudgedPool, event: e.DrainTransitioned) -> None:
-    """Check that a drain is canceled by the defragmentation where it decided so alone."""
+    """Check that the defragmentation cancels a drain only if it decided to."""
     if event.cause != CANCELED:
         return
     if event.machine not in pool.to_cancel:
@@ -333,7 +320,7 @@ def check_cancel_by_poll(pool: JudgedPool, event: e.DrainTransitioned) -> None:
 
 
 def settle_drains(pool: JudgedPool) -> None:
-    """Check at the end of a stimulus that all that a poll chose was done."""
+    """Check at the end of a stimulus that a poll's choices were carried out."""
     for machine in sorted(pool.to_drain):
         pool.report(machine, "defrag", "the defragmentation chose it, but no drain of it began")
     for machine in sorted(pool.to_cancel):
@@ -351,7 +338,7 @@ _OUTCOMES: Final = {True: ("killed", *_AT_ANY_TIME), False: ("exited", *_AT_ANY_
 
 
 def _known_with_slots(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
-    """Return the machine of an event, and have its slots checked; without one, fold nothing."""
+    """Return the machine of an event, to check its slots later; without one, skip the event."""
     machine = _known_machine(pool, event)
     if machine is None:
         pool.folds = None
@@ -363,7 +350,7 @@ def _known_with_slots(pool: JudgedPool, event: e.MachineEvent) -> Machine | None
 def _matching_client(
     pool: JudgedPool, event: e.BackfillExecuting | e.BackfillSignalled | e.BackfillExited
 ) -> BackfillClient | None:
-    """Return the client of an event, if it is the machine's; else fold nothing."""
+    """Return the client of an event if the machine has it; otherwise skip the event."""
     machine = _known_with_slots(pool, event)
     client = None if machine is None else machine.backfill
     if machine is not None and (client is None or client.key != event.key):
@@ -377,9 +364,7 @@ def _matching_client(
 @rule_of(e.BackfillStarted, _known_with_slots)
 def check_client_started(pool: JudgedPool, machine: Machine, event: e.BackfillStarted) -> None:
     if machine.backfill is not None:
-        pool.report(
-            machine.name, "backfill", f"a backfill client starts while client {machine.backfill.key} still runs"
-        )
+        pool.report(machine.name, "backfill", f"a backfill client starts while client {machine.backfill.key} runs")
     slot = machine.slots.get(event.slot)
     if slot is None:
         pool.report(machine.name, "reference", f"{event.slot} is not a slot of {machine.name}")
@@ -430,7 +415,7 @@ def check_slot_leaves_backfill(pool: JudgedPool, slot: Slot, event: e.BackfillLe
 
 
 def check_backfill_destination(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Check that a slot whose client is gone goes where it was headed."""
+    """Check that a slot whose client is gone moves to its destination."""
     if slot.state != "Backfill" or event.target.startswith("Backfill/"):
         return
     destination = slot.destination or ("Owner" if slot.state_activity == BACKFILL_KILLING else "")
@@ -441,7 +426,7 @@ def check_backfill_destination(pool: JudgedPool, slot: Slot, event: e.SlotTransi
 
 
 def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> None:
-    """Check that a slot has a client in Backfill/Busy and Backfill/Killing alone, and that it ends with the last."""
+    """Check that a slot has a client only in Backfill/Busy or Backfill/Killing, which ends with the last such slot."""
     if machine is None:
         return
     client = machine.backfill
@@ -451,11 +436,8 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
     if slot.state_activity == BACKFILL_KILLING and (
         not slot_awaits_client(pool.state, slot) or client_is_running(machine)
     ):
-        text = (
-            "there is nothing to wait for"
-            if not slot_awaits_client(pool.state, slot)
-            else "its client got no signal to end"
-        )
+        is_waiting = slot_awaits_client(pool.state, slot)
+        text = "its client got no signal to end" if is_waiting else "there is nothing to wait for"
         pool.report(slot, "backfill", f"it is {BACKFILL_KILLING}, but {text}")
     if client is not None and not any(other.state_activity in _WITH_CLIENT for other in machine.slots.values()):
         pool.report(slot, "backfill", f"backfill client {client.key} runs, but no slot of its machine has it")

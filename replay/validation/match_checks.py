@@ -60,7 +60,7 @@ def _is_carved_later(pool: JudgedPool, name: str) -> bool:
 
 
 def _check_preemption_reason(pool: JudgedPool, match: e.Match) -> None:
-    """Check that a match of a claimed slot has a reason, and any other has none."""
+    """Check that only a match of a claimed slot has a reason."""
     slot = pool.state.slots.get(match.slot)
     claim = None if slot is None else slot.claim
     check_preempted_slots(pool, match)
@@ -74,7 +74,7 @@ def _check_preemption_reason(pool: JudgedPool, match: e.Match) -> None:
 
 
 def match_of(pool: JudgedPool, slot: Slot, job: str) -> tuple[tuple[int, int], PendingMatch] | None:
-    """Return the match of which a claim for a job is made, of the slot or of the one that it was carved from."""
+    """Return the match that a claim for a job uses, of the slot or of its parent."""
     for own_match in pool.state.matches.get(slot.name, {}).items():
         return own_match
     job_id = job_of(job)
@@ -97,7 +97,7 @@ def check_match_voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> No
 
 
 def check_concurrency_limits(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
-    """Check a cycle's matches one after the other."""
+    """Check a cycle's matches in order."""
     if not any(match.limits for match in matches):
         return
     held_amounts: dict[str, Amount] = {}
@@ -114,7 +114,7 @@ def check_concurrency_limits(pool: JudgedPool, matches: Sequence[e.Match]) -> No
 
 
 def check_limits_of_ad(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
-    """Check that a claim that was made without a match holds what the job's ad says, if that is a plain text."""
+    """Check that a claim without a match holds the concurrency limits of the job's ad, if they are a plain text."""
     meaning = parse_cached(ad.get(LIMITS, '""'))
     limits = meaning.value if isinstance(meaning, Literal) else event.limits
     if event.limits != (limits if isinstance(limits, str) else ""):
@@ -123,7 +123,7 @@ def check_limits_of_ad(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad:
 
 
 def check_limits_of_match(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, limits: str) -> None:
-    """Check that a claim of the pool's own schedd holds what its match was given."""
+    """Check that a claim of the pool's own schedd holds the concurrency limits of its match."""
     if event.limits != limits:
         text = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but its match {limits or 'nothing'}"
         pool.report_slot(event.slot, "limit", text)
@@ -135,7 +135,7 @@ _GOING: Final = (KILLING, "Claimed/Cleaning")
 
 
 def check_preempted_slots(pool: JudgedPool, match: e.Match) -> None:
-    """Check the dynamic slots that are to go for a match: claimed parts of the same slot, none with retirement time."""
+    """Check the preempted dynamic slots of a match: claimed parts of the same slot without retirement time."""
     if match.preempts and not match.reason:
         pool.report_slot(match.slot, "match", f"slots are preempted for job {match.job} without a reason")
     for name in match.preempts:
@@ -161,7 +161,7 @@ def note_preempted_slot(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned)
 
 
 def note_claimed_part(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
-    """Take note of a claim of a part of a slot: others may have gone for one from outside, and must for a match."""
+    """Note a claim of a part of a slot, which may preempt other claims, and must for a match."""
     if event.holder and slot.parent:
         pool.claimed_parts.add(slot.parent)
     elif matched is not None and slot.name not in pool.state.matches:
@@ -169,7 +169,7 @@ def note_claimed_part(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched:
 
 
 def check_resources_returned(pool: JudgedPool, slot: Slot, given: dict[str, int]) -> None:
-    """Check that a dynamic slot that goes for a match gives all of its resources back."""
+    """Check that a dynamic slot that is preempted for a match returns all of its resources."""
     if slot.name not in pool.preempted_for or slot.state_activity not in _GOING:
         pool.report(slot, "resources", "it gives its resources back, but is not preempted for a match")
     if any(pool.amounts[slot.name].have.values()):
@@ -181,7 +181,7 @@ def check_resources_returned(pool: JudgedPool, slot: Slot, given: dict[str, int]
 
 
 def settle_preempted(pool: JudgedPool) -> None:
-    """Check that who was to go goes."""
+    """Check that the slots to preempt were preempted."""
     for name, job in pool.preempted.items():
         slot = pool.state.slots.get(name)
         if slot is not None and slot.state_activity not in _GOING:

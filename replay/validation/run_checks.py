@@ -1,4 +1,4 @@
-"""Check the runs of jobs: that each begins where it may, goes its way, and ends as it says."""
+"""Check the starts, file transfers and ends of runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 
 
 def check_drain_counted(pool: JudgedPool, slot: Slot) -> None:
-    """Check that a drain counted the slot's job, if it ended it."""
+    """Check that a drain was charged for the slot's job if it ended the job."""
     run, claim = slot.activation, slot.claim
     if run is not None and claim is not None and "drained" in claim.flags and run.key not in pool.charged:
         pool.report(slot, "drain", f"job {job_name(run)} ended because of a drain, which was not charged for it")
@@ -78,7 +78,7 @@ _ELSEWHERE = timezone(timedelta(hours=5))
 
 
 def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated) -> None:
-    """Check that a job's slot is ready for it, claimed by its submitter, and for no job that goes first."""
+    """Check that a job's slot is ready, and that its submitter claimed it, for no earlier job."""
     job = event.cluster, event.proc
     check_slot_free(pool, slot)
     claim = slot.claim
@@ -121,7 +121,7 @@ _OfARun = e.JobDue | _Transfer | e.JobExecuting | e.JobMeasured | e.JobSignalled
 
 
 def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
-    """Return the activation of the job; without one, fold nothing."""
+    """Return the activation of the job; without one, skip the event."""
     run = pool.state.by_job.get((event.cluster, event.proc))
     if known_cluster(pool, event.cluster, event.proc) is not None and run is None:
         pool.report(event, "activation", "it does not run")
@@ -141,22 +141,20 @@ def check_transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransfer
         text = f"its {event.way} is transferred {'after' if event.way == 'input' else 'before'} its process began"
         pool.report(event, "transfer", text)
     elif run.transfer not in _WAYS[event.way]:
-        text = f"its {event.way} transfer begins, but the transfer is at {run.transfer or 'nothing'}"
+        text = f"its {event.way} transfer begins, but it is at {run.transfer or 'nothing'}"
         pool.report(event, "transfer", text)
     if event.began > event.at:
         pool.report(event, "order", "its transfer began after its event")
 
 
 _WAYS = {"input": ("",), "checkpoint": ("input done", "checkpoint done"), "output": ("input done", "checkpoint done")}
-"""How far a job's transfer is when its files begin to move."""
+"""The state of a job's transfer when a transfer of its files begins."""
 
 
 @rule_of(e.JobTransferEnded, _run)
 def check_transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded) -> None:
     if run.transfer != event.way or event.way not in _WAYS:
-        pool.report(
-            event, "transfer", f"its {event.way} transfer ended, but the transfer is at {run.transfer or 'nothing'}"
-        )
+        pool.report(event, "transfer", f"its {event.way} transfer ended, but it is at {run.transfer or 'nothing'}")
         pool.folds = None
     if min(event.files, event.size) < 0:
         pool.report(event, "value", "an amount of its transfer is below 0")
@@ -280,9 +278,7 @@ def _check_outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status
         return
     if event.row and event.row not in outcome.rows:
         pool.report(job, "end", f"outcome {event.outcome} is not followed by {event.row}")
-    in_time = (
-        event.outcome == "exited" and bool(event.ended) and event.ended < run.first_signalled
-    )  # it ended before that
+    in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.first_signalled
     if outcome.signalled is not None and outcome.signalled != bool(run.stop) and not in_time:
         ending_text = "had been signalled to end" if run.stop else "had not been signalled to end"
         pool.report(job, "end", f"outcome {event.outcome}, but it {ending_text}")

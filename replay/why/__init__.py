@@ -1,20 +1,20 @@
-"""Why a job, a cluster or a slot is where it is: in at most five lines, and with evidence, for people who know nothing
-of the log.
+"""Explain why a job, a cluster or a slot is where it is: in at most five lines, with evidence, for readers who do not
+know the log.
 
-``answer`` asks. The facts of a job are read by ``own_job`` from a pool's own events, by ``imported_job`` from a real
-pool's records; ``job_facts`` makes the answer of them. ``slot`` reads and tells both kinds of slots, ``cluster`` sums
-jobs up. ``rejections`` finds what a cycle's rejection means for one job, and what the next cycle would decide;
-``select_events`` the events that have to be read. The sentences are in ``narration``. Expressions are evaluated only to
-find what no slot has, and what the next cycle would decide: else events say it, and where they are silent it says so.
+``answer`` is the entry point. ``own_job`` reads the facts of a job from a pool's own events, ``imported_job`` from an
+HTCondor pool's records; ``job_facts`` makes the answer. ``slot`` explains both kinds of slots, ``cluster`` summarizes
+jobs. ``rejections`` finds what a cycle's rejection means for a job, and what the next cycle would decide;
+``select_events`` selects the events to read. The sentences are in ``narration``. Expressions are evaluated only to find
+requests that no slot can fulfil, and to repeat a cycle: all other statements come from events.
 """
 
 from ..narration.sentences import Answer, Sentence, UnknownThingError, tell
-from .job import Judged, judged, why_job
+from .job import RejectionAnalysis, analyze_rejection, why_job
 from .rejections import NextCycle
 from .select_events import job_events, slot_events
 from .slot import why_slot
 
 __all__ = [
-    "Answer", "Judged", "NextCycle", "Sentence", "UnknownThingError", "job_events", "judged", "slot_events", "tell",
-    "why_job", "why_slot",
+    "Answer", "NextCycle", "RejectionAnalysis", "Sentence", "UnknownThingError", "analyze_rejection", "job_events",
+    "slot_events", "tell", "why_job", "why_slot",
 ]  # fmt: skip

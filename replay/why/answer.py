@@ -1,4 +1,4 @@
-"""The question as a person asks it: of a job or a slot, by its name."""
+"""Explain why a job or slot, given by its name, is where it is."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .unknown_thing import slots_called
 
 
 def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
-    """Tell why the job (12.3) or slot (slot1@host) of this name is where it is, at the instant `at` if one is given;
-    for a cluster (12), how its jobs fared. A slot that alone has its name needs no machine (slot1).
+    """Explain why a job (12.3) or slot (slot1@host) is where it is, at the instant `at` if one is given; summarize the
+    jobs of a cluster (12). A slot with a unique name needs no machine (slot1).
 
-    :raises ValueError: the name is not a job's, cluster's or slot's
-    :raises UnknownThingError: the log knows no such thing
+    :raises ValueError: the name is not a job, cluster or slot
+    :raises UnknownThingError: the log has no such job, cluster or slot
     """
     stream_filter = _named(log, name)
     kind, _, stream_name = stream_filter.stream.partition("/")
@@ -31,7 +31,7 @@ def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -
     if kind == "slot":
         if is_imported(log):
             return why_imported_slot(log, stream_name, at, zone)
-        # What is wanted of another instant is not in what the present needs.
+        # slot_events leaves out events that only an earlier instant needs.
         return why_slot(log.read() if at is not None else slot_events(log, stream_name), stream_name, at, zone)
     raise ValueError(f"{name} is not a job, cluster or slot: `poolbook log {name}` prints its events; {_ASKED}")
 
@@ -40,7 +40,7 @@ _ASKED = "why accepts a job (12.3), a cluster (12) or a slot (slot1@host)"
 
 
 def _named(log: EventStore, name: str) -> StreamFilter:
-    """What a name means: also a slot's without its machine, if there is one slot of that name."""
+    """Return the stream that a name means, also for a slot without its machine if only one slot has the name."""
     try:
         return parse_filter(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How the jobs of a cluster fared: how many ended in which way, and why the first did that failed, is held or waits."""
+"""Summarize the jobs of a cluster: the outcomes, and why the first job failed, is held or waits."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _OPEN = ("idle", "running", "suspended", UNTOLD)
 
 
 def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> Answer:
-    """Tell how the jobs of a cluster fared until the instant `at` (None: now): the counts, then what the answers say of
-    the first job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
+    """Summarize the jobs of a cluster until the instant `at` (None: now): the counts, then the answers for the first
+    job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
     events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
     results = outcomes(log, cluster, at)
     if not results.status:
@@ -48,17 +48,14 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
     cause, stimulus = (last_event.cause, last_event.stimulus) if last_event else ("reported", "")
     head = Sentence(last_event.at if last_event else at or 0, position, "cluster", facts, cause, stimulus)
     first_answers = _of_the_first(log, cluster, results, at, zone)
-    steps = [
-        *_missing(log, events, results, at, zone),
-        *(job_answer.lines[0] for job_answer in first_answers),
-        *_more_of(first_answers),
-    ]
+    first_lines = [job_answer.lines[0] for job_answer in first_answers]
+    steps = [*_missing(log, events, results, at, zone), *first_lines, *_more_of(first_answers)]
     advice = first_answers[0].lines[-1] if first_answers and first_answers[0].lines[-1].code in ADVICE else None
     return answer(head, steps, advice, [sentence for job_answer in first_answers for sentence in job_answer.life])
 
 
 def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
-    """Yield the lines of answers behind their first ones that are no advice: one of each answer, then the next ones."""
+    """Yield the second lines of the answers, then the third ones and so on, without advice."""
     for lines in zip_longest(*(job_answer.lines[1:] for job_answer in answers)):
         yield from (line for line in lines if line is not None and line.code not in ADVICE)
 
@@ -66,8 +63,8 @@ def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
 def _missing(
     log: EventStore, events: Sequence[e.LoggedEvent], results: Outcomes, at: int | None, zone: tzinfo
 ) -> Iterator[Sentence]:
-    """That records are missing, if jobs may have come to their ends there: every log that tells of the cluster lacks
-    something behind what it has of them last."""
+    """Yield a sentence about missing records if jobs may have ended there: every log of the cluster has a gap after its
+    last record of them."""
     records = [record_of(position, event) for position, event in events if isinstance(event, e.JobLogged)]
     last_times: dict[int, int] = {}
     for record in records:
@@ -102,7 +99,7 @@ def _of_the_first(log: EventStore, cluster: int, results: Outcomes, at: int | No
 
 
 def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: tzinfo) -> Answer:
-    """Tell why a job is where it is, in the pool's own log or an imported one."""
+    """Explain why a job is where it is, in the pool's own log or an imported one."""
     if is_imported(log):
         return why_imported_job(log, cluster, proc, at, zone)
     return why_job(job_events(log, cluster), cluster, proc, at, zone)

@@ -1,8 +1,8 @@
-"""Why a job of a real pool came to where its records leave it: its life in sentences, each with the record's place.
+"""Explain why a job of an imported pool is where it is: its life in sentences, each with the place of its record.
 
-The job's event log tells the life; the slots' logs say why a run was ended or stopped, the negotiator's what it was
-matched with, ads who it was and what the logs do not tell. What no record says is not guessed: the answer says how far
-the records go. A job's number that was used again is the last job of that number, unless an earlier instant is asked
+The job event log has the life; the slots' logs explain the ends and suspensions of runs, the negotiator's log the
+matches, and ads the user and facts that the logs lack. Nothing is guessed: the answer shows until when there are
+records. A job's number that was used again is the last job of that number, unless an earlier instant is asked
 for.
 """
 
@@ -28,7 +28,7 @@ from ..runs.imported_runs import job_runs
 from ..runs.job_run import RUNNING as GOES_ON
 from ..runs.job_run import JobRun
 from ..runs.slot_records import SlotRecords
-from .imported_steps import read_record, tell_gap, tell_gathered
+from .imported_steps import add_collected, add_gap, read_record
 from .job_facts import COMPLETED, HAS_LEFT, HELD, IDLE, REMOVED, RUNNING, Situation
 from .job_life import BEGUN, CLOSE, OVER, ImportedJob
 from .job_records import (
@@ -53,7 +53,7 @@ from .unknown_thing import unknown_job
 
 
 def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
-    """Tell why the job is where its records leave it (at the instant `at`, if one is given), and its life in order of
+    """Explain why an imported job is where it is (at the instant `at`, if one is given), with its life in order of
     time. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
     all_events = list(single_entries(log.read_stream(f"cluster/{cluster}")))
@@ -86,13 +86,13 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
     )
     for record in among(records, missing_steps(job, records)):
         read_record(job, record)
-    tell_gathered(job)
+    add_collected(job)
     if job.status not in HAS_LEFT and not any(ad.has_left for ad in job.ads):
         left_ads = [ad for ad in ads_of_queue(log, cluster, at, proc).values() if ad.has_left]
         job.ads += ads_of_life(left_ads, begin)
     read_ads(job)
     for position, gap in gaps:
-        tell_gap(job, position, gap)
+        add_gap(job, position, gap)
     if not job.chain:
         raise UnknownThingError(unknown_job(log, cluster, proc, at, zone))
     return job.answer(situation(job), sorted(job.chain, key=lambda sentence: sentence.at // SECOND))
@@ -156,7 +156,7 @@ def _ad_says(job: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) -> S
 
 
 def _runs_of_ads(job: ImportedJob) -> None:
-    """Runs of which no log tells."""
+    """Return the runs that only ads have."""
     runs: dict[int, tuple[JobAd, str]] = {}
     for ad in job.ads:
         begin_time = ad.when("JobCurrentStartDate")
@@ -169,7 +169,7 @@ def _runs_of_ads(job: ImportedJob) -> None:
 
 
 def _left(job: ImportedJob, ad: JobAd) -> None:
-    """How it left the queue, by the history or the schedd's table."""
+    """Add how it left the queue, by the history or the schedd's table."""
     at = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus") or ad.at
     if job.at is not None and at > job.at:
         return
@@ -186,7 +186,7 @@ def _left(job: ImportedJob, ad: JobAd) -> None:
 
 
 def _shown(job: ImportedJob, ad: JobAd) -> None:
-    """What a list of the queue showed after all other records."""
+    """Add the status in a queue listing that is later than all other records."""
     status, status_text = SHOWN.get(ad.number("JobStatus"), ("", ""))
     if status_text and status != job.status:
         host, hold = ad.text("RemoteHost"), ad.text("HoldReason")
@@ -198,19 +198,19 @@ def _shown(job: ImportedJob, ad: JobAd) -> None:
 
 
 def _cool_down(job: ImportedJob) -> None:
-    """Tell until when an idle job cools down after what put it there."""
+    """Add the end of an idle job's cool-down to its life."""
     if job.status != "idle" or job.since is None:
         return
     times = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in job.ads if not ad.has_left]
     times += cool_downs(job.slots.log, job.job, job.at)
-    until, place = max(times, key=lambda one: (one[0], one[1].position), default=(0, Place(0, 0, "")))
+    until, place = max(times, key=lambda time: (time[0], time[1].position), default=(0, Place(0, 0, "")))
     if until > job.since.at:
         facts = {"until": instant(until, job.zone)}
         job.cools = job.tell(place._replace(at=job.since.at), "cools_down", **facts)
 
 
 _ADVICE: Final = {IDLE: "condor_analyze", HELD: "hold_advice_there", COMPLETED: "see_life", REMOVED: "see_life"}
-"""Where a job is -> the code of what can be done."""
+"""A status -> the code of the advice."""
 
 
 def situation(job: ImportedJob) -> Situation:
@@ -218,9 +218,9 @@ def situation(job: ImportedJob) -> Situation:
     since = job.since or job.chain[-1]
     steps = [since]
     if job.status == IDLE:
-        steps += [job.refused or job.cools or _others_refused(job, since), *_nobody_to_match(job, since)]
+        steps += [job.refused or job.cools or _others_refused(job, since), *_deaths_while_waiting(job, since)]
     if job.status == RUNNING and job.lost is not None:
-        steps += [job.beside(job.lost, "unconnected", when=instant(job.lost.at, job.zone)), job.lost]
+        steps += [job.dated_as(job.lost, "unconnected", when=instant(job.lost.at, job.zone)), job.lost]
     if job.status == RUNNING and job.size is not None:
         steps += _measured(job, job.size)
     about_facts = {"until": instant(job.last, job.zone), "thing": job.name}
@@ -232,10 +232,10 @@ def situation(job: ImportedJob) -> Situation:
 
 
 def _others_refused(job: ImportedJob, since: Sentence) -> Sentence:
-    """Tell what the negotiator said of jobs like it, where it names them alone."""
+    """Return the negotiator's last rejection of a job like it, if the negotiator never named the job itself."""
     last_rejection = job.matches.last_rejected
     if last_rejection is None or last_rejection.at < since.at:
-        return job.beside(since, "not_looked_at")
+        return job.dated_as(since, "not_looked_at")
     facts = {
         "other": f"{last_rejection.event.cluster}.{last_rejection.event.proc}",
         "reason": last_rejection.facts.get("words", "") or "no reason given",
@@ -244,8 +244,8 @@ def _others_refused(job: ImportedJob, since: Sentence) -> Sentence:
     return job.cited(last_rejection, "nothing_for_others", **facts)
 
 
-def _nobody_to_match(job: ImportedJob, since: Sentence) -> list[Sentence]:
-    """Tell of the deaths of daemons without which it gets no slot, while it waits."""
+def _deaths_while_waiting(job: ImportedJob, since: Sentence) -> list[Sentence]:
+    """Return the deaths of daemons that the job needs for a match, while it waits."""
     deaths = job.deaths.while_waiting(since.at)
     return [job.cited(death, "daemon_died", died=death.words(job.zone)) for death in deaths]
 
@@ -260,7 +260,7 @@ def _measured(job: ImportedJob, size: Record) -> list[Sentence]:
 
 @define
 class AccessPoints:
-    """The access points to which jobs of a number were submitted, and the one whose job is asked for: the first."""
+    """The access points with a job of the same number; the question is about the first one's job."""
 
     places: PlaceNames
     chains: dict[int, str]  #: the access point of each chain of job event logs

@@ -44,7 +44,7 @@ def read_record(job: ImportedJob, record: Record) -> None:
 
 
 def tell_forgotten(job: ImportedJob, record: Record) -> None:
-    """Say that the access point does again, or against, what it had done: its schedd lost the end of its table."""
+    """Add that the access point repeats or reverts a step, because its schedd lost the end of its table."""
     assert job.since is not None
     death = job.deaths.of_forgetting(job.name, job.since.at, record.at)
     if death is not None:
@@ -68,7 +68,7 @@ def on_begun(job: ImportedJob, record: Record) -> None:
 
 def on_evicted(job: ImportedJob, record: Record) -> None:
     facts, run = record.facts, job.ended_by(record)
-    failed_slot, job.failed = job.failed, ""  # the access point may have given it another slot in the same second
+    failed_slot, job.failed = job.failed, ""  # the access point may have started it on another slot in the same second
     why_facts, citations = job.why(run, record.at)
     why_facts |= job.cause(run, why_facts)
     text, is_known = facts.get("reason", ""), not why_facts.keys().isdisjoint(("why", "next", "died"))
@@ -84,11 +84,8 @@ def on_ended(job: ImportedJob, record: Record) -> None:
     ending = record.ending
     exits = [end for end in job.seen if max(job.began, record.at - NEAR) <= end.at <= record.at + NEAR]
     exits = [*{job.places.chain(end.stimulus): end for end in exits if not job.is_checkpoint(end)}.values()]
-    citations = (
-        _differing_endings(job, exits, ending)
-        + _disagreement(record, job.places, "code", "signal")
-        + _history_disagrees(job, ending)
-    )
+    citations = _differing_endings(job, exits, ending) + _disagreement(record, job.places, "code", "signal")
+    citations += _history_disagrees(job, ending)
     facts = {"ran": job.after(record.at) if job.slot else "", "slot": job.last_slot(), "how": ending or "no exit code"}
     places = [seen_end.stimulus for seen_end in exits]
     sentence = job.tell(record, "exited", *places, used=_usage(record, job.size), also=citations, **facts)
@@ -96,13 +93,9 @@ def on_ended(job: ImportedJob, record: Record) -> None:
 
 
 def _differing_endings(job: ImportedJob, exits: Iterable[Record], end_text: str) -> str:
-    """Return how its shadow and its starter differ about its ending."""
-    seen_ends = [(record.stimulus, record.ending) for record in exits]
-    return "".join(
-        f"; but {job.places.name(stimulus)} says {other_end}"
-        for stimulus, other_end in seen_ends
-        if end_text and other_end != end_text
-    )
+    """Return how shadow and starter differ from the job event log about the job's end."""
+    differing_exits = [record for record in exits if end_text and record.ending != end_text]
+    return "".join(f"; but {job.places.name(record.stimulus)} says {record.ending}" for record in differing_exits)
 
 
 def _history_disagrees(job: ImportedJob, end_text: str) -> str:
@@ -114,7 +107,7 @@ def _history_disagrees(job: ImportedJob, end_text: str) -> str:
 
 
 def _done(code: str, status: str) -> Step:
-    """Return how a record is read of what was done to the job with a reason, which ends its run if it is on a slot."""
+    """Return the step for a hold, release or removal with a reason, which ends the run of a job on a slot."""
 
     def read(job: ImportedJob, record: Record) -> None:
         number = record.facts.get("code", "")
@@ -130,7 +123,7 @@ def on_suspended(job: ImportedJob, record: Record) -> None:
 
 
 def on_resumed(job: ImportedJob, record: Record) -> None:
-    """Also one that has to leave is continued: it could not end otherwise."""
+    """Add that the job continued: a suspended job is also continued to be evicted."""
     _stopped(job, record, "running", "continued", moves_from(job.run, "Suspended"))
 
 
@@ -153,7 +146,7 @@ def on_exception(job: ImportedJob, record: Record) -> None:
 
 
 def _gave_up(job: ImportedJob, record: Record, code: str) -> None:
-    """Tell that its shadow ended its run; the daemon that died says more than what the shadow wrote."""
+    """Add that its shadow ended its run; the death of a daemon explains more than the shadow's text."""
     run, reason = job.ended_by(record), record.facts.get("reason", "")
     why_facts, citations = job.why(run, record.at)
     places = citations if "died" in why_facts else []
@@ -171,7 +164,7 @@ def on_disconnected(job: ImportedJob, record: Record) -> None:
 
 
 def on_reconnected(job: ImportedJob, record: Record) -> None:
-    """The slot is the one where it ran all the time: where its beginning was not read, this entry names it."""
+    """Add the reconnection. It names the slot if the entry of the run's beginning was not read."""
     job.slot, job.attended = job.slot or record.facts.get("slot", ""), record.at
     job.becomes("running", job.tell(record, "shadow_found", slot=job.slot))
 
@@ -180,7 +173,7 @@ def on_not_reconnected(job: ImportedJob, record: Record) -> None:
     _gave_up(job, record, "shadow_did_not_find")
 
 
-def tell_gap(job: ImportedJob, position: int, gap: e.SourceGap) -> None:
+def add_gap(job: ImportedJob, position: int, gap: e.SourceGap) -> None:
     """Report that records are missing that may have shown more."""
     at = gap.since or gap.at
     if job.chain and at <= job.last:
@@ -189,30 +182,26 @@ def tell_gap(job: ImportedJob, position: int, gap: e.SourceGap) -> None:
 
 
 def capital(text: str) -> str:
-    """Begin a sentence with what an entry of a job's log is called."""
+    """Return a text with its first letter capitalized."""
     return text[:1].upper() + text[1:]
 
 
 SAYS_NOTHING = "Unspecified"  #: the beginning of the reason of an eviction without a given reason
-SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})  #: entries that say nothing about why a job is where it is
+SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})  #: entries that do not explain a job's status
 _AFTER_THE_END: Final = frozenset({BEGIN, "4", "5", "9", "12", "13"})
-FORGOTTEN: Final = {
-    "held": frozenset({BEGIN, "12"}),
-    "completed": _AFTER_THE_END,
-    "removed": _AFTER_THE_END,
-}  # fmt: skip
-"""Where a job is -> the entries that its schedd writes only if it has forgotten that."""
+FORGOTTEN: Final = {"held": frozenset({BEGIN, "12"}), "completed": _AFTER_THE_END, "removed": _AFTER_THE_END}
+"""A status -> the entries that a schedd writes only if it has forgotten that status."""
 
 
 def _usage(record: Record, size: Record | None) -> str:
-    """Tell what a job used: CPU by the entry of its end, memory by the last that measured it."""
+    """Return a job's usage: CPU from the entry of its end, memory from the last image size entry."""
     cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
     resident = size.facts.get("resident", "") if size is not None else ""
     return resources(cpu, int(resident) if resident.isdecimal() else 0)
 
 
 def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
-    """What other sources of the same entry say otherwise of the facts with these names."""
+    """Return how other sources of the same entry differ in the facts with these names."""
     text = ""
     for other_record in record.others:
         other_facts = {name: other_record.facts[name] for name in names if name in other_record.facts}
@@ -223,32 +212,31 @@ def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
 
 
 def before(job: ImportedJob, record: Record) -> None:
-    """Tell of what was gathered before a record."""
+    """Add the matches and rejections that precede a record."""
     if record.what in (BEGIN, "matched", "shadow_began"):
-        # What the cycle that gave it a slot refused was for others like it.
+        # In the cycle that matched it, rejections were of other jobs like it.
         job.rejected = [rejection for rejection in job.rejected if rejection.at // SECOND < record.at // SECOND]
         job.given = record.at // SECOND
     if record.what != "rejected":
-        _tell_rejections(job)
+        _add_rejections(job)
     if record.what not in ("rejected", "matched"):
-        _tell_fruitless_matches(job)
+        _add_fruitless_matches(job)
 
 
-def tell_gathered(job: ImportedJob) -> None:
-    """Tell of what was gathered to the end."""
-    _tell_rejections(job)
-    _tell_fruitless_matches(job)
+def add_collected(job: ImportedJob) -> None:
+    """Add the remaining matches and rejections."""
+    _add_rejections(job)
+    _add_fruitless_matches(job)
 
 
 def on_matched(job: ImportedJob, record: Record) -> None:
-    """A match that led to a run, of this job or one like it, is reported with the run."""
+    """Collect a match that led to no run; any other match is reported with its run."""
     if not job.matches.led_to_run(record):
         job.fruitless_matches.append(record)
 
 
-def _tell_fruitless_matches(life: ImportedJob) -> None:
-    """Matches in a row that led to no run of its cluster, in a sentence or two: those by which it ran, as its slot's
-    log tells, and the others."""
+def _add_fruitless_matches(life: ImportedJob) -> None:
+    """Add the collected matches: one by one if the slot's log shows that the job ran there, the others summarized."""
     matches, life.fruitless_matches = life.fruitless_matches, []
     own_matches = [match for match in matches if _ran_by(life, match)]
     for match in own_matches:
@@ -268,7 +256,7 @@ def _ran_by(job: ImportedJob, match: Record) -> bool:
 
 
 def on_begun_there(job: ImportedJob, record: Record) -> None:
-    """A run whose beginning its own records do not have."""
+    """Add the beginning of a run that its own records lack."""
     slot, is_startd_record = record.facts["slot"], job.places.kind(record.stimulus) == "startlog"
     job.tell_match_of(slot, record.at)
     job.begin_run(slot, record.at, "over_there" if is_startd_record else "run_over")
@@ -276,7 +264,7 @@ def on_begun_there(job: ImportedJob, record: Record) -> None:
 
 
 def on_over_there(job: ImportedJob, record: Record) -> None:
-    """The end of a run of which its own records tell nothing, and perhaps no record does."""
+    """Add the end of a run that its own records lack, and perhaps all records."""
     run = next(run for run in job.runs if (run.slot, run.ended) == (record.facts["slot"], record.at))
     why_facts, citations = job.why(run, record.at)
     was_evicted = run.outcome == EVICTED
@@ -297,8 +285,8 @@ def on_rejected(job: ImportedJob, record: Record) -> None:
         job.rejected.append(record)
 
 
-def _tell_rejections(job: ImportedJob) -> None:
-    """What the negotiator refused in a row, in one sentence."""
+def _add_rejections(job: ImportedJob) -> None:
+    """Add the collected rejections in one sentence."""
     if not job.rejected:
         return
     first_rejection, last_rejection = job.rejected[0], job.rejected[-1]
@@ -357,7 +345,7 @@ def on_terminated(job: ImportedJob, record: Record) -> None:
 
 
 def on_evicting(job: ImportedJob, record: Record) -> None:
-    """Its next status is unknown: it may be held, or removed."""
+    """Add that the shadow evicts it. Its next status is unknown: it may be held, or removed."""
     run = job.ended_by(record)
     why_facts, citations = job.why(run, record.at)
     facts: dict[str, Fact] = {"slot": record.facts.get("slot", ""), "ran": job.after(record.at), **why_facts}
@@ -365,7 +353,7 @@ def on_evicting(job: ImportedJob, record: Record) -> None:
 
 
 def on_process_ended(job: ImportedJob, record: Record) -> None:
-    """Its next status is unknown: its starter reports only its process."""
+    """Add the end of its process. Its next status is unknown: the starter reports only the process."""
     checkpoint = job.is_checkpoint(record)
     if checkpoint or not job.is_logged(job.ended_by(record)):
         code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"
@@ -374,7 +362,7 @@ def on_process_ended(job: ImportedJob, record: Record) -> None:
 
 
 def _unless_logged(step: Step) -> Step:
-    """Take a step only where the job's own log does not have the end of the run that the record reports."""
+    """Return a step that skips a record if the job's own log has the end of the same run."""
 
     def read(job: ImportedJob, record: Record) -> None:
         if not job.is_logged(job.ended_by(record)):
@@ -411,4 +399,4 @@ _STEPS: Final[dict[str, Step]] = {
     BEGUN: on_begun_there,
     OVER: on_over_there,
 }
-"""An entry of the job's log, by its number, or a daemon's report -> how it is read."""
+"""The number of a job event log entry, or the name of a daemon's report -> its step."""

@@ -1,4 +1,4 @@
-"""Why a job is where it is: its life since the submission, and what it waits for, runs on, is held for or ended by."""
+"""Explain why a job is where it is: its life since the submission, and why it waits, runs, is held or ended."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from ..runs.job_run import EVICTED
 from ..runs.native_runs import own_runs
 from .job_facts import COMPLETED, HAS_LEFT, HELD, IDLE, REMOVED, RUNNING, SUSPENDED, Situation
 from .own_job import BY_POLICY, OwnJob
-from .rejections import CONCURRENCY, NextCycle, Refused, fits_none
+from .rejections import CONCURRENCY, NextCycle, Rejection, fits_none
 from .submissions import refusal
 
 
 def why_job(
     events: Iterable[e.LoggedEvent], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
 ) -> Answer:
-    """Tell why the job is where it is (at the instant `at`, if one is given), and its life in order of time. Times
+    """Explain why a job is where it is (at the instant `at`, if one is given), with its life in order of time. Times
     within sentences are in `zone`.
 
     ``events`` are the log's, or the events that ``job_events`` selects. Raises ``UnknownThingError``.
@@ -50,10 +50,9 @@ def why_job(
         refusal_answer = refusal(events_until, cluster)
         if refusal_answer is not None:
             return refusal_answer
-        raise UnknownThingError(
-            f"the log has no job {cluster}.{proc}{'' if at is None else f' at {instant(at, zone)}'}: "
-            "`poolbook q` and `poolbook history` list its jobs"
-        )
+        moment = "" if at is None else f" at {instant(at, zone)}"
+        text = f"the log has no job {cluster}.{proc}{moment}: `poolbook q` and `poolbook history` list its jobs"
+        raise UnknownThingError(text)
     if job.status == IDLE:
         situation = _waits(job, NextCycle(lambda: events_until))
     else:
@@ -66,10 +65,10 @@ def why_job(
     return attrs.evolve(result, lines=lines if job.transformed else result.lines)
 
 
-class Judged(NamedTuple):
-    """The last rejection of a job or its like, with its instant; when it was matched last (0: never); the name of the
-    pool; and of an idle job who holds the concurrency limits that are in its way, and what else stands there now, in
-    words and as a cycle says it; and why no slot can ever run it, if an attribute is missing."""
+class RejectionAnalysis(NamedTuple):
+    """The last rejection of a job or one like it, with its instant; its last match (0: never); and the pool's name. For
+    an idle job also the holders of the concurrency limits that it needs, the current reason as text and as a cycle
+    reports it, and, if an attribute is missing, why no slot can ever run it."""
 
     refusal: tuple[int, e.Unmatched] | None = None
     matched: int = 0
@@ -80,34 +79,36 @@ class Judged(NamedTuple):
     lacking: str = ""
 
 
-def judged(events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle: NextCycle) -> Judged:
-    """Judge why a job is not matched. ``events`` are the log's, or the events that ``job_events`` selects."""
+def analyze_rejection(
+    events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle: NextCycle
+) -> RejectionAnalysis:
+    """Return why a job is not matched. ``events`` are the log's, or the events that ``job_events`` selects."""
     job = OwnJob(cluster, proc, UTC)
     for position, event in events:
         job.read(position, event)
     last_rejection = job.refusals.last_of(job.name, job.ad)
     if last_rejection is None:
-        return Judged(None, job.matched_at)
+        return RejectionAnalysis(None, job.matched_at)
     refusal = last_rejection[1].at, last_rejection[2]
     if job.status != IDLE:
-        return Judged(refusal, job.matched_at)
+        return RejectionAnalysis(refusal, job.matched_at)
     now, reason = job.refusals.now(job.name, job.ad, next_cycle)
     limits = [] if reason is None else next_cycle.limits(reason)
     is_same_reason = reason is not None and is_same(last_rejection[2], reason)
-    slot_misfit = _fits_nowhere(job, reason, next_cycle)
+    slot_misfit = _find_misfit(job, reason, next_cycle)
     lacking_text = misfit_text(slot_misfit) if slot_misfit is not None and lacks_attribute(slot_misfit) else ""
-    return Judged(refusal, job.matched_at, "", limits, "" if is_same_reason else now, reason, lacking_text)
+    return RejectionAnalysis(refusal, job.matched_at, "", limits, "" if is_same_reason else now, reason, lacking_text)
 
 
 def _since(job: OwnJob) -> Sentence:
-    """Return the step that put it into its status: its slot's, if its own step says the same."""
+    """Return the step that put the job into its status: the slot's step, if both say the same."""
     assert job.since is not None
     position, step = job.shown
     return step if step is not None and position == job.since.position else job.since
 
 
 def _why_ended(job: OwnJob) -> list[Sentence]:
-    """Tell the last run's end, and before it the step of its slot that led there."""
+    """Return the end of the last run, and the step of its slot that caused it."""
     since = _since(job)
     if since.code in _ENDS and job.step is not None:
         return [since, job.step]
@@ -184,8 +185,8 @@ def _waits(job: OwnJob, next_cycle: NextCycle) -> Situation:
 
 
 def _is_deferred(job: OwnJob) -> Situation | None:
-    """Explain a job that cannot be matched yet, since a clause of its Requirements reads the time alone and is not
-    true; None: it can."""
+    """Return the situation of a job that cannot match yet because of a clause of its Requirements that reads only the
+    time; None if it can."""
     if DEFERRAL_TIME not in job.ad:
         return None
     ad = ad_of(job.ad)
@@ -201,14 +202,14 @@ def _is_deferred(job: OwnJob) -> Situation | None:
 
 
 def _retiring(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
-    """Name the slot that it would get but for the retirement time of the job there."""
+    """Return a sentence about the slot that the job would get, if that slot's job had no retirement time left."""
     refused_match = job.refusals.last_of(job.name, job.ad)
     slot = None if refused_match is None else next_cycle.retiring_slot(refused_match[1], job.name)
     return [] if slot is None else [job.now("others_retire", slot=slot[0], until=instant(slot[1], job.zone))]
 
 
-def _is_refused(job: OwnJob, refused: Refused, next_cycle: NextCycle, earlier_steps: list[Sentence]) -> Situation:
-    slot_misfit = _fits_nowhere(job, refused.reason, next_cycle)
+def _is_refused(job: OwnJob, refused: Rejection, next_cycle: NextCycle, earlier_steps: list[Sentence]) -> Situation:
+    slot_misfit = _find_misfit(job, refused.reason, next_cycle)
     if slot_misfit is not None:
         short_text, full_text = short_misfit(slot_misfit), misfit_text(slot_misfit)
         step = job.now("waits_because", because=short_text, in_full="" if full_text == short_text else full_text)
@@ -222,7 +223,7 @@ def _is_refused(job: OwnJob, refused: Refused, next_cycle: NextCycle, earlier_st
     return Situation("job_idle", [step, *earlier_steps, refused.cycle], _advice(refused, slot_misfit))
 
 
-def _advice(refused: Refused, slot_misfit: Misfit | None) -> str:
+def _advice(refused: Rejection, slot_misfit: Misfit | None) -> str:
     if slot_misfit is not None and slot_misfit.short:
         return "lower_request"
     if refused.reason is None:
@@ -234,8 +235,8 @@ def _advice(refused: Refused, slot_misfit: Misfit | None) -> str:
     return "see_quotas" if refused.kind == "quota" else "see_shares"
 
 
-def _fits_nowhere(life: OwnJob, reason: e.Unmatched | None, next_cycle: NextCycle) -> Misfit | None:
-    """Find why no slot that there is now could ever have it; None: one could."""
+def _find_misfit(life: OwnJob, reason: e.Unmatched | None, next_cycle: NextCycle) -> Misfit | None:
+    """Return why no current slot could ever run the job; None if one could."""
     if reason is None or not fits_none(reason):
         return None
     return misfit(life.ad, next_cycle.slots(), life.at // SECOND)
@@ -269,7 +270,7 @@ def _is_unmade(job: OwnJob) -> Situation:
 
 _ENDS = {"exited", "evicted", "held", "held_by_user", "held_by_slot", "removed", "removed_by_user", *BY_POLICY.values()}
 _GIVEN = frozenset({"matched", "put_together"})
-"""Return the sentences about the slot on which a job begins."""
+"""The codes of sentences about the slot that a job gets."""
 _SITUATIONS: dict[str, Callable[[OwnJob], Situation]] = {
     "unmade": _is_unmade,
     RUNNING: _runs,

@@ -1,4 +1,4 @@
-"""A job as its log leaves it: the facts of its life in order of time, and the answer that they make.
+"""The life of a job in order of time, and the answer that follows from it.
 
 Two readers find the facts: ``own_job`` in a pool's own events, ``imported_job`` in the records of an HTCondor pool.
 Both use the sentences of ``narration/sentences.txt`` and return one kind of answer.
@@ -24,16 +24,16 @@ HAS_LEFT: Final = (COMPLETED, REMOVED)
 _STARTS: Final = frozenset({"started", "started_local", "started_there"})
 _EVICTIONS: Final = frozenset({"evicted", "requeued", "over_there", "run_over", "shadow_left"})
 """The codes of sentences that report an eviction; of a run that only its slot's log has, if it was ended there."""
-_WHY: Final = ("why", "died", "log", "said")  #: the facts that have the cause of an eviction, the most telling first
+_WHY: Final = ("why", "died", "log", "said")  #: the facts with the cause of an eviction, the most important first
 _LONGEST: Final = 92  #: characters of all causes together
-_LISTED: Final = 3  #: list so many evictions one by one, more of them by their causes
+_LISTED: Final = 3  #: the maximum number of evictions to list one by one
 _BY_USER: Final = re.compile(r"(?:via (?P<tool>condor_\w+)|(?P<reason>.*)) \(by user (?P<by>[^\s()]+)\)\.?", re.DOTALL)
 """The reason of a hold, release or removal that a user asked for."""
 
 
 class Situation(NamedTuple):
-    """What an answer is made of: the code of its first line, the lines that explain it, the most telling first, and the
-    code of what can be done, with facts for it."""
+    """The parts of an answer: the code of its first line, the explaining lines, the most important first, and the code
+    of the advice, with its facts."""
 
     head: str
     steps: Sequence[Sentence]
@@ -42,19 +42,19 @@ class Situation(NamedTuple):
 
 
 class JobLife:
-    """A job by the events up to one of them, and the sentences on its facts (``chain``)."""
+    """A job up to an event: its status, and the sentences about its life (``chain``)."""
 
     def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
         self.cluster, self.proc, self.zone = cluster, proc, zone
         self.name = f"{cluster}.{proc}"
         self.chain: list[Sentence] = []
-        self.status = ""  #: what the head of its answer says (``job_idle`` and the like), or nothing if no record says
-        self.since: Sentence | None = None  #: what put it there
+        self.status = ""  #: the status in the first line (``job_idle``); empty if unknown
+        self.since: Sentence | None = None  #: the step that led to the status
         self.slot = ""  #: where it runs, or ran last
 
     @property
     def on(self) -> str:
-        """The slot that it has now; empty if it has none."""
+        """The current slot; empty if there is none."""
         return self.slot if self.status in ON_SLOT else ""
 
     def sentence(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
@@ -65,15 +65,15 @@ class JobLife:
         self.chain.append(self.sentence(position, event, code, **facts))
         return self.chain[-1]
 
-    def beside(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
-        """Say something else on the strength of the same event."""
+    def dated_as(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
+        """Return another sentence about the event of a sentence."""
         return Sentence(
             sentence.at, sentence.position, code, {"job": self.name, **facts}, sentence.cause, sentence.stimulus
         )
 
     def now(self, code: str, **facts: str) -> Sentence:
-        """Say how things are, on the strength of what put it where it is."""
-        return self.beside(self.since or self.chain[-1], code, **facts)
+        """Return a sentence about the current situation, dated as its last step."""
+        return self.dated_as(self.since or self.chain[-1], code, **facts)
 
     def done_to_it(self, code: str, reason: str) -> tuple[str, dict[str, str]]:
         """Return the code and the facts of a hold, release or removal with a reason: who did it, if that is known."""
@@ -88,7 +88,7 @@ class JobLife:
     def answer(self, situation: Situation, sentences: Sequence[Sentence]) -> Answer:
         since = self.since or self.chain[-1]
         facts = {"since": instant(since.at, self.zone), "slot": self.on, "how": since.facts.get("how", "")}
-        head = self.beside(since, situation.head, **facts)
+        head = self.dated_as(since, situation.head, **facts)
         about_facts = {"job": self.name, "slot": self.on, **situation.about}
         advice = advise(situation.advice, head, **about_facts) if situation.advice else None
         steps = [step.in_hindsight for step in (*situation.steps, *self._evictions(since))]
@@ -98,7 +98,7 @@ class JobLife:
         """Report the evictions before the step that put the job where it is, each with its time and cause; of many, how
         often each cause occurred."""
         evictions = [s.in_hindsight for s in self.chain if s.code in _EVICTIONS and s.facts.get("did") != "ended"]
-        evictions = [s for s in evictions if since.at - s.at > 2 * SECOND]  # one at that instant is that step itself
+        evictions = [s for s in evictions if since.at - s.at > 2 * SECOND]  # one at that instant is the same step
         if not evictions:
             return
         causes = [_cause(sentence) for sentence in evictions]
@@ -118,7 +118,7 @@ class JobLife:
             ]
         facts = {"times": _times(len(evictions)), "cause" if len(texts) == 1 else "evictions": "; ".join(texts)}
         facts["last" if len(evictions) > 1 else "on"] = instant(evictions[-1].at, self.zone)
-        yield self.beside(evictions[-1], "evicted_before", **facts)
+        yield self.dated_as(evictions[-1], "evicted_before", **facts)
 
 
 def _cause(eviction: Sentence) -> str:

@@ -21,18 +21,17 @@ from .job_facts import ON_SLOT, JobLife
 from .job_records import Job, JobAd, Place, Record, ends_seen
 from .match_runs import Matches, MatchesOfSlots, preempted
 
-Placed = Record | JobAd | Place | Death | NextJob  #: what a sentence is about
-Fact = (
-    str | Death | NextJob | None
-)  #: what a sentence says; of a death or the next job, it depends on when it was known
-_LATER: Final = {"died": "later_died", "next": "later_next"}  #: the sentences of facts that only later records tell
+Placed = Record | JobAd | Place | Death | NextJob  #: the record of a sentence
+Fact = str | Death | NextJob | None  #: a fact of a sentence; a death or next job may only be known from a later record
+_LATER: Final = {"died": "later_died", "next": "later_next"}
+"""A fact that only later records have -> the code of its sentence."""
 BEGUN, OVER = "begun_there", "over_there"
 """The names of the records that replace a run's beginning and end if its own records lack them."""
-CLOSE: Final = 5 * SECOND  #: records of one end are no further apart, whichever daemon wrote them
+CLOSE: Final = 5 * SECOND  #: the longest time between different daemons' records of one end
 
 
 class ImportedJob(JobLife):
-    """What is known of a job by the records up to one of them, and the sentences that tell it (``chain``)."""
+    """A job up to a record: its status, and the sentences that explain it (``chain``)."""
 
     def __init__(self, job: Job, at: int | None, zone: tzinfo, places: PlaceNames, slots: SlotRecords) -> None:
         super().__init__(*job, zone)
@@ -40,44 +39,42 @@ class ImportedJob(JobLife):
         self.deaths = Deaths(slots.log, places, slots, zone)
         self.ads: list[JobAd] = []
         self.runs: list[JobRun] = []  #: all of its runs, with how each ended
-        self.own: set[str] = set()  #: the places of its log's entries
-        self.seen: list[Record] = []  #: the exits of its process, as its shadows and starters have them
+        self.own: set[str] = set()  #: the places of the entries in its job event log
+        self.seen: list[Record] = []  #: the exits of its process in the logs of shadows and starters
         self.failed = ""  #: the slot of an error that ended its run, until the entry of that end
-        self.over = "run_over"  #: the code of the words for the end of its run, where its own records do not have it
+        self.over = "run_over"  #: the code for the end of a run that its own records lack
         self.began = 0  #: when that run began (0: not known)
-        self.attended = 0  #: when its shadow found it again in this run, if one did
+        self.attended = 0  #: when its shadow reconnected in this run (0: never)
         self.lost: Sentence | None = None  #: the sentence about the lost connection to it, until it is restored
         self.run: list[e.LoggedEvent] = []  #: the slot's records of the run
         self.size: Record | None = None
         self.rejected: list[Record] = []
-        self.fruitless_matches: list[Record] = []  #: in a row, that led to no run of a job of its cluster
-        self.refused: Sentence | None = None  #: what the negotiator said of it since it last changed its status
+        self.fruitless_matches: list[Record] = []  #: consecutive matches without a run of its cluster
+        self.refused: Sentence | None = None  #: the last rejection since it changed its status
         self.cools: Sentence | None = None  #: until when it cools down
-        self.given = 0  #: the second in which it was given a slot last
+        self.given = 0  #: the second of its last match
         self.reported_positions: set[int] = set()  #: of the matches, deaths and next jobs in the chain
-        self.called = ""  #: whose it is, as the negotiator or the access point calls the user
+        self.called = ""  #: its user, in the logs of the negotiator or the access point
         self.submitted = False
         self.last = 0  #: the instant of the last record
 
     def gather(self, events: Sequence[e.LoggedEvent], records: Sequence[Record], ads: list[JobAd]) -> None:
         """Prepare for reading its records: note its ads and the events of its cluster."""
         self.matches, self.ads, self.seen = Matches(events), ads, ends_seen(records)
-        first_time, last_time = (
-            min((part.at for part in records), default=0),
-            max((part.at for part in records), default=EVER),
-        )
+        first_time = min((part.at for part in records), default=0)
+        last_time = max((part.at for part in records), default=EVER)
         self.others = MatchesOfSlots(self.slots.log, self.places, first_time, last_time)  # of other clusters' jobs, too
         logged_records = [record for record in records if isinstance(record.event, e.JobLogged)]
         self.own = {part.event.stimulus for record in logged_records for part in (record, *record.others)}
 
     @property
     def logged(self) -> bool:
-        """Whether there is a log of the job at all."""
+        """Whether the job has entries in a job event log."""
         return bool(self.own)
 
     def tell(self, placed: Placed, code: str, *sources: str, cause: str = "reported", **facts: Fact) -> Sentence:
-        """Add the sentence of a record; `sources`: other records' places that it rests on. A fact may be a death or the
-        next job: one that only a later record has gets its own sentence."""
+        """Add the sentence of a record; `sources` are the places of other records that it cites. A death or a next job
+        that only a later record has gets its own sentence."""
         text_facts = {name: fact for name, fact in facts.items() if isinstance(fact, str)}
         later_facts: dict[str, str] = {}
         other_sentences: list[Sentence] = []
@@ -105,11 +102,11 @@ class ImportedJob(JobLife):
         return Sentence(placed.at, placed.position, code, plain_facts, "reported", placed.stimulus, names)
 
     def becomes(self, status: str, sentence: Sentence) -> None:
-        """Say where it is from here on, and which sentence says so."""
+        """Set its status, and the sentence that explains it."""
         self.status, self.since, self.refused, self.lost = status, sentence, None, None
 
     def user(self) -> tuple[str, list[str]]:
-        """Whose it is: as the ads say, with the place of that, else as daemons call the user."""
+        """Return the job's user, with the place of the ad that has it; without an ad, the user of daemons' logs."""
         users = ((user, [ad.stimulus]) for ad in self.ads if (user := ad.text("User") or ad.text("Owner")))
         return next(users, (self.called or "A user", []))
 
@@ -123,11 +120,11 @@ class ImportedJob(JobLife):
             self.tell_match(match)
 
     def is_checkpoint(self, end: Record) -> bool:
-        """Return True if its process ended as the job does when it has written a checkpoint, and is started again."""
+        """Return True if its process exited with SuccessCheckpointExit*, to be restarted."""
         return bool(end.ending) and end.ending in (ad.ending("SuccessCheckpointExit") for ad in self.ads)
 
     def users(self) -> list[str]:
-        """Under which names the negotiator may know whose it is."""
+        """Return the names that the negotiator may use for the job's user."""
         names = (ad.text(name) for ad in self.ads for name in ("User", "Owner", "AccountingGroup", "AcctGroup"))
         return list(dict.fromkeys(filter(None, [self.called, *names])))
 
@@ -140,11 +137,9 @@ class ImportedJob(JobLife):
     def ended_by(self, record: Record) -> JobRun | None:
         """Return the run whose end a record reports; None if it reports no run's."""
         places = {record_part.event.stimulus for record_part in (record, *record.others)}
-        named_run = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
+        named = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
         runs = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
-        return named_run or min(
-            runs, key=lambda run: (run.began >= record.at, abs(run.ended - record.at)), default=None
-        )
+        return named or min(runs, key=lambda run: (run.began >= record.at, abs(run.ended - record.at)), default=None)
 
     def is_logged(self, run: JobRun | None) -> bool:
         """Return True if the job's own log has the end of a run."""
@@ -163,14 +158,10 @@ class ImportedJob(JobLife):
         return {name: fact for name, fact in facts.items() if fact is not None}, sources
 
     def cause(self, run: JobRun | None, facts: Mapping[str, Fact]) -> dict[str, str]:
-        """Return the cause of a run's end for a sentence that has no other facts of why."""
-        known = (
-            run is None
-            or run.cause is UNKNOWN
-            or run.reason_text
-            or not facts.keys().isdisjoint(("why", "next", "died"))
-        )
-        return {} if known or run is None else {"why": run.cause.words}
+        """Return the cause of a run's end for a sentence without other facts about the cause."""
+        if run is None or run.cause is UNKNOWN or run.reason_text or facts.keys() & {"why", "next", "died"}:
+            return {}
+        return {"why": run.cause.words}
 
     def died(self, at: int) -> Death | None:
         """Return the daemon's death by which the connection to it was lost, if one was."""
@@ -179,16 +170,16 @@ class ImportedJob(JobLife):
         return self.deaths.of_run(self.slot, self.name, self.began, at, self.run, self.attended)
 
     def schedd_died(self, at: int) -> Death | None:
-        """The same of the schedd, which was there again by an instant."""
+        """Return the schedd's death after which it restarted until an instant; None if it did not die."""
         since = max(self.began, self.attended)
         return self.deaths.of_schedd(self.name, since, at) if since else None
 
     def after(self, at: int) -> str:
-        """How long it had run at an instant; empty if it did not run, or that is not known."""
+        """Return how long it had run at an instant; empty if it did not run, or that is unknown."""
         return interval(max(0, at - self.began)) if self.began and self.status in ON_SLOT else ""
 
     def say_of(self, run: JobRun | None, record: Record, code: str, *sources: str, **facts: Fact) -> Sentence:
-        """Add the sentence of a record by which a run ends; it has the run's cause."""
+        """Add the sentence of a record that ends a run, with the run's cause."""
         cause = run.cause.name if run is not None and run.outcome == EVICTED else record.event.cause
         return self.tell(record, code, *sources, cause=cause, **facts)
 
@@ -199,13 +190,13 @@ class ImportedJob(JobLife):
         return self.say_of(run, record, code, **facts)
 
     def last_slot(self) -> str:
-        """The slot of its last run: where it runs, else what its ad says; empty if that is not known."""
+        """Return the slot of its current run, or the last slot of its ad; empty if unknown."""
         if self.status in ON_SLOT:
             return self.slot
         hosts = (ad.text("RemoteHost") or ad.text("LastRemoteHost") for ad in reversed(self.ads) if ad.has_left)
         return next(filter(None, hosts), "")
 
     def begin_run(self, slot: str, at: int, over_code: str = "run_over") -> None:
-        """Begin a run on a slot; `over_code`: the words for its end, if its slot's log alone tells that."""
+        """Begin a run on a slot; `over_code` is the code of its end, if only the slot's log has it."""
         self.slot, self.began, self.attended, self.size, self.over, self.failed = slot, at, 0, None, over_code, ""
         self.run = self.slots.run(slot, self.name, at)

@@ -67,7 +67,7 @@ class Record:
 
     @property
     def ending(self) -> str:
-        """How the job's own process ended: "code 3", "signal 11"; empty where the record does not say it."""
+        """The end of the job's process: "code 3", "signal 11"; empty if the record does not have it."""
         if "signal" in self.facts:
             return f"signal {self.facts['signal']}"
         return f"code {self.facts['code']}" if "code" in self.facts else ""
@@ -84,11 +84,11 @@ class JobAd:
     kept: KeptAd
 
     def text(self, name: str) -> str:
-        """An attribute's text, without quotation marks; empty if the ad does not have it."""
+        """Return an attribute's text without quotation marks; empty if the ad lacks it."""
         return plain(attributes(self.kept.text, (name,)).get(name, ""))
 
     def ending(self, prefix: str = "Exit") -> str:
-        """How the job's own process ended, as ``Record.ending`` has it. `prefix`: how the attributes' names begin."""
+        """Return the end of the job's process, like ``Record.ending``. `prefix` begins the attributes' names."""
         if self.text(f"{prefix}BySignal").lower() == "true":
             return f"signal {self.text(f'{prefix}Signal')}"
         code = self.text(f"{prefix}Code")
@@ -100,7 +100,7 @@ class JobAd:
         return self.kind == "history" or (self.kind == "queue" and self.number("JobStatus") in _LEFT)
 
     def number(self, name: str) -> int:
-        """An attribute that is a number, rounded down; 0 if it is none."""
+        """Return a numeric attribute, rounded down; 0 if it is not a number."""
         text = attributes(self.kept.text, (name,)).get(name, "")
         try:
             return int(float(text))
@@ -108,7 +108,7 @@ class JobAd:
             return 0
 
     def when(self, name: str) -> int:
-        """An attribute that is an instant, in microseconds; 0 if it is none."""
+        """Return an attribute that is an instant, in microseconds; 0 if it is not one."""
         return self.number(name) * SECOND
 
 
@@ -141,7 +141,7 @@ def among(records: Sequence[Record], other_records: Iterable[Record]) -> list[Re
 
 
 def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Record]]:
-    """The records by source, the sources in the order in which they are believed."""
+    """Return the records by source, the most reliable source first."""
 
     def rank(source: int) -> tuple[int, int]:
         kind = places.source(source).kind(source)
@@ -152,7 +152,7 @@ def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Re
 
 
 def once(chains: Sequence[list[Record]]) -> list[Record]:
-    """The records of all chains; what one has that another had already is one of its ``others``."""
+    """Return the records of all chains; a record that an earlier chain has is one of its ``others``."""
     distinct_records: list[Record] = []
     for chain in chains:
         earlier_records: dict[str, list[Record]] = {}
@@ -223,15 +223,14 @@ _OF_RUN: Final = frozenset({"4", "5", "7"})
 
 
 def _before(report: Record, entry: Record, runs: bool) -> bool:
-    """Whether a report belongs before an entry. `runs`: whether the job runs, or its files are transferred, when the
+    """Return True if a report belongs before an entry. `runs`: whether the job runs, or transfers files, when the
     entry is written."""
     second, entry_second = report.at // SECOND, entry.at // SECOND
     if second != entry_second:
         return second < entry_second
     if report.what in _PRECEDE:
-        is_reconnecting = report.what == "shadow_began" and not report.facts.get(
-            "slot"
-        )  # for a job that it shall find again
+        # A shadow without a slot reconnects to a running job.
+        is_reconnecting = report.what == "shadow_began" and not report.facts.get("slot")
         return (
             entry.what in (BEGIN, FOUND)
             or (is_reconnecting and entry.what == NOT_FOUND)
@@ -241,13 +240,13 @@ def _before(report: Record, entry: Record, runs: bool) -> bool:
 
 
 def ads_of(log: EventStore, kind: str, job: Job) -> list[JobAd]:
-    """The ads of a job that sources of a kind keep, in order."""
+    """Return a job's ads from sources of a kind, in order."""
     return [ad for _, ad in ads_of_cluster(log, kind, job[0], job[1])]
 
 
 def ads_of_cluster(log: EventStore, kind: str, cluster: int, only: int | None = None) -> Iterator[tuple[int, JobAd]]:
-    """The ads of a cluster's jobs (of one of them, if it is given) that sources of a kind keep, in order, each with its
-    process number."""
+    """Return the ads of a cluster's jobs (or of one job) from sources of a kind, in order, each with its process
+    number."""
     for position, event in log.read_stream(f"ads/{kind}"):
         if not isinstance(event, e.AdsKept):
             continue
@@ -262,8 +261,7 @@ def ads_of_cluster(log: EventStore, kind: str, cluster: int, only: int | None = 
 
 
 def ads_of_queue(log: EventStore, cluster: int, at: int | None, only_proc: int | None = None) -> dict[int, JobAd]:
-    """The ads of a cluster's jobs (of one of them, if it is given) as the schedd's table (job_queue.log) has them at an
-    instant, or had them last, by process number."""
+    """Return the last ads of a cluster's jobs (or of one job) in job_queue.log until an instant, by process number."""
     table = DaemonTable("queue", torn=True)
     table_events: dict[int, tuple[int, e.TableWritten]] = {}
     for position, event in log.read_stream("table/queue"):
@@ -287,7 +285,7 @@ def ads_of_queue(log: EventStore, cluster: int, at: int | None, only_proc: int |
 
 
 def cool_downs(log: EventStore, job: Job, at: int | None) -> Iterator[tuple[int, Place]]:
-    """Yield when each cool down of a job ends by the schedd's table, up to an instant, with the place that tells it."""
+    """Yield when each cool down of a job ends by the schedd's table, up to an instant, with its record's place."""
     for position, event in log.read_stream("table/queue"):
         if isinstance(event, e.TableWritten) and (at is None or event.at <= at):
             for _, key, name, text in event.operations:
@@ -303,7 +301,7 @@ def _is_of_cluster(key: str, cluster: int, only_proc: int | None) -> bool:
 
 
 def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
-    """When the last job of this number was submitted; 0 if nothing says so."""
+    """Return when the last job of this number was submitted; 0 if unknown."""
     entries = [record.at for record in records if record.what == "0"]
     queue_times = [queue_time for ad in ads if (queue_time := ad.when("QDate")) and (at is None or queue_time <= at)]
     last_entry = max(entries, default=0)
@@ -312,8 +310,7 @@ def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
 
 
 def ads_of_life(ads: Iterable[JobAd], begin: int) -> list[JobAd]:
-    """The ads of the job that was submitted at about `begin`; all if that is not known. An ad may not say when its job
-    was."""
+    """Return the ads of the job that was submitted at about `begin`, and all ads without a submission time."""
     return [ad for ad in ads if not begin or not ad.when("QDate") or abs(ad.when("QDate") - begin) <= BEFORE]
 
 
@@ -325,15 +322,15 @@ def ends_seen(records: Iterable[Record]) -> list[Record]:
 
 
 def ads_of_job(log: EventStore, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
-    """The ads of a job up to an instant: of the history, of lists, of its runs; of one of which nothing else tells, the
-    schedd's table's."""
+    """Return the ads of a job up to an instant from the history, queue listings and epochs, or, if there are no other
+    records, from job_queue.log."""
     ads = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
     ads = [ad for ad in ads if at is None or ad.when("QDate") <= at]
     return ads if records or ads else list(ads_of_queue(log, job[0], at, job[1]).values())
 
 
 def gaps_of(log: EventStore, records: Sequence[Record]) -> list[tuple[int, e.SourceGap]]:
-    """Where the sources of some records lack others."""
+    """Return the gaps in the sources of some records."""
     places = (place_of(record_part.event.stimulus) for record in records for record_part in (record, *record.others))
     gaps: list[tuple[int, e.SourceGap]] = []
     for source in sorted({place.source for place in places if place is not None}):

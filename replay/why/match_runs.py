@@ -25,11 +25,11 @@ from .job_records import APART, ENDS, Record, once, record_of
 SOON: Final = 600 * SECOND  #: a run begins at most this long after its match
 
 LEFTOVERS: Final = 20 * SECOND
-"""So long after a match of a partitionable slot the access point continues to claim the rest of it."""
+"""How long after a match of a partitionable slot the access point claims its leftovers."""
 
 
 def parent_of(slot: str) -> str:
-    """The slot from which a dynamic slot is carved, by its name: slot1@host of slot1_3@host."""
+    """Return the parent of a dynamic slot, by its name: slot1@host for slot1_3@host."""
     name, at, host = slot.partition("@")
     return f"{name.rpartition('_')[0] or name}{at}{host}"
 
@@ -38,12 +38,12 @@ class Matches:
     """The matches of a cluster's jobs, and the runs that they led to."""
 
     def __init__(self, events: Sequence[e.LoggedEvent]) -> None:
-        self.last_rejected: Record | None = None  #: the last time that the negotiator had nothing for one of them
+        self.last_rejected: Record | None = None  #: the negotiator's last rejection of one of them
         self._of: dict[str, list[Record]] = {}
         self._runs: dict[str, list[int]] = {}
         self._led: dict[tuple[int, str, int], Record] = {}
         """A process, its slot and the instant at which its shadow or run began there -> the match that led to it."""
-        self._free: dict[str, int] = {}  #: slot -> when one of them left it last
+        self._free: dict[str, int] = {}  #: slot -> when one of the jobs last left it
         matches_by_chain: dict[int, dict[str, list[Record]]] = {}
         for position, event in events:
             if not isinstance(event, e.JobReported):
@@ -87,20 +87,20 @@ class Matches:
                 self._led[*run, event.at] = match
 
     def led_to_run(self, match: Record) -> bool:
-        """Whether some job of the cluster began to run by it."""
+        """Return True if the match led to a run of a job of the cluster."""
         runs = self._runs.get(match.facts.get("slot", ""), [])
         at = bisect_left(runs, match.at - APART)
         return at < len(runs) and runs[at] <= match.at + SOON
 
     def before_run(self, slot: str, since: int, at: int, proc: int) -> Record | None:
-        """The match by which a run began on a slot at an instant, if it is of after `since`. None where the job went on
-        a claim that there was already."""
+        """Return the match of a run that began on a slot at an instant, if it is after `since`; None if the job reused
+        a claim."""
         match = self._led.get((proc, slot, at))
         return match if match is not None and match.at >= since else None
 
     def _last(self, slot: str, at: int, proc: int, led: set[int]) -> Record | None:
-        """The last match of a slot, rather one that led to no other run, and rather one that names the job itself,
-        which alone may be a little later, by another clock. A slot that was there at a match was not carved by it."""
+        """Return the last match of a slot: preferably one without another run, and one that names the job, which may
+        alone be slightly later by another clock. A match does not create a slot that already existed."""
         matches = [
             match
             for name in {slot, parent_of(slot)}
@@ -123,7 +123,7 @@ class Matches:
 
 
 def _begun_on(event: e.Event) -> str:
-    """The slot on which a job begins to run by this event; empty if none does."""
+    """Return the slot on which an event starts a job; empty if it starts none."""
     if isinstance(event, e.JobLogged) and event.number == 1:
         return job_event_log.facts(1, event.text).get("slot", "")
     if isinstance(event, e.JobReported) and event.said == "shadow_began":
@@ -132,7 +132,7 @@ def _begun_on(event: e.Event) -> str:
 
 
 def _ends(event: e.JobLogged | e.JobReported) -> bool:
-    """Whether a job's run ends by this event."""
+    """Return True if an event ends a job's run."""
     return event.number in ENDS if isinstance(event, e.JobLogged) else event.said == "shadow_gone"
 
 
@@ -148,7 +148,7 @@ class MatchesOfSlots:
     _of: dict[str, list[Record]] | None = None
 
     def before(self, slot: str, at: int) -> list[Record]:
-        """The matches of a slot, or of that from which it is carved, not long before an instant, the last one first."""
+        """Return the matches of a slot or its parent shortly before an instant, the last one first."""
         if self._of is None:
             self._of = self._read()
         matches = [match for name in {slot, parent_of(slot)} for match in self._of.get(name, ())]
@@ -166,8 +166,8 @@ class MatchesOfSlots:
         return matches_by_slot
 
     def before_run(self, slots: SlotRecords, slot: str, job: str, users: Collection[str], at: int) -> Record | None:
-        """The match by which a job's run began on a slot at an instant: the last of its user, if the slot was given to
-        no one else since. None if none is known to be."""
+        """Return the match of a job's run that began on a slot at an instant: the last one of its user, unless another
+        job ran there since. None if unknown."""
         match = next(iter(self.before(slot, at)), None)
         if match is None or not same_user(match.facts.get("user", ""), users):
             return None
@@ -186,12 +186,12 @@ def is_match(event: e.Event) -> TypeGuard[e.JobReported]:
 
 
 def same_user(user: str, users: Collection[str]) -> bool:
-    """Whether a name is that of one of these users: a domain may be missing. Any name fits if no user is known."""
+    """Return True if a name is one of these users, ignoring domains, or if no user is known."""
     return not users or user.partition("@")[0] in {name.partition("@")[0] for name in users}
 
 
 def run_after(slots: SlotRecords, facts: dict[str, str], at: int) -> Begun | None:
-    """The job that a match's slot was given to, as slots' logs tell."""
+    """Return the job that ran on a match's slot, by the slots' logs."""
     return slots.job_after(facts.get("slot", ""), at - APART, at + SOON)
 
 
@@ -212,9 +212,8 @@ def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: 
     for record in records:
         begun_job, user = run_after(slots, record.facts, record.at), record.facts.get("user", "")
         is_other_user = begun_job is not None and "" not in (user, begun_job.user) and user != begun_job.user
-        sorts["nothing_ran" if begun_job is None else "others_ran" if is_other_user else "jobs_like_it"].append(
-            (record, begun_job)
-        )
+        code = "nothing_ran" if begun_job is None else "others_ran" if is_other_user else "jobs_like_it"
+        sorts[code].append((record, begun_job))
     for code, sort in ((code, sort) for code, sort in sorts.items() if sort):
         matches = [record for record, _ in sort]
         runs: dict[str, Begun] = {}
@@ -234,7 +233,7 @@ _MOST: Final = 5
 
 
 def _some(names: Sequence[str]) -> str:
-    """Names, each once, and of many the first."""
+    """Return distinct names as text, at most the first ones."""
     distinct_names = list(dict.fromkeys(names))
     more_text = f" and {len(distinct_names) - _MOST} more" if len(distinct_names) > _MOST else ""
     return ", ".join(distinct_names[:_MOST]) + more_text

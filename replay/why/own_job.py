@@ -29,7 +29,7 @@ from ..narration.sentences import (
 )
 from ..runs.run_end_causes import Cause
 from .job_facts import HAS_LEFT, RUNNING, JobLife
-from .rejections import Refusals, evidence_of
+from .rejections import Rejections, evidence_of
 from .slot import claimant
 from .submissions import transformed
 
@@ -40,14 +40,14 @@ class OwnJob(JobLife):
     def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
         super().__init__(cluster, proc, zone)
         self.context = StimulusContext()
-        self.refusals = Refusals()
-        self.transformed: list[Sentence] = []  #: what transforms changed of it
+        self.refusals = Rejections()
+        self.transformed: list[Sentence] = []  #: the changes that transforms made
         self.submitted: e.ClusterSubmitted | None = None
         self.base: e.Ad = {}
         self.changes: Changes = {}
         self.gone = False  #: whether it has left the queue
         self.end: Sentence | None = None
-        """The end of its last run, if nothing was to follow on that but leaving the queue."""
+        """The end of its last run, if it only had to leave the queue after that."""
         self.match = ""
         self.matched_at = 0
         self.run: e.JobActivated | None = None
@@ -59,18 +59,18 @@ class OwnJob(JobLife):
         self.measured: e.JobMeasured | None = None
         self.signalled: Sentence | None = None  #: the signal for its processes to end
         self.step: Sentence | None = None
-        """The last step of its slot while it ran that says more than the end of the run."""
+        """The last step of its slot during the run that explains the run's end."""
         self.shown: tuple[int, Sentence | None] = 0, None
-        """The position of its own step, and the step of its slot that says the same with the evidence."""
+        """The position of the last step, and the step of the slot with the same cause and the evidence."""
         self.reasons: dict[str, str] = {}  #: why claimed slots were matched last
         self.holders: dict[str, str] = {}  #: who has each slot
-        self.mails: dict[int, e.MailDue] = {}  #: those about it that are on their way, by their positions
-        self.poll: e.DefragPolled | None = None  #: the defragmentation's last look at the pool
+        self.mails: dict[int, e.MailDue] = {}  #: unsent mail about it, by the position of the event
+        self.poll: e.DefragPolled | None = None  #: the defragmentation's last poll
         self.reservation: Sentence | None = None
-        """The last report on claims that are kept for it, so that it runs at once: kept, or no longer."""
+        """The last sentence about claims that condor_now reserved for it."""
         self.causes: dict[int, Cause] = {}  #: why its runs were evicted, by the positions of their ends
         self.waits: dict[str, Sentence] = {}
-        """The claims that wait for its slot to be free, or for a slot in its own name, in order."""
+        """The waiting claims for its slot or for itself, in order."""
 
     @property
     def on(self) -> str:
@@ -124,7 +124,7 @@ class OwnJob(JobLife):
         self.say(position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence)
 
     def slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
-        """Tell what the policy of the slot decided on which it runs, and who wanted the slot's claim to end."""
+        """Add a decision of its slot's policy, or a request to end the slot's claim, to its life."""
         if self.run is None or self.run.slot != event.slot:
             return
         decided_facts, last_step = self.context.decision_facts(event), self.chain[-1]
@@ -145,7 +145,7 @@ class OwnJob(JobLife):
             self.say(position, event, "match_void", slot=event.slot, why=self.context.cause_text(event))
 
     def slot_waited_for(self, position: int, event: e.ClaimQueued) -> None:
-        """A claimed slot is to get another job: this job, or another one on the slot that this one runs on."""
+        """Note that a job waits for a claimed slot: this job, or another one for the slot of this job."""
         if event.job == self.name and not event.holder:
             code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
             sentence = self.say(position, event, code, slot=event.slot)
@@ -194,11 +194,8 @@ class OwnJob(JobLife):
         self.status = event.target.lower()
         self.gone = event.left and self.status in HAS_LEFT and self.run is None
         reasons = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
-        facts = {
-            "why": self.context.cause_text(event),
-            "reason": "; ".join(filter(None, reasons)),
-            "target": event.target,
-        }
+        facts = {"why": self.context.cause_text(event), "target": event.target}
+        facts["reason"] = "; ".join(filter(None, reasons))
         if event.changes.get("HoldReason"):
             facts |= _hold_reason(event.changes)
         code = _BECAME.get(event.target, "became")
@@ -221,7 +218,7 @@ class OwnJob(JobLife):
         self.chain.append(sentence)
 
     def _leaves(self, position: int, event: e.JobsTransitioned) -> None:
-        """It left the queue: events that follow its end at once are reported with it."""
+        """Note that it left the queue, in the sentence about its end if both happened at the same time."""
         self.gone = True
         last_step = self.chain[-1]
         if event.row == "remove_x":
@@ -290,9 +287,8 @@ class OwnJob(JobLife):
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "told_to_end" if event.how == "soft" else "killed"
-        self.signalled = self.say(
-            position, event, code, why=self.context.cause_text(event), **self.context.decision_facts(event)
-        )
+        facts = {"why": self.context.cause_text(event), **self.context.decision_facts(event)}
+        self.signalled = self.say(position, event, code, **facts)
         if event.cause == "run_now":  # else its slot's step says it, or its own
             self.step = self.signalled
 
@@ -309,7 +305,7 @@ class OwnJob(JobLife):
             "slot": event.slot,
             "how": ending(event) if is_end_known else "",
             "used": resources(event.user_cpu + event.system_cpu, event.resident),
-            "then": self._then(event),
+            "then": self._next_status(event),
             "named": _named(event),
             **self.context.decision_facts(event),
         }
@@ -324,8 +320,8 @@ class OwnJob(JobLife):
         self.end = sentence if self.status in HAS_LEFT else None
         self.run = None
 
-    def _then(self, event: e.JobExited) -> str:
-        """Tell what followed on the end of its processes."""
+    def _next_status(self, event: e.JobExited) -> str:
+        """Return the job's status after its processes ended, as a clause."""
         if event.target == "Held":
             return f"it is held: {_hold_reason(event.changes)['reason']}"
         if event.target == "Idle":
@@ -344,7 +340,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _named(event: e.JobExited) -> str:
-    """Give what the code means that had the job held, or sent it back to wait unstarted."""
+    """Return the meaning of the hold code, or of the vacate code of a job that did not start."""
     if event.target == "Held":
         return _hold_reason(event.changes)["named"]
     if event.target == "Idle" and event.cause == "execution_failed":
@@ -353,7 +349,7 @@ def _named(event: e.JobExited) -> str:
 
 
 def _hold_reason(ad: e.Ad) -> dict[str, str]:
-    """Give the facts of a hold: the reason, and what its code means."""
+    """Return the facts of a hold: the reason, and the meaning of its code."""
     code_text = code_words(ad.get("HoldReasonCode", "")) or "code unknown"
     return {"reason": excerpt(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": code_text}
 
@@ -374,7 +370,7 @@ _BECAME = {
     "Held": "held", "Idle": "released", "Removed": "removed", "Suspended": "suspended", "Running": "continued",
     "Completed": "completed",
 }  # fmt: skip
-"""Where a job went -> the sentence that tells it."""
+"""A new status -> the code of its sentence."""
 BY_POLICY = {"Held": "held_by_policy", "Removed": "removed_by_policy", "Idle": "released_by_policy"}
-"""The same where an expression decided."""
+"""A new status -> the code of its sentence if an expression decided."""
 _BY_USER = frozenset({"held", "released", "removed"})

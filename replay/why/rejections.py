@@ -47,7 +47,7 @@ from ..narration.unmatchable_jobs import TOTAL_PREFIX
 
 _SIZES = ("Cpus", "Memory", "Disk")
 _MOST_HOLDERS = 10
-"""Holders that are named, at most."""
+"""The maximum number of holders to list."""
 
 
 def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
@@ -55,12 +55,8 @@ def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
     claims = [(slot, need) for slot in state.slots.values() for need in (slot.claim, slot.queued_claim)]
     held = [(_of_claim(slot, need), need.limits) for slot, need in claims if need is not None]
     held += [(str(JobId(*job)), need.limits) for jobs in state.matches.values() for job, need in jobs.items()]
-    units = [
-        (holder_name, need.units)
-        for holder_name, limits in held
-        for need in requested_amounts(limits)
-        if need.name == name
-    ]
+    needs = [(holder_name, need) for holder_name, limits in held for need in requested_amounts(limits)]
+    units = [(holder_name, need.units) for holder_name, need in needs if need.name == name]
     return sorted(units, key=lambda holder: _order(holder[0]))
 
 
@@ -78,11 +74,11 @@ def _order(holder_name: str) -> tuple[int, int, int, str]:
 
 
 def _limits_in_words(reason: e.Unmatched, state: State) -> list[str]:
-    """Tell of each limit that was reached how much there is and who holds it: XSW: 3 of 3, held by 1.0, 1.1, 4.2."""
-    return [_told(limit, _holders(state, limit.name)) for limit in reason.reached]
+    """Return the size and holders of each limit that was reached: XSW: 3 of 3, held by 1.0, 1.1, 4.2."""
+    return [_limit_text(limit, _holders(state, limit.name)) for limit in reason.reached]
 
 
-def _told(limit: e.ReachedLimit, holder_units: list[tuple[str, Amount]]) -> str:
+def _limit_text(limit: e.ReachedLimit, holder_units: list[tuple[str, Amount]]) -> str:
     used = sum((units for _, units in holder_units), start=0)
     names = [holder if units == PARTS else f"{holder} ({amount_text(units)})" for holder, units in holder_units]
     if len(names) > _MOST_HOLDERS:
@@ -92,7 +88,7 @@ def _told(limit: e.ReachedLimit, holder_units: list[tuple[str, Amount]]) -> str:
 
 
 class NextCycle:
-    """The cycles that would be held at the last event of a log, of each of its negotiators."""
+    """The cycle that each negotiator would hold at the last event of a log."""
 
     def __init__(self, read_events: Callable[[], Iterable[e.LoggedEvent]]) -> None:
         self._read = read_events
@@ -101,11 +97,11 @@ class NextCycle:
     @cached_property
     def _state(self) -> State:
         state = fold(self._read())
-        state.rejections = {}  # else the cycle would leave out the reasons that are known
+        state.rejections = {}  # otherwise the cycle would omit known reasons
         return state
 
     def limits(self, reason: e.Unmatched, position: int | None = None) -> list[str]:
-        """Tell of each limit that was reached how much there is and who holds it; with a position, then."""
+        """Return the size and holders of each limit that was reached, now or at a position of the log."""
         if not reason.reached:
             return []
         if position is None:
@@ -113,7 +109,7 @@ class NextCycle:
         return _limits_in_words(reason, fold(takewhile(lambda event: event[0] <= position, self._read())))
 
     def slots(self) -> list[tuple[str, e.Ad]]:
-        """Return the slots but dynamic ones, with their ads, in which TotalSlot* say what they have when free."""
+        """Return the static and partitionable slots with their ads, which have TotalSlot*."""
         slots = {slot.name: slot for slot in self._state.slots.values() if slot.kind != "dynamic"}
         ads = {event.slot: event.ad for _, event in self._read() if isinstance(event, e.SlotCreated)}
         sizes = {
@@ -138,12 +134,8 @@ class NextCycle:
         earlier_state = copy(state)
         earlier_state.settings = {**state.settings, "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION": "true"}
         cycle = self._hold(earlier_state, last_cycle)
-        names = [
-            slot
-            for match in (cycle.matches if cycle else ())
-            if match.job == job
-            for slot in (match.slot, *match.preempts)
-        ]
+        matches = [match for match in (cycle.matches if cycle else ()) if match.job == job]
+        names = [slot for match in matches for slot in (match.slot, *match.preempts)]
         return next(((name, state.at + retiring[name]) for name in names if name in retiring), None)
 
     def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
@@ -160,12 +152,12 @@ def _context(state: State, last: e.CycleHeld) -> Context:
 
 
 CONCURRENCY = "concurrency"
-"""The kind of a refusal for a concurrency limit (``Unmatched.limit``)."""
+"""The kind of a rejection for a concurrency limit (``Unmatched.limit``)."""
 ROOM = "a slot is free; the next cycle decides"
 OTHERS = "other jobs come before it in the next cycle"
 
 
-class Refused(NamedTuple):
+class Rejection(NamedTuple):
     """A cycle's rejection of a job: the reason then, and the reason now, or nothing."""
 
     cycle: Sentence
@@ -175,18 +167,18 @@ class Refused(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the kind of the reason now; empty if there is none."""
+        """Return the kind of the current reason; empty if there is none."""
         return "" if self.reason is None else obstacle_kind(self.reason)
 
     @property
     def is_over(self) -> bool:
-        """Whether something else is in the way now, or nothing."""
+        """Whether the reason of that cycle no longer applies."""
         return self.then != ""
 
 
 @define
-class Refusals:
-    """The refusals that hold, by the job under which they stand, and what these jobs' ads are made of."""
+class Rejections:
+    """The current rejections by the job that the cycle names, and the events that make up these jobs' ads."""
 
     last: tuple[int, int] | None = None  #: the last cycle: its position and its instant
     _known: dict[str, tuple[int, e.CycleHeld, e.Unmatched]] = field(factory=dict)
@@ -205,8 +197,8 @@ class Refusals:
             for reason in event.unmatched:
                 self._known[reason.job] = (position, event, reason)
 
-    def of(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Refused | None:
-        """Tell why a job with this ad got nothing, then and now; None if no cycle refused it or its like."""
+    def of(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
+        """Return why a job with this ad was rejected, then and now; None if no cycle rejected it or a job like it."""
         last_rejection = self.last_of(job, ad)
         if last_rejection is None:
             return None
@@ -225,10 +217,10 @@ class Refusals:
         cycle = Sentence(event.at, position, "refused", facts, event.cause, event.stimulus)
         text, now = self.now(job, ad, next_cycle)
         if now is not None and obstacle_kind(now) == obstacle_kind(reason):
-            return Refused(cycle, "", text, now)
+            return Rejection(cycle, "", text, now)
         if now is not None and is_same(reason, now):
-            return Refused(cycle, "", short_reason(reason, ()), reason)
-        return Refused(cycle, short_reason(reason, next_cycle.limits(reason, position)), text, now)
+            return Rejection(cycle, "", short_reason(reason, ()), reason)
+        return Rejection(cycle, short_reason(reason, next_cycle.limits(reason, position)), text, now)
 
     def now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
         """Return why a rejected job is not matched now, in words, and as a cycle reports it (None: no reason)."""
@@ -245,7 +237,7 @@ class Refusals:
         return short_reason(reason, next_cycle.limits(reason)), reason
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
-        """The last refusal of a job with this ad, or of its like, with its cycle and where that stands."""
+        """Return the last rejection of a job with this ad, or of a job like it, with its cycle and position."""
         significant_values, submission = _significant(ad), self._submitted.get(JobId.parse(job).cluster)
         submitter_key = ("", submission.submitter if submission is not None else "")
         refusals = [
@@ -282,7 +274,7 @@ def _texts(ad: e.Ad, names: dict[str, str]) -> dict[str, str]:
 
 
 def _significant(ad: e.Ad) -> dict[str, str]:
-    """What a match depends on, of a job: what is always asked of it, and what its Requirements read of it."""
+    """Return the attributes of a job that a match depends on: the standard ones, and its Requirements' references."""
     names = [name.lower() for name in ALWAYS_SIGNIFICANT]
     names += [name.rpartition(".")[2].lower() for name in own_names_read(ad.get("Requirements", "true"))]
     return _texts(ad, dict.fromkeys(names, ""))
@@ -294,7 +286,7 @@ def fits_none(reason: e.Unmatched) -> bool:
 
 
 def evidence_of(notes: list[e.EvaluationRecorded], ad: e.Ad) -> e.EvaluationRecorded | None:
-    """Which of a cycle's notes a job's match rests on: the one with its Requirements, and the values that it has."""
+    """Return the evaluation in a cycle's notes that a job's match rests on: its Requirements with its values."""
     text = ad.get("Requirements", "")
     try:
         text = unparse(parse(text))

@@ -1,8 +1,8 @@
-"""Why a slot is where it is: by which transition, and what led there, back to its last claim or its birth.
+"""Explain why a slot is where it is: its last transition, and the steps since its last claim or its creation.
 
-Of a pool's own log and of the records of a real pool, one class reads the events: what a startd wrote are the same
-transitions. An imported event has the cause "reported": its log's own words say why. A slot whose startd ended or was
-started again is no more: the next one of its name is another.
+One class reads both a pool's own log and an HTCondor pool's records, because a startd logs the same transitions. An
+imported event has the cause "reported": its text in the log has the reason. When a startd ends or restarts, its slots
+end: a later slot of the same name is another one.
 """
 
 from __future__ import annotations
@@ -41,79 +41,75 @@ from .match_runs import MatchesOfSlots, preempted
 from .unknown_thing import unknown_slot
 
 MOST, BEGINNING = 60, 6
-"""So many sentences of an import are told of what led there, and so many of them of its beginning: a claim may run
-1,000 jobs."""
-REPORTED = "reported"  #: the cause of what was read of a real pool
-_RELEASED = "RELEASE_CLAIM"  #: what a startd writes of a claim that its access point gave back
-_ORPHANED = "orphaned"  #: the fact of a startd that ended since its master had died
+"""The maximum number of sentences in the life of an imported slot, and how many of them are from its beginning."""
+REPORTED = "reported"  #: the cause of imported events
+_RELEASED = "RELEASE_CLAIM"  #: a startd's reason if the access point released the claim
+_ORPHANED = "orphaned"  #: the fact of a startd that ended because its master had died
 _FREE = ("Owner", "Unclaimed", "Backfill", "Drained")
 
 
 def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
-    """Tell why the slot is where it is (at the instant `at`, if one is given), and what led there, in order of time,
-    from the match for its last claim on, or from its birth if it had none. Times within sentences are in `zone`.
+    """Explain why a slot is where it is (at the instant `at`, if one is given), with its steps in order of time since
+    the match of its last claim, or since its creation if it had none. Times within sentences are in `zone`.
 
     ``events`` are the log's, or the events that ``slot_events`` selects. Raises ``UnknownThingError``.
     """
-    slot_life = SlotLife(name, zone)
+    life = SlotLife(name, zone)
     events_until = list(until(events, at))
     for position, event in events_until:
-        slot_life.context.note(position, event)
+        life.context.note(position, event)
     for position, event in events_until:
-        slot_life.read(position, event)
-    if slot_life.since is None:
-        raise UnknownThingError(
-            f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}: "
-            "`poolbook status` lists its slots"
-        )
-    return slot_life.answer()
+        life.read(position, event)
+    if life.since is None:
+        moment = "" if at is None else f" at {instant(at, zone)}"
+        raise UnknownThingError(f"the log has no slot {name}{moment}: `poolbook status` lists its slots")
+    return life.answer()
 
 
 def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
-    """Tell the same of a slot of a real pool, as its records leave it. Raises ``UnknownThingError``."""
+    """Explain why a slot of an imported pool is where it is. Raises ``UnknownThingError``."""
     places = PlaceNames(log)
-    slot_life = SlotLife(name, zone, places)
+    life = SlotLife(name, zone, places)
     records = [*SlotRecords(log, at).records(name)]
     if not records:
         raise UnknownThingError(unknown_slot(log, name, at, zone))
-    slot_life.machine = next(
-        (event.machine for _, event in records if isinstance(event, e.SlotCreated)), name.partition("@")[2]
-    )
+    births = (event.machine for _, event in records if isinstance(event, e.SlotCreated))
+    life.machine = next(births, name.partition("@")[2])
     daemons = [
         machine_event
-        for machine_event in until(log.read_stream(f"machine/{slot_life.machine}"), at)
+        for machine_event in until(log.read_stream(f"machine/{life.machine}"), at)
         if isinstance(machine_event[1], e.DaemonReported) and machine_event[1].daemon == "startd"
     ]
     for position, event in _by_cause([*records, *daemons]):
-        slot_life.read(position, event)
-    slot_life.tell_match(log)
-    if not slot_life.chain:
+        life.read(position, event)
+    life.add_match(log)
+    if not life.chain:
         raise UnknownThingError(f"the log has no record of the state of slot {name}")
-    return slot_life.answer("see_records" if at is None else "see_life")
+    return life.answer("see_records" if at is None else "see_life")
 
 
 class SlotLife:
-    """A slot as the events up to one of them leave it, and the sentences that led there (``chain``)."""
+    """A slot up to an event: its state, and the sentences that explain it (``chain``)."""
 
     def __init__(self, name: str, zone: tzinfo, places: PlaceNames | None = None) -> None:
         self.name, self.zone, self.places = name, zone, places
         self.context = StimulusContext()
         self.chain: list[Sentence] = []
-        self.since: Sentence | None = None  #: what put it where it is
+        self.since: Sentence | None = None  #: the last step
         self.pair = self.kind = ""
         self.holder = self.job = ""
         self.is_gone = False
-        self.begin = 0  #: where in the chain that begins which leads to the next claim: a match, a request
+        self.begin = 0  #: the index in the chain of the match or request for the next claim
         self.machine = ""
         self.parts: set[str] = set()
-        self.reservation = ""  #: the job for which its claim is kept
+        self.reservation = ""  #: the job for which its claim is reserved
         self.killed = False
         self.poll: tuple[int, e.DefragPolled] | None = None  #: the defragmentation's last poll, with its position
         self.last_change: list[Sentence] = []
         self.last = 0  #: the instant of the last event
         self.claimed = 0  #: when its last claim began
-        self.first_job = self.first_user = ""  #: the job that was started first on it, and who held the claim then
-        self._requested = False  #: whether an access point asked for it since it last moved
+        self.first_job = self.first_user = ""  #: the first job of the claim, and the claim's holder then
+        self._requested = False  #: whether an access point requested it since its last transition
         self._given_back: tuple[int, str] = (0, "")
 
     def read(self, position: int, event: e.Event) -> None:
@@ -139,16 +135,15 @@ class SlotLife:
         return self.chain[-1]
 
     def why(self, event: e.Event) -> str:
-        """Return the cause in words; empty for what was read of a real pool."""
+        """Return the cause in words; empty for imported events."""
         return "" if event.cause == REPORTED else self.context.cause_text(event)
 
     def on_cycle(self, position: int, event: e.CycleHeld) -> None:
         for match in event.matches:
             if match.slot == self.name:
                 self.begin = len(self.chain)
-                self.say(
-                    position, event, "slot_matched_with", job=match.job, who=preemption_text(match, "it", self.holder)
-                )
+                preempted_text = preemption_text(match, "it", self.holder)
+                self.say(position, event, "slot_matched_with", job=match.job, who=preempted_text)
             elif self.name in match.preempts:
                 self.say(position, event, "slot_given_back", job=match.job, slot=match.slot)
 
@@ -161,7 +156,7 @@ class SlotLife:
             self.say(position, event, "claim_reserved", job=self.reservation, why=self.why(event))
 
     def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
-        """Tell that its claim is kept for a job no longer; that it was used for it tells its end."""
+        """Note that its claim is no longer reserved, unless the claim's end already shows its use."""
         if self.reservation != f"{event.cluster}.{event.proc}":
             return
         if not event.slot:
@@ -180,7 +175,7 @@ class SlotLife:
         self.since = self.say(position, event, "born", **facts)
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
-        """Take a transition. The chain of a claim begins with what led to it."""
+        """Add a transition. The chain of a claim begins with its match or request."""
         source, target = state(event.source), state(event.target)
         cause, reason_text, facts = event.cause, self.why(event), self.context.decision_facts(event)
         if event.cause == REPORTED:
@@ -189,7 +184,7 @@ class SlotLife:
             if target == "Claimed" != source:
                 self.chain, self.claimed, self.first_job = self.chain[self.begin :], event.at, ""
         elif source in _FREE and target not in _FREE and not self._is_matched():
-            self.begin = len(self.chain)  # it was matched from outside of this pool
+            self.begin = len(self.chain)  # an outside negotiator matched it
         self.pair = event.target
         move_facts = {"job": f"job {self.job}" if self.job else "its job", "why": reason_text, "source": event.source}
         move_facts |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
@@ -203,7 +198,7 @@ class SlotLife:
             self.begin, self._requested = len(self.chain), False
 
     def _is_matched(self) -> bool:
-        """Whether the chain has a match of this pool's for which it has not been claimed."""
+        """Return True if the chain has a match by this pool's negotiator that was not claimed yet."""
         return any(sentence.cause == "negotiated" for sentence in self.chain[self.begin :])
 
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
@@ -290,7 +285,7 @@ class SlotLife:
         if event.said == "released":
             last_given_back, self._given_back = self._given_back, (event.at // SECOND, facts.get("user", ""))
             if last_given_back == self._given_back:
-                return  # the access point writes of it twice
+                return  # the access point logs it twice
         if event.said == "owner":
             self.holder = facts.get("user", "")
         elif event.said == "activated":
@@ -316,9 +311,9 @@ class SlotLife:
             self.is_gone, self.since = True, sentence
             self.holder = self.job = ""
 
-    def tell_match(self, log: EventStore) -> None:
-        """The match by which the last claim began, where the job that was started first on it tells: one that names a
-        job of its cluster, else the last one of the claim's holder."""
+    def add_match(self, log: EventStore) -> None:
+        """Add the match of the last claim, found by its first job: a match that names a job of the same cluster, or the
+        last match of the claim's holder."""
         job, cluster = self.first_job, self.first_job.partition(".")[0]
         if not self.claimed or not cluster.isdecimal() or self.places is None:
             return
@@ -334,7 +329,7 @@ class SlotLife:
         self.chain.insert(0, self.chain.pop())
 
     def answer(self, advice: str = "") -> Answer:
-        """Return the answer; `advice`: what can be done, where it is not what its state and activity say."""
+        """Return the answer; `advice` replaces the advice for the slot's state and activity."""
         since = self.since or self.chain[-1]
         head = self._head(since)
         chosen = {step.stimulus for step in self.chain if step.code == "drain_chosen"}
@@ -354,7 +349,7 @@ class SlotLife:
         return answer(head, steps, sentences, self._shortened(chain) if self.places is not None else chain)
 
     def _head(self, since: Sentence) -> Sentence:
-        """Say where it is since a sentence's event."""
+        """Return the first line: the state since a sentence's event."""
         is_over = self.is_gone or self.pair == DELETED
         is_held = self.holder and not self.job and state(self.pair or INITIAL_PAIR) in ("Claimed", "Preempting")
         code = "slot_gone" if is_over else "slot_unknown" if not self.pair else "slot_is_held" if is_held else "slot_is"
@@ -363,7 +358,7 @@ class SlotLife:
         return Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
 
     def _shortened(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Return the sentences in order of time; of many the beginning and the end."""
+        """Return the sentences in order of time, without the middle ones if they are too many."""
         sentences = sorted(sentences, key=lambda sentence: sentence.at // SECOND)
         if len(sentences) <= MOST:
             return sentences
@@ -373,7 +368,7 @@ class SlotLife:
         return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - MOST :]]
 
     def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
-        """Tell what the defragmentation decided last, if it left the slot's machine alone."""
+        """Return the defragmentation's last decision if it did not choose the slot's machine."""
         choices: list[e.DefragDrain | e.DefragCancel] = [*poll.drains, *poll.cancels]
         if self.machine in {choice.machine for choice in choices if not choice.refused}:
             return []
@@ -411,21 +406,21 @@ _ADVICE = {
     "Drained/Idle": "cancel_drain",
     "Drained/Retiring": "cancel_drain",
 }
-"""Where a slot is -> the code of what can be done."""
+"""A state and activity -> the code of the advice."""
 
 
 def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
-    """Who claims it, and for which job, if that does not begin at once."""
+    """Return who claims the slot, and for which job, if the job does not start immediately."""
     holder_text = f" of {event.holder}" if event.holder else ""
     return f"{event.submitter}{holder_text}, for job {event.job}," if event.job else event.submitter
 
 
 def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]:
-    """Return how an event is read whose sentence needs some of its fields and its cause."""
+    """Return a reader for an event whose sentence needs only some of its fields and its cause."""
 
-    def read(slot_life: SlotLife, position: int, event: Any) -> None:
+    def read(life: SlotLife, position: int, event: Any) -> None:
         facts = {name: getattr(event, name) for name in fields}
-        slot_life.say(position, event, code, **facts, why=slot_life.why(event))
+        life.say(position, event, code, **facts, why=life.why(event))
 
     return read
 

@@ -13,7 +13,7 @@ LONGEST = 120  #: characters of a value that are shown
 
 
 def transformed(position: int, event: e.JobsTransformed, cluster: int, proc: int) -> Sentence:
-    """What a transform changed of a job."""
+    """Return a sentence about the changes that a transform made to a job."""
     place = 0
     for first, last in event.procs:
         if proc <= last:
@@ -40,7 +40,7 @@ def _change(name: str, value_before: str, value_after: str) -> str:
 
 
 def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Answer | None:
-    """Why a submission never came into the queue; None: the schedd did not refuse it."""
+    """Return why the schedd rejected a submission; None if it did not."""
     all_events = list(events)
     notes = {position: event for position, event in all_events if isinstance(event, e.EvaluationRecorded)}
     for position, event in all_events:

@@ -18,8 +18,7 @@ _KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)  #: a job's key in the schedd'
 
 
 def unknown_job(log: EventStore, cluster: int, proc: int | None, at: int | None, zone: tzinfo) -> str:
-    """What is said of a job, or a whole cluster, of which no record tells: which jobs there are. Reads the whole
-    log."""
+    """Return a message about an unknown job or cluster, with the jobs that exist. Reads the whole log."""
     jobs = {job for _, event in single_entries(log.read()) for job in _jobs_of(event)}
     procs = {number for other_cluster, number in jobs if other_cluster == cluster and number >= 0}
     clusters = {number for number, _ in jobs if number > 0}  # 0.0 is the schedd's own entries
@@ -33,7 +32,7 @@ def unknown_job(log: EventStore, cluster: int, proc: int | None, at: int | None,
 
 
 def _jobs_of(event: e.Event) -> Iterator[tuple[int, int]]:
-    """The jobs of which an event tells."""
+    """Yield the jobs that an event names."""
     if isinstance(event, e.JobLogged | e.JobReported):
         yield event.cluster, event.proc
     elif isinstance(event, e.AdsKept) and event.kind in ("history", "epochs", "job_ads"):
@@ -60,7 +59,7 @@ def _slots(log: EventStore) -> list[str]:
 
 
 def unknown_slot(log: EventStore, name: str, at: int | None, zone: tzinfo) -> str:
-    """What is said of a slot of which no record tells: which there are. Reads the whole log."""
+    """Return a message about an unknown slot, with the slots that exist. Reads the whole log."""
     names = _slots(log)
     text = f"the log has no slot {name}{'' if at is None else f' at {instant(at, zone)}'}"
     near_names = close_names(name, names, NEAR_NAMES, 0.5)

@@ -46,7 +46,7 @@ def alter_drain(**fields: Any) -> Alteration:
 ALTERATIONS: list[tuple[str, Alteration]] = [
     ("may drain 1 machines, but 2 is recorded", alter(wanted=2)),
     ("may drain 1 machines, but 1 is recorded", alter(stopped="rate")),
-    ("1 machines are recorded to drain, but the polls so far give another number", alter(draining=1)),
+    ("1 machines are recorded to drain, but the polls give another number", alter(draining=1)),
     ("4 machines are recorded to be whole", alter(whole=4)),
     ("are recorded as starting or ceasing to drain, but did not change", alter(over_draining=("m2",))),
     ("nowhere is not a slot of m1", alter_drain(slot="nowhere")),

@@ -9,7 +9,7 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue_table
-from poolbook.adapters.condor_tools.analyze import AnalyzedSlots, Judged, steps, wrapped
+from poolbook.adapters.condor_tools.analyze import AnalyzedSlots, RejectionAnalysis, steps, wrapped
 from poolbook.adapters.condor_tools.autocluster_table import signature_from_ad
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores.opening import open_log
@@ -43,7 +43,7 @@ def job(cluster: int, status: int, **more: object) -> ClassAd:
     return ad
 
 
-def analysis_of(ad: ClassAd, verdict: Judged, second: int = 26) -> str:
+def analysis_of(ad: ClassAd, verdict: RejectionAnalysis, second: int = 26) -> str:
     query = queue_table.read(["-better-analyze", f"{ad.eval('ClusterId')}.0"])
     verdict = verdict._replace(pool="localhost")
     return printed(queue_table.render([ad], query, surroundings_at(second), judge=lambda *_: verdict))
@@ -77,7 +77,7 @@ def parts(text: str) -> tuple[str, str, str]:
 def test_a_job_that_fits_nowhere_is_analyzed_as_by_condor_q(name: str, second: int) -> None:
     expected = capture(name)
     assert queue_table.read(expected.argv).view == "analysis"
-    analysis = analysis_of(job(63, 1), Judged(((MINUTE + second) * SECOND, UNMATCHABLE), 0))
+    analysis = analysis_of(job(63, 1), RejectionAnalysis(((MINUTE + second) * SECOND, UNMATCHABLE), 0))
     expression, conditions, last_part = parts(analysis)
     assert (expression, last_part) == (parts(expected.out)[0], parts(expected.out)[2])
     rows = [
@@ -96,7 +96,7 @@ def test_a_job_that_fits_nowhere_is_analyzed_as_by_condor_q(name: str, second: i
 )
 def test_a_job_that_no_cycle_rejected_is_analyzed_without_counts(name: str, ad: ClassAd, matched: int) -> None:
     expected = capture(name).out
-    analysis = analysis_of(ad, Judged(None, matched * SECOND))
+    analysis = analysis_of(ad, RejectionAnalysis(None, matched * SECOND))
     expression = parts(expected)[0]
     assert analysis.startswith(expression)
     status = re.search(r"\n065.000:  Job is .*?Last successful match: [^\n]+\n", expected, re.DOTALL)
@@ -121,12 +121,14 @@ def test_the_reason_is_in_the_negotiators_words(why: e.Unmatched, expected: str)
 
 def test_slots_in_use_are_counted_by_user() -> None:
     why = verdict_of(e.Clause("true", 9, 8), slots=9, refused_by_slot=1, taken=2, denied=e.Denied(own=3, rank=1))
-    output = analysis_of(job(63, 1), Judged((MINUTE * SECOND, why), 0))
+    output = analysis_of(job(63, 1), RejectionAnalysis((MINUTE * SECOND, why), 0))
     assert re.findall(r"^ +(\d+) slots", output, re.MULTILINE) == ["1", "1", "3", "3", "1"]
 
 
 def test_a_job_that_no_cycle_considered_is_reported_so() -> None:
-    assert "063.000:  Job has not yet been considered by the matchmaker.\n" in analysis_of(job(63, 1), Judged(None, 0))
+    assert "063.000:  Job has not yet been considered by the matchmaker.\n" in analysis_of(
+        job(63, 1), RejectionAnalysis(None, 0)
+    )
 
 
 def test_an_expression_is_split_only_after_operators() -> None:
@@ -167,7 +169,7 @@ def test_the_command_reports_the_logs_findings(tmp_path: Path, capsys: pytest.Ca
 def test_a_concurrency_limit_that_keeps_a_job_waiting_names_its_holders() -> None:
     reached_limits = (e.ReachedLimit("x.y", 2, 2, 1), e.ReachedLimit("xsw", 3, 3, 1))
     why = verdict_of(limit="concurrency", reached=reached_limits)
-    verdict = Judged((MINUTE * SECOND, why), 0, "pool", ["XSW: 3 of 3, held by 1.0, 1.1, 4.2"])
+    verdict = RejectionAnalysis((MINUTE * SECOND, why), 0, "pool", ["XSW: 3 of 3, held by 1.0, 1.1, 4.2"])
     output = analysis_of(job(63, 1), verdict)
     assert "Reason for last match failure: concurrency limit x.y, xsw reached\n    XSW: 3 of 3, held by 1.0" in output
 

@@ -313,9 +313,8 @@ class FactAuditor:
             ignored |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
         if self._may_have_stalled(job_record):
             ignored |= TIMED_BY_SCHEDDS
-        if (hidden_holds := [account.hides_hold for account in job_record.accounts if account.entries]) and all(
-            hidden_holds
-        ):
+        hidden_holds = [account.hides_hold for account in job_record.accounts if account.entries]
+        if hidden_holds and all(hidden_holds):
             ignored |= {"hold", "holds"}
         statements = [statements for account in job_record.accounts for statements in account.statements]
         for disputed_statements in disputed_statements_of([s for s in statements if s.fact not in ignored]):
@@ -391,9 +390,8 @@ def _listed_status(records: Sequence[JobRecord]) -> Iterator[str]:
 
 def _lacks_own_number(number: str, records: Sequence[JobRecord]) -> bool:
     """Return True if the GlobalJobId of an ad does not contain the job's number."""
-    return any(
-        record.letter in "HPSA" and "GlobalJobId" in record.body and number not in record.body for record in records
-    )
+    bodies = [record.body for record in records if record.letter in "HPSA"]
+    return any("GlobalJobId" in body and number not in body for body in bodies)
 
 
 _STEPS: Final = handlers_of(FactAuditor)

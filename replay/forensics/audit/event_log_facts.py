@@ -181,10 +181,8 @@ class _EntryFacts:
         self.is_troubled, self.is_running = False, True
         self.run = RecordedRun(began_at=origin.at)
         self.account.runs.append(self.run)
-        self.run.statements += [
-            origin.value_statement("began", origin.at),
-            *origin.named_text("slot", facts.get("slot", "")),
-        ]
+        slot_texts = origin.named_text("slot", facts.get("slot", ""))
+        self.run.statements += [origin.value_statement("began", origin.at), *slot_texts]
 
     def note_trouble(self, origin: StatementSource, facts: dict[str, str]) -> None:
         """Note that no entry will show the run's end and usage to the second."""
@@ -247,9 +245,8 @@ class _EntryFacts:
         is_seamless = account.seamless = account.submitted is not None and self.seamless
         above = None if is_seamless and self.closing_entry is not None else ANY
         account.statements.append(origin.value_statement("starts", self.starts, above=above))
-        account.statements.append(
-            origin.value_statement("holds", self.holds, above=self.counted_twice if above is None else above)
-        )
+        most = self.counted_twice if above is None else above
+        account.statements.append(origin.value_statement("holds", self.holds, above=most))
         if self.runs:
             account.statements.append(origin.value_statement("wall", self.wall, below=NEAR * self.runs))
         if is_seamless:

@@ -82,8 +82,7 @@ class Announcement(NamedTuple):
 def _announcements(table: str) -> tuple[Announcement, ...]:
     rows = ((text, step.partition("->")) for text, steps in _TABLES[table].items() for step in steps.split("; "))
     return tuple(
-        Announcement(text, target_pair.strip(), tuple(source_pairs.strip().split(", ")))
-        for text, (source_pairs, _, target_pair) in rows
+        Announcement(text, pair.strip(), tuple(sources.strip().split(", "))) for text, (sources, _, pair) in rows
     )
 
 

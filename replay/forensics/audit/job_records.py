@@ -98,9 +98,7 @@ def _process_exits(log: Sequence[JobRecord], name: str) -> Iterator[JobAccount]:
             continue
         origin = StatementSource(record.letter, record.source, record.line, record.at)
         outcome = next(f"{word} {facts[word]}" for word in ("code", "signal") if word in facts)
-        run = RecordedRun(
-            began_at=begin_record.at if begin_record else None,
-            stopped_at=record.at,
-            statements=[origin.text_statement("exit", outcome)],
-        )
+        began_at = begin_record.at if begin_record else None
+        statements = [origin.text_statement("exit", outcome)]
+        run = RecordedRun(began_at=began_at, stopped_at=record.at, statements=statements)
         yield JobAccount(None, begin_record.at if begin_record else record.at, record.at, log=name, runs=[run])

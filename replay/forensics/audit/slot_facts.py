@@ -39,11 +39,9 @@ def disputed_facts(
     distinct_rows = list(dict.fromkeys(rows))
     if fact in _OF_MATCHES:
         return _disputed_matches(fact, distinct_rows)
-    return (
-        _disputed_values(fact, distinct_rows, spans)
-        if fact in OF_CUSTOMERS.values()
-        else _disputed_moments(fact, distinct_rows, ends_of_source)
-    )
+    if fact in OF_CUSTOMERS.values():
+        return _disputed_values(fact, distinct_rows, spans)
+    return _disputed_moments(fact, distinct_rows, ends_of_source)
 
 
 def _disputed_moments(fact: str, rows: list[Row], ends_of_source: Callable[[int], int]) -> Iterator[list[Statement]]:

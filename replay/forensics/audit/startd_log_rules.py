@@ -373,13 +373,8 @@ class StartdLogAuditor:
             slot.job = job
         elif event.said == "job_over":
             if job and slot.job and job != slot.job:
-                self._add_violation(
-                    log,
-                    slot,
-                    event,
-                    "activation",
-                    f"the startd logged the end of job {job}, but the slot has job {slot.job}",
-                )
+                text = f"the startd logged the end of job {job}, but the slot has job {slot.job}"
+                self._add_violation(log, slot, event, "activation", text)
             slot.job, slot.final = slot.job or job, True
         elif event.said == "starter_gone":
             self._check_exit(log, slot, event)

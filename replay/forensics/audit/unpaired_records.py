@@ -304,14 +304,8 @@ def _without_disputed(records: Sequence[UnpairedRecord]) -> list[UnpairedRecord]
         if unpaired.rule.what != "a match" or unpaired not in remaining:
             continue
         at = unpaired.record.at
-        twin_record = next(
-            (
-                other
-                for other in remaining
-                if other.letter != unpaired.letter and other.other is None and abs(other.record.at - at) <= NEAR
-            ),
-            None,
-        )
+        others = (r for r in remaining if r.letter != unpaired.letter and r.other is None)
+        twin_record = next((r for r in others if abs(r.record.at - at) <= NEAR), None)
         if twin_record is not None and unpaired.other is None:
             remaining.remove(unpaired)
             remaining.remove(twin_record)
