@@ -109,9 +109,7 @@ class Arena:
             return [self.value(kind, datum) for datum in vector.data.tolist()]
         reals = vector.data.view(np.float64)
         kinds = enumerate(vector.kind.tolist())
-        return [
-            self.value(kind, reals[position] if kind == REAL else vector.data[position]) for position, kind in kinds
-        ]
+        return [self.value(kind, reals[index] if kind == REAL else vector.data[index]) for index, kind in kinds]
 
 
 def payload_of(kind: int, datum: Any) -> int:

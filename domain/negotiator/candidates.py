@@ -97,22 +97,22 @@ class PreemptableSlots(Struct):
 
 
 class ResourceRequest(Struct):
-    """Jobs that are alike, and their slots in this cycle."""
+    """Jobs that are equal for matching, and their slots in this cycle."""
 
     job: ClassAd
     planned: Planned
     match: Mask
     ranks: tuple[str, str, str] | None = None
-    """The names of the ranks that order the slots; None: not looked for yet."""
+    """The names of the ranks that order the slots; None: not computed yet."""
     free_places: list[int] | None = None  #: the free slots that match, best first, from ``index`` on
     index: int = 0
     parts: Iterator[Places] | None = None  #: the source of ``free_places``
     preemptable: dict[str, PreemptableSlots] = field(default_factory=dict)
     cut_slots: list[tuple[Key, int]] = field(default_factory=list)
-    """A heap of slots that were cut meanwhile, with their current ranks."""
+    """A heap of slots that this cycle cut, with their current ranks."""
     cached_key: tuple[int, int, Key] | None = None  #: a slot's place, version and sort key
     cuts: int = 0  #: how many of the cycle's cuts are in ``cut_slots``
-    limits: JobLimits | None = None  #: what the jobs take of concurrency limits
+    limits: JobLimits | None = None  #: the concurrency limits that the jobs use
 
 
 _SIDES: Final = {
@@ -140,7 +140,7 @@ class Ranks(Struct):
         return self._optional_name("pre", pre, job), job_name, self._optional_name("post", post, job)
 
     def names_of(self, kind: ResourceRequest) -> tuple[str, str, str]:
-        """Return the same for a kind of jobs, computed when a slot is looked for: most kinds get none."""
+        """Return the rank names of a kind of jobs, computed on first use: most kinds get no slot."""
         if kind.ranks is None:
             kind.ranks = self.names(kind.job)
         return kind.ranks

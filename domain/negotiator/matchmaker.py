@@ -1,4 +1,4 @@
-"""The best slot for one job after the other.
+"""Choose the best slot for each job in turn.
 
 The slots that match a kind of jobs, in their order, are the same for the whole cycle. A partitionable slot stays in the
 order as long as resources are left in it, and is ranked again after each cut.
@@ -51,13 +51,13 @@ class Choice:
     cluster: Cluster
     proc: int
     slot: str
-    name: str  #: the slot's, or that of what is carved from it on the match
+    name: str  #: the slot's name, or the name of the dynamic slot that the match carves from it
     reason: str
     cores: float
     kind: ResourceRequest
     place: int
     key: Key | None = None  #: the sort key, if the slot's row does not give it: the slot was cut, or is claimed
-    limits: str = ""  #: what the job takes of concurrency limits
+    limits: str = ""  #: the concurrency limits that the job uses
     preempts: tuple[str, ...] = ()  #: the dynamic slots whose resources it takes
     ad: ClassAd | None = None  #: the matched ad, if it is not the slot's row: with the resources of preempted slots
     regrouped: bool = False  #: whether the submitter negotiated by autoregroup
@@ -75,14 +75,14 @@ class Matchmaker:
     free: Mask = field(init=False)
     claimed: ClaimedSlots = field(init=False)
     total: float = 0.0
-    lightest: float = inf  #: the least that a match may take
+    lightest: float = inf  #: the fewest cores that a match may use
     lightest_slot: float = inf  #: the weight of the lightest whole slot (HTCondor's minSlotWeight)
     _names: set[str] = field(init=False)
-    _cuts: list[int] = field(factory=list)  #: the slots that something was cut from, one after the other
+    _cuts: list[int] = field(factory=list)  #: the slots that matches cut resources from, in order
     _weights: list[float] = field(factory=list)
     shares: Remainders = field(init=False)
     ranks: Ranks = field(init=False)
-    pslots: PslotPreemption | None = None  #: what dynamic slots may go for, if any may
+    pslots: PslotPreemption | None = None  #: the dynamic slots that may be preempted, if any
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
@@ -99,7 +99,7 @@ class Matchmaker:
         return self.claimed.prefers
 
     def weigh(self) -> tuple[float, float]:
-        """Return the cores of all slots, and the least that a match may take: of a slot that may be cut, one core."""
+        """Return the cores of all slots, and the fewest that a match may use: one core of a partitionable slot."""
         pool, rules = self.pool, self.rules
         weights = pool.weights if rules.use_slot_weights else np.full(len(pool.names), 1000)
         self._weights = self.claimed.weights = (weights / 1000).tolist()
@@ -158,9 +158,9 @@ class Matchmaker:
     def best(
         self, kind: ResourceRequest, user: CycleSubmitter, cluster: Cluster, proc: int, limits: SpinLimits, over: bool
     ) -> Choice | None:
-        """Take the best available slot for a job. None: there is none that the limits permit.
+        """Take the best available slot for a job; None if the limits permit none.
 
-        :param over: the submitter has its share: only slots that prefer the job count
+        :param over: the submitter has used its share: only slots that prefer the job count
         """
         limits.stopped = ""
         free = None if over or self._forbids_free(kind, limits) else self._best_free_slot(kind, limits)
@@ -257,7 +257,7 @@ class Matchmaker:
         return single_number(pre), 0.0 if isnan(rank) else min(max(rank, LEAST), -LEAST), single_number(post)
 
     def _amounts(self, place: int, kind: ResourceRequest) -> dict[str, int] | None:
-        """Return what a job takes of a partitionable slot; None: too little is left."""
+        """Return the amounts that a job uses of a partitionable slot; None if too little is left."""
         rest = self.shares.of(place)
         return rest.carver.amounts_for(kind.job, rest.left)
 
@@ -317,7 +317,7 @@ class Matchmaker:
         return self._add_choice(choice, account)
 
     def _note_cut(self, name: str, place: int, rest: Remainder) -> str:
-        """Note what is left of a partitionable slot; return the slot name for the match."""
+        """Record a cut of a partitionable slot; return the slot name for the match."""
         self._cuts.append(place)
         enough = all(rest.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
         self.free[place] = enough and self.shares.can_match_again(rest)
@@ -367,7 +367,7 @@ class Matchmaker:
         return bool(self._cuts) and not self.state.dialect.informs_startd_of_matches
 
     def matches(self) -> tuple[Match, ...]:
-        """Return the choices as the log has them."""
+        """Return the choices as events record them."""
         by_kind: dict[int, list[int]] = {}
         for number, pick in enumerate(self.choices):
             by_kind.setdefault(id(pick.kind), []).append(number)

@@ -134,7 +134,7 @@ class PslotPreemption:
         return None
 
     def take(self, offer: Offer) -> Remainder:
-        """Take an offer for a job; return what is left of the slot."""
+        """Take an offer for a job; return the remainder of the slot."""
         rest = evolve(offer.rest, left=dict(offer.rest.left), ad=offer.rest.ad.copy())
         self.shares.by_place[offer.key[5]] = rest
         rest.take(offer.amounts)
@@ -176,7 +176,7 @@ class PslotPreemption:
         return set(places[true].tolist())
 
     def _offer(self, kind: ResourceRequest, job: ClassAd, parent: int, rank: float, allowed: set[int]) -> Offer | None:
-        """Add dynamic slots to a partitionable one until it matches; None: it never does."""
+        """Add dynamic slots to a partitionable slot until it matches; None if it never does."""
         pool, remainder = self.pool, self.shares.of(parent)
         left = {name: float(int(amount)) for name, amount in remainder.left.items()}
         ad, reason, preempted = pool.table.ad(parent), RANK, []
@@ -209,8 +209,8 @@ class PslotPreemption:
 
 @define
 class Remainder:
-    """A partitionable slot, and what is left of its resources. ``version`` counts the cuts of this cycle; ``ad`` is its
-    published ad with what is left."""
+    """A partitionable slot and its remaining resources. ``version`` counts the cuts in this cycle; ``ad`` is the
+    published ad with the remaining resources."""
 
     slot: Slot
     carver: SlotCarver

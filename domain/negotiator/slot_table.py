@@ -64,7 +64,7 @@ def _zeros(count: int) -> npt.NDArray[Any]:
 
 
 class Exhausted(NamedTuple):
-    """Jobs alike that no slot is left for: among how many slots, and the logged reason."""
+    """Equal jobs without a remaining slot: the number of slots, and the logged reason."""
 
     signature: Signature
     slots: int
@@ -211,7 +211,7 @@ class PublicAds:
         return {slot.machine for name in (*changed, *matched) if (slot := state.slots.get(name)) is not None}
 
     def _check_matches(self) -> None:
-        """Forget what the last cycle found barren if its matches were not all made."""
+        """Forget the exhausted kinds of the last cycle unless all its matches were made."""
         if (self.free[self.given] | self.claimed[self.given]).any():
             self.barren.clear()
         self.given = _zeros(0)
@@ -273,7 +273,7 @@ class PublicAds:
             clock.kinds = np.concatenate([clock.kinds, np.zeros(count, np.uint8)])
 
     def _write(self, state: Manager, reader: _Reader, slot: Slot, cells: bool) -> None:
-        """Write what is known of a slot apart from its ad, and with ``cells`` its row."""
+        """Write the columns of a slot that are not from its ad, and with ``cells`` its row."""
         place, claim = self.places[slot.name], slot.claim
         m = reader.snapshot(slot)
         reader.spell(reader.ads.names(m))

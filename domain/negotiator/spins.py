@@ -1,4 +1,4 @@
-"""The spins of a cycle's pie: each submitter's slice, the order of the submitters, and what each of them gets."""
+"""The spins of a cycle's pie: each submitter's slice, the order of the submitters, and the slots that each gets."""
 
 from __future__ import annotations
 
@@ -332,13 +332,13 @@ class Turn:
     # When no slot is left
 
     def _all_gone(self) -> bool:
-        """Check whether all further submitters get nothing because all slots are taken."""
+        """Check whether all remaining submitters get nothing because no slot is left."""
         if len(self.chooser.choices) != self.chosen:
             self.chosen, self.any_left = len(self.chooser.choices), self.chooser.any_left()
         return not self.any_left and not self.rules.all_jobs and self.most > 0
 
     def _nothing_left(self) -> bool:
-        """Check whether moreover one answer holds for all jobs of a kind, of any submitter."""
+        """Check whether, in addition, one answer is valid for all jobs of a kind."""
         return self.kinds.lasts and self._all_gone()
 
     def _refuse(self, places: Places, slices: Floats, ignoring: bool) -> None:

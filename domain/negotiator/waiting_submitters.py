@@ -155,7 +155,7 @@ class WaitingSubmitters:
         known.update((name, (number, records[name])) for number, name in enumerate(last, following))
 
     def _evaluate(self, name: str, record: Submitter | None, queues: IdleQueues, accounts: CycleSubmitters) -> None:
-        """Evaluate a submitter again."""
+        """Update a submitter's row."""
         uses = record is not None and (
             record.slots > 0 or record.weighted_in_use != 0 or record.weighted_usage != record.usage_accounted
         )

@@ -152,10 +152,8 @@ def _laid_out(known: Mapping[str, AccountingGroup], ignored: Mapping[str, str]) 
     below: dict[str, list[str]] = {}
     for lower in known:
         below.setdefault(lower.rpartition(".")[0], []).append(lower)
-    groups, parents = (
-        [AccountingGroup(NO_GROUP, accepts_surplus=True, autoregroup=regroups) if regroups else ROOT],
-        [-1],
-    )
+    root = AccountingGroup(NO_GROUP, accepts_surplus=True, autoregroup=regroups) if regroups else ROOT
+    groups, parents = [root], [-1]
     order = [""]
     for number, path in enumerate(order):
         for child in below.get(path, ()):
