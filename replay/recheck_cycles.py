@@ -169,7 +169,13 @@ def _repeat_group(
     try:
         cause_of, negotiator = (lambda cause: (first_event.at, cause, first_event.stimulus)), _negotiator_of(group)
         repeated = hold(
-            state, caches, PublishedSlots, cause_of, _context(state, first_event.at, offset), offset, whose=negotiator
+            state,
+            caches,
+            PublishedSlots,
+            cause_of,
+            _context(state, first_event.at, offset),
+            offset,
+            negotiator=negotiator,
         )
     except Exception as error:
         differences: Iterator[Difference] = iter([("the cycle", "was held", _failure_text(error))])

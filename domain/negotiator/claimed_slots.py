@@ -127,9 +127,9 @@ class ClaimedSlots:
             return PreemptableSlots([], [], Denied(), given)
         same_user = pool.users[places] == pool.submitters.get(account.name, -2)
         if not self._may_change_hands:
-            own = int(np.count_nonzero(same_user))
+            own_count = int(np.count_nonzero(same_user))
             priority = int(np.count_nonzero(~(same_user | self.behind(account, places))))
-            return PreemptableSlots([], [], Denied(len(places) - own - priority, 0, priority, own), given)
+            return PreemptableSlots([], [], Denied(len(places) - own_count - priority, 0, priority, own_count), given)
         if not self.rules.stable:
             self.publish()
         job = ClassAd(ephemeral(account, self.accounts), kind.job)
@@ -149,8 +149,8 @@ class ClaimedSlots:
         worse = left & ~no_worse
         left &= no_worse
         denied = Denied(*(int(np.count_nonzero(each)) for each in (policy, worse, ahead, same)))
-        taken = np.flatnonzero(prefers | left)
-        return self._ordered(kind, job, places[taken], prefers[taken], denied, given)
+        preemptable = np.flatnonzero(prefers | left)
+        return self._ordered(kind, job, places[preemptable], prefers[preemptable], denied, given)
 
     def behind(self, account: CycleSubmitter, places: Places) -> Mask:
         """Check whether the slots' users have a worse priority than the submitter. HTCondor leaves that to

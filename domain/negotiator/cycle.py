@@ -52,7 +52,7 @@ def hold(
     context: Context,
     offset: int = 0,
     turns: Sequence[str] = (),
-    whose: str = "",
+    negotiator: str = "",
     once: bool = False,
     demand: Mapping[str, float] = {},
 ) -> CycleResult:
@@ -62,17 +62,17 @@ def hold(
     :param why: returns the first fields of an event with a cause: the instant, the cause, the stimulus
     :param context: the context of expressions; ``offset`` is its time zone's seconds from UTC
     :param turns: the order of submitters with equal priority; submitters that are not in it follow by name
-    :param whose: the negotiator whose cycle it is; empty: NEGOTIATOR
+    :param negotiator: the name of the negotiator; empty: NEGOTIATOR
     :param once: match partitionable slots without a consumption policy once, as HTCondor does
     :param demand: the cores that accounting groups request, by name, if they differ from the queue
     """
     now, context = why("negotiated")[0], context.replace(allowance=Allowance())
-    state, caches = seen_by(state, caches, whose, now)
+    state, caches = seen_by(state, caches, negotiator, now)
     rules = settings_of(state, caches)
     accounts = CycleSubmitters(state, now, rules)
     waiting = waiting_submitters(state, caches, accounts)
     aged = accounts.aged(waiting.aging(idle_queues(state, caches)))
-    priorities = PrioritiesUpdated(*why("accounted"), aged, whose) if aged else None
+    priorities = PrioritiesUpdated(*why("accounted"), aged, negotiator) if aged else None
     if not state.idle:
         return CycleResult(priorities, None, None)
     numbered = {name: place for place, name in enumerate(turns)}
@@ -81,7 +81,7 @@ def hold(
     turn.groups.demand = demand
     turn.run()
     quotas = turn.groups.quotas
-    assigned = None if whose or quotas == state.quotas else QuotasAssigned(*why("negotiated"), turn.total, quotas)
+    assigned = None if negotiator or quotas == state.quotas else QuotasAssigned(*why("negotiated"), turn.total, quotas)
     matches = turn.chooser.matches()
     turn.chooser.pool.given = np.array([choice.place for choice in turn.chooser.choices], np.int64)
     unmatched = tuple(turn.reasons.rejections())
@@ -92,5 +92,7 @@ def hold(
     number = RULES + OF_LIMITS * turn.limits.named + OF_GROUPS * rules.tree.divides
     number += OF_WHOLE * turn.chooser.matches_whole()
     remainders = tuple(turn.groups.remainders)
-    held = CycleHeld(*why("negotiated"), matches, unmatched, statistics, offset, number, whose, regrouped, remainders)
-    return CycleResult(priorities, assigned, held, tuple(turn.chooser.choices))
+    event = CycleHeld(
+        *why("negotiated"), matches, unmatched, statistics, offset, number, negotiator, regrouped, remainders
+    )
+    return CycleResult(priorities, assigned, event, tuple(turn.chooser.choices))

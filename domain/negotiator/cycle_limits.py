@@ -126,8 +126,8 @@ class CycleLimits(Struct):
 
 def limits_held(in_use: Mapping[str, int]) -> dict[str, Amount]:
     """Return what is held of each limit, by name. ``in_use``: how many matches and claims hold each text."""
-    held: dict[str, Amount] = {}
+    amounts: dict[str, Amount] = {}
     for text, count in in_use.items():
         for name, units in requested_amounts(text):
-            held[name] = held.get(name, 0) + units * count
-    return held
+            amounts[name] = amounts.get(name, 0) + units * count
+    return amounts

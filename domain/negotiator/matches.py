@@ -23,18 +23,18 @@ from .spins import attributes_read
 
 def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) -> None:
     """Hold a cycle. A cycle without matches and new reasons leaves no event."""
-    state, whose = draft.state, stimulus.negotiator
+    state, negotiator = draft.state, stimulus.negotiator
     if state.idle:
-        _publish(draft, whose, advertise)
+        _publish(draft, negotiator, advertise)
     offset = draft.context.utc_offset(draft.now // 1_000_000)
-    cycle = hold(state, draft.caches, advertise, draft.why, draft.context, offset, whose=whose)
+    cycle = hold(state, draft.caches, advertise, draft.why, draft.context, offset, negotiator=negotiator)
     if cycle.priorities is not None:
         draft.emit(cycle.priorities)
     if cycle.quotas is not None:
         draft.emit(cycle.quotas)
     if cycle.held is None:
         return
-    for note in _evidence(draft, cycle, whose, advertise):
+    for note in _evidence(draft, cycle, negotiator, advertise):
         draft.emit(note)
     draft.emit(cycle.held)
     for choice in cycle.choices if state.dialect.informs_startd_of_matches else ():
@@ -44,20 +44,22 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
             draft.send(NotifyMatch(draft.stimulus, choice.slot, part, ad, choice.preempts))
 
 
-def _publish(draft: Draft[Manager], whose: str, advertise: Advertise) -> None:
+def _publish(draft: Draft[Manager], negotiator: str, advertise: Advertise) -> None:
     """Publish the values of the machines' sensors that the cycle may read."""
     if draft.sense is no_readings or not draft.send(SensorsSay()):
         return
-    seen, caches = seen_by(draft.state, draft.caches, whose, draft.now)
+    view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
     touched = frozenset(caches.of(PublicAds).stale_machines(draft.state))
-    ads = public_ads_of(seen, caches, draft.now, draft.context, attributes_read(seen, caches), advertise)
+    ads = public_ads_of(view, caches, draft.now, draft.context, attributes_read(view, caches), advertise)
     draft.send(PublishReadings(ads.read(), touched))
 
 
-def _evidence(draft: Draft[Manager], cycle: CycleResult, whose: str, advertise: Advertise) -> list[EvaluationRecorded]:
+def _evidence(
+    draft: Draft[Manager], cycle: CycleResult, negotiator: str, advertise: Advertise
+) -> list[EvaluationRecorded]:
     """Return for each kind of jobs what the Requirements of one job read, of its ad and of its slot's."""
-    seen, caches = seen_by(draft.state, draft.caches, whose, draft.now)
-    table = public_ads_of(seen, caches, draft.now, draft.context, (), advertise).table
+    view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
+    table = public_ads_of(view, caches, draft.now, draft.context, (), advertise).table
     first = {id(choice.kind): choice for choice in reversed(cycle.choices)}
     choices = {id(choice) for choice in first.values()}
     reads = draft.caches.of(RequirementsNamesCache)

@@ -243,10 +243,10 @@ class Matchmaker:
         """Return the sort key of an unclaimed slot. Needed only if there is something to compare with."""
         if not kind.cut_slots and not self.claimed.count and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, place
-        rest = self.shares.by_place.get(place)
-        version = 0 if rest is None else rest.version
+        remainder = self.shares.by_place.get(place)
+        version = 0 if remainder is None else remainder.version
         if kind.cached_key is None or kind.cached_key[:2] != (place, version):
-            ad = rest.ad if rest is not None else self.pool.table.ad(place)
+            ad = remainder.ad if remainder is not None else self.pool.table.ad(place)
             kind.cached_key = place, version, key_of(*self._scalar_ranks(kind.job, ad), NOBODY, LEAST, place)
         return kind.cached_key[2]
 
@@ -258,8 +258,8 @@ class Matchmaker:
 
     def _amounts(self, place: int, kind: ResourceRequest) -> dict[str, int] | None:
         """Return the amounts that a job uses of a partitionable slot; None if too little is left."""
-        rest = self.shares.of(place)
-        return rest.carver.amounts_for(kind.job, rest.left)
+        remainder = self.shares.of(place)
+        return remainder.carver.amounts_for(kind.job, remainder.left)
 
     def _cores_of(self, place: int, kind: ResourceRequest) -> float:
         amounts = self._amounts(place, kind)
@@ -271,10 +271,10 @@ class Matchmaker:
         for place in dict.fromkeys(self._cuts[kind.cuts :]):
             if not kind.match[place] or not self.free[place] or self._amounts(place, kind) is None:
                 continue
-            rest = self.shares.of(place)
-            if kind.planned.plan.still_matches(place, rest.ad, frozenset(map(str.lower, rest.left))):
-                key = key_of(*self._scalar_ranks(kind.job, rest.ad), NOBODY, LEAST, place)
-                heapq.heappush(kind.cut_slots, (key, rest.version))
+            remainder = self.shares.of(place)
+            if kind.planned.plan.still_matches(place, remainder.ad, frozenset(map(str.lower, remainder.left))):
+                key = key_of(*self._scalar_ranks(kind.job, remainder.ad), NOBODY, LEAST, place)
+                heapq.heappush(kind.cut_slots, (key, remainder.version))
         kind.cuts = len(self._cuts)
 
     def _best_cut_slot(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
@@ -308,19 +308,19 @@ class Matchmaker:
             return self._add_choice(choice, account)
         amounts = self._amounts(place, kind)
         assert amounts is not None
-        rest = self.shares.of(place)
-        cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
-        ranked = key if rest.version else None
-        rest.take(amounts)
-        part, limits = self._note_cut(name, place, rest), _take_limits(kind, place)
+        remainder = self.shares.of(place)
+        cores = self.shares.cores(remainder, amounts, self.rules.use_slot_weights)
+        ranked = key if remainder.version else None
+        remainder.take(amounts)
+        part, limits = self._note_cut(name, place, remainder), _take_limits(kind, place)
         choice = Choice(cluster, proc, name, part, NOBODY, cores, kind, place, ranked, limits, regrouped=self._regroups)
         return self._add_choice(choice, account)
 
-    def _note_cut(self, name: str, place: int, rest: Remainder) -> str:
+    def _note_cut(self, name: str, place: int, remainder: Remainder) -> str:
         """Record a cut of a partitionable slot; return the slot name for the match."""
         self._cuts.append(place)
-        enough = all(rest.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
-        self.free[place] = enough and self.shares.can_match_again(rest)
+        enough = all(remainder.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
+        self.free[place] = enough and self.shares.can_match_again(remainder)
         if not self.state.dialect.informs_startd_of_matches:
             return name  # its startd carves on the claim
         part = dynamic_name(name, self._names)
@@ -331,9 +331,9 @@ class Matchmaker:
         self, kind: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, offer: Offer
     ) -> Choice:
         assert self.pslots is not None
-        place, rest = offer.key[5], self.pslots.take(offer)
+        place, remainder = offer.key[5], self.pslots.take(offer)
         name = self.pool.names[place]
-        part = self._note_cut(name, place, rest)
+        part = self._note_cut(name, place, remainder)
         parts = tuple([self.pool.names[each] for each in offer.preempted])
         limits = _take_limits(kind, place)
         choice = Choice(

@@ -29,14 +29,14 @@ def seen_by(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[
     if not (negotiator or state.has_further_accounts or negotiators.has_several(state.settings)):
         return state, caches
     name = negotiator or NEGOTIATOR
-    own = accounts_of(state.submitters, negotiator)
+    accounts = accounts_of(state.submitters, negotiator)
     for cluster in state.clusters.values():
-        if cluster.submitter not in own:
-            own[cluster.submitter] = Submitter(cluster.submitter, updated=now, counted_until=now)
-    seen = copy(state)
-    seen.settings, seen.submitters = negotiators.settings_for(state.settings, name), own
-    seen.submitter_changes = ChangeLog.unknown(state.position)
+        if cluster.submitter not in accounts:
+            accounts[cluster.submitter] = Submitter(cluster.submitter, updated=now, counted_until=now)
+    view = copy(state)
+    view.settings, view.submitters = negotiators.settings_for(state.settings, name), accounts
+    view.submitter_changes = ChangeLog.unknown(state.position)
     if negotiator:
-        seen.priorities_updated_at = state.accounted.get(negotiator, 0)
-        seen.rejections = state.further_rejections.get(negotiator, {})
-    return seen, caches.of(_OfNegotiators).setdefault(name, Caches())
+        view.priorities_updated_at = state.accounted.get(negotiator, 0)
+        view.rejections = state.further_rejections.get(negotiator, {})
+    return view, caches.of(_OfNegotiators).setdefault(name, Caches())

@@ -135,10 +135,10 @@ class PslotPreemption:
 
     def take(self, offer: Offer) -> Remainder:
         """Take an offer for a job; return the remainder of the slot."""
-        rest = evolve(offer.rest, left=dict(offer.rest.left), ad=offer.rest.ad.copy())
-        self.shares.by_place[offer.key[5]] = rest
-        rest.take(offer.amounts)
-        return rest
+        remainder = evolve(offer.rest, left=dict(offer.rest.left), ad=offer.rest.ad.copy())
+        self.shares.by_place[offer.key[5]] = remainder
+        remainder.take(offer.amounts)
+        return remainder
 
     def _is_available(self, offer: Offer, free: Mask) -> bool:
         place = offer.key[5]
@@ -159,8 +159,8 @@ class PslotPreemption:
         return [offer for offer in offers if offer is not None]
 
     def _too_little(self, kind: ResourceRequest, place: int) -> bool:
-        rest = self.shares.of(place)
-        return rest.carver.amounts_for(kind.job, rest.left) is None
+        remainder = self.shares.of(place)
+        return remainder.carver.amounts_for(kind.job, remainder.left) is None
 
     def _allowed(self, job: ClassAd, account: CycleSubmitter, equal_places: list[int]) -> set[int]:
         """Return the equally ranked dynamic slots that may be preempted by priority. As in HTCondor, there are none
@@ -194,10 +194,10 @@ class PslotPreemption:
             if amounts is None or not symmetric_match(kind.job, ad, self.context):
                 continue
             ad["RemoteUser"] = _USER
-            rest = Remainder(remainder.slot, remainder.carver, left, ad)
-            cores = self.shares.cores(rest, amounts, self.rules.use_slot_weights)
+            enlarged = Remainder(remainder.slot, remainder.carver, left, ad)
+            cores = self.shares.cores(enlarged, amounts, self.rules.use_slot_weights)
             key = key_of(*self.ranks(kind.job, ad), reason, self._preemption_rank(job, ad), parent)
-            return Offer(key, reason, rest, amounts, cores, tuple(preempted))
+            return Offer(key, reason, enlarged, amounts, cores, tuple(preempted))
         return None
 
     def _preemption_rank(self, job: ClassAd, ad: ClassAd) -> float:
@@ -238,42 +238,42 @@ class Remainders:
     by_place: dict[int, Remainder] = field(factory=dict)
 
     def of(self, place: int) -> Remainder:
-        rest = self.by_place.get(place)
-        if rest is None:
+        remainder = self.by_place.get(place)
+        if remainder is None:
             slot = self.state.slots[self.pool.names[place]]
             ads = self.pool.ads
             left, ad = ads.remaining_resources(slot), self.pool.table.ad(place)
-            rest = self.by_place[place] = Remainder(slot, ads.slot_carver(slot), left, ad)
-        return rest
+            remainder = self.by_place[place] = Remainder(slot, ads.slot_carver(slot), left, ad)
+        return remainder
 
     def version(self, place: int) -> int:
         """Return how often a slot was cut in this cycle."""
         remainder = self.by_place.get(place)
         return 0 if remainder is None else remainder.version
 
-    def can_match_again(self, rest: Remainder) -> bool:
+    def can_match_again(self, remainder: Remainder) -> bool:
         """Check whether a slot that was cut may be matched again in this cycle."""
-        return rest.carver.has_consumption_policy or not self.once
+        return remainder.carver.has_consumption_policy or not self.once
 
-    def cores(self, rest: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
+    def cores(self, slot: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
         """Return the weight of a part: its SlotWeight, which is Cpus by default. Under a consumption policy it is the
         decrease of the slot's weight, even if slot weights are not used (HTCondor's match cost)."""
-        has_consumption_policy = rest.carver.has_consumption_policy
+        has_consumption_policy = slot.carver.has_consumption_policy
         if self.once and weighted and not has_consumption_policy:
-            return self._weight({}, rest) if "SlotWeight" in rest.ad else float(rest.left.get("Cpus", 1))
+            return self._weight({}, slot) if "SlotWeight" in slot.ad else float(slot.left.get("Cpus", 1))
         if not weighted and not has_consumption_policy:
             return 1.0
-        if "SlotWeight" not in rest.ad:
+        if "SlotWeight" not in slot.ad:
             return float(amounts.get("Cpus", 1))
         if not has_consumption_policy:
-            return self._weight({name: int(amount) for name, amount in amounts.items()}, rest)
-        left = {name: int(rest.left[name] - amount) for name, amount in amounts.items()}
-        return round((self._weight({}, rest) - self._weight(left, rest)) * 1000) / 1000
+            return self._weight({name: int(amount) for name, amount in amounts.items()}, slot)
+        left = {name: int(slot.left[name] - amount) for name, amount in amounts.items()}
+        return round((self._weight({}, slot) - self._weight(left, slot)) * 1000) / 1000
 
-    def _weight(self, amounts: Mapping[str, int], rest: Remainder) -> float:
+    def _weight(self, amounts: Mapping[str, int], slot: Remainder) -> float:
         """Return the SlotWeight of a slot with these amounts of its resources."""
         try:
-            value = ClassAd(amounts, rest.ad).eval("SlotWeight", None, self.context)
+            value = ClassAd(amounts, slot.ad).eval("SlotWeight", None, self.context)
         except EvaluationError:
             return 1.0
         fit = isinstance(value, int | float) and 0 <= value < 1e300

@@ -90,8 +90,12 @@ class Reasons:
         requested = self._requested_kinds()
         for place, is_refused in self._to_log(numbers):
             user = chooser.accounts.of(self.waiting.names[place])
-            queue, mine = self.requests.queues.by_submitter[user.name], requested.get(user.name, ())
-            kinds = self.log.to_tell(queue, self.stopped.get((user.name, -1), ""), mine) if self.kinds.lasts else None
+            queue, kinds_of_user = self.requests.queues.by_submitter[user.name], requested.get(user.name, ())
+            kinds = (
+                self.log.to_tell(queue, self.stopped.get((user.name, -1), ""), kinds_of_user)
+                if self.kinds.lasts
+                else None
+            )
             if is_refused and kinds is not None and not kinds:
                 self.waiting.note_logged(place, numbers[int(self.waiting.rows["kind"][place])])
             for number, (cluster, proc, count) in self.requests.tally(queue, kinds).items():
@@ -105,7 +109,7 @@ class Reasons:
                 elif is_refused:
                     self.waiting.note_logged(place, numbers[number])
                 # The use of a concurrency limit changes from cycle to cycle.
-                if kinds is not None and number not in mine and not self.limits.names_any(number):
+                if kinds is not None and number not in kinds_of_user and not self.limits.names_any(number):
                     kind = kind or self.kinds.of(number, cluster, proc, user)
                     self._skip(queue, number, kind, cluster.id, new)
         # These hold from the next cycle on: in this one, a submitter may have been denied a slot that others got.

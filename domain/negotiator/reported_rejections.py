@@ -62,14 +62,14 @@ class ReportedRejections(Struct):
                 queues.reset_reported(job[0])
         self._written.clear()
         slots = _slots(state, chooser)
-        same = all(_version(chooser, name) == seen for name, seen in self._versions.items())
+        same = all(_version(chooser, name) == version for name, version in self._versions.items())
         if changed is None or slots != self._slots or not same:
             self.number += 1
             self._slots = slots
             self._versions.clear()
             self._reads.clear()
 
-    def to_tell(self, queue: IdleJobs, limit: str, asked: Iterable[int]) -> Iterable[int] | None:
+    def to_tell(self, queue: IdleJobs, limit: str, requested: Iterable[int]) -> Iterable[int] | None:
         """Return the kinds of a submitter's jobs to evaluate; ``asked`` are the kinds that the cycle looked for a slot
         for. None: all, since the first job of a kind may be among jobs that differ."""
         circumstances: Circumstances = (self.number, limit)
@@ -79,7 +79,7 @@ class ReportedRejections(Struct):
         if queue.reported_circumstances != circumstances:
             queue.reported_circumstances = circumstances
             queue.unreported = dict.fromkeys(queue.groups)
-        return [kind for kind in {**queue.unreported, **dict.fromkeys(asked)} if kind in queue.groups]
+        return [kind for kind in {**queue.unreported, **dict.fromkeys(requested)} if kind in queue.groups]
 
     def note(
         self,

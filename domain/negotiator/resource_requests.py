@@ -88,9 +88,9 @@ class Requests:
             if kind < 0:
                 yield from self._of_differing(cluster, failed)
                 continue
-            given = self._given(cluster)
+            matched = self._given(cluster)
             for proc in waiting_procs(cluster, only, self.state):
-                if proc in given:
+                if proc in matched:
                     continue
                 yield cluster, proc, kind
                 if kind in failed:
@@ -98,12 +98,12 @@ class Requests:
 
     def _of_differing(self, cluster: Cluster, failed: Container[int]) -> Iterator[Request]:
         """Yield the jobs of a cluster whose jobs differ."""
-        autoclusters, given = self.autoclusters, self._given(cluster)
+        autoclusters, matched = self.autoclusters, self._given(cluster)
         kinds = autoclusters.kinds(cluster) if cluster.status_counts[IDLE] >= _MANY else None
         if kinds is None:
             for proc in unmatched_procs(cluster, self.state):
                 number = autoclusters.number(autoclusters.signature(cluster, proc))
-                if number not in failed and proc not in given:
+                if number not in failed and proc not in matched:
                     yield cluster, proc, number
             return
         yield from self._by_columns(cluster, np.frombuffer(kinds, np.int32), failed)
@@ -113,10 +113,10 @@ class Requests:
         procs = self._idle(cluster)
         if not len(procs):
             return
-        mine = kinds[procs]
-        starts = np.concatenate([[0], np.flatnonzero(mine[1:] != mine[:-1]) + 1])
+        numbers = kinds[procs]
+        starts = np.concatenate([[0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1])
         ends = [*starts[1:].tolist(), len(procs)]
-        for start, end, number in zip(starts.tolist(), ends, mine[starts].tolist(), strict=True):
+        for start, end, number in zip(starts.tolist(), ends, numbers[starts].tolist(), strict=True):
             if number in failed:
                 continue
             for proc in procs[start:end].tolist():
@@ -169,9 +169,9 @@ class Requests:
         entries = ((order, number, only) for order, number, only in job_group.entries if only < 0)
         for order, number, only in chain((((), *job) for job in job_group.single_jobs), entries):
             cluster = self.state.clusters[number]
-            given = self.given.get(number, ())
+            matched = self.given.get(number, ())
             for proc in waiting_procs(cluster, only, self.state):
-                if proc not in given:
+                if proc not in matched:
                     return order, number, proc
         raise AssertionError("unreachable: some of its jobs are left")
 

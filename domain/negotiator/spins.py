@@ -192,21 +192,21 @@ class Turn:
             self._count_refused(members, min(order.slice(members.key), pie), members.key.using)
         for name in filter(self.waiting.waits, order.remaining_singles(separate)):
             account, place, key = self._waiting_account(name), at[name], order.key_of(name)
-            kind, kinds, own = int(rows["kind"][place]), int(rows["kinds"][place]), min(order.slice(key), pie)
+            kind, kinds, cores = int(rows["kind"][place]), int(rows["kinds"][place]), min(order.slice(key), pie)
             if kinds > 0 and name not in separate:
-                self._count_refused(RemainingMembers(key, 1, account.idle, kinds), own, account.using)
+                self._count_refused(RemainingMembers(key, 1, account.idle, kinds), cores, account.using)
                 refused += [place] if kind >= 0 else []
             elif account.idle:
-                self._negotiate(account, SpinLimits(own, own, inf), ignoring, False)
+                self._negotiate(account, SpinLimits(cores, cores, inf), ignoring, False)
         self.reasons.refused = np.array(refused, np.int64)
         self.reasons.excluded = dict.fromkeys((*order.served, *separate))
 
-    def _count_refused(self, members: RemainingMembers, own: float, using: float) -> None:
-        """Count the submitters that no slot was left for, each with a slice of ``own`` cores."""
+    def _count_refused(self, members: RemainingMembers, cores: float, using: float) -> None:
+        """Count the submitters that no slot was left for, each with a slice of this many cores."""
         room = members.key.ceiling - using
         if room <= 0 or room < self.chooser.lightest_slot:
             return
-        over = own <= 0
+        over = cores <= 0
         before, kinds = self.refused, members.kinds
         if over and not (self.rules.consider_preemption and self.chooser.prefers):
             kinds = 0
@@ -283,8 +283,8 @@ class Turn:
                 pie -= got
                 if not done:
                     left.append(place)
-            many, places, first = len(places), np.array(left, np.int64), False
-            if floors or (pie >= before and len(places) >= many) or not self.chooser.any_left():
+            size, places, first = len(places), np.array(left, np.int64), False
+            if floors or (pie >= before and len(places) >= size) or not self.chooser.any_left():
                 return places
         return places
 
@@ -353,20 +353,20 @@ class Turn:
         separate[[at[name] for name in names if name in at]] = True
         columns = ("kind", "kinds", "idle", "using", "ceiling")
         kind, kinds, idle, using, ceiling = (self.participants[name][places] for name in columns)
-        alike = (kinds > 0) & ~separate[places]
-        for number in np.flatnonzero(~alike & (idle > 0)).tolist():
-            account, own = self._account(int(places[number])), float(slices[number])
-            self._negotiate(account, SpinLimits(own, own, inf), ignoring, False)
-        self.reasons.refused = np.concatenate([self.reasons.refused, places[alike & (kind >= 0)]])
+        counted = (kinds > 0) & ~separate[places]
+        for number in np.flatnonzero(~counted & (idle > 0)).tolist():
+            account, cores = self._account(int(places[number])), float(slices[number])
+            self._negotiate(account, SpinLimits(cores, cores, inf), ignoring, False)
+        self.reasons.refused = np.concatenate([self.reasons.refused, places[counted & (kind >= 0)]])
         room = ceiling - using
-        alike &= (room > 0) & (room >= self.chooser.lightest_slot)
-        over = alike & (slices <= 0)
-        asked = alike if ignoring and self.chooser.prefers else alike & ~over
-        many = int(kinds[asked].sum())
-        self.considered += many
-        self.rejections += many
+        counted &= (room > 0) & (room >= self.chooser.lightest_slot)
+        over = counted & (slices <= 0)
+        considered = counted if ignoring and self.chooser.prefers else counted & ~over
+        kind_count = int(kinds[considered].sum())
+        self.considered += kind_count
+        self.rejections += kind_count
         before = self.refused
-        more = (int(alike.sum()), int(idle[alike].sum()), int(over.sum()))
+        more = (int(counted.sum()), int(idle[counted].sum()), int(over.sum()))
         self.refused = UnservedSubmitters(before.submitters + more[0], before.jobs + more[1], before.limited + more[2])
 
     # One submitter

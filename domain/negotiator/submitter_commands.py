@@ -106,12 +106,12 @@ def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
 
 
 def _set(draft: Draft[Manager], command: SetSubmitter, value: float, until: int) -> None:
-    whose = _whose(draft, command.negotiator)
-    factor = first_factor(draft.state, command.submitter, whose)
+    negotiator = _whose(draft, command.negotiator)
+    factor = first_factor(draft.state, command.submitter, negotiator)
     name, user = command.submitter, command.user
-    draft.emit(SubmitterSet(*draft.why("granted"), name, user, command.name, value, until, factor, whose))
-    given = {"submitter": command.submitter, "name": command.name, "value": value, "until": until}
-    answer(draft, command, "set submitter", _words(command), given)
+    draft.emit(SubmitterSet(*draft.why("granted"), name, user, command.name, value, until, factor, negotiator))
+    fields = {"submitter": command.submitter, "name": command.name, "value": value, "until": until}
+    answer(draft, command, "set submitter", _words(command), fields)
 
 
 def _words(command: SetSubmitter) -> str:
@@ -185,11 +185,11 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
     name = command.submitter
     check_super_user(draft, command, f"delete {name}")
     _check_name(draft, name)
-    whose = _whose(draft, command.negotiator)
-    known = draft.state.submitters.get(str(AccountName(whose, name)))
+    negotiator = _whose(draft, command.negotiator)
+    known = draft.state.submitters.get(str(AccountName(negotiator, name)))
     if known is not None:
-        factor = initial(name, terms_of(draft.state.settings, whose)) if known.slots else 0.0
-        draft.emit(SubmitterDeleted(*draft.why("granted"), name, command.user, factor, whose))
+        factor = initial(name, terms_of(draft.state.settings, negotiator)) if known.slots else 0.0
+        draft.emit(SubmitterDeleted(*draft.why("granted"), name, command.user, factor, negotiator))
     answer(draft, command, "delete submitter", name, {"submitter": name, "known": known is not None})
 
 

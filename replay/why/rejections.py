@@ -142,7 +142,13 @@ class NextCycle:
         context = _context(state, last)
         caches, negotiator = Caches(), last.negotiator
         return hold(
-            state, caches, PublishedSlots, lambda cause: (state.at, cause, ""), context, last.offset, whose=negotiator
+            state,
+            caches,
+            PublishedSlots,
+            lambda cause: (state.at, cause, ""),
+            context,
+            last.offset,
+            negotiator=negotiator,
         ).held
 
 

@@ -117,7 +117,12 @@ def several(pool_settings: dict[str, str] | None = None, /) -> Pool:
 
 def cycle_of(pool: Pool, whose: str) -> CycleResult:
     return hold(
-        pool.state, pool.caches, PublishedSlots, lambda cause: (pool.now, cause, "cycle"), pool.context(), whose=whose
+        pool.state,
+        pool.caches,
+        PublishedSlots,
+        lambda cause: (pool.now, cause, "cycle"),
+        pool.context(),
+        negotiator=whose,
     )
 
 
