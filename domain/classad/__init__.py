@@ -1,7 +1,7 @@
 """Evaluate the ClassAd language as HTCondor's daemons do: expressions, ads, matches, and whole pools at once.
 
-The package does not depend on jobs, slot states or the log, and does not read the machine: a ``Context`` holds all that
-an evaluation may know about the outside world. ``syntax`` parses text into a ``tree``, and ``unparse`` writes it.
+The package does not depend on jobs, slot states or the log, and does not read the machine: a ``Context`` has all facts
+about the outside world. ``syntax`` parses text into a ``tree``, and ``unparse`` formats a tree as text.
 ``scalar``, ``functions_*`` and ``*_compilers`` compile an expression to evaluate it for a pair of ads. ``time_*`` and
 ``next_change`` compute when a value may change as time passes. ``columns``, ``columnar*``, ``plans`` and ``table``
 evaluate one expression over all slots in arrays. They need numpy, which is slow to import, so this file does not import

@@ -1,4 +1,4 @@
-"""ClassAd: names mapped to expressions."""
+"""Define ClassAds, which map names to expressions, and their text and JSON forms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     ``ClassAd({"Cpus": 4, "Start": parse("KeyboardIdle > 900")})`` takes values and expressions. ``ad["Cpus"]`` is the
     expression, ``ad.eval("Cpus")`` its value. An ad inherits from its ``chained`` parent (a proc's ad from its
-    cluster's): look-up, iteration and printing see both, changes go to the ad alone.
+    cluster's): look-up, iteration and printing include both ads, but changes affect only the ad itself.
     """
 
     __slots__ = ()
@@ -51,7 +51,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def from_new(cls, text: str) -> ClassAd:
-        """Parse ``[a = 1; b = a + 1]``; like HTCondor, ignore text after it. Raise ClassAdSyntaxError."""
+        """Parse ``[a = 1; b = a + 1]``; like HTCondor, ignore text after it. Raise ClassAdSyntaxError if invalid."""
         ad = cls()
         ad._cells = parse_new_ad(text).cells
         return ad
@@ -63,7 +63,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         Lines that begin with # are comments. A blank line ends an ad; later ads are merged into the first. As in
         HTCondor, an invalid line ends its ad without a warning; with ``strict`` it is an error.
 
-        :raises ClassAdSyntaxError: with ``strict``, for the first bad line.
+        :raises ClassAdSyntaxError: with ``strict``, for the first invalid line.
         """
         ad = cls()
         cells = ad._cells
@@ -125,7 +125,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
     # -- the mapping ---------------------------------------------------------------------------------------------------
 
     def _find(self, key: str) -> Cell | None:
-        """Return the cell of a lower-case name, from the ad or its chained parents."""
+        """Return the cell of a lower-case name, from the ad or one of its chained parents."""
         ad: ClassAd | None = self
         while ad is not None:
             cell = ad._cells.get(key)
@@ -153,7 +153,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def from_expressions(cls, attributes: Iterable[tuple[str, Expression]]) -> ClassAd:
-        """Build an ad of names and expressions; of names that differ only in case, keep the first spelling."""
+        """Build an ad from names and expressions; if names differ only in case, keep the first spelling."""
         ad = cls()
         cells = ad._cells
         for name, expression in attributes:
@@ -190,7 +190,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
             raise KeyError(name)
         self._cells.pop(key, None)
         if inherited:
-            # As in HTCondor, a parent's attribute can only be hidden.
+            # As in HTCondor, deleting an attribute of the chained parent only hides it.
             self._cells[key] = (name, Literal(UNDEFINED))
 
     def clear(self) -> None:
@@ -226,7 +226,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def _nested(cls, cells: dict[str, Cell], outer: ClassAd | None) -> ClassAd:
-        """Return an ad nested in another. It shares its cells with the expression, so never change it."""
+        """Return an ad nested in another ad. It shares its cells with the expression, so callers must not change it."""
         ad = cls.__new__(cls)
         ad._cells = cells
         ad._chain = None

@@ -1,4 +1,4 @@
-"""Limit the steps that all evaluations of one decision take together, for each user whose jobs they serve.
+"""Limit the total steps of one decision's evaluations for each user whose jobs are evaluated.
 
 Each evaluation has a budget (``environment.MAX_STEPS``). Without an allowance, a user with a hundred jobs that each use
 a full budget would block the pool a hundred times as long.
@@ -11,13 +11,13 @@ from .environment import MAX_STEPS, Environment
 from .tree import Literal
 
 MINIMUM_STEPS = 2000
-"""The budget of an evaluation after the user's allowance is used up: enough for usual expressions."""
+"""The budget of an evaluation after the user's allowance is used up; it suffices for typical expressions."""
 PREDICTION_STEPS = MAX_STEPS // 10
-"""The allowance for predicting when expressions must be evaluated again; what takes longer is not predicted."""
+"""The allowance for predicting when expressions must be evaluated again; longer predictions are given up."""
 
 
 class Allowance:
-    """The steps that each user has left. The Owner in an evaluation's ads pays, unless ``user`` names another payer."""
+    """The steps that each user has left. The Owner in the evaluated ads pays for the steps, unless ``user`` is set."""
 
     def __init__(self, user: str = "", limit: int = MAX_STEPS) -> None:
         self._limit = limit
@@ -26,19 +26,19 @@ class Allowance:
         self._instant: int | None = None
 
     def begin(self, instant: int, user: str) -> Allowance:
-        """Make ``user`` the payer. A new instant restores every user's allowance."""
+        """Set the user who pays. A new instant restores every user's allowance."""
         if instant != self._instant:
             self._steps_left.clear()
         self._instant, self._payer = instant, user
         return self
 
     def grant_budget(self, env: Environment, my: ClassAd | None, target: ClassAd | None) -> None:
-        """Give an evaluation its budget."""
+        """Set the budget of an evaluation, which depends on its user's remaining allowance."""
         env.payer = self._payer or _owner(my) or _owner(target)
         env.steps = env.charged_from = max(MINIMUM_STEPS, self._steps_left.get(env.payer, self._limit))
 
     def charge(self, env: Environment) -> None:
-        """Deduct the steps that an evaluation used since its last charge, or since its budget was granted."""
+        """Deduct the steps that an evaluation used since its last charge, or since it received its budget."""
         if env.payer:
             self._steps_left[env.payer] = self._steps_left.get(env.payer, self._limit) - (env.charged_from - env.steps)
         env.charged_from = env.steps

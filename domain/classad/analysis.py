@@ -16,7 +16,7 @@ from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed, lower, 
 def references(expression: Expression, ad: ClassAd | None) -> References:
     """Return the attributes that an expression reads (see ``Expression.references``).
 
-    :raises EvaluationError: if HTCondor fails too: a scope is not an ad, or the search nests too deeply.
+    :raises EvaluationError: if HTCondor would fail, too: a scope is not an ad, or the search nests too deeply.
     """
     root = ClassAd() if ad is None else ad
     search = _Search(root, Environment(root, None, Context()), internal=True)
@@ -47,7 +47,7 @@ def references_or_empty(expression: Expression, ad: ClassAd) -> References:
 
 
 def external_references(expression: Expression, ad: ClassAd, env: Environment | None = None) -> list[str]:
-    """Return the references that an ad does not resolve."""
+    """Return the references in an expression that the ad does not define."""
     search = _Search(ad, Environment(ad, None, Context()) if env is None else env, internal=False)
     search.search(expression, ad, _MAX_DEPTH)
     return list(search.sorted_names())
@@ -68,7 +68,7 @@ class _Search:
         self.internal = internal
         self.names: dict[str, str] = {}
         self.current_ad = root
-        # The attributes already searched: the depth that each needs, and objects that keep its ids in use.
+        # The attributes already searched: the depth that each needs, and the objects, to keep their ids in use.
         self.visited: dict[tuple[int, int, bool], tuple[int, Any, ClassAd]] = {}
         self.lowest_depth = _MAX_DEPTH
 
@@ -79,7 +79,7 @@ class _Search:
         self.names.setdefault(lower(name), name)
 
     def search(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
-        """Search an expression of ``ad`` (None: the current one); in the ``scope`` of a name, skip ad literals."""
+        """Search an expression of ``ad`` (None: the current ad); in the ``scope`` of a name, skip ad literals."""
         if ad is not None:
             self.current_ad = ad
         pending = [expression]
@@ -111,7 +111,7 @@ class _Search:
             if not self.internal:
                 self.add_name(node.name)
             else:
-                # HTCondor does not return to the former ad: it resolves later references from this one.
+                # HTCondor does not return to the previous ad, but resolves later references from this ad.
                 self.current_ad = root_of(self.env, scope_ad) or scope_ad
             return
         cell, owner = attribute
@@ -148,7 +148,7 @@ class ValuedClause(NamedTuple):
 
 
 def clauses(expression: Expression) -> list[Expression]:
-    """Return the operands of a conjunction from left to right; any other expression is one clause."""
+    """Return the operands of a conjunction from left to right; any other expression is a single clause."""
     operands: list[Expression] = []
     pending = [expression]
     while pending:
@@ -166,7 +166,7 @@ def clauses(expression: Expression) -> list[Expression]:
 def explain(
     expression: Expression, my: ClassAd | None = None, target: ClassAd | None = None, context: Context | None = None
 ) -> list[ValuedClause]:
-    """Return the clauses of a conjunction with their values, to show which are not true; a failure is ERROR."""
+    """Return the clauses of a conjunction with their values, to show which clauses are not true; a failure is ERROR."""
 
     def value(clause: Expression) -> Value:
         try:

@@ -1,8 +1,8 @@
 """Parse and format arguments and environments, in both HTCondor syntaxes.
 
-In the new syntax, blanks separate, single quotes group, and a doubled quote is a literal one. A submit description also
-encloses the new syntax in double quotes. In the old syntax, blanks separate arguments, semicolons separate variables,
-and a backslash precedes a double quote. Source: the manual's page "Submit Description File Commands".
+In the new syntax, blanks separate entries, single quotes enclose blanks, and a doubled quote is a literal quote. Submit
+descriptions also enclose the new syntax in double quotes. In the old syntax, blanks separate arguments, semicolons
+separate variables, and a backslash escapes a double quote. Source: the manual, "Submit Description File Commands".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _TOKENS = re.compile(r"[^' \t\n\r]+|'(?:[^']|'')*+'|[ \t\n\r]+")
 
 
 class QuotingError(ValueError):
-    """Mismatched quotes; the message names the fix."""
+    """An error in the quotes of arguments or an environment; the message names the fix."""
 
 
 def split(text: str) -> list[str]:
@@ -66,7 +66,7 @@ def strip_double_quotes(value: str) -> str:
     text = value.strip()
     body = text[1:-1].replace('""', "")
     if len(text) < 2 or text[-1] != '"' or '"' in body:
-        raise QuotingError('the double quotes do not match: one at each end, and "" for one inside')
+        raise QuotingError('the double quotes do not match; write one at each end, and "" for a double quote inside')
     return text[1:-1].replace('""', '"')
 
 
@@ -83,7 +83,7 @@ def args_from_old_syntax(value: str) -> str:
 
 
 def parse_environment(value: str) -> dict[str, str | None]:
-    """Return the variables of an environment in either syntax; an entry ``$$(...)`` without ``=`` has None."""
+    """Parse an environment in either syntax; the value of an entry ``$$(...)`` without ``=`` is None."""
     if uses_new_syntax(value):
         entries = split(strip_double_quotes(value))
     else:
@@ -118,8 +118,8 @@ def format_old_environment(variables: Mapping[str, str | None]) -> str:
 
 
 def select_variables(pattern_list: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that match a list of patterns, and no pattern after ``!``. As in HTCondor, case does not
-    matter, ``*`` matches anything, and values of several lines are left out."""
+    """Return the variables that match any pattern in a list, but no pattern after ``!``. As in HTCondor, case is
+    ignored, ``*`` matches any text, and variables with multi-line values are omitted."""
     patterns = [pattern for pattern in re.split(r"[,;\s]+", pattern_list) if pattern]
     excluded = _compile_patterns(pattern[1:] for pattern in patterns if pattern.startswith("!"))
     included = _compile_patterns(pattern for pattern in patterns if not pattern.startswith("!")) or re.compile("")
@@ -139,6 +139,6 @@ _SECRET_NAME = re.compile("token|secret|passw|passphrase|credential|api_?key|pri
 
 
 def unlisted_secrets(pattern_list: str, variables: Iterable[str]) -> list[str]:
-    """Return the variables whose names suggest secrets, except the names in the list."""
+    """Return the variables whose names suggest secrets, except those that the list contains literally."""
     listed = {word.lower() for word in re.split(r"[,;\s]+", pattern_list)}
     return sorted(name for name in variables if _SECRET_NAME.search(name) and name.lower() not in listed)

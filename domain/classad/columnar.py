@@ -1,10 +1,10 @@
 """Evaluate one expression over all slots of a table, in arrays.
 
-``side`` says whether an expression belongs to the job's ad or the slot's. Names are looked up in that ad first, then in
-the other one. So slot attributes that are expressions (Requirements, Start ...) are evaluated in arrays too, once per
-distinct text. A node without an array operation is computed once per distinct combination of its arguments
-(``distinct``), and a function of one column once per version of the column. A node that depends on more than the values
-of its arguments is evaluated slot by slot by the scalar compiler, and counted.
+``side`` determines whether an expression belongs to the job's ad or the slot's. Names are looked up in that ad first,
+then in the other ad. Slot attributes that are expressions (Requirements, Start ...) are therefore also evaluated in
+arrays, once per distinct text. A node without an array operation is computed once per distinct combination of its
+arguments (``distinct``), and a function of one column once per version of the column. A node that depends on more than
+the values of its arguments is evaluated slot by slot by the scalar compiler; these evaluations are counted.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from .vectors import ALL_UNDEFINED, Arena, Rows, Unsupported, Vector, merge, tak
 
 JOB, SLOT = "job", "slot"
 Active = frozenset[tuple[str, str]]
-# Beyond this depth or chain length the scalar compiler takes over, because it has HTCondor's limits.
+# Expressions that exceed this depth or chain length are left to the scalar compiler, which applies HTCondor's limits.
 MAX_NESTING = 50
 _MAX_STEPS = 300
 STEPS_PER_SLOT = 2000
 """The steps that the scalar compiler may take for each slot, in addition to a budget shared by all slots."""
 MAX_FOLLOWED = 500
-"""How many attributes one evaluation may follow, in addition to some for each expression of the slots.
+"""How many attributes one evaluation may follow, in addition to a few per expression in the slots.
 
-An evaluation that does not select rows follows each attribute once.
+An evaluation that does not select rows follows each attribute only once.
 """
 
 
-# Handlers that evaluate a node over some rows. The modules that define them register them.
+# Handlers that evaluate a type of node over some rows; each is registered by the module that defines it.
 Handler = Callable[["Columnar", Any, str, Rows, Active], Vector]
 HANDLERS: dict[type, Handler] = {}
 
 
 class Columnar:
-    """One evaluation of expressions over a table, against one job."""
+    """An evaluation of expressions over the slots of a table, matched with one job."""
 
     def __init__(self, table: SlotColumns, job: ClassAd, context: Context, job_is_left: bool = True) -> None:
         self.table = table
@@ -56,7 +56,7 @@ class Columnar:
         self.scalar_calls = 0  # calls of the scalar compiler, one per slot
         self.allow_scalar = True
         self.column_versions: dict[str, int] = {}  # the versions of the columns that were read
-        self.columns_only = True  # the result column_versions only on the columns, not on the job or the context
+        self.columns_only = True  # whether the result depends only on the columns, not on the job or the context
         self.steps = 0  # how much of the depth limit the expressions under evaluation use
         self.followed: dict[tuple[tuple[str, str], int, int], tuple[Vector, Rows]] = {}
         self.follows_left = MAX_FOLLOWED + 10 * len(table.heap.expressions)
@@ -80,9 +80,9 @@ class Columnar:
     def run(self, node: Expression, side: str = JOB, rows: Rows = None, active: Active = frozenset()) -> Vector:
         """Evaluate a node over some rows.
 
-        :param active: the attributes under evaluation, each with its side
+        :param active: the attributes that are being evaluated, each with its side
         :raises Unsupported: if the node needs the scalar compiler, which is not allowed.
-        :raises EvaluationError: if an evaluation fails.
+        :raises EvaluationError: if the evaluation fails for any row.
         """
         handler = HANDLERS.get(type(node))
         if handler is not None:
@@ -126,7 +126,7 @@ class Columnar:
             if side == JOB:
                 return self._job_attribute(key, rows, active) or self._slot_attribute(key, rows, active)
             return self._slot_attribute(key, rows, active, or_job=True)
-        # The scalar compiler handles ads with an attribute called MY or TARGET.
+        # If an ad has an attribute called MY or TARGET, the scalar compiler evaluates the reference.
         if scope not in ("my", "target") or scope in self.table.columns or self.job._find(scope) is not None:
             raise Unsupported
         if (scope == "my") == (side == JOB):
@@ -144,7 +144,7 @@ class Columnar:
         return self._follow(cell[1], (JOB, key), rows, active)
 
     def _follow(self, expression: Expression, name: tuple[str, str], rows: Rows, active: Active) -> Vector:
-        """Evaluate the expression of an attribute; return undefined if that attribute is already under evaluation."""
+        """Evaluate the expression of an attribute; return undefined if the attribute is already being evaluated."""
         if name in active:
             self.circular += 1
             return ALL_UNDEFINED
@@ -160,7 +160,7 @@ class Columnar:
         return vector
 
     def _slot_attribute(self, key: str, rows: Rows, active: Active, or_job: bool = False) -> Vector:
-        """Return a column. For absent cells use undefined, or with ``or_job`` the job's attribute."""
+        """Return an attribute's column; absent cells are undefined or, with ``or_job``, have the job's value."""
         column = self.table.columns.get(key)
         if column is None:
             self.column_versions[key] = -1
@@ -204,14 +204,14 @@ class Columnar:
         return merge(len(vector.data), parts)
 
     def column_of(self, node: Any, side: str) -> str | None:
-        """Return the column that a reference reads; "" for a plain value of the job, None for anything else."""
+        """Return the key of the column that a reference reads; "" for a plain value of the job, None for all others."""
         if node.absolute or node.key in MATCH_NAMES:
             return None
         scope = scope_of(node)
         in_job = self.job._find(node.key)
         in_table = node.key in self.table.columns
         if scope == "":
-            # If both ads have it, each slot may read a different one.
+            # If both ads have the attribute, different slots may read it from different ads.
             in_own_ad = in_job is not None if side == JOB else not in_table
             if side == SLOT and in_table and in_job is not None:
                 return None
@@ -229,7 +229,7 @@ class Columnar:
     # -- slot by slot --------------------------------------------------------------------------------------------------
 
     def count_scalar(self, calls: int) -> None:
-        """Count calls of the scalar compiler; raise Unsupported if it is not allowed."""
+        """Count calls of the scalar compiler; raise Unsupported if these are not allowed."""
         if not self.allow_scalar:
             raise Unsupported
         self.scalar_calls += calls
@@ -244,7 +244,7 @@ class Columnar:
         return self.arena.from_values(values) if values else ALL_UNDEFINED
 
     def evaluate_in_slot(self, node: Expression, side: str, ad: ClassAd, active: Active) -> Any:
-        """Evaluate a node for one slot with the scalar compiler, which learns the attributes under evaluation."""
+        """Evaluate a node for one slot with the scalar compiler, which also has to detect circular references."""
         my, target = (self.job, ad) if self.job_is_left else (ad, self.job)
         env = Environment(my, target, self.context)
         env.depth -= self.steps
@@ -260,7 +260,7 @@ class Columnar:
             env.charge()
 
     def require_constant(self, value: Any) -> Any:
-        """Return a value that is valid outside its slot; raise Unsupported if its members depend on the slot."""
+        """Return a value if it is valid outside its slot; raise Unsupported if its members depend on the slot."""
         if isinstance(value, ListValue) and all(isinstance(member, Literal) for member in value.expressions):
             return value
         if isinstance(value, ListValue | ClassAd):
@@ -269,7 +269,7 @@ class Columnar:
 
 
 class _SlotDependent(Unsupported):
-    """A list or an ad has members that depend on the slot: compute the enclosing node slot by slot."""
+    """A list or ad has members that depend on the slot, so the enclosing node must be evaluated slot by slot."""
 
 
 HANDLERS.update(

@@ -92,7 +92,7 @@ def _elvis(evaluation: Columnar, left: Vector, right: Expression, side: str, row
 
 
 def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, active: Active) -> Vector:
-    """Evaluate ``&&`` or ``||`` from left to right, each operand only in rows that are still undecided."""
+    """Evaluate ``&&`` or ``||`` from left to right, and each operand only for the rows that are still undecided."""
     decisive = node.op == "||"
     operands: list[Expression] = []
     remaining: Expression = node
@@ -126,7 +126,7 @@ def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, activ
 
 
 def _is_total(evaluation: Columnar, node: Expression, side: str) -> bool:
-    """Check whether array operations give a node a value in every slot, which makes lazy evaluation unnecessary."""
+    """Check whether array operations can evaluate a node in every slot, so that lazy evaluation is unnecessary."""
     pending = [node]
     while pending:
         current = pending.pop()
@@ -156,7 +156,7 @@ def _three_valued(
     rows: Rows,
     active: Active,
 ) -> Vector:
-    """Evaluate the remaining operands if some cells are exceptional; ``before`` is the result so far, if any."""
+    """Evaluate the remaining operands if some cells are exceptional; ``decided_before``: the earlier ones' result."""
     total = evaluation.row_count(rows)
     neutral = FALSE if decisive else TRUE
     codes = np.full(total, neutral, np.uint8)
@@ -186,10 +186,10 @@ def _conditional(evaluation: Columnar, node: Any, side: str, rows: Rows, active:
 def choice(
     evaluation: Columnar, operands: Sequence[Expression], side: str, rows: Rows, active: Active, *, lazy: bool = True
 ) -> Vector:
-    """Evaluate one of two branches, chosen by a condition.
+    """Evaluate, for each slot, the branch that a condition selects.
 
-    :param lazy: skip both branches where the condition is neither boolean nor an error (a string, for example);
-        otherwise evaluate both there, so that a failure in one of them is raised
+    :param lazy: skip both branches in slots where the condition is neither boolean nor an error (a string, for
+        example); if false, evaluate both branches there, so that a failure in either of them is raised
     """
     condition, then, otherwise = operands
     condition_values = evaluation.run(condition, side, rows, active)
@@ -294,7 +294,7 @@ def _call_on_list(
     rows: Rows,
     active: Active,
 ) -> Vector:
-    """Evaluate a function of a list literal, the argument number ``at``, with a vector for each member."""
+    """Evaluate a function whose argument at ``list_position`` is a list literal, with a vector for each member."""
     eager = function.eager
     assert eager is not None
     list_end = list_position + len(arguments[list_position].members)
@@ -313,7 +313,7 @@ def _constant_function(value: Any) -> Callable[[Any, Any], Any]:
 
 
 def _is_computed_list(node: Expression) -> bool:
-    """Check whether a node is a list literal without nested lists or ads, and not all of it literals."""
+    """Check whether a node is a list without nested lists or ads, in which some members are not literals."""
     if not isinstance(node, ListExpression):
         return False
     decided = not any(isinstance(member, ListExpression | AdExpression) for member in node.members)

@@ -33,7 +33,7 @@ _PLAIN_NODES = frozenset({Literal, Parentheses, Unary, Binary, Conditional, List
 
 
 def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> Vector | None:
-    """Compute a function of one column once per distinct plain value; return None for any other node."""
+    """Evaluate a node that reads a single column once per distinct plain value; return None for any other node."""
     key = _single_column(evaluation, node, side)
     if not key:
         return None
@@ -72,7 +72,7 @@ def _map_distinct(evaluation: Columnar, node: Expression, side: str, column: Att
 
 
 def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | None:
-    """Return the key of the only column that a node reads; None if it reads several, or anything not in columns."""
+    """Return the key of the only column that a node reads; None if it reads several columns, or any other value."""
     name: str | None = None
     pending = [node]
     while pending:
@@ -122,5 +122,5 @@ def compute_distinct(run: Columnar, args: Sequence[Vector], rows: Rows, compute:
 
 
 def _is_transient(vector: Vector) -> bool:
-    """Check whether cells are lists or times, which are valid only during one evaluation."""
+    """Check whether a vector contains lists or times, which are valid only during one evaluation."""
     return bool((vector.kind == OTHER).any()) if vector.mixed else vector.kind == OTHER

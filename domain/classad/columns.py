@@ -1,7 +1,7 @@
 """Store one attribute of all slots in two arrays: a kind and 64 bits of payload for each cell.
 
-Most attributes are the same in every slot; these need no array. Strings are codes of a dictionary that the whole table
-shares. Expressions, lists, ads and times are indexes into the table's list of expressions.
+Most attributes are the same in every slot and need no array. Strings are stored as codes from a dictionary that the
+whole table shares. Expressions, lists, ads and times are stored as indexes into the table's list of expressions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CellType(IntEnum):
     INTEGER = 4
     REAL = 5
     STRING = 6
-    OTHER = 7  # in a column an expression, in a result a list, an ad or a time
+    OTHER = 7  # in a column, an expression; in a result, a list, an ad or a time
 
 
 ABSENT, UNDEF, ERR, BOOLEAN, INTEGER, REAL, STRING, OTHER = (int(kind) for kind in CellType)
@@ -46,7 +46,7 @@ def real_bits(real: float) -> int:
 
 
 class StringCodes:
-    """A table's dictionary of strings: the code of each string, and the code of its lower-case form."""
+    """A table's dictionary of strings, with a code for each string and the code of its lower-case form."""
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
@@ -132,7 +132,7 @@ class Heap:
 
 
 class AttributeColumn:
-    """An attribute over the rows of a table. ``kinds`` and ``payload`` are arrays, or single numbers for all rows."""
+    """An attribute's cells in the rows of a table. ``kinds`` and ``payload`` are arrays, or one number for all rows."""
 
     __slots__ = ("_arrays", "cell", "kinds", "name", "payload", "version")
 
@@ -140,13 +140,13 @@ class AttributeColumn:
         self.name = name
         self.kinds: Kinds | int = ABSENT
         self.payload: Integers | int = 0
-        # The cell that all rows share, to recognize it without decoding.
+        # The cell that all rows share, stored so that it can be recognized without decoding.
         self.cell: object = None
         self.version = 0
         self._arrays: dict[str, tuple[int, Any]] = {}
 
     def append(self, heap: Heap, rows: int, cells: Sequence[Cell | None]) -> None:
-        """Append the cells of the rows that follow the first ``rows``."""
+        """Append the cells of new rows, which follow the first ``rows`` rows."""
         self.version += 1
         cells_by_id = dict(zip(map(id, cells), cells, strict=True))
         codes = {key: (ABSENT, 0) if cell is None else heap.encode(cell[1]) for key, cell in cells_by_id.items()}
@@ -181,7 +181,7 @@ class AttributeColumn:
         return kinds[:rows] if isinstance(kinds, np.ndarray) else np.full(rows, kinds, np.uint8)
 
     def set(self, rows: int, row: int, kind: int, payload: int) -> None:
-        """Change one cell of a column of ``rows`` rows."""
+        """Change one cell of a column that has ``rows`` rows."""
         kinds, payloads = self.kinds, self.payload
         if isinstance(payloads, np.ndarray):
             if payloads.item(row) == payload and (kind == kinds if type(kinds) is int else kinds.item(row) == kind):  # type: ignore[union-attr]
@@ -213,7 +213,7 @@ class AttributeColumn:
         self.version += 1
 
     def cached(self, name: str, compute: Any) -> Any:
-        """Return an array computed from the column, cached until the column changes."""
+        """Return the array that ``compute`` returns, cached until the column changes."""
         cached = self._arrays.get(name)
         if cached is not None and cached[0] == self.version:
             return cached[1]
@@ -223,7 +223,7 @@ class AttributeColumn:
 
 
 def factorize(numbers: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct numbers of an array, and for each element the index of its number."""
+    """Return the distinct numbers in an array, and for each element the index of its number among these."""
     least, most = int(numbers.min()), int(numbers.max())
     if most - least <= 4 * len(numbers) + 1024:
         shifted = numbers - least

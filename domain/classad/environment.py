@@ -1,7 +1,7 @@
 """Define the environment of one evaluation, with the two ads of a match, and look up names in it.
 
-A name is looked up in an ad, then in the ad around it, and so on outwards. As in HTCondor's MatchClassAd, each ad of a
-match is nested in a small context ad that defines TARGET, OTHER and AD, and both contexts in the ad of the match.
+A name is looked up in an ad, then in the ad that encloses it, and so on outwards. As in HTCondor's MatchClassAd, each
+ad of a match is nested in a small context ad that defines TARGET, OTHER and AD, and both contexts in a match ad.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _context(key: str) -> ClassAd:
 LEFT_CONTEXT = _context("lctx")
 RIGHT_CONTEXT = _context("rctx")
 
-# Names with a special meaning unless an ad has an attribute of that name; in a match, MATCH_NAMES has more.
+# Names with a special meaning unless an ad has an attribute of that name; MATCH_NAMES adds those of a match.
 _SPECIAL_NAMES = frozenset({"toplevel", "root", "self", "my", "parent", "currenttime"})
 _TIME_CALL = parse("time()")
 MATCH_NAMES = _SPECIAL_NAMES | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CONTEXT._cells.keys()
@@ -44,10 +44,9 @@ MAX_STEPS = 4_000_000
 """The budget of one evaluation, or of one search for references: the nodes that it visits.
 
 Users write the expressions that the pool evaluates. A few lines (``E1 = E0 + E0``, ``E2 = E1 + E1`` ...) can lead to
-2^40 nodes. So every walk over expressions is linear in the text or pays from this budget. A walk that overdraws the
-budget raises EvaluationFailed, which affects only its own expression. HTCondor stops after ten million nodes; fewer are
-enough here because values are cached (``cached_value``). All evaluations for the jobs of one user in one decision
-share such a budget (``allowance``). The walks:
+2^40 nodes. Every walk over expressions is therefore linear in the text or pays from this budget. A walk that exceeds
+the budget raises EvaluationFailed, which affects only its own expression. HTCondor's limit is ten million nodes; fewer
+suffice here because values are cached. A decision's evaluations for one user share a budget (``allowance``). The walks:
 
 ====================  ==================================================================================================
 evaluation            ``scalar.follow`` and ``evaluate_in`` pay for an expression's nodes, and cache values
@@ -66,9 +65,9 @@ surveys, unparsing
 ====================  ==================================================================================================
 """
 ENTERING = 20
-"""The additional steps for following a name, which takes as long as this many operators."""
+"""The additional steps for following a name, which takes as long as evaluating this many operators."""
 CACHES_BELOW = MAX_STEPS - 500
-"""An evaluation with fewer steps left caches values. Nearly all evaluations are too short for that to pay off."""
+"""Values are cached once fewer steps than this are left, because most evaluations are too short to gain from it."""
 MAX_CACHED = 100_000
 
 
@@ -87,17 +86,17 @@ class Environment:
     charged_from = MAX_STEPS
     active: set[tuple[int, str]] | None = None
     # Values by the ids of expression and ad: (value, depth needed, ``active`` if it matters, expression, ad). The last
-    # two keep the ids in use.
+    # two are stored so that their ids cannot be reused.
     cached: dict[tuple[int, int], tuple[Any, int, frozenset[tuple[int, str]] | None, Any, Any]] | None = None
-    # Counts results that a repeated evaluation may change: random numbers, functions of the context.
+    # Counts results that may differ if the evaluation is repeated: random numbers, functions of the context.
     unrepeatable = 0
-    # Counts circular references, whose value depends on the attributes under evaluation.
+    # Counts circular references, whose value depends on the attributes that are being evaluated.
     circular = 0
-    # The lowest depth that was left at any point so far.
+    # The smallest remaining depth at any point so far.
     lowest = MAX_DEPTH
     randomness: Randomness | None = None
     nested: tuple[ClassAd, ClassAd] | None = None
-    # The ad in which a call of ``SCOPE_LEAVERS`` left the search; None: the current ad.
+    # The ad in which later names are looked up because of a call of ``SCOPE_LEAVERS``; None: the current ad.
     moved: ClassAd | None = None
     left: ClassAd | None
     right: ClassAd | None
@@ -116,7 +115,7 @@ class Environment:
             self.root = MATCH_ROOT
 
     def spend(self, steps: int) -> None:
-        """Deduct steps from the budget; raise EvaluationFailed if it is overdrawn."""
+        """Deduct steps from the budget; raise EvaluationFailed if the budget is exceeded."""
         self.steps -= steps
         if self.steps < 0:
             raise EvaluationFailed(f"the evaluation takes more than {MAX_STEPS:,} steps")
@@ -170,7 +169,7 @@ class Environment:
         """Return an environment for ``evalInEachContext``: an ad nested in one of the two also sees the other one."""
         inner = Environment(None, None, self.context)
         inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
-        # It cannot use the values that this environment cached, so it is expensive.
+        # The new environment cannot use the values that this one cached, so it costs additional steps.
         inner.steps, inner.active, inner.depth = self.steps - 50 * ENTERING, self.active, self.depth - 1
         if inner.depth < 0 or inner.steps < 0:
             raise EvaluationFailed("the evaluation nests too deeply")
@@ -182,7 +181,7 @@ class Environment:
         return inner
 
     def merge_counters(self, inner: Environment) -> None:
-        """Take over the counters of an environment from ``nested_environment``."""
+        """Merge the counters of an environment that ``nested_environment`` returned into this one's."""
         self.steps = inner.steps
         self.unrepeatable += inner.unrepeatable
         self.circular += inner.circular
@@ -190,7 +189,7 @@ class Environment:
 
 
 def ad_around(env: Environment, ad: ClassAd) -> ClassAd | None:
-    """Return the ad around an ad, or None."""
+    """Return the ad that encloses an ad, or None."""
     if env.left is not None:
         if ad is env.left:
             return LEFT_CONTEXT
@@ -209,7 +208,7 @@ def root_of(env: Environment, ad: ClassAd | None) -> ClassAd | None:
 
 
 def lookup(env: Environment, ad: ClassAd, key: str) -> tuple[Any, ClassAd] | None:
-    """Look up a lower-case name in an ad and outwards; return an expression or ad, and the ad where it was found.
+    """Look up a lower-case name in an ad and outwards; return its expression or ad, and the ad that contains it.
 
     The special names (MY and SELF, PARENT, ROOT and TOPLEVEL, CurrentTime) apply to the first ad without an attribute
     of that name.

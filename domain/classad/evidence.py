@@ -1,5 +1,5 @@
 """Convert the value of an expression to a boolean or an integer, as HTCondor does, and collect the values that the
-expression read, which the log keeps as evidence.
+expression read, which the log stores as evidence.
 
 A number is true unless it is 0; undefined and error are neither true nor false (None).
 """
@@ -19,7 +19,7 @@ from .values import UNDEFINED
 from .values import truth as _as_truth
 
 DYNAMIC_REFERENCES: Final = frozenset({"eval", "unparse"})
-"""Functions that compute names, so that the expression does not show which attributes it reads."""
+"""Functions that evaluate computed names, so that the expression does not show which attributes it reads."""
 
 
 def literal_truth(literal: Literal) -> bool | None:
@@ -27,12 +27,12 @@ def literal_truth(literal: Literal) -> bool | None:
 
 
 def truth_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
-    """Return the truth of an expression, like HTCondor's EvalBool."""
+    """Return the truth value of an expression, or None if it has none, like HTCondor's EvalBool."""
     return _as_truth(value_or_error(expression, my, target, context))
 
 
 def integer_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> int | None:
-    """Return a whole number, like HTCondor's EvalInteger: a real loses its fraction, true is 1."""
+    """Return the value of an expression as an integer, like HTCondor's EvalInteger: truncate reals; true is 1."""
     value = value_or_error(expression, my, target, context)
     if isinstance(value, bool | int) or (isinstance(value, float) and isfinite(value)):
         return int(value)
@@ -40,11 +40,11 @@ def integer_of(expression: Expression, my: ClassAd | None, target: ClassAd | Non
 
 
 MAX_EVIDENCE: Final = 10_000
-"""The longest value, in characters, that the log keeps as evidence in full."""
+"""The length, in characters, of the longest value that the log stores unshortened as evidence."""
 
 
 def evidence_text(value: object) -> str:
-    """Return a value as ClassAd text; if it is too long for evidence, return a string with its beginning."""
+    """Return a value as ClassAd text; if the text is too long for evidence, return a string with its beginning."""
     text = value_text(value)
     if len(text) <= MAX_EVIDENCE:
         return text
@@ -55,7 +55,7 @@ _CUT_MARK: Final = " ... cut "
 
 
 def is_cut(text: str) -> bool:
-    """Check whether evidence has only the beginning of a value."""
+    """Check whether a text from ``evidence_text`` contains only the beginning of a value."""
     return _CUT_MARK in text and text.endswith(' characters)"')
 
 
@@ -69,8 +69,8 @@ def value_text(value: object) -> str:
 
 
 def values_read(node: Expression, my: ClassAd, target: ClassAd | None, context: Context) -> dict[str, str]:
-    """Return the values that an expression reads, also through other expressions, as ClassAd text: those of ``my`` as
-    ``MY.Name``, those of ``target`` as ``TARGET.Name``."""
+    """Return the values that an expression reads, directly or through other expressions, as ClassAd text: attributes of
+    ``my`` as ``MY.Name``, attributes of ``target`` as ``TARGET.Name``."""
     values: dict[str, str] = {}
     pending: list[tuple[Expression, bool]] = [(node, True)]
     visited: set[tuple[str, bool]] = set()
@@ -95,9 +95,9 @@ def values_read(node: Expression, my: ClassAd, target: ClassAd | None, context: 
 
 
 Read = tuple[str, str]
-"""A scope and a lower-case name."""
+"""The scope and the lower-case name of an attribute or function."""
 UNSCOPED, CALL = "", "()"
-"""The scopes of names without a scope and of functions."""
+"""The scopes that stand for names without a scope and for functions."""
 
 
 def names_in(expression: Expression) -> set[Read]:

@@ -1,8 +1,8 @@
 """Register the built-in functions; the modules ``functions_*`` fill the table.
 
-An eager function takes values, a lazy one the evaluators of its arguments. A call with the wrong number of arguments is
-an ``ERROR``, and evaluates nothing. Source: docs/classads/classad-builtin-functions of the HTCondor manual; where it is
-incomplete or wrong, HTCondor's behaviour.
+An eager function takes values; a lazy function takes the evaluators of its arguments. A call with the wrong number of
+arguments returns ``ERROR`` and evaluates no argument. Source: docs/classads/classad-builtin-functions of the HTCondor
+manual; where the manual is incomplete or wrong, HTCondor's behaviour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_LISTS: Mapping[int, int] = MappingProxyType({})
 
 
 class Needs(Enum):
-    """What the result of a function depends on."""
+    """The inputs on which the result of a function depends."""
 
     ARGUMENTS = "the values of its arguments"
     CONTEXT = "also the context: the time, the time zone, the user maps"
@@ -28,7 +28,7 @@ class Needs(Enum):
 
 
 class ClassAdFunction(NamedTuple):
-    least: int  # the least and most arguments
+    least: int  # the minimum and maximum number of arguments
     most: int
     eager: Eager | None
     lazy: Lazy | None

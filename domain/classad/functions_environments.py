@@ -57,7 +57,7 @@ def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @lazy("mergeenvironment", 0, UNLIMITED, needs=Needs.ARGUMENTS)
 def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Merge environments in the new syntax, later ones over earlier ones; skip undefined ones."""
+    """Merge environments in the new syntax; later variables override earlier ones; skip undefined arguments."""
     table: dict[str, str] = {}
     for argument in arguments:
         text = argument(env, ad)
@@ -70,7 +70,7 @@ def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any
 
 
 def _syntax_version(env: Environment, ad: Ad, arguments: list[Any]) -> int | None:
-    """Return the requested syntax, the second argument, which is evaluated first; None if it is invalid."""
+    """Return the number of the requested syntax, the second argument (evaluated first); None if it is invalid."""
     version = arguments[1](env, ad) if len(arguments) == 2 else 2
     return version if type(version) is int and version in (1, 2) else None
 
@@ -111,7 +111,7 @@ def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
 
 @eager("usermap", 2, 4, needs=Needs.CONTEXT)
 def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Evaluate userMap(map, user[, group[, default]]): all groups, or the preferred one if listed, else the first."""
+    """Evaluate userMap(map, user[, group[, default]]): all groups; with ``group``, this one if listed, else the first."""
     default = values[3] if len(values) == 4 else UNDEFINED
     name, user = values[:2]
     if type(name) is not str or type(user) is not str:
@@ -133,7 +133,7 @@ def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @lazy("userhome", 0, UNLIMITED)
 def _user_home(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Evaluate userHome(user[, default]): undefined or the default if the context has no homes, as in HTCondor."""
+    """Evaluate userHome(user[, default]): the default or undefined if the context has no ``user_home``."""
     if not 1 <= len(arguments) <= 2:
         raise EvaluationFailed("userHome() takes a user and an optional default")
     default: Any = arguments[1](env, ad) if len(arguments) == 2 else ""

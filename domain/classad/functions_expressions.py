@@ -1,4 +1,4 @@
-"""Built-in functions on expressions rather than values: choices, evaluation, references, other ads' contexts."""
+"""Built-in functions on unevaluated expressions: choices, evaluation, references, contexts of other ads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 
 def _resolve(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
-    """Return the unevaluated value of an attribute reference (None: nothing), and the ad where the search ended."""
+    """Return the unevaluated expression of a reference (None if not found), and the ad where the search ended."""
     if env.moved is not None:
         ad = env.moved
     if reference.base is None:
@@ -86,7 +86,7 @@ def _resolve(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
 
 @lazy("unparse", 1)
 def _unparse(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Return the text of an attribute's expression, in lines; "" if the current ad does not have it."""
+    """Return the pretty-printed text of an attribute's expression; "" if the current ad lacks the attribute."""
     (reference,) = node.arguments
     if not isinstance(reference, Attribute):
         return ERROR
@@ -96,7 +96,7 @@ def _unparse(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 @lazy("unresolved", 1, 2)
 def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """List the references of an attribute's expression that the ad does not define, or search them for a pattern."""
+    """List the references in an attribute's expression that the ad does not define, or search them for a pattern."""
     reference = node.arguments[0]
     if not isinstance(reference, Attribute):
         return ERROR
@@ -143,7 +143,7 @@ def _evaluate_in_member(env: Environment, ad: Ad, expression: Any, members: List
 
 
 def _evaluate_in_each(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> tuple[list[Any] | None, Any]:
-    """Evaluate the first argument in each ad of the second; return None and its value if that is not a list."""
+    """Evaluate the first argument in each ad of the second; if the second is not a list, return None and its value."""
     expression, list_node = node.arguments
     if isinstance(expression, Attribute):
         value, env.moved = _resolve(env, ad, expression)
@@ -179,7 +179,7 @@ def _count_matches(env: Environment, ad: Ad, arguments: list[Any], node: Any) ->
     return sum(1 for value in values if truth(value))
 
 
-# Built-in tests of a value's exact type, without conversion.
+# Built-in functions that test a value's exact type, without conversion.
 
 _TYPES: dict[str, type] = {
     "isstring": str,

@@ -19,7 +19,7 @@ def string_list(items: list[str]) -> ListValue:
 
 
 def _defined_numbers(env: Environment, ad: Ad, value: Any) -> Any:
-    """Return the defined members of a list of numbers; for any other value, return the function's result."""
+    """Return the defined members of a list of numbers; for any other value, return the calling function's result."""
     if type(value) is not ListValue:
         return UNDEFINED if value is UNDEFINED else ERROR
     numbers = []
@@ -118,7 +118,7 @@ def _declare_compare(name: str, require_all: bool) -> None:
         for expression in members.expressions:
             result = BINARY[op](evaluate_member(env, ad, members, expression), operand)
             if type(result) is not bool:
-                # As in HTCondor, an undefined comparison ends the search.
+                # As in HTCondor, the search stops at an undefined comparison.
                 return False if result is UNDEFINED else ERROR
             if result is not require_all:
                 return result
@@ -132,7 +132,7 @@ _declare_compare("allcompare", True)
 
 @eager("split", 1, 2)
 def _split(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Split a string at separators. Only a doubled separator other than a blank makes an empty field."""
+    """Split a string at separators. Only a doubled separator other than a blank creates an empty field."""
     text = values[0]
     separators = values[1] if len(values) == 2 else ", \t"
     if type(text) is not str or type(separators) is not str:
@@ -168,7 +168,7 @@ _declare_at("splitusername", lambda text: [text, ""])
 _declare_at("splitslotname", lambda text: ["", text])
 
 
-# Built-in functions on string lists: strings of items between separators.
+# Built-in functions on string lists, which are strings of items with separators between them.
 
 _BLANKS = " \t\n\v\f\r"
 _FLT_MAX = 3.4028234663852886e38
@@ -200,7 +200,7 @@ def _list_and_separators(values: list[Any], separators: str) -> tuple[str, str] 
 
 
 def exceptional_argument(values: list[Any]) -> Any:
-    """Return ERROR or UNDEFINED if an argument is one, else None."""
+    """Return ERROR if an argument is ERROR, else UNDEFINED if one is UNDEFINED, else None."""
     if any(value is ERROR for value in values):
         return ERROR
     return UNDEFINED if any(value is UNDEFINED for value in values) else None
@@ -258,7 +258,7 @@ def _declare_membership(name: str, ignore_case: bool, subset: bool) -> None:
         item, text = values[:2]
         if item is UNDEFINED and text is UNDEFINED:
             return UNDEFINED
-        # An undefined argument counts as empty.
+        # An undefined argument counts as an empty list.
         item = "" if item is UNDEFINED else item
         text = "" if text is UNDEFINED else text
         separators = values[2] if len(values) == 3 and values[2] is not UNDEFINED else ", \t\r\n"
@@ -278,11 +278,11 @@ _declare_membership("stringlistisubsetmatch", ignore_case=True, subset=True)
 
 @lazy("stringlistsintersect", 2, 3, needs=Needs.ARGUMENTS)
 def _intersect(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Check whether two string lists share an item. Blanks that are not separators belong to items."""
+    """Check whether two string lists have an item in common. Blanks that are not separators belong to the items."""
     try:
         values = [argument(env, ad) for argument in arguments]
     except EvaluationFailed:
-        return ERROR  # HTCondor does this only in this function
+        return ERROR  # HTCondor returns an error here only in this function
     if (exception := non_string_result(values)) is not None:
         return exception
     separators = (values[2] if len(values) == 3 else "") or " ,"

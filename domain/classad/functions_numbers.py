@@ -75,7 +75,7 @@ _declare_rounding("round", _round_half_even)
 
 
 def c_pow(base: float, exponent: float) -> float:
-    """Return C's pow: infinities and NaN where Python raises."""
+    """Return the result of C's pow: infinity or NaN where Python raises an exception."""
     try:
         return math.pow(base, exponent)
     except OverflowError:
@@ -138,10 +138,10 @@ def _random(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if type(limit) is int:
         bound = low32(limit)
         if bound <= 0:
-            raise EvaluationFailed(f"random({limit}): there is no number from 0 up to {limit}")
+            raise EvaluationFailed(f"random({limit}): the limit must be greater than 0")
         return env.random_numbers().integer() % bound
     if type(limit) is float:
         if limit <= 0:
-            raise EvaluationFailed(f"random({limit}): there is no number from 0 up to {limit}")
+            raise EvaluationFailed(f"random({limit}): the limit must be greater than 0")
         return limit * (env.random_numbers().integer() / 0x7FFFFFFF)
     return ERROR

@@ -13,7 +13,7 @@ from .scalar import evaluate_member
 from .tree import ListValue
 from .values import ERROR, UNDEFINED, from_bytes, lower, to_bytes
 
-# Differences between the Python binding and HTCondor's library: there these escapes are errors, and {,n} is text.
+# In HTCondor's version of the library, unlike the Python binding's, these escapes are errors, and {,n} is literal text.
 _INVALID_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)
 _UPPER_BOUND_ONLY = re.compile(rb"\\.|\{(?=,[0-9]+\})", re.DOTALL)
 
@@ -41,12 +41,12 @@ def _compile(pattern: str, options: str) -> Any:
 
 
 _SEARCH_LIMITS = (("(*LIMIT_MATCH=2000)", 100), ("(*LIMIT_MATCH=100000)", MAX_STEPS // 200), ("", MAX_STEPS // 4))
-"""Limits of a search, and the steps that each costs, because the library does not report its effort. "" is the
-library's default limit."""
+"""Limits to try in turn for a search, with their costs in steps, because the library does not report its effort. "" is
+the library's default limit."""
 
 
 def _search(env: Environment, pattern: str, options: str, data: bytes, at: int = 0, method: str = "search") -> Any:
-    """Search bytes for a valid pattern; raise pcre2.LibraryError at the library's own limit."""
+    """Search bytes for a valid pattern; raise pcre2.LibraryError if the library's own limit is reached."""
     import pcre2
 
     for limit, steps in _SEARCH_LIMITS:
@@ -77,8 +77,8 @@ def is_pattern(pattern: str, options: str = "") -> bool:
 
 
 def first_match(pattern: str, text: str, options: str = "") -> list[str] | None:
-    """Return the first match of a pattern and its groups, up to the last group that matched. None: no match, or an
-    invalid pattern."""
+    """Return the first match of a pattern and its groups, up to the last group that matched; None if the pattern does
+    not match or is invalid."""
     compiled = _compile(pattern, options)
     if compiled is None:
         return None
@@ -156,10 +156,10 @@ _declare_substitution("replaceall", "fg")
 
 
 def substitute(env: Environment, pattern: str, text: str, replacement: str, options: str) -> Any:
-    """Replace the first match, or with option g all matches; with option f, keep the rest of the text.
+    """Replace the first match or, with option g, all matches; with option f, keep the text between the matches.
 
-    Without f, the result has only the replacements, and the bytes skipped after empty matches. As in HTCondor, a global
-    substitution with an empty match at the very end is an error.
+    Without f, the result contains only the replacements, and the bytes skipped after empty matches. As in HTCondor, a
+    global substitution with an empty match at the end of the text is an error.
     """
     if _compile(pattern, options) is None:
         return ERROR

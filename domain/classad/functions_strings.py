@@ -121,7 +121,7 @@ def compare_versions(a: str, b: str) -> int:
     if number_start == difference_at and not all(lengths):
         return difference
     runs = [_prefix_length(text[number_start:], b"0") for text in (x, y)]
-    # If a number consists of zeros, its last zero is not a leading zero.
+    # If a number consists only of zeros, its last zero is not a leading zero.
     zeros = [run - (run == length > 0) for run, length in zip(runs, lengths, strict=True)]
     if zeros[0] != zeros[1]:
         return zeros[1] - zeros[0]

@@ -154,7 +154,7 @@ def _split_length(seconds: float) -> ClassAd:
     days, hours, minutes, whole_seconds, fraction = split_duration(abs(seconds))
     parts: dict[str, Any] = {"Days": days, "Hours": hours, "Minutes": minutes, "Seconds": whole_seconds + fraction}
     if seconds < 0:
-        # Only the largest non-zero part carries the sign.
+        # Only the largest nonzero part has the sign.
         signed = next((name for name in ("Days", "Hours", "Minutes") if parts[name] > 0), "Seconds")
         parts[signed] = -parts[signed]
     return _parts_ad({"Type": "RelativeTime", **parts})

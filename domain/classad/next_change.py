@@ -1,7 +1,7 @@
 """Compute when the value of an expression may next change.
 
-The expression is evaluated over time (``time_evaluation``), up to a possible change of its value. If the value is still
-the same there, the evaluation continues, which skips comparisons that do not affect the value.
+The expression is evaluated over time (``time_evaluation``) up to a possible change of its value. If the value turns out
+to be the same there, the evaluation continues; this skips changes of comparisons that do not affect the value.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .time_functions import END, TIME_FUNCTIONS, Moving, is_identical, next_step
 from .tree import Expression
 from .values import EvaluationFailed
 
-# How many evaluations may find the value unchanged, before the answer is "it may change here".
+# The maximum number of evaluations that find the value unchanged, before the result is "the value may change here".
 _MAX_EVALUATIONS = 16
 
 
 class Poll(Enum):
-    """The answer for a value whose changes cannot be predicted."""
+    """The result for a value whose changes cannot be predicted."""
 
     POLL = "poll"
 

@@ -79,7 +79,7 @@ def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
                 return value
             value = truth(value)
             if value is None:
-                # HTCondor evaluates both branches then, and fails if one of them fails.
+                # In this case, HTCondor evaluates both branches and fails if either fails.
                 then(env, ad)
                 otherwise(env, ad)
                 return ERROR
@@ -93,12 +93,12 @@ def _binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
 
 
 def _careful_binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    # Every operator must check its depth, so none is folded at compile time.
+    # Every operator must check its depth, so constants are not folded at compile time.
     return _subscript(*parts) if node.op == "[]" else compile_operation(node.op, parts, constant_value(node.right, 0))
 
 
 def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
-    """Index a list by an integer or an ad by a string; return error out of range, undefined for a missing attribute."""
+    """Index a list by an integer or an ad by a string; out of range is an error, a missing attribute is undefined."""
 
     def run(env: Environment, ad: ClassAd | None) -> Any:
         base = left(env, ad)
@@ -168,7 +168,7 @@ def bind_call(node: Call, arguments: list[Evaluator]) -> Evaluator:
 
 
 def _call_python(function: Any, values: list[Any], ad: ClassAd | None) -> Any:
-    """Call a function of the context, which may return any Python value that an ad may hold."""
+    """Call a function of the context, which may return any Python value that an ad can contain."""
     result = function(*values)
     if type(result) in (float, bool):
         return result

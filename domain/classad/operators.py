@@ -1,7 +1,7 @@
-"""Define the operators on values, one function each, and tables of them.
+"""Define the operators on values, with one function per operator, and tables of these functions.
 
-The rules are those of HTCondor (src/classad/operators.cpp as observed in 25.14); the manual describes only some. Unless
-noted, operators are strict: they return an error on the left, else one on the right, else undefined.
+The rules are HTCondor's (src/classad/operators.cpp, observed in 25.14); the manual describes only some. Unless noted,
+operators are strict: if an operand is exceptional, they return the left error, else the right error, else undefined.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ORDER: dict[str, Operator] = {
 
 
 def _comparison(op: str) -> Operator:
-    """Compare numbers (booleans are 0 and 1), strings without case, or times of one type; anything else is an error."""
+    """Return a function that compares numbers (booleans are 0 and 1), strings without case, or times of one type."""
     test = ORDER[op]
 
     def compare(a: Any, b: Any) -> Any:
@@ -70,7 +70,7 @@ def _comparison(op: str) -> Operator:
 
 
 def identical(a: Any, b: Any) -> Any:
-    """Evaluate ``is``, ``=?=``: same type and value, strings case-sensitively. Two lists or two ads are an error."""
+    """Evaluate ``is`` (``=?=``): same type and value; strings are case-sensitive; two lists or ads are an error."""
     a_type, b_type = type(a), type(b)
     if a_type is not b_type:
         return False
@@ -88,7 +88,7 @@ _PLAIN_TYPES = frozenset({int, float, str, bool, AbsTime, RelTime})
 
 
 def not_identical(a: Any, b: Any) -> Any:
-    """Evaluate ``isnt``, ``=!=``: the opposite of ``is``."""
+    """Evaluate ``isnt`` (``=!=``), the opposite of ``is``."""
     result = identical(a, b)
     return result if result is ERROR else not result
 
@@ -114,7 +114,7 @@ def _divide_integers(a: int, b: int) -> Any:
 
 
 def divide_reals(a: float, b: float) -> float:
-    """Divide as IEEE 754 does, also by zero."""
+    """Divide by the rules of IEEE 754, also by zero."""
     if b != 0.0:
         return a / b
     if a == 0.0 or a != a:
@@ -130,7 +130,7 @@ def _modulo_integers(a: int, b: int) -> Any:
 
 
 def _operate_on_times(op: str, a: Any, b: Any) -> Any:
-    """Compute with times: time ± duration, time - time, duration ± duration, duration * or / number."""
+    """Calculate with times: time ± duration, time - time, duration ± duration, duration * or / number."""
     a_type, b_type = type(a), type(b)
     if op in "+-":
         if a_type is AbsTime and b_type is RelTime:
@@ -234,12 +234,12 @@ def logical_not(a: Any) -> Any:
 
 
 def logical_and(a: Any, b: Any) -> Any:
-    """Evaluate ``&&`` of two values. False overrides an error on the right, but not one on the left."""
+    """Evaluate ``&&`` for two values. False overrides an error in the right operand, but not in the left operand."""
     return _connective(a, b, False)
 
 
 def logical_or(a: Any, b: Any) -> Any:
-    """Evaluate ``||`` of two values, like ``&&`` with true and false exchanged."""
+    """Evaluate ``||`` for two values, like ``&&`` with true and false exchanged."""
     return _connective(a, b, True)
 
 

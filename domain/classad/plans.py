@@ -1,7 +1,7 @@
 """Prepare the match of one job with a table of slots.
 
-A condition is split into clauses, and each clause evaluated to a mask over the slots. The table caches the masks that
-do not depend on the job.
+A condition is split into clauses, and each clause is evaluated to a mask over the slots. The table caches the masks
+that do not depend on the job.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .tree import Attribute, Binary, Expression, Literal, Parentheses, equality_
 from .values import UNDEFINED, ContextError, EvaluationError, EvaluationFailed
 from .vectors import COMPARE, Mask, Unsupported, true_mask
 
-# Exceptions after which each slot is evaluated on its own: unsupported nodes, and failures. (An evaluation in columns
-# may fail on operands that no slot would evaluate.)
+# Exceptions after which each slot is evaluated separately: unsupported nodes, and failures. (An evaluation in columns
+# may fail because of operands that no slot's own evaluation would reach.)
 FALLBACK_ERRORS = (Unsupported, EvaluationError, RecursionError)
 
 
 class ClauseCount(NamedTuple):
-    """How many slots match one clause of a job's Requirements: alone, and together with all clauses before it."""
+    """The number of slots that match one clause of a job's Requirements, alone and together with earlier clauses."""
 
     clause: Expression
     matched: int
@@ -43,24 +43,24 @@ def _nests_deeper(expression: Expression, levels: int) -> bool:
 
 
 class ColumnarClause:
-    """A condition of one ad on the other, simplified with the job's attributes, for evaluation in columns."""
+    """A clause of the job's or the slots' condition, simplified with the job's attributes for evaluation in columns."""
 
     __slots__ = ("active", "comparison", "indivisible", "key", "names", "node", "side")
 
     def __init__(self, node: Expression, side: str, active: Active, *, plain: bool, indivisible: bool = False) -> None:
-        """Prepare a clause; ``plain``: MY and TARGET mean the two ads, ``indivisible``: it cannot be split."""
+        """Prepare a clause; ``plain``: MY and TARGET mean the two ads; ``indivisible``: the clause cannot be split."""
         self.indivisible = indivisible
         self.node = node
         self.side = side
         self.active = active
         self.key = (side, equality_key(node), active, plain)
         self.comparison = _comparison(node, side) if plain else None
-        self.names: frozenset[str] | None = None  #: the names that it mentions; None: not looked for yet
+        self.names: frozenset[str] | None = None  #: the names in the clause; None if not yet computed
 
     def mask_of(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
-        """Return the slots for which the clause is true. Cache masks that depend only on columns.
+        """Return the mask of slots for which the clause is true. Cache masks that depend only on columns.
 
-        :param among: the slots that matter, if the clause is evaluated slot by slot
+        :param among: the slots to evaluate if the clause is evaluated slot by slot
         """
         cached = table.masks.get(self.key)
         columns = table.columns
@@ -81,7 +81,7 @@ class ColumnarClause:
         return self._columnar_mask(table, job, among)
 
     def holds_after(self, table: SlotColumns, job: ClassAd, ad: ClassAd, changed: Set[str]) -> bool:
-        """Check whether a clause that was true for a slot is true for its changed ad (see ``Plan.still_matches``)."""
+        """Check whether a clause that was true for a slot is still true for its changed ad (``Plan.still_matches``)."""
         if self.comparison is not None:
             name, test, number = self.comparison
             if name not in changed:
@@ -103,7 +103,7 @@ class ColumnarClause:
             return False
 
     def _compare(self, table: SlotColumns, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
-        """Compare a column of numbers with a number, as most clauses do. Return None for other columns."""
+        """Compare a column of numbers with a number, as most clauses do. Return None for any other column."""
         column = table.columns.get(name)
         if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
             return None
@@ -141,7 +141,7 @@ class ColumnarClause:
         return mask
 
     def _slot_by_slot(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
-        """Evaluate each slot separately; a failed evaluation is not a match."""
+        """Evaluate the clause for each slot separately; a slot whose evaluation fails does not match."""
         rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
         mask = np.zeros(len(table), bool)
         run = Columnar(table, job, table.context, self.side == JOB)
@@ -159,7 +159,7 @@ _MIRRORED_OPERATORS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "
 
 
 def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], Any], Any] | None:
-    """Return column, test and number of a comparison like ``column < number``; None for any other node."""
+    """Return the column, test and number of a comparison such as ``column < number``; None for any other node."""
     while isinstance(node, Parentheses):
         node = node.inner
     if not isinstance(node, Binary) or node.op not in COMPARE:
@@ -178,8 +178,8 @@ def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], 
 
 
 class _PreparedClauses:
-    """A plan's clauses for one form of the table: by ``groups`` of slots with the same Requirements, and ``reported``
-    for ``count_by_clause`` (None: not computed yet). ``plain``: MY and TARGET mean the two ads."""
+    """A plan's clauses for one form of the table: ``groups``, for slots with the same Requirements, and ``reported``,
+    for ``count_by_clause`` (None if not computed yet). ``plain``: MY and TARGET mean the two ads."""
 
     __slots__ = ("groups", "plain", "reported")
 
@@ -189,7 +189,7 @@ class _PreparedClauses:
 
 
 class Plan:
-    """The prepared match of one job with a table's slots, prepared again when attributes common to all slots change."""
+    """The prepared match of one job with a table's slots; it is renewed if attributes common to all slots change."""
 
     def __init__(self, table: SlotColumns, job: ClassAd) -> None:
         self.table = table
@@ -255,7 +255,7 @@ class Plan:
         return symmetric_match(self.job, ad, table.context)
 
     def count_by_clause(self, among: Mask | None = None) -> tuple[list[ClauseCount], Mask]:
-        """Count the slots (of ``among``) that match each clause of the Requirements; also return the mask for all."""
+        """Count the slots (in ``among``) that match each clause of the Requirements; also return the mask for all."""
         table = self.table
         remaining = np.ones(len(table), bool) if among is None else among.copy()
         cell = self.job._find("requirements")
@@ -278,7 +278,7 @@ class Plan:
         return counts, remaining
 
     def _divide(self, clause: Expression) -> list[ColumnarClause]:
-        """Return the parts of a clause of the job's Requirements, for evaluation in columns."""
+        """Return the clauses, for evaluation in columns, that make up a clause of the job's Requirements."""
         if is_indivisible(clause, self.job._find) or _nests_deeper(clause, MAX_NESTING):
             return [ColumnarClause(clause, JOB, frozenset(), plain=self._prepared.plain, indivisible=True)]
         return self._clauses(clause, JOB, frozenset())
@@ -315,19 +315,19 @@ class Plan:
             # A slot without Requirements accepts nothing.
             expression = Literal(False) if kind == ABSENT else table.heap.decode(kind, payload)
             groups.append((members, self._clauses(expression, SLOT, frozenset())))
-        # A group without a mask has all slots. Every slot is in some group.
+        # A group without a mask contains all slots. Every slot is in a group.
 
     def _clauses(self, expression: Expression, side: str, active: Active) -> list[ColumnarClause]:
         """Return the simplified clauses of a conjunction, without clauses that are always true."""
         if is_indivisible(expression, self.job._find if side == JOB else self.table.has):
-            # Its parts depend on each other, so it cannot be split.
+            # The parts of the expression depend on each other, so it cannot be split.
             return [ColumnarClause(expression, side, active, plain=self._prepared.plain, indivisible=True)]
         cache_key = self._cache_key(expression, side, active)
         cached: list[ColumnarClause] | None = None if cache_key is None else self.table.prepared.get(cache_key)
         if cached is not None:
             return cached
         result: list[ColumnarClause] = []
-        # Substitution adds at most one level, so the clauses of a shallow expression are shallow.
+        # Substitution adds at most one level, so the clauses of a shallow expression are also shallow.
         is_shallow = not _nests_deeper(expression, MAX_NESTING - 1)
         for clause in clauses(
             rewrite(expression, self._resolve_in_job if side == JOB else self._resolve_in_slot, folding_budget())
@@ -346,7 +346,7 @@ class Plan:
         return result
 
     def _cache_key(self, expression: Expression, side: str, active: Active) -> Any:
-        """Return a cache key with the job's values of the attributes that a clause reads; None if one is not plain."""
+        """Return a cache key with the job's values of the names in a clause; None if any value is not plain."""
         if side == JOB or isinstance(expression, Literal):
             return None
         names = self.table.names_in(expression)
@@ -359,12 +359,12 @@ class Plan:
         return id(expression), active, tuple(values)
 
     def _resolve_in_job(self, node: Attribute) -> Expression:
-        """Return the value of a reference in an expression of the job, if it is known, else a reference."""
+        """Return the value of a reference in the job's expression if the value is known, else a reference."""
         owner = self._owner_of(node, JOB)
         if owner == EITHER:
             if self.job._find(node.key) is not None:
                 return self._simplifier.value(node.key) or node
-            # The job lacks it, so it is the slot's. An explicit TARGET makes its meaning the same for every job.
+            # The job lacks the attribute, so the slot's is read. An explicit TARGET has the same meaning for every job.
             return self._common_value(node.key) or Attribute(_TARGET, node.name)
         if owner == SLOT:
             return self._common_value(node.key) or node
@@ -381,14 +381,14 @@ class Plan:
         return Literal(UNDEFINED) if self.job._find(node.key) is None else self._simplifier.value(node.key) or node
 
     def _owner_of(self, node: Attribute, side: str) -> str | None:
-        """Return whose attribute a reference reads: JOB, SLOT, EITHER (its own ad first); None: unknown."""
+        """Return the ad from which a reference reads: JOB, SLOT, or EITHER (its own ad first); None if unknown."""
         if node.absolute or node.key in MATCH_NAMES or not self._prepared.plain:
             return None
         sides: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}
         return sides.get(scope_of(node))
 
     def _common_value(self, key: str) -> Literal | None:
-        """Return the value of an attribute if it is the same plain value in all slots."""
+        """Return the value of an attribute that has the same plain value in all slots; None for any other attribute."""
         column = self.table.columns.get(key)
         if column is None:
             return Literal(UNDEFINED)
@@ -417,6 +417,6 @@ class Plan:
 
 
 _MAX_INLINED = 1000
-"""The most names that a plan replaces by their expressions; more are evaluated in columns."""
+"""The maximum number of names that a plan replaces with their expressions; further names are evaluated in columns."""
 _TARGET = Attribute(None, "TARGET")
 EITHER = "either"

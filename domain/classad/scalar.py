@@ -1,9 +1,9 @@
 """Compile a tree into a closure that evaluates it for a pair of ads.
 
-A closure takes the environment of the evaluation and the ad that has the expression. Names are resolved at run time by
-HTCondor's scopes (``lookup``); everything else is done at compile time. HTCondor allows 400 nested steps; each operator
-or attribute is one. The depth of a part within its expression is known, so only steps into attributes are counted at
-run time. An expression taller than the remaining depth is compiled again, carefully: every operator checks the depth.
+A closure takes the environment of the evaluation and the ad that contains the expression. Names are resolved at run
+time in HTCondor's scopes (``lookup``); everything else is done at compile time. HTCondor allows 400 nested steps, of
+operators and attributes. The depth of a part within its expression is known, so only steps into attributes are counted
+at run time. For an expression taller than the remaining depth, a careful evaluator checks the depth at every operator.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def evaluate(expression: Expression, my: ClassAd | None, target: ClassAd | None,
     kind = type(value)
     if kind is ListValue:
         return ListValue(value.expressions, value.scope, value.shared, context)
-    # The caller may change the ad, so return a copy without the scopes of the match.
+    # The caller may change the ad, so return a copy, without the match's scopes.
     return value.copy() if kind is ClassAd else value
 
 
@@ -66,7 +66,7 @@ operations.evaluate = evaluate
 def evaluator_of_several(
     my: ClassAd | None, target: ClassAd | None, context: Context | None
 ) -> Callable[[Expression], Any]:
-    """Return a function that evaluates expressions in one ad, with a common budget; ``ERROR`` if one fails."""
+    """Return a function that evaluates expressions in one ad, with a common budget; it returns ``ERROR`` on failure."""
     env = Environment(my, target, DEFAULT if context is None else context)
 
     def value_of(expression: Expression) -> Any:
@@ -97,10 +97,10 @@ def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
 
 
 def cached_value(env: Environment, node: Expression, ad: ClassAd | None, depth: int, evaluator: Evaluator) -> Any:
-    """Evaluate an expression that has ``depth`` levels left, or return its cached value in this ad.
+    """Evaluate an expression with ``depth`` levels left, or return its cached value in this ad.
 
-    The cached value is valid if the remaining depth suffices and nothing in the expression is ``unrepeatable``. If the
-    expression met a circular reference, the attributes under evaluation must also be the same.
+    A cached value is valid if the remaining depth suffices and nothing in the expression is ``unrepeatable``. If the
+    expression has a circular reference, the attributes that are being evaluated must also be the same.
     """
     if env.cached is None:
         env.cached = {}
@@ -117,7 +117,7 @@ def cached_value(env: Environment, node: Expression, ad: ClassAd | None, depth: 
         active = None if env.circular == circular else frozenset(env.active or ())
         env.cached[key] = value, depth - env.lowest, active, node, ad
     if env.unrepeatable != unrepeatable or env.circular != circular:
-        env.spend(10 * ENTERING)  # values that cannot be cached can make an evaluation slow
+        env.spend(10 * ENTERING)  # additional cost, because values that cannot be cached can make an evaluation slow
     env.lowest = min(env.lowest, outer_lowest)
     return value
 
@@ -136,7 +136,7 @@ def compile_expression(expression: Expression) -> Compiled:
 
 
 def _too_deep_at_start(expression: Expression) -> Evaluator | None:
-    """Return the evaluator of an expression whose first steps nest too deeply; None for any other."""
+    """Return the evaluator of an expression whose first steps already nest too deeply, else None."""
     node: Any = expression
     selecting = True
     for _ in range(MAX_DEPTH + 1):
@@ -158,7 +158,7 @@ def _too_deep_at_start(expression: Expression) -> Evaluator | None:
 
 
 def _return_error(env: Environment, ad: ClassAd | None) -> Any:
-    # In HTCondor, a chain of selections that is too long has the value error.
+    # In HTCondor, a chain of selections that is too long evaluates to error.
     return ERROR
 
 
@@ -167,7 +167,7 @@ def _raise_too_deep(env: Environment, ad: ClassAd | None) -> Any:
 
 
 def careful_evaluator(expression: Expression, compiled: Compiled) -> Evaluator:
-    """Return the evaluator that checks the depth at every operator."""
+    """Return the careful evaluator of an expression, which checks the depth at every operator."""
     if compiled.careful is None:
         compiled.careful = _compile(expression, True)[0]
     return compiled.careful
@@ -222,7 +222,7 @@ def follow(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int)
 
 
 def evaluate_member(env: Environment, ad: ClassAd | None, members: ListValue, expression: Expression) -> Any:
-    """Evaluate a member of a list, as HTCondor does, in the current ad; only ads and lists keep the list's scope."""
+    """Evaluate a list member in the current ad, as HTCondor does; only nested ads and lists keep the list's scope."""
     kind = type(expression)
     if kind is Literal:
         return expression.value  # type: ignore[attr-defined]
@@ -233,7 +233,7 @@ def evaluate_member(env: Environment, ad: ClassAd | None, members: ListValue, ex
 
 # -- the compiler ------------------------------------------------------------------------------------------------------
 
-# A builder returns a node's evaluator, given its depth and the evaluators of its parts. Their modules register them.
+# A builder takes a node, its depth and its parts' evaluators, and returns its evaluator. Other modules register them.
 Builder = Callable[[Any, int, list[Evaluator]], Evaluator]
 BUILDERS: dict[type, Builder] = {}
 CAREFUL_BUILDERS: dict[type, Builder] = {}  # for evaluators that check the depth at every operator
@@ -242,7 +242,7 @@ CAREFUL_BUILDERS: dict[type, Builder] = {}  # for evaluators that check the dept
 def _compile(root: Expression, check_depth: bool) -> tuple[Evaluator, int, int]:
     """Return a tree's evaluator, its height in operators, and the number of its nodes.
 
-    It does not recurse, because chains may be long.
+    The function does not recurse, because chains may be long.
     """
     order: list[tuple[Expression, int, tuple[Expression, ...]]] = []
     pending: list[tuple[Expression, int]] = [(root, 0)]
@@ -264,7 +264,7 @@ def _compile(root: Expression, check_depth: bool) -> tuple[Evaluator, int, int]:
         # Members of lists and ads are evaluated separately, on demand.
         parts = () if kind is ListExpression or kind is AdExpression else children(node)
         order.append((node, depth, parts))
-        part_depth = depth + 1 if kind is Attribute else depth  # the scope of a name is a separate step
+        part_depth = depth + 1 if kind is Attribute else depth  # the scope of a name is an additional step
         pending.extend((part, part_depth) for part in parts)
     leaves_scope = any(type(node) is Call and node.key in SCOPE_LEAVERS for node, _, _ in order)
     builders = CAREFUL_BUILDERS if check_depth else BUILDERS
@@ -284,7 +284,7 @@ def _follow_moved_scope(evaluator: Evaluator) -> Evaluator:
 
 
 def _depth_needed(node: Expression, depth: int) -> int:
-    """Return the depth that a node needs: for an attribute one step, for a chain that of its innermost part."""
+    """Return the depth that a node needs: one step for an attribute; for a chain, the depth of its innermost part."""
     if isinstance(node, Attribute):
         return depth + (1 if node.base is None else 2)
     is_chain = isinstance(node, Binary) and node.op in ("&&", "||")

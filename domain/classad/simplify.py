@@ -1,7 +1,7 @@
 """Simplify an expression for which some attributes are known (partial evaluation), from the leaves up.
 
-The caller's function ``resolve`` replaces attributes. Constants are folded, and operands that cannot matter are removed
-from connectives. The value never changes: lists and ads keep their members, and attributes of unknown value stay.
+The caller's function ``resolve`` replaces attributes. Constants are folded, and irrelevant operands of ``&&`` and
+``||`` are removed. The value never changes: members of lists and ads, and attributes of unknown value, are retained.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ operations.simplify = simplify
 
 
 class Simplifier:
-    """The known attributes of one ad, ``my``, for expressions in it."""
+    """A simplifier of expressions in one ad, ``my``, whose attributes are known."""
 
     def __init__(self, my: ClassAd) -> None:
         self.my = my
         self.my_is_this_ad = my._find("my") is None
         self.active: set[str] = set()
         self.values: dict[str, Literal | None] = {}
-        self.rewritten = 0  # names, on the way to one value
+        self.rewritten = 0  # the number of names rewritten for the current value
         self.circular_count = 0
         self.budget = folding_budget()
 
@@ -67,7 +67,7 @@ class Simplifier:
         return rewrite(expression, self.resolve, self.budget)
 
     def resolve(self, node: Attribute) -> Expression:
-        """Return the value of a reference that stays within the ad; else return the reference."""
+        """Return the value of a reference that only the ad can resolve; return any other reference unchanged."""
         key = node.key
         if node.absolute or key in MATCH_NAMES:
             return node
@@ -76,7 +76,7 @@ class Simplifier:
                 return node
             if self.my._find(key) is None:
                 return Literal(UNDEFINED)
-        # Without a scope, the other ad may define a name that this one lacks.
+        # The other ad may define a name without a scope that this ad lacks.
         return self.value(key) or node
 
     def value(self, key: str) -> Literal | None:
@@ -105,13 +105,13 @@ class Simplifier:
             self.active.discard(key)
         value = result if isinstance(result, Literal) else None
         if not self.active or self.circular_count == circular_count:
-            # Inside another attribute's evaluation, the value may depend on names that are circular there.
+            # Do not cache a value that depends on names that are circular only inside another attribute.
             self.values[key] = value
         return value
 
 
 MAX_REWRITTEN = 2000
-"""The most names that one value may rewrite. Without circular references, each name is rewritten once."""
+"""The maximum number of names to rewrite for one value. Without circular references, each name is rewritten once."""
 
 
 def folding_budget() -> Environment:
@@ -126,7 +126,7 @@ def rewrite(root: Expression, resolve: Resolve, budget: Environment) -> Expressi
     return _rewrite(root, resolve, budget, _MAX_RECURSION)
 
 
-# Trees are rewritten recursively up to this depth, and in a loop beyond it, because chains of operators may be long.
+# Trees are rewritten recursively down to this depth, and deeper parts in a loop, because operator chains may be long.
 _MAX_RECURSION = 60
 
 
@@ -176,7 +176,7 @@ def _rewrite_in_loop(root: Expression, resolve: Resolve, budget: Environment) ->
     return rewritten[id(root)]
 
 
-# Functions that use their arguments' expressions, or the outside world.
+# Functions that use their arguments' unevaluated expressions, or the outside world.
 _NOT_REWRITTEN = frozenset({"unparse", "unresolved", "evalineachcontext", "countmatches", "eval", "debug"})
 
 
@@ -201,14 +201,14 @@ def _literal_or(value: object, otherwise: Expression) -> Expression:
     """Return the literal of a value; return ``otherwise`` if the value has no literal."""
     kind = type(value)
     if kind is str and len(value) > _MAX_FOLDED_STRING:  # type: ignore[arg-type]
-        return otherwise  # every string built from it would repeat it
+        return otherwise  # every string built from this string would repeat it
     if kind is bool or kind is int or kind is float or kind is str or value is UNDEFINED or value is ERROR:
         return Literal(value)
     return otherwise
 
 
 _MAX_FOLDED_STRING = 1000
-"""The most characters of a computed string that becomes a part of the expression."""
+"""The maximum length of a computed string that replaces a part of the expression."""
 
 
 def _is_constant(node: Expression, budget: Environment) -> bool:
@@ -254,8 +254,8 @@ def _binary(node: Any, parts: Parts, budget: Environment) -> Expression:
 def _connective(node: Binary, left: Expression, right: Expression, decisive: bool) -> Expression:
     """Simplify ``&&`` or ``||`` if an operand is known.
 
-    A known left operand is decisive, or leaves the right one (as a truth value). A neutral right operand only converts
-    the left one to a truth value, which is not needed for a condition.
+    A known left operand either is decisive, or is dropped and leaves the right operand (as a truth value). A neutral
+    right operand only converts the left operand to a truth value, which is unnecessary for a condition.
     """
     if isinstance(left, Literal):
         value = left.value
@@ -275,7 +275,7 @@ def _connective(node: Binary, left: Expression, right: Expression, decisive: boo
 
 
 def _is_final(operand: Expression, decisive: bool) -> bool:
-    """Check whether operands after this one cannot matter: ``(x && false) && y`` is ``x && false``."""
+    """Check whether later operands cannot affect the value: ``(x && false) && y`` is ``x && false``."""
     return isinstance(operand, Literal) and (truth(operand.value) is decisive or operand.value is ERROR)
 
 
@@ -290,7 +290,7 @@ def _is_condition(node: Expression) -> bool:
 
 
 def _conditional(node: Any, parts: Parts, budget: Environment) -> Expression:
-    # A conditional is never an operand without parentheses, so neither is the chosen branch.
+    # A conditional is never an operand without parentheses, so the chosen branch needs no parentheses.
     condition, then, otherwise = parts
     if type(condition) is Literal:
         value = condition.value
@@ -313,7 +313,7 @@ def _choose(value: object, then: Expression, otherwise: Expression) -> Expressio
 def _call(node: Any, parts: Parts, budget: Environment) -> Expression:
     arguments = tuple(parts)
     if node.key == "ifthenelse" and len(arguments) == 3 and type(arguments[0]) is Literal:
-        # Only an atom can replace a call without parentheses.
+        # Only an atom can replace a call without adding parentheses.
         branch = _choose(arguments[0].value, arguments[1], arguments[2])
         return branch if type(branch) in _ATOMS else Parentheses(branch)
     is_unchanged = all(new is old for new, old in zip(arguments, node.arguments, strict=True))

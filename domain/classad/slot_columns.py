@@ -16,10 +16,10 @@ from .tree import Attribute, Cell, Expression, Literal, children
 from .values import lower
 from .vectors import Mask, Rows, Vector, to_natural
 
-# How many ads are added at a time, so that their memory can be freed in between.
+# How many ads are added at a time, so that the memory of each batch can be freed.
 _BATCH_SIZE = 2000
 MAX_FORMS = 4
-"""The most forms of a table that are cached (``SlotColumns.form``)."""
+"""The maximum number of forms of a table that are cached (``SlotColumns.form``)."""
 _MAX_MASK_BYTES = 48_000_000  # bytes
 _MAX_VECTORS = 200
 
@@ -39,11 +39,11 @@ class SlotColumns:
         self._positions: dict[str, int] | None = None
         self._positions_version = -1  # of the column Name
         self.vectors: dict[tuple[str, str, Any], tuple[int, Vector]] = {}
-        # The current form, with the table's version; and the numbers of the latest forms.
+        # The current form with its table version, and the numbers of the latest forms.
         self._form = (-1, 0)
         self._forms: dict[Any, int] = {}
         self._last_form = 0
-        # Clauses of the slots' conditions that plans cached for later jobs, valid for one form of the table.
+        # Clauses of the slots' conditions that plans cached for later jobs; they are valid for one form of the table.
         self.prepared: dict[Any, Any] = {}
         self.prepared_form = -1
         self._names: dict[int, tuple[str, ...]] = {}
@@ -72,7 +72,7 @@ class SlotColumns:
         return ad
 
     def add(self, ads: ClassAd | Iterable[ClassAd]) -> None:
-        """Append one or several slots; adding several together is cheaper."""
+        """Append one or several slots; adding several slots together is cheaper."""
         if isinstance(ads, ClassAd):
             ads = [ads]
         batch = list(islice(iter_ads := iter(ads), _BATCH_SIZE))
@@ -98,7 +98,7 @@ class SlotColumns:
         self._rows = rows + len(ads)
 
     def update(self, slot: Slot, changes: ClassAd | Mapping[str, Any], *, merge: bool = False) -> None:
-        """Replace a slot's ad; with ``merge`` set only the attributes in ``changes``."""
+        """Replace a slot's ad; with ``merge``, set only the attributes in ``changes``."""
         position, columns, heap, rows = self._position(slot), self.columns, self.heap, self._rows
         cells = (changes if isinstance(changes, ClassAd) else ClassAd(changes))._all()
         for key, cell in cells.items():
@@ -131,13 +131,13 @@ class SlotColumns:
 
     @property
     def stored_values(self) -> int:
-        """Return how many strings and expressions the table has, including unused ones."""
+        """Return how many strings and expressions the table stores, including those no longer used."""
         return len(self.heap.strings.texts) + len(self.heap.expressions)
 
     @property
     def form(self) -> int:
-        """Return a number that identifies the set of attributes and the values common to all slots. A former number
-        returns if these do, for example whenever all slots are unclaimed."""
+        """Return a number that identifies the set of attributes and the values common to all slots. A set that recurs,
+        for example whenever all slots are unclaimed, has the same number as before."""
         if self._form[0] != self.version:
             common = tuple(map(_common_part, self.columns.items()))
             number = self._forms.pop(common, -1)
@@ -150,7 +150,7 @@ class SlotColumns:
         return self._form[1]
 
     def fill(self, name: str, expressions: Sequence[Expression | None]) -> None:
-        """Set an attribute of all slots; None removes it from a slot."""
+        """Set an attribute of all slots; None removes the attribute from a slot."""
         column = self.columns[lower(name)] = self._new_column(name)
         column.append(self.heap, 0, [None if expression is None else (name, expression) for expression in expressions])
         self.heap.strings.lowercase_codes()
@@ -179,7 +179,7 @@ class SlotColumns:
         self.version += 1
 
     def missing(self, name: str) -> Mask:
-        """Return a mask of the slots without an attribute."""
+        """Return the mask of the slots that lack an attribute."""
         column = self.columns.get(lower(name))
         if column is None or not isinstance(column.kinds, np.ndarray):
             return np.full(self._rows, column is None or column.kinds == ABSENT)
@@ -187,7 +187,7 @@ class SlotColumns:
         return mask
 
     def expressions(self, name: str) -> list[Expression]:
-        """Return the distinct expressions of an attribute, without plain values."""
+        """Return the distinct expressions of an attribute, excluding plain values."""
         column = self.columns.get(lower(name))
         if column is None or not self._rows:
             return []
@@ -203,8 +203,8 @@ class SlotColumns:
     def assign(self, name: str, kinds: Kinds | int, values: Integers | int) -> None:
         """Set an attribute of all slots to numbers; keep the column's version if they are unchanged.
 
-        :param kinds: a ``CellType`` for each slot, or one for all
-        :param values: integers, or the bits of reals
+        :param kinds: a ``CellType`` for each slot, or one for all slots
+        :param values: integers, or the bits of reals as integers
         """
         column = self.columns.get(lower(name))
         if column is None:
@@ -216,7 +216,7 @@ class SlotColumns:
         self.version += 1
 
     def _new_column(self, name: str) -> AttributeColumn:
-        """Return an empty column that continues the old column's versions, which invalidates the caches."""
+        """Return an empty column whose version continues the old column's, so that caches become invalid."""
         column = AttributeColumn(name)
         old_column = self.columns.get(lower(name))
         column.version = 0 if old_column is None else old_column.version
@@ -270,7 +270,7 @@ class SlotColumns:
     # -- for evaluations -----------------------------------------------------------------------------------------------
 
     def distinct(self, column: AttributeColumn) -> tuple[Kinds, Integers, Integers]:
-        """Return kinds and payloads of a column's distinct cells, and for each row the index of its cell."""
+        """Return the kinds and payloads of a column's distinct cells, and for each row the index of its cell."""
 
         def compute() -> tuple[Kinds, Integers, Integers]:
             count = self._rows
@@ -288,7 +288,7 @@ class SlotColumns:
         self.vectors[key] = (version, vector)
 
     def names_in(self, expression: Expression) -> tuple[str, ...]:
-        """Return the names in a slot's expression, whatever their scope."""
+        """Return the names in a slot's expression, regardless of scope."""
         names = self._names.get(id(expression))
         if names is None:
             found_names: dict[str, None] = {}
@@ -302,12 +302,12 @@ class SlotColumns:
         return names
 
     def lacks(self, key: str) -> bool:
-        """Check whether no slot has an attribute."""
+        """Check whether no slot has this attribute."""
         column = self.columns.get(key)
         return column is None or (type(column.kinds) is int and column.kinds == ABSENT)
 
     def has(self, key: str) -> bool:
-        """Check whether every slot has an attribute."""
+        """Check whether every slot has this attribute."""
         column = self.columns.get(key)
         if column is None:
             return False
@@ -337,7 +337,7 @@ def _expression_numbers(column: AttributeColumn) -> list[int]:
 
 
 def _common_part(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:
-    """Return the part of a column on which prepared clauses depend: its common value, or whether cells are absent."""
+    """Return what prepared clauses assume about a column: its common value, or whether cells are absent."""
     key, column = item
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray):

@@ -23,16 +23,16 @@ from .tree import (
 
 
 class Survey(NamedTuple):
-    """The height of an expression, and the parts that prevent splitting it."""
+    """The height of an expression, and the properties that may prevent splitting it."""
 
     scope_leaving: tuple[Attribute, ...]  # the first arguments of ``SCOPE_LEAVERS``
-    is_random: bool  # it uses random numbers
+    is_random: bool  # whether the expression uses random numbers
     height: int  # in HTCondor's steps
     nesting: int  # the depth of nodes, where a chain counts as one level
 
 
 # After a call of these functions, HTCondor looks up the expression's later names in the ad where the call found its
-# first argument. (A bug of HTCondor on which results depend.)
+# first argument. (This is a bug in HTCondor, but it affects results.)
 SCOPE_LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
 
 
@@ -52,7 +52,7 @@ def is_indivisible(expression: Expression, has: Callable[[str], object]) -> bool
 
 
 def survey(expression: Expression) -> Survey:
-    """Return the survey of an expression, which is cached on it."""
+    """Return the survey of an expression, which is cached on the expression."""
     compiled = expression._compiled
     if compiled is None:
         compiled = expression._compiled = Compiled()

@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 _DIGITS = frozenset("0123456789")
 _NAME_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-# Operators of other languages that users write by mistake.
+# Operators that users write by mistake, with what to write instead.
 _HINTS = {"=": "==", "and": "&&", "or": "||", "<": "<, or !=", "isnot": "isnt"}
 _SELECTORS = frozenset({".", "..", "["})
 _POSTFIX_STARTS = frozenset(".[?(")
@@ -58,14 +58,14 @@ _WORD_LENGTHS = frozenset({2, 4, 5, 9})  # the lengths of is, isnt, true, false,
 
 
 class ClassAdSyntaxError(PoolbookError, ValueError):
-    """A text is not a valid ClassAd expression or ad. The message says what is wrong, and where.
+    """A text is not a valid ClassAd expression or ad. The message names the problem and its position.
 
     >>> pool.jobs("JobPrio >")
     Traceback (most recent call last):
     ClassAdSyntaxError: ...
 
-    :ivar text: the text
-    :ivar position: the offset of the error in it
+    :ivar text: the invalid text
+    :ivar position: the offset of the error in the text
     """
 
     def __init__(self, message: str, text: str, position: int) -> None:
@@ -83,7 +83,7 @@ class ClassAdSyntaxError(PoolbookError, ValueError):
         super().__init__(f"{message} ({location})\n    {excerpt}\n    {' ' * (column - excerpt_start)}^")
 
     def in_text(self, text: str, line: str, number: int) -> ClassAdSyntaxError:
-        """Return the same error in a text whose line ``number`` (from 0) is ``line``."""
+        """Return the same error with its position in a text whose line ``number`` (from 0) is ``line``."""
         start = 0
         for _ in range(number):
             start = text.index("\n", start) + 1
@@ -94,7 +94,7 @@ class ClassAdSyntaxError(PoolbookError, ValueError):
 
 
 class _ParseFailure(Exception):
-    """The parser's internal exception: the message, and the index of the token."""
+    """The parser's internal exception, with the message and the index of the token."""
 
     def __init__(self, message: str, index: int) -> None:
         self.message = message
@@ -102,7 +102,7 @@ class _ParseFailure(Exception):
 
 
 def parse(text: str) -> Expression:
-    """Parse an expression, also with semicolons after it as in an ad; raise ClassAdSyntaxError."""
+    """Parse an expression, which semicolons may follow as in an ad; raise ClassAdSyntaxError if it is invalid."""
     parser = _ExpressionParser(text)
     return parser.run(parser.expression_with_semicolons)
 
@@ -111,7 +111,7 @@ operations.parse = parse
 
 
 def parse_evaluated(text: str) -> Expression:
-    """Parse an expression like the ClassAd function ``eval()``, which ignores text after ``a ? b : c``."""
+    """Parse an expression by the rules of the ClassAd function ``eval()``, which ignores text after ``a ? b : c``."""
     return _parse_evaluated_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse_evaluated(text)
 
 
@@ -121,18 +121,18 @@ def _parse_evaluated(text: str) -> Expression:
 
 
 _MAX_CACHED_LENGTH = 1000
-"""The longest text, in characters, whose tree is cached, because most texts are evaluated in many ads."""
+"""The maximum length of texts whose trees are cached, because most short texts are evaluated in many ads."""
 _parse_evaluated_cached = lru_cache(maxsize=256)(_parse_evaluated)
 
 
 def parse_old_value(text: str, *, strict: bool = False) -> Expression:
-    """Parse the right side of an attribute in an old-form ad; ignore trailing text, or with ``strict`` reject it."""
+    """Parse the right side of an attribute in an old-form ad; ignore trailing text, or reject it with ``strict``."""
     parser = _ExpressionParser(text, old=True)
     return parser.run(parser.expression_to_end if strict else parser.expression)
 
 
 def parse_new_ad(text: str) -> AdExpression:
-    """Parse an ad in square brackets. Like HTCondor, ignore text after its last bracket."""
+    """Parse an ad in square brackets. Like HTCondor, ignore text after the closing bracket."""
     parser = _ExpressionParser(text)
     return parser.run(parser.whole_ad)
 
@@ -206,7 +206,7 @@ class _ExpressionParser:
     # -- expressions ---------------------------------------------------------------------------------------------
 
     def expression(self) -> Expression:
-        """Parse operands and binary operators, and an optional ``? :``."""
+        """Parse operands and binary operators, optionally followed by ``? :``."""
         self._nest(1)
         tokens = self.tokens
         tree = self._operand()
@@ -227,7 +227,7 @@ class _ExpressionParser:
 
     def _binary_operators(self, left: Expression, entry: tuple[str, int]) -> Expression:
         tokens = self.tokens
-        # Operators that wait for their right operand, in rising order of precedence.
+        # Operators that wait for their right operands, in increasing order of precedence.
         operators: list[tuple[Expression, str, int]] = []
         next_operator: tuple[str, int] | None = entry
         while next_operator is not None:
@@ -247,10 +247,10 @@ class _ExpressionParser:
         return left
 
     def _split_minus(self) -> tuple[str, int] | None:
-        """Split ``-5`` in ``a -5``: the minus that the tokenizer attached to the number is the operator."""
+        """Split the token ``-5`` in ``a -5``: the minus that the tokenizer attached to the number is an operator."""
         token = self.tokens[self.index]
         if len(token) > 1 and token[0] == "-":
-            # The operand stays at this index, so step back, because the caller will step over the operator.
+            # The operand stays at this index, so step back, because the caller advances past the operator.
             self.tokens[self.index] = token[1:]
             self.index -= 1
             return BINARY_SPELLINGS["-"]
@@ -261,7 +261,7 @@ class _ExpressionParser:
         start = self.index
         token = self.tokens[start]
         if token and self.tokens[start + 1][:1] not in _POSTFIX_STARTS and self.depth < MAX_NESTING - 1:
-            # Most operands are names or small numbers without a postfix.
+            # Fast path: most operands are names or small numbers without a postfix.
             if token[0] in _NAME_START:
                 if len(token) not in _WORD_LENGTHS:
                     self.index = start + 1
@@ -347,7 +347,7 @@ class _ExpressionParser:
             if self.tokens[self.index] == "(":
                 return self._call(name)
             return Attribute(None, name)
-        if first == ".":  # in HTCondor, two dots mean the same as one
+        if first == ".":  # in HTCondor, two dots mean the same as one dot
             self.index += 1
             return Attribute(None, self._name("the name of an attribute"), absolute=True)
         if first == "{":

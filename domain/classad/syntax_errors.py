@@ -1,8 +1,8 @@
 """Find expressions that evaluate to error for all ads, by the types of their values.
 
-A few sample values represent each type. An attribute may have any of them, an operator the results for its operands'
-samples. A part that is an error for all samples is an error for all ads. So is a call of an unknown function, or with
-too few or too many arguments. Any other call, list or subscript may have any value.
+Each type is represented by a few sample values. An attribute may have any of these, an operator any result for its
+operands' samples. A part that is an error for all samples is an error for all ads; so is a call of an unknown function,
+or a call with too few or too many arguments. Any other call, list or subscript may have any value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .tree import Binary, Call, Conditional, Expression, Literal, Parentheses, U
 from .values import ERROR, UNDEFINED, AbsTime, Exceptional, RelTime
 
 Values = frozenset[int]
-"""The sample values that a part may have, as indexes of ``_SAMPLES``."""
+"""The sample values that a part may have, as indexes into ``_SAMPLES``."""
 
 _SAMPLES: Final[tuple[Any, ...]] = (
     UNDEFINED, ERROR, True, False, 0, 1, -1, 0.0, -0.0, 1.0, -1.0, "", "a", AbsTime(1), RelTime(1.0),
@@ -32,18 +32,18 @@ _TYPE_DESCRIPTIONS: Final[dict[type, str]] = {
 
 
 def find_error(expression: Expression) -> Expression | None:
-    """Return the innermost part that makes an expression an error for all ads; None if it may have a value."""
+    """Return the innermost part that makes an expression an error for all ads; None if there is no such part."""
     try:
         if _possible_values(expression) != _ONLY_ERROR:
             return None
-    except RecursionError:  # too deep to be written by hand
+    except RecursionError:  # the expression is too deep to have been written by hand
         return None
     erroneous = (find_error(part) for part in _operands(expression))
     return next((part for part in erroneous if part is not None), _without_parentheses(expression))
 
 
 def describe_type(expression: Expression) -> str:
-    """Describe the type of an expression: "a string", "a number", "0"; "anything" if it is unknown."""
+    """Describe the type of an expression: "a string", "a number", "0"; "anything" if the type is unknown."""
     bare = _without_parentheses(expression)
     if isinstance(bare, Literal) and bare.value == 0 and not isinstance(bare.value, bool):
         return "0"
@@ -88,7 +88,7 @@ def _without_parentheses(expression: Expression) -> Expression:
 
 
 def _operands(expression: Expression) -> tuple[Expression, ...]:
-    """Return the parts whose values determine the value of an expression."""
+    """Return the direct parts whose values determine the value of an expression."""
     match _without_parentheses(expression):
         case Unary(operand=operand):
             return (operand,)
@@ -146,7 +146,7 @@ def _samples_of_type(value: Any) -> Values:
 
 @cache
 def _operator_results(op: str, *indexes: int) -> Values:
-    """Return an operator's results for sample values."""
+    """Return an operator's possible results for sample values as operands."""
     parts = [Literal(_SAMPLES[index]) for index in indexes]
     operation = Unary(op, *parts) if len(parts) == 1 else Binary(op, *parts)
     return _samples_of_type(operation.evaluate())
@@ -154,7 +154,7 @@ def _operator_results(op: str, *indexes: int) -> Values:
 
 @cache
 def _branch_of(call: bool, index: int) -> Any:
-    """Return the branch that a condition chooses, 1 or 2; or the value of the expression without a branch."""
+    """Return the number of the branch that a condition selects, 1 or 2; if none, the value of the expression."""
     parts = (Literal(_SAMPLES[index]), Literal(1), Literal(2))
     return (Call("ifThenElse", parts) if call else Conditional(*parts)).evaluate()
 

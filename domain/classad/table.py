@@ -1,4 +1,4 @@
-"""Store a pool's slots as a table, to evaluate conditions and ranks of a job over all slots together."""
+"""Store a pool's slots as a table, so that a job's conditions and ranks are evaluated over all slots together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import columnar_operators  # noqa: F401 (it registers its handlers)
+from . import columnar_operators  # noqa: F401 (imported to register its handlers)
 from .ad import ClassAd
 from .columnar import JOB, SLOT, Columnar
 from .columns import BOOLEAN, INTEGER, OTHER, REAL, STRING, CellType, Integers
@@ -49,7 +49,7 @@ class SlotTable(SlotColumns):
         return self.plan(job).matches()
 
     def rank(self, job: ClassAd, among: Integers | None = None) -> Numbers:
-        """Return the job's Rank of each slot (or those at positions ``among``); 0.0 if it is not a number."""
+        """Return the job's Rank of each slot (or of those at positions ``among``), or 0.0 where it is not a number."""
         cell, ranks = job._find("rank"), np.zeros(self._rows if among is None else len(among))
         if cell is None or not len(ranks):
             return ranks
@@ -64,9 +64,9 @@ class SlotTable(SlotColumns):
         return _as_numbers(vector, ranks)
 
     def of_slots(self, expression: Expression, job: ClassAd, among: Integers | None = None) -> Numbers:
-        """Evaluate an expression of each slot (or those at positions ``among``), with a job as TARGET.
+        """Evaluate an expression in each slot (or in those at positions ``among``), with a job as TARGET.
 
-        A value that is not a number is NaN; true and false are 1 and 0.
+        Values that are not numbers become NaN; true and false become 1 and 0.
         """
         count = self._rows if among is None else len(among)
         numbers = np.full(count, np.nan)
@@ -84,7 +84,7 @@ class SlotTable(SlotColumns):
     def _evaluate_separately(
         self, evaluate_ad: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, numbers: Numbers
     ) -> Numbers:
-        """Fill ``numbers`` with the values for the slots' ads; a slot that fails keeps its old number."""
+        """Fill ``numbers`` with the values for the slots' ads; where an evaluation fails, keep the old number."""
         places = range(self._rows) if among is None else among.tolist()
         self.scalar_evaluations += len(places)
         for index, position in enumerate(places):
@@ -129,7 +129,7 @@ class SlotTable(SlotColumns):
         return self.plan(job).count_by_clause()[0]
 
     def plan(self, job: ClassAd) -> Plan:
-        """Prepare ``matches(job)`` for a job that is matched repeatedly."""
+        """Return a prepared ``matches(job)``, for a job that is matched repeatedly."""
         return Plan(self, job)
 
 

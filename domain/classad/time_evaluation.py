@@ -1,6 +1,6 @@
 """Evaluate expressions over time: compiled as in ``scalar``, with functions of time as results (``time_functions``).
 
-A node's time evaluator takes the evaluation (of an expression, from an instant on) and the ad that has the expression.
+A node's time evaluator takes the evaluation (which starts at an instant) and the ad that contains the expression.
 ``scalar`` evaluates nodes without a time evaluator (nested ads, functions of expressions) if they read only values
 that do not depend on the time; otherwise ``UnknownFuture`` is raised.
 """
@@ -46,9 +46,9 @@ class UnknownFuture(Exception):
 
 
 class TimeEvaluation(Environment):
-    """One evaluation of an expression over time, from an instant on."""
+    """An evaluation of an expression over time, starting at an instant."""
 
-    # Until when the values that ``_now`` returned are valid.
+    # The instant until which the values returned by ``_now`` are valid.
     until = END
     depth_entered = 0
     moving_values: dict[str, Any] | None = None
@@ -65,7 +65,7 @@ class TimeEvaluation(Environment):
         self.clock = StepFunction(0, 1, 1, 0, END)
 
     def attribute(self, key: str) -> Any:
-        """Return a moving attribute as a function of time."""
+        """Return the value of a moving attribute as a function of time."""
         if self.moving_values is None:
             self.moving_values = {}
         cached = self.moving_values.get(key)
@@ -77,7 +77,7 @@ class TimeEvaluation(Environment):
         return cached
 
     def at_first_instant(self) -> Environment:
-        """Return an environment with the first instant of this evaluation, for functions that need only the time."""
+        """Return an environment at the first instant of this evaluation, for functions that need only the time."""
         context = self.context if self.context.now == self.now else self.context.replace(now=self.now)
         return Environment(None, None, context)
 
@@ -86,7 +86,7 @@ class TimeEvaluation(Environment):
 
 
 def time_evaluator_of(expression: Expression) -> Evaluator:
-    """Return an expression's evaluator over time, which is cached on the expression."""
+    """Return the time evaluator of an expression, which is cached on the expression."""
     compiled = expression._compiled
     if compiled is None or compiled.time_evaluator is None:
         facts = survey(expression)
@@ -109,7 +109,7 @@ def _may_leave_scope(expression: Expression) -> bool:
 
 
 def _follow(env: Any, expression: Any, ad: ClassAd, key: str) -> Any:
-    """Evaluate an attribute of an ad over time, as ``scalar.follow`` does for an instant."""
+    """Evaluate an attribute of an ad over time, as ``scalar.follow`` does for a single instant."""
     kind = type(expression)
     if kind is Literal:
         return expression.value
@@ -207,7 +207,7 @@ def _literal(node: Literal) -> Evaluator:
 
 
 def compile_opaque(node: Expression) -> Evaluator:
-    """Compile a node without a time evaluator: evaluate it for an instant, if it does not depend on the time."""
+    """Compile a node without a time evaluator: evaluate it at one instant, provided that it does not depend on time."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
         if may_depend_on_time(env, env.moving, node, env.time_independent):
@@ -256,7 +256,7 @@ def _binary(node: Binary) -> Evaluator:
 
 
 def _connective(parts: list[Evaluator], decisive: bool) -> Evaluator:
-    """Compile ``&&`` or ``||``: parts to the right of a decisive one do not matter while it is decisive."""
+    """Compile ``&&`` or ``||``: while a part is decisive, the parts to its right are not evaluated."""
     neutral = not decisive
 
     def run(env: Any, ad: ClassAd | None) -> Any:
@@ -329,7 +329,7 @@ RULES: dict[type, Callable[[Any], Evaluator]] = {
 }
 
 
-# Whether an expression may depend on the clock, by its text and the texts of the attributes that it may read
+# Check whether an expression may depend on the clock, by its text and the texts of the attributes that it may read.
 
 # These functions read the clock if they have no arguments.
 CLOCK_FUNCTIONS = frozenset({"time", "currenttime", "timezoneoffset", "daytime", "abstime", "formattime"})
@@ -338,9 +338,9 @@ UNPREDICTABLE_FUNCTIONS = frozenset({"random", "eval"})
 
 
 def may_depend_on_time(env: Environment, moving: Container[str], expression: Expression, independent: set[str]) -> bool:
-    """Check whether an expression may depend on the time; look up every name in both ads, whatever its scope.
+    """Check whether an expression may depend on the time; look up every name in both ads, regardless of scope.
 
-    :param known: names that do not depend on the time; if the result is False, the expression's names are added
+    :param independent: names known not to depend on the time; if the result is False, the expression's names are added
     """
     pending: list[tuple[Any, bool]] = [(expression, False)]
     while pending:
@@ -372,7 +372,7 @@ def _is_unpredictable(node: Call) -> bool:
 
 
 def _attribute_expressions(env: Environment, key: str) -> list[Expression]:
-    """Return the expressions of an attribute in both ads and the ads around them."""
+    """Return the expressions of an attribute in both ads and in the ads that enclose these."""
     expressions = []
     for start in (env.root, env.left, env.right):
         ad = start

@@ -76,7 +76,7 @@ def _raise_unknown(env: Any, ad: ClassAd | None) -> Any:
 
 
 def _eval_call(argument: Evaluator) -> Evaluator:
-    """Compile ``eval(text)`` over time, while the text stays the same."""
+    """Compile ``eval(text)`` over time; the result is valid while the text stays the same."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
         value = hold_until_change(argument(env, ad), env.now)
@@ -107,7 +107,7 @@ def _clock_function(node: Call) -> Evaluator:
 
 
 def _now(argument: Evaluator) -> Evaluator:
-    """Compile an argument of a function of values: its value of now. ``until`` records how long it is valid."""
+    """Compile an argument to its current value; ``until`` records how long this value is valid."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
         value = hold_until_change(argument(env, ad), env.now)
@@ -120,7 +120,7 @@ def _now(argument: Evaluator) -> Evaluator:
 
 
 def _constant_between_changes(node: Call, function: ClassAdFunction) -> Evaluator:
-    """Compile a function of values: its result of now, until one of the values changes."""
+    """Compile a function of values to its current result, which is valid until one of the values changes."""
     members = function.members.get(len(node.arguments))
     arguments = [
         _members(argument)
@@ -142,7 +142,7 @@ def _constant_between_changes(node: Call, function: ClassAdFunction) -> Evaluato
 
 
 def _members(node: ListExpression) -> Evaluator:
-    """Compile a list argument whose members the function evaluates: the members of now."""
+    """Compile a list argument, whose members the function evaluates, to its current members."""
     if any(type(part) in (ListExpression, AdExpression) for part in node.members):
         return _now(compile_opaque(node))
     parts = [_now(compile_over_time(part)) for part in node.members]
@@ -150,7 +150,7 @@ def _members(node: ListExpression) -> Evaluator:
 
 
 def _nondecreasing(node: Call, other_arguments: list[Any]) -> Evaluator:
-    """Compile a function of one number that never decreases; its other arguments are known."""
+    """Compile a nondecreasing function of one number; its other arguments are known."""
     operand = compile_over_time(node.arguments[0])
     function = FUNCTIONS[node.key].eager
     assert function is not None
@@ -170,7 +170,7 @@ def _nondecreasing(node: Call, other_arguments: list[Any]) -> Evaluator:
 
 
 def _extreme(node: Call, function: ClassAdFunction, members: ListExpression) -> Evaluator:
-    """Compile ``min({a, b})``, ``max({a, b})``: if all moving numbers have the same direction, so has the result."""
+    """Compile ``min({a, b})`` or ``max({a, b})``: if all moving members rise or all fall, so does the result."""
     stepwise = _constant_between_changes(node, function)
     if any(type(part) in (ListExpression, AdExpression) for part in members.members):
         return stepwise

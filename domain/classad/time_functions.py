@@ -1,4 +1,4 @@
-"""Describe how the value of an expression changes from an instant ``now`` on.
+"""Describe how the value of an expression changes after an instant ``now``.
 
 A value that does not depend on the time is a plain value. Any other value is one of three functions, valid for ``now <=
 t < until``, in whole seconds; later values are unknown:
@@ -10,8 +10,8 @@ MonotoneFunction  a number ``at(t)`` that never decreases, or never increases; i
 ================  ======================================================================================================
 
 The result of an operation (``time_operators``) is exact at *every* instant for which it is valid. If it is none of the
-three, use the value of now until an operand changes. The instant at which a comparison changes is computed for steps.
-For a monotone function it is found by bisection, with the ClassAd operators, so that reals are rounded the same.
+three functions, the current value is used until an operand changes. The instant at which a comparison changes is
+computed for step functions; for monotone functions, bisection with the ClassAd operators rounds reals in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from .values import Exceptional, wrap64
 
-# The year 10000, the end of all predictions. Earlier instants are small enough to compute with.
+# The year 10000, where all predictions end, so that computations with instants do not overflow.
 END = 253_402_300_800
 # Steps within these bounds do not overflow 64 bits before END.
 _MAX_OFFSET = 1 << 60
@@ -45,7 +45,7 @@ class ConstantUntil:
 
 
 class StepFunction:
-    """An integer that changes by equal steps (``scale``, not 0) at equal intervals (``unit`` seconds)."""
+    """An integer that changes in equal steps (``scale``, not 0) at equal intervals (``unit`` seconds)."""
 
     __slots__ = ("offset", "origin", "scale", "unit", "until")
 
@@ -64,7 +64,7 @@ class StepFunction:
         return self.scale * ((t - self.origin) // self.unit) + self.offset
 
     def reaches(self, value: int) -> int:
-        """Return the first instant, possibly in the past, at which a value is reached or passed."""
+        """Return the first instant, possibly in the past, at which the function reaches or passes a value."""
         distance = value - self.offset if self.scale > 0 else self.offset - value
         return self.origin - (-distance // abs(self.scale)) * self.unit
 
@@ -95,7 +95,7 @@ class Moving:
     :param until: the instant from which the value is unknown; None: never
     """
 
-    # Not an attrs class, so that commands that only read ads need not import attrs.
+    # This is not an attrs class, so that commands that only read ads need not import attrs.
     __slots__ = ("modulus", "origin", "unit", "until")
 
     def __init__(self, origin: int, unit: int = 1, until: int | None = None, modulus: int | None = None) -> None:
@@ -109,7 +109,7 @@ class Moving:
         return count if self.modulus is None else count % self.modulus
 
     def from_instant(self, now: int) -> Any:
-        """Return its function of time from an instant on; None if it is unknown then."""
+        """Return the attribute's function of time, starting at an instant; None if the value is unknown by then."""
         until = END if self.until is None else min(self.until, END)
         return clock_count(self.origin, self.unit, self.modulus, now, until) if now < until else None
 
@@ -149,7 +149,7 @@ def next_step(f: Any, now: int) -> int:
 
 
 def first_instant(holds: Callable[[int], bool], now: int, until: int) -> int:
-    """Return the first instant after now at which a condition becomes true for good; ``until`` if none before."""
+    """Return the first instant after ``now`` from which a condition holds; ``until`` if there is none before that."""
     latest_false, step = now, 1
     while True:
         earliest_true = latest_false + step
@@ -169,13 +169,13 @@ def first_instant(holds: Callable[[int], bool], now: int, until: int) -> int:
 
 
 def hold_until_change(f: Any, now: int) -> Any:
-    """Return the value of now, until the function changes."""
+    """Return the current value as a function that is valid until ``f`` changes."""
     kind = type(f)
     return ConstantUntil(f.at(now), next_step(f, now)) if kind is StepFunction or kind is MonotoneFunction else f
 
 
 def limit(f: Any, until: int) -> Any:
-    """Return the function, valid only until an instant."""
+    """Return the function, limited to instants before ``until``."""
     kind = type(f)
     if kind not in TIME_FUNCTIONS:
         return ConstantUntil(f, until)
@@ -209,7 +209,7 @@ def checked_steps(origin: int, unit: int, scale: int, offset: int, until: int) -
 def as_monotone(
     at: Callable[[int], Any], rising: bool, now: int, until: int
 ) -> ConstantUntil | MonotoneFunction | None:
-    """Return the result of an operation as a function; None if it is not always a number or may overflow."""
+    """Return the result of an operation as a function; None if the result is not always a number or may overflow."""
     if until - now <= 1:
         return ConstantUntil(at(now), until)
     start, end = at(now), at(until - 1)
@@ -223,7 +223,7 @@ def as_monotone(
 
 
 def apply_monotone(compute: Callable[[Any], Any], f: Any, now: int, *, falling: bool = False) -> Any:
-    """Apply a function of one number that never decreases (``falling``: never increases)."""
+    """Apply a nondecreasing (with ``falling``, a nonincreasing) function of one number to a function of time."""
     if type(f) is ConstantUntil:
         return ConstantUntil(compute(f.value), f.until)
     result = as_monotone(lambda t: compute(f.at(t)), f.rising is not falling, now, f.until)

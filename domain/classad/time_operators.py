@@ -1,4 +1,4 @@
-"""Apply the ClassAd operators to functions of time: when a comparison changes, how a sum develops."""
+"""Apply the ClassAd operators to functions of time: compute when a comparison changes and how a sum develops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .values import ERROR, Exceptional
 
 
 def to_condition(function: Any, now: int) -> Any:
-    """Convert a number to the truth value that it has as a condition; return any other value unchanged."""
+    """Convert a number to its truth value as a condition; return any other value unchanged."""
     kind = type(function)
     return compare("!=", function, 0, now) if kind is StepFunction or kind is MonotoneFunction else function
 
@@ -73,12 +73,12 @@ def combine(op: str, a: Any, b: Any, now: int) -> Any:
 
 
 def _hold_value(op: str, a: Any, b: Any, now: int) -> ConstantUntil:
-    """Return the value of now, until an operand changes."""
+    """Return the current result as a function that is valid until an operand changes."""
     return ConstantUntil(BINARY[op](value_at(a, now), value_at(b, now)), min(next_step(a, now), next_step(b, now)))
 
 
 def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
-    """Return ``a - b`` as a scale and an offset on the steps of ``a``; None if they do not step together."""
+    """Return ``a - b`` as a scale and an offset for the steps of ``a``; None if the two do not step simultaneously."""
     if a.unit != b.unit or (a.origin - b.origin) % a.unit:
         return None
     return a.scale - b.scale, a.offset - b.offset - b.scale * ((a.origin - b.origin) // a.unit)
@@ -88,12 +88,12 @@ def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
 
 _MIRRORED_OPERATORS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt"}
 _EQUALITIES = frozenset({"==", "!=", "is", "isnt"})
-# What a rising and a falling line must reach, relative to c, for a comparison with c to change.
+# For each operator, the value, relative to c, at which a comparison of a rising or a falling line with c changes.
 _CHANGE_POINTS: dict[str, tuple[int, int]] = {"<": (0, -1), ">=": (0, -1), "<=": (1, 0), ">": (1, 0)}
 
 
 def compare(op: str, a: Any, b: Any, now: int) -> Any:
-    """Compare two operands, of which at least one moves."""
+    """Compare two operands, at least one of which is a function of time."""
     if type(a) not in TIME_FUNCTIONS:
         op, a, b = _MIRRORED_OPERATORS[op], b, a
     kind = type(b)
@@ -101,12 +101,12 @@ def compare(op: str, a: Any, b: Any, now: int) -> Any:
         return _compare_functions(op, a, b, now)
     value = BINARY[op](a.at(now), b)
     if kind not in NUMBERS or type(value) is not bool:
-        return ConstantUntil(value, a.until)  # it depends only on the types
+        return ConstantUntil(value, a.until)  # the result depends only on the types
     if type(a) is StepFunction:
         if kind is int:
             return ConstantUntil(value, _change_of_steps(op, a, b, now, value))
         if kind is float and op not in _EQUALITIES and abs(b) < MAX_EXACT_INTEGER and _is_exact(a, now):
-            # A comparison with a real changes like one with the next integer above or below.
+            # A comparison with a real changes at the same instant as one with the next integer above or below it.
             bound = math.ceil(b) if op in ("<", ">=") else math.floor(b)
             return ConstantUntil(value, _change_of_steps(op, a, bound, now, value))
     if op in ("is", "isnt") and kind is not type(a.at(now)):
@@ -163,7 +163,7 @@ _ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 
 
 def _arithmetic(op: str, a: Any, b: Any, now: int) -> Any:
-    """Compute with two operands, of which at least one moves."""
+    """Apply an arithmetic operator to two operands, at least one of which is a function of time."""
     function = _step_result(op, a, b, now)
     if function is not None:
         return function
@@ -188,7 +188,7 @@ def _arithmetic(op: str, a: Any, b: Any, now: int) -> Any:
 
 
 def _step_result(op: str, a: Any, b: Any, now: int) -> Any:
-    """Compute with integers if the result is a step function or a constant; else return None."""
+    """Return the result of integer arithmetic if it is a step function or a constant, else None."""
     if type(a) is bool:
         a = int(a)
     if type(b) is bool:
@@ -222,7 +222,7 @@ def _step_result(op: str, a: Any, b: Any, now: int) -> Any:
 
 
 def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | None:
-    """Return ``line % divisor`` until the quotient changes; None below zero, because C's remainder is negative."""
+    """Return ``line % divisor`` until the quotient changes; None if ``line`` is negative, as C's remainder then is."""
     value = line.at(now)
     if value < 0:
         return None
@@ -232,7 +232,7 @@ def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | Non
 
 
 def _is_rising(op: str, a: Any, b: Any) -> bool | None:
-    """Check whether the result of an operation rises; return None if it may rise and fall."""
+    """Check whether the result of an operation rises; return None if it may both rise and fall."""
     directions = [function.rising if type(function) in TIME_FUNCTIONS else None for function in (a, b)]
     if op in ("+", "-"):
         if op == "-" and directions[1] is not None:

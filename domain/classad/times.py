@@ -1,6 +1,6 @@
 """Parse and format times, and convert them to the calendar.
 
-The calendar is the proleptic Gregorian one over the whole range of 64-bit seconds, as in the C library's gmtime. The
+The calendar is proleptic Gregorian over the complete range of 64-bit seconds, as in the C library's gmtime. The time
 zone of local times comes from the ``Context``. Times are formatted like strftime in the C locale.
 """
 
@@ -32,7 +32,7 @@ class Calendar(NamedTuple):
 
 
 def days_before(year: int, month: int, day: int) -> int:
-    """Return the days from 1970-01-01 to a date; months and days out of range carry over."""
+    """Return the number of days from 1970-01-01 to a date; months and days out of range carry over."""
     year += (month - 1) // 12
     month = (month - 1) % 12 + 1
     shifted = year - (month <= 2)
@@ -43,7 +43,7 @@ def days_before(year: int, month: int, day: int) -> int:
 
 
 def calendar(seconds: int) -> Calendar:
-    """Return the date and time of day of a number of seconds since the epoch."""
+    """Return the date and time of day for a number of seconds since the epoch."""
     days, second_of_day = divmod(seconds, DAY)
     shifted = days + 719468
     era = shifted // 146097
@@ -80,7 +80,7 @@ def format_abstime(time: AbsTime) -> str:
 
 
 def format_reltime(seconds: float) -> str:
-    """Return ``[-][days+][hh:][mm:]ss[.fff]``, without leading zero parts."""
+    """Return ``[-][days+][hh:][mm:]ss[.fff]``, without leading parts that are zero."""
     sign = "-" if seconds < 0 else ""
     days, hours, minutes, remaining, fraction = split_duration(abs(seconds))
     last = f"{remaining:02}" if fraction == 0 else f"{f'{remaining + fraction:g}':>02}"
@@ -113,10 +113,10 @@ def _divide(number: int, divisor: int) -> tuple[int, int]:
 
 
 def parse_abstime(text: str) -> tuple[AbsTime, bool] | None:
-    """Return the time of ``absTime("...")``, and whether it lacks a zone; None if it is not a time.
+    """Return the time in ``absTime("...")``, and whether it lacks a zone; None if the text is not a time.
 
-    The format is loose: a year of four digits, then pairs of digits with anything in between, then a zone, ``z`` or
-    ``+hh:mm``. As in HTCondor, a date without a day is the last day of the previous month.
+    The format is lenient: a year of four digits, then pairs of digits separated by any text, then a zone, ``z`` or
+    ``+hh:mm``. As in HTCondor, a date without a day means the last day of the previous month.
     """
     text = to_bytes(text).decode("latin-1")
     offset: int | None = None
@@ -168,10 +168,10 @@ def _leading_integer(text: str) -> int:
 
 
 def parse_reltime(text: str) -> tuple[RelTime, bool] | None:
-    """Return the duration of ``relTime("[-][days+][hh:][mm:]ss")``; None if it is not a duration.
+    """Return the duration in ``relTime("[-][days+][hh:][mm:]ss")``; None if the text is not a duration.
 
-    It is parsed from the right: seconds, minutes before ``:`` or ``m``, hours before ``:`` or ``h``, days before ``+``
-    or ``d``, each optional.
+    The text is parsed from the right: seconds, minutes before ``:`` or ``m``, hours before ``:`` or ``h``, days before
+    ``+`` or ``d``; each part is optional.
     """
     remaining = to_bytes(text).decode("latin-1").rstrip(_BLANKS)
     seconds = ""
@@ -198,7 +198,7 @@ def parse_reltime(text: str) -> tuple[RelTime, bool] | None:
 
 
 def _trailing_digits(text: str) -> tuple[str, str]:
-    """Split a text before its trailing digits."""
+    """Split a text into the part before its trailing digits, and the digits."""
     remaining = text.rstrip(_DIGITS)
     return remaining, text[len(remaining) :]
 
@@ -233,8 +233,8 @@ _DIRECTIVE = re.compile(r"%([_\-0^#+]*)([0-9]*)([EO]?)(.)", re.DOTALL)
 def format_time(pattern: str, fields: Calendar, epoch: int, zone: str) -> str:
     """Format a time like strftime in the C locale, with glibc's flags and widths.
 
-    :param epoch: the seconds that ``%s`` shows
-    :param zone: the name that ``%Z`` shows
+    :param epoch: the seconds for ``%s``
+    :param zone: the name of the time zone for ``%Z``
     """
 
     def directive(match: re.Match[str]) -> str:
@@ -329,7 +329,7 @@ def _iso_week(fields: Calendar) -> tuple[int, int]:
 
 
 def _weeks_in(year: int) -> int:
-    def weekday(y: int) -> int:  # of 31 December
+    def weekday(y: int) -> int:  # the weekday of 31 December
         return (y + y // 4 - y // 100 + y // 400) % 7
 
     return 53 if weekday(year) == 4 or weekday(year - 1) == 3 else 52

@@ -7,7 +7,7 @@ import re
 from .tree import PRECEDENCE, Literal
 from .values import ERROR, INT_MAX, INT_MIN, UNDEFINED, from_bytes, strtod, to_bytes
 
-# HTCondor has no such limit. It is about ten times the largest realistic policy, and keeps parsing below a second.
+# HTCondor has no such limit. This value is ten times the largest realistic policy, and keeps parsing below a second.
 MAX_TOKENS = 250_000
 TOO_LONG = "\0too much"  # replaces the tokens beyond the limit; no rule of the grammar accepts it
 
@@ -29,8 +29,8 @@ def _token_pattern(*strings: str) -> re.Pattern[str]:
     return re.compile(f"{_SKIPPED}({'|'.join(strings)}|{_OTHER_TOKENS})", re.DOTALL)
 
 
-# An unterminated string or comment extends to the end, so that no text is scanned twice; the parser rejects it. A
-# backslash escapes any character, and adjacent strings are concatenated ...
+# An unterminated string or comment extends to the end of the text, so that no text is scanned twice; the parser rejects
+# it. A backslash escapes any character, and adjacent strings are concatenated ...
 NEW_FORM = _token_pattern(
     rf'"(?:[^"\\]|\\.)*+(?:"(?:[{_SPACE}]*"(?:[^"\\]|\\.)*+")*+|\\?\Z)',
     rf"'(?:[^'\\]|\\.)*+(?:'(?:[{_SPACE}]*'(?:[^'\\]|\\.)*+')*+|\\?\Z)",
@@ -52,7 +52,7 @@ for _word, _length in _WORD_OPERATORS.items():
 
 KEYWORDS = {"true": Literal(True), "false": Literal(False), "undefined": Literal(UNDEFINED), "error": Literal(ERROR)}
 
-# Nodes are immutable, so all expressions share one node per small number.
+# Nodes are immutable, so all expressions share one node for each small number.
 SMALL_INTEGERS = {str(number): Literal(number) for number in range(1025)}
 _PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
@@ -61,7 +61,7 @@ _REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class UnreadableToken(ValueError):
-    """HTCondor's ClassAds do not allow this number or string."""
+    """A number or string that HTCondor's ClassAds do not allow."""
 
 
 def shorten(text: str) -> str:
@@ -81,7 +81,7 @@ def parse_number(token: str) -> Literal:
     negative = token[0] == "-"
     digits = token[1:] if negative else token
     if digits[:2] in ("0x", "0X"):
-        # Old ClassAds reject it. But with a point it is a real, and after a minus HTCondor parses only the zero.
+        # Old ClassAds reject hexadecimal integers. With a point, it is a real; after a minus, HTCondor reads only 0.
         if _HEXADECIMAL_REAL.fullmatch(digits):
             number = strtod(token)
             return Literal(0.0 if number is None else number)
@@ -92,7 +92,7 @@ def parse_number(token: str) -> Literal:
         if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
             raise UnreadableToken("a number must not begin with 0")
         number = int(token) if len(token) < 4000 else INT_MAX + 1
-        # In HTCondor, an integer that is too large is 0.
+        # As in HTCondor, an integer that is too large becomes 0.
         return Literal(number if INT_MIN <= number <= INT_MAX else 0)
     if digits.startswith(".."):
         return Literal(0.0)
@@ -111,7 +111,7 @@ _ESCAPE_OR_JOINT = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in
 
 
 def parse_string(token: str, old: bool) -> str:
-    """Return the characters of a string token (``old``: of an old-form ad); raise UnreadableToken if it is invalid."""
+    """Return the text of a string token (``old``: in an old-form ad); raise UnreadableToken if it is invalid."""
     quote = token[0]
     if not is_closed(token, old):
         raise UnreadableToken(f"the string that starts with {quote} is not closed")
@@ -158,5 +158,5 @@ def resolve_escapes(text: str) -> str:
         return _ESCAPES.get(code, code)
 
     result = _ESCAPE.sub(replace_escape, text)
-    # Octal escapes may be the bytes of one UTF-8 character.
+    # Several octal escapes may together form one UTF-8 character.
     return from_bytes(to_bytes(result)) if has_high_bytes else result

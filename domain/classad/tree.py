@@ -1,4 +1,4 @@
-"""Define the expression tree, which the parser builds, and the compilers, the unparser and the analysis read.
+"""Define the expression tree, which the parser builds and the compilers, the unparser and the analysis read.
 
 Nodes are immutable and do not refer to an ad, so many ads can share a tree. ``Expression`` is the public interface of
 expressions and the base class of all nodes, so each part of an expression is an expression.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 from .context import Context
 from .values import AbsTime, Exceptional, RelTime, lower
 
-# Operators in rising order of precedence. The parser, the unparser and the evaluators use these texts as keys.
+# Operators in increasing order of precedence. The parser, the unparser and the evaluators use these texts as keys.
 BINARY_LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",),
     ("&&",),
@@ -30,7 +30,7 @@ UNARY_SIGNS = frozenset("+-!~")
 
 
 class Compiled:
-    """The compiled form of an expression, cached on it."""
+    """The compiled form of an expression, which is cached on the expression."""
 
     __slots__ = ("careful", "evaluator", "height", "size", "survey", "time_evaluator")
 
@@ -39,7 +39,7 @@ class Compiled:
         self.careful: Callable[..., Any] | None = None  # the evaluator that checks the depth at every operator
         self.time_evaluator: Callable[..., Any] | None = None
         self.height = 0
-        self.size = 1  # in nodes, without members of lists and ads, which are separate expressions
+        self.size = 1  # the number of nodes, without the members of lists and ads, which are separate expressions
         self.survey: Any = None
 
 
@@ -78,10 +78,10 @@ class Expression:
     def evaluate(self, my: Scope | None = None, target: Scope | None = None, context: Context | None = None) -> Value:
         """Return the expression's value in the ad ``my``, matched with ``target``.
 
-        A name without scope is looked up in ``my``, then in ``target``. An attribute found in ``target`` is evaluated
+        A name without a scope is looked up in ``my``, then in ``target``. An attribute found in ``target`` is evaluated
         there, with MY and TARGET swapped. As in HTCondor, a ``target`` without a ``my`` is ignored.
 
-        :param context: the outside world (now, time zone, functions ...); by default there is none
+        :param context: the outside world (now, time zone, functions ...); empty by default
         :raises EvaluationError: if the evaluation fails instead of returning ``ERROR``
         """
         return operations.evaluate(self, my, target, context)  # type: ignore[no-any-return]
@@ -91,7 +91,7 @@ class Expression:
         return operations.references(self, ad)
 
     def simplify(self, my: Scope) -> Expression:
-        """Return the expression simplified with the attributes of ``my``; it has the same value for every target."""
+        """Return the expression, simplified with the attributes of ``my``; for every target, the value is the same."""
         return operations.simplify(self, my)
 
     def __str__(self) -> str:
@@ -129,7 +129,7 @@ class TimeLiteral(Expression):
     """``absTime("...")`` or ``relTime("...")`` with a literal string.
 
     As in HTCondor, a relTime literal evaluates to a real number of seconds. An absTime literal without a zone
-    (``zoneless``) is in the time zone of the evaluation's context; ``time`` has its seconds as if in UTC.
+    (``zoneless``) is in the time zone of the evaluation's context; ``time`` then has its seconds as if it were in UTC.
     """
 
     __slots__ = ("time", "zoneless")
@@ -141,7 +141,7 @@ class TimeLiteral(Expression):
 
 
 class Attribute(Expression):
-    """``name``, ``base.name``, or ``.name`` from the root."""
+    """A reference: ``name``, ``base.name``, or ``.name``, which is looked up in the root ad."""
 
     __slots__ = ("absolute", "base", "key", "name")
 
@@ -211,7 +211,7 @@ class ListExpression(Expression):
 
 
 class AdExpression(Expression):
-    """``[a = 1; b = a + 1]``: ``cells`` maps lower-case names to the original name and the expression."""
+    """``[a = 1; b = a + 1]``. ``cells`` maps each lower-case name to the original name and the expression."""
 
     __slots__ = ("cells",)
 
@@ -221,7 +221,7 @@ class AdExpression(Expression):
 
 
 class Constant(Expression):
-    """A list or an ad with its scope, as an expression (a member of a computed list)."""
+    """A list or an ad together with its scope, as an expression (in a computed list)."""
 
     __slots__ = ("value",)
 
@@ -248,7 +248,7 @@ class ListValue(Sequence[Any]):
     ) -> None:
         self.expressions = expressions
         self.scope: Any = scope
-        # For HTCondor's `is`, the list of a function and a written list have different types.
+        # For HTCondor's `is`, a list that a function returned and a literal list have different types.
         self.shared = shared
         self.context = context
 
@@ -285,8 +285,8 @@ Value: TypeAlias = int | float | str | bool | Exceptional | AbsTime | RelTime | 
 class References(NamedTuple):
     """The attributes that an expression reads, in alphabetical order.
 
-    They include the references of these attributes' expressions. A name with a scope that the ad cannot resolve keeps
-    the scope (``TARGET.Memory``).
+    They include the references in these attributes' expressions. A name with a scope that the ad cannot resolve
+    includes the scope (``TARGET.Memory``).
     """
 
     internal: tuple[str, ...]  # names that the ad has
@@ -294,7 +294,7 @@ class References(NamedTuple):
 
 
 def scope_of(node: Attribute) -> str | None:
-    """Return the scope of an attribute in lower case: ``my`` for ``MY.Cpus``; "" for none; None if it is not a name."""
+    """Return an attribute's scope in lower case: ``my`` for ``MY.Cpus``, "" for no scope, None if it is not a name."""
     base = node.base
     if base is None:
         return ""
@@ -320,7 +320,7 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
 
 
 def equality_key(node: Any, depth: int = 0) -> Any:
-    """Return a key that is equal for expressions with the same meaning in every ad; it is faster than their text."""
+    """Return a key that is equal only for expressions with the same meaning in every ad; faster than their text."""
     kind = type(node)
     if kind is Literal:
         value = node.value

@@ -1,7 +1,7 @@
-"""Format expressions and values as text: in one line, pretty-printed in several, and in the old form of ads.
+"""Format expressions and values as text: on one line, pretty-printed on several lines, and in the old form of ads.
 
-The text is exactly that of HTCondor: ``=?=`` becomes ``is``, a unary operator has a blank before it, reals have 16
-digits and an exponent, and an ad's attributes are sorted by the length of their names.
+The text is exactly HTCondor's: ``=?=`` becomes ``is``, a unary operator has a blank before it, reals have 16 digits and
+an exponent, and an ad's attributes are sorted by the length of their names.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _Piece = Any
 
 
 def unparse(value: Any) -> str:
-    """Return HTCondor's text of an expression or value, in one line, without a leading blank."""
+    """Return HTCondor's text of an expression or value, on one line, without a leading blank."""
     return _write(value, old=False).lstrip(" ")
 
 
 def unparse_with_blank(value: Any) -> str:
-    """Return the text with a leading blank, if it has one, for use inside another text."""
+    """Return the text including its leading blank, if HTCondor writes one, for use inside another text."""
     return _write(value, old=False)
 
 
@@ -89,7 +89,7 @@ _EXACT_TYPES = frozenset({Attribute, Unary, Call})
 
 
 def _exact_pieces(node: Expression) -> list[_Piece]:
-    """Return pieces that parse to the same node, unlike HTCondor's text: names that need quotes, and ``- 5``."""
+    """Return pieces that parse to the same node where HTCondor's text does not: names that need quotes, and ``- 5``."""
     if isinstance(node, Attribute) and node.base is not None:
         return [node.base, _Text(" ." + quote_name(node.name))]
     if isinstance(node, Unary):
@@ -100,7 +100,7 @@ def _exact_pieces(node: Expression) -> list[_Piece]:
 
 
 class _Text(str):
-    """A finished piece of output, while a plain ``str`` is a value to be quoted."""
+    """A finished piece of output, in contrast to a plain ``str``, which is a value to be quoted."""
 
     __slots__ = ()
 
@@ -212,7 +212,7 @@ def quote_text(text: str, quote: str, old: bool = False) -> str:
 
 
 def quote_name(name: str, old: bool = False) -> str:
-    """Return a name, in single quotes if it needs them."""
+    """Return a name, in single quotes if necessary."""
     if _NAME.fullmatch(name) and lower(name) not in _RESERVED:
         return name
     escaped = quote_text(name, "'", old)[1:-1]

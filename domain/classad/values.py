@@ -3,7 +3,7 @@
 A value is a Python ``int`` (64 bits, wrapping), ``float``, ``str``, ``bool``, ``UNDEFINED``, ``ERROR``, ``AbsTime``,
 ``RelTime``, ``ListValue`` or ``ClassAd``. The engine always tests for the exact type, because ``bool`` is a subclass of
 ``int`` in Python, but not in ClassAds. ClassAd strings are bytes, represented as ``str`` with ``surrogateescape`` for
-bytes that are not UTF-8. Code that counts or slices uses the bytes (``to_bytes``).
+bytes that are not UTF-8. Code that counts or slices characters must use the bytes (``to_bytes``).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class EvaluationError(PoolbookError):
     ...     pool.jobs("random(0)")
     ... except EvaluationError as error:
     ...     print(error)
-    random(0): there is no number from 0 up to 0
+    random(0): the limit must be greater than 0
     """
 
 
 class EvaluationFailed(EvaluationError):
-    """An evaluation failed as it does in HTCondor. A match that fails is not a match."""
+    """An evaluation failed, as it would in HTCondor. Ads whose match fails to evaluate do not match."""
 
 
 class ContextError(EvaluationError):
-    """An expression needs something that the ``Context`` does not have. The exception always reaches the caller."""
+    """An expression needs an input that the ``Context`` lacks. Unlike other failures, this is never suppressed."""
 
 
 class Exceptional:
@@ -179,7 +179,7 @@ def from_bytes(data: bytes) -> str:
 
 
 def concatenate(parts: Iterable[str]) -> str:
-    """Concatenate strings. Bytes that were not characters may become characters."""
+    """Concatenate strings as bytes. Bytes that were not valid characters may together become characters."""
     text = "".join(parts)
     return text if text.isascii() else from_bytes(to_bytes(text))
 

@@ -1,7 +1,7 @@
 """Store the values of one expression for many slots, and apply operators to them.
 
 A vector has either one kind for all cells, with data in natural form, or a kind for each cell, with 64 bits of payload.
-The data may be a single value for all cells. A binary operator is one array operation for each pair of kinds.
+The data may be a single value for all cells. A binary operator takes one array operation for each pair of kinds.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ Rows = Integers | None  # None: all rows
 
 
 class Unsupported(Exception):
-    """There is no array operation for this, so the caller must evaluate slot by slot."""
+    """A node has no array operation, so the caller must evaluate it slot by slot."""
 
 
 class Vector:
-    """Values over some rows. ``kind`` is an int, or an array of kinds with ``data`` as 64-bit payloads."""
+    """The values of some rows. ``kind`` is an int, or an array of kinds if ``data`` contains 64-bit payloads."""
 
     __slots__ = ("column", "data", "kind")
 
     def __init__(self, kind: Any, data: Any, column: AttributeColumn | None = None) -> None:
         self.kind = kind
         self.data = data
-        # The column, if the vector is a complete column, which caches arrays computed from it.
+        # The column, if the vector is a complete column; arrays computed from it are cached there.
         self.column = column
 
     @property
     def constant(self) -> bool:
-        """Check whether all cells are the same value."""
+        """Check whether all cells have the same value."""
         return not isinstance(self.kind, np.ndarray) and not isinstance(self.data, np.ndarray)
 
     @property
     def mixed(self) -> bool:
-        """Check whether each cell has its own kind."""
+        """Check whether a kind is stored for each cell."""
         return isinstance(self.kind, np.ndarray)
 
 
@@ -51,7 +51,7 @@ ALL_ERROR = Vector(ERR, 0)
 
 
 class Arena:
-    """The values of one evaluation: the table's heap, and the lists and times that it computes."""
+    """The storage for one evaluation's values: the table's heap, and the lists and times computed so far."""
 
     def __init__(self, heap: Heap) -> None:
         self.heap = heap
@@ -83,7 +83,7 @@ class Arena:
         return simplify_kinds(kinds, payload)
 
     def value(self, kind: int, datum: Any) -> Any:
-        """Return the Python value of a cell of a given kind, from its data in natural form."""
+        """Return the Python value of a cell, given its kind and its data in natural form."""
         if kind == OTHER:
             return self.objects[int(datum)]
         if kind == STRING:
@@ -134,7 +134,7 @@ def payloads(kind: int, data: Any, count: int) -> Integers:
 
 
 def simplify_kinds(kinds: Any, payload: Integers) -> Vector:
-    """Return a vector of cells with their kinds, simplified if all have the same kind."""
+    """Return a vector of cells, in the simpler form if all cells have the same kind."""
     first = int(kinds[0]) if len(kinds) else UNDEF
     if (kinds == first).all():
         return Vector(first, 0) if first in (UNDEF, ERR) else Vector(first, to_natural(first, payload))
@@ -200,7 +200,7 @@ def truth_values(vector: Vector) -> Any:
 
 
 def true_mask(vector: Vector, count: int) -> Mask:
-    """Return the mask of cells that are true or a number other than 0."""
+    """Return the mask of cells that are true or a nonzero number."""
     condition = truth_values(vector)
     if not isinstance(condition, np.ndarray):
         return np.full(count, condition is True or condition is np.True_ or (condition == TRUE), bool)
@@ -208,7 +208,7 @@ def true_mask(vector: Vector, count: int) -> Mask:
 
 
 def logical_not(vector: Vector) -> Vector:
-    """Apply ``!``."""
+    """Apply the operator ``!`` to a vector."""
     condition = truth_values(vector)
     if not isinstance(condition, np.ndarray):
         if isinstance(condition, bool | np.bool_):
@@ -286,7 +286,7 @@ def _apply_to_kinds(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
 
 
 def _numbers(vector: Vector, other: int) -> Any:
-    """Return data for arithmetic with another kind: reals if either is a real, else integers."""
+    """Return a vector's data for arithmetic with another kind: reals if either kind is real, else integers."""
     data = vector.data
     if vector.kind == REAL or other == REAL:
         return data.astype(np.float64, copy=False) if isinstance(data, np.ndarray) else float(data)
@@ -348,7 +348,7 @@ def _strings(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
 
 
 def lowercase_codes(arena: Arena, vector: Vector) -> Any:
-    """Return the codes of the strings in lower case."""
+    """Return the codes of a vector's strings in lower case."""
     table = arena.heap.strings.lowercase_codes()
     if not isinstance(vector.data, np.ndarray):
         return int(table[vector.data])

@@ -43,8 +43,7 @@ def implemented_by(name: str) -> str | None:
 
 
 def restriction(name: str) -> str | None:
-    """Describe the restriction of a setting that Poolbook does not enforce; None if there is none. Callers handle
-    ``LIMIT_SUFFIX``."""
+    """Describe the restriction by a setting that Poolbook does not enforce, if any. Callers handle ``LIMIT_SUFFIX``."""
     return _descriptions("unenforced").get(name)
 
 

@@ -48,8 +48,7 @@ _TABLES: Final = {
 
 
 def _shape(text: str) -> re.Pattern[str]:
-    """Compile a shape. A new line may have any indentation (matched possessively, so that a lookahead after it always
-    sees the first word)."""
+    """Compile a shape. Lines may have any indentation, matched possessively so that lookaheads see the first word."""
     expanded = re.sub(r"<([A-Z]+)>", lambda part: _TABLES["parts"][part[1]], text)
     return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", expanded))
 

@@ -18,8 +18,7 @@ from ..classad.old_form import expression_text, literal_string, quote_string, re
 from .job_sections import Section, SubmitJob
 
 Amount = Callable[[str], tuple[int, bool] | None]
-"""A parser of amounts: returns a number in the request's unit and whether the text has a unit, or None if the text is
-an expression."""
+"""A parser of amounts: returns the number in the request's unit and whether the text has a unit; None if invalid."""
 
 ON_EVICT = "TransformOnEvict"
 BODY_PREFIX = "TransformBody_"

@@ -1,8 +1,7 @@
 """Compute the job's Requirements: the user's expression, and the clauses that a submission adds to it.
 
-A clause is added unless the user's expression already refers to the slot attribute that it tests. Source: the manual's
-page "Submit Description File Commands", requirements and request_*; the order and text of the clauses are HTCondor
-25.14's.
+A clause is added unless the user's expression already refers to the slot attribute that it tests. Source: the manual,
+"Submit Description File Commands", requirements and request_*; HTCondor 25.14 for the clauses' order and text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Define the facts and files that a submission needs from the machine, and its error and warning."""
+"""Define the facts and files that a submission needs from the machine, and the error and warning that it may raise."""
 
 from __future__ import annotations
 

@@ -135,7 +135,6 @@ class SubmitReader(Struct):
 
     def _use(self, category: str, text: str, number: int | None, depth: int, lines: Lines) -> None:
         """Read the lines of the templates that a ``use`` line names."""
-
         if depth + 1 >= MAX_INCLUDES:
             raise SubmitError(f"templates use each other more than {MAX_INCLUDES} levels deep", number)
         for name, arguments in templates_used(category, text):

@@ -53,8 +53,7 @@ POLICIES: Final[Mapping[str, str]] = {
 
 
 def is_read_by_htcondor(command: str) -> bool:
-    """Check whether a command is one that HTCondor reads but that sets no attribute in Poolbook; it is then not a
-    typing error."""
+    """Check whether HTCondor reads a command that sets no attribute in Poolbook; such a command is not misspelled."""
     return command in _read_by("the parser") or command in _read_by("condor_submit")
 
 

@@ -151,7 +151,7 @@ def test_subscribers_get_each_event_after_it_is_in_the_log() -> None:
         (lambda pool: pool.why("99.0"), UnknownThingError, "no job 99.0"),
         (lambda pool: pool.why("nonsense"), ValueError, "'nonsense' is none of these"),
         (lambda pool: pool.jobs("(("), ClassAdSyntaxError, "expected an operand"),
-        (lambda pool: pool.slots("random(0) > 1"), EvaluationError, "there is no number from 0"),
+        (lambda pool: pool.slots("random(0) > 1"), EvaluationError, "the limit must be greater than 0"),
         (lambda pool: pool.events(stream="1.0"), ValueError, "its events are in its cluster's stream: use '1'"),
     ],
 )
