@@ -111,7 +111,7 @@ def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
 
 @eager("usermap", 2, 4, needs=Needs.CONTEXT)
 def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Evaluate userMap(map, user[, group[, default]]): all groups; with ``group``, this one if listed, else the first."""
+    """Evaluate userMap(map, user[, group[, default]]): all groups; with ``group``, that one if listed, or the first."""
     default = values[3] if len(values) == 4 else UNDEFINED
     name, user = values[:2]
     if type(name) is not str or type(user) is not str:

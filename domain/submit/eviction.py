@@ -18,7 +18,7 @@ from ..classad.old_form import expression_text, literal_string, quote_string, re
 from .job_sections import Section, SubmitJob
 
 Amount = Callable[[str], tuple[int, bool] | None]
-"""A parser of amounts: returns the number in the request's unit and whether the text has a unit; None if invalid."""
+"""A parser of amounts: returns the number in the request's unit and whether it has a unit; None for an expression."""
 
 ON_EVICT = "TransformOnEvict"
 BODY_PREFIX = "TransformBody_"
