@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...domain.ports.log import EventStore, Head
 
 BATCH = 10_000  #: events in a transaction: a crash costs no more work than this, and another process waits no longer
+BATCH_BYTES = 1 << 22  #: stored data in a transaction: an event of an import can have thousands of job log entries
 LOCK_TIMEOUT = 60  #: seconds to wait for another process that is updating the views
 
 
@@ -146,7 +147,7 @@ def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = Fal
             if now.position < head.position:
                 from ...projections.projector import apply
 
-                events = list(log.read(now.position, batch))
+                events = list(log.read(now.position, batch, BATCH_BYTES))
                 digest = head.digest if now.position + len(events) == head.position else ""
                 apply(connection, events, digest, log.id)
                 now = read_checkpoint(connection)

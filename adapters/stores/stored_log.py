@@ -22,7 +22,7 @@ from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 
 _STREAMS_KEPT = 100_000  # the most streams whose version is cached: about 20 MB
 _CHUNK = 1024  # rows to fetch at once; fewer if they are large
-_CHUNK_BYTES = 1 << 23
+_CHUNK_BYTES = 1 << 21
 _TAKEOVERS = 100  # how often a new writer tries again because the old one is still appending
 
 
@@ -101,14 +101,15 @@ class StoredLog:
         with self._writing:
             return self._refresh()
 
-    def read(self, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:
+    def read(self, after: int = 0, limit: int | None = None, size: int | None = None) -> Iterator[tuple[int, Event]]:
         """Yield the events after position `after` (at most `limit`) up to `head`, in order, each with its position.
-        Raise `LogDamaged`, `LogNewer` or `LogUnavailable` if the events cannot be read."""
+        Stop soon after `size` bytes of stored data, if given. Raise `LogDamaged`, `LogNewer` or `LogUnavailable` if the
+        events cannot be read."""
         after = max(after, 0)
         upto = self._head.position
         if limit is not None:
             upto = min(upto, after + max(limit, 0))
-        return self._read(after, upto)
+        return self._read(after, upto, size)
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
         """Yield the events of one stream after position `after` up to `head`, each with its position in the log."""
@@ -124,7 +125,7 @@ class StoredLog:
             self._mark.close()
             self._mark = None
 
-    def _read(self, after: int, upto: int) -> Iterator[tuple[int, Event]]:
+    def _read(self, after: int, upto: int, size: int | None) -> Iterator[tuple[int, Event]]:
         """Yield the events in this range. Positions are unique and ordered, so if the first and last row are right,
         none is missing."""
         if after >= upto:
@@ -132,6 +133,10 @@ class StoredLog:
         for rows in self._sealed_rows(after, upto) if self._checked else self._rows(after, upto):
             part_rows = rows[max(0, after + 1 - rows[0][0]) : upto + 1 - rows[0][0]]
             yield from zip([row[0] for row in part_rows], self._codec.decode(part_rows, self.name), strict=True)
+            if size is not None:
+                size -= sum(len(row[4]) for row in part_rows)
+                if size <= 0:
+                    return
 
     def _rows(self, after: int, upto: int) -> Iterator[list[Row]]:
         count = _CHUNK // 8

@@ -147,8 +147,9 @@ class EventStore(Protocol):
         """Store all events durably, or none; return the position of the last one. Raise ``Fenced`` unless the log ends
         at ``after``, the position at which the events were decided (None: they do not depend on earlier events)."""
 
-    def read(self, after: int = 0, limit: int | None = None) -> Iterator[tuple[int, Event]]:
-        """Yield the events after position ``after``, in order, each with its position."""
+    def read(self, after: int = 0, limit: int | None = None, size: int | None = None) -> Iterator[tuple[int, Event]]:
+        """Yield the events after position `after`, at most `limit`, in order, each with its position. Stop soon after
+        `size` bytes of stored data, if given."""
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
         """Yield the events of one stream after position ``after``, in order, each with its position in the log."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from poolbook.adapters.runtime import views
 from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.runtime.views import catch_up, open_tables, rebuild, views_current, views_path
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.events import ClusterSubmitted
+from poolbook.domain.events import ClusterSubmitted, Event, SlotCreated
 from poolbook.domain.ports.log import EventStore, LogError, LogUnavailable
+from poolbook.projections import projector
 from poolbook.projections.checkpoint import read_checkpoint, write_checkpoint
+from poolbook.projections.projector import apply
 from poolbook.projections.schema import FORMAT
 
 from ..children import child, exit_code
@@ -88,6 +91,23 @@ def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> Non
         with closing(open_tables(path)) as tables:
             assert dump(tables, but="tracking") == truth_found
     assert positions >= {30, 60, 90}
+
+
+def test_views_of_large_events_are_updated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def note_and_apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], *rest: str) -> None:
+        sizes.append(len(events))
+        apply(connection, events, *rest)
+
+    monkeypatch.setattr(projector, "apply", note_and_apply)
+    monkeypatch.setattr(views, "BATCH_BYTES", 100_000)
+    large = SlotCreated(0, "configured", "s", "slot1@h", "h", "static", "", {"A": "1" * 40_000})
+    with closing(open_log("memory:", create=True)) as log, closing(open_tables(None)) as tables:
+        log.append([replace(large, slot=f"slot{number}@h") for number in range(1000)])
+        assert catch_up(log, tables) == 1000
+    assert sum(sizes) == 1000
+    assert max(sizes) < 500
 
 
 def test_several_processes_may_update_the_same_views(url: str) -> None:
