@@ -1,4 +1,4 @@
-"""What is done with a log, and with a pool in virtual time."""
+"""Tools that read or replay a log, and the simulation of a pool in virtual time."""
 
 if __name__ != "poolbook.replay":
-    raise ImportError(f"import this folder as poolbook.replay, not as {__name__}")
+    raise ImportError(f"import this directory as poolbook.replay, not as {__name__}")

@@ -9,9 +9,10 @@ from .listing import LETTERS
 
 _MANUAL = tuple(row.number for row in MANUAL.slot_rows)
 _HALVES = {SlotRow.CANCEL_DRAIN_RETIRING: SlotRow.CANCEL_DRAIN, SlotRow.OWNER_LEAVES_RETIRING: SlotRow.OWNER_LEAVES}
-"""Rows of the dialect that are halves of one of the manual's numbers."""
+"""The rows of the dialect that are half of a transition with a number in the manual, and the row of the other half."""
 _DRAWN = frozenset({SlotRow.END_JOB, SlotRow.END_CLEANING, *_HALVES})
-"""Rows beyond the manual with a number: its diagram for HTCondor 25 draws Cleaning between the two parts of 12."""
+"""Dialect rows that have a number in the manual's diagram for HTCondor 25, which has Cleaning between the two parts of
+12."""
 
 
 @frozen
@@ -19,17 +20,17 @@ class AuditFinding:
     """A violation of a rule."""
 
     thing: str
-    rule: str  #: one of a ``rules.txt``
+    rule: str  #: a rule in one of the ``rules.txt`` files
     words: str
     at: int
-    file: str  #: the record's place; for a native log, the log and the position
+    file: str  #: the record's file; for a native log, the log (`line` is the position)
     line: int
-    story: tuple[str, ...]  #: the last records of the thing, the violating one last, each with its time and place
+    story: tuple[str, ...]  #: the subject's last records, ending with the violation, each with time and location
 
 
 @frozen
 class SourceValue:
-    """The value that one source states of a fact, for people, and its place."""
+    """The value of a fact according to one source, as displayed, and its location."""
 
     kind: str  #: one of ``record_sources.KINDS``
     value: str
@@ -39,7 +40,8 @@ class SourceValue:
 
 @frozen
 class Contradiction:
-    """A contradicted fact (of ``compared_facts.FACTS``); ``run`` is the number of the job's run, from 1, or 0."""
+    """A disputed fact (from ``compared_facts.FACTS``). ``run`` is the number of the job's run, from 1, or 0 for no
+    run."""
 
     thing: str
     fact: str
@@ -59,7 +61,7 @@ class UnreadRecord:
 
 @frozen
 class MissingRecords:
-    """Records missing before ``line`` of ``file``, between two instants (0: unknown)."""
+    """Records that are missing before ``line`` of ``file``, between two instants (0: unknown)."""
 
     file: str
     line: int
@@ -70,7 +72,7 @@ class MissingRecords:
 
 @frozen
 class UnaccountedTime:
-    """A time of a slot of which nothing is known, and the reason."""
+    """A period in which a slot's state is unknown, and the reason."""
 
     slot: str
     since: int
@@ -94,24 +96,24 @@ class Audit:
     ended: int = 0  #: the last instant of the records
     sources: list[tuple[str, str, int]] = field(factory=list)  #: file, kind and number of lines
     transitions: dict[str, int] = field(factory=dict)
-    """The number of slot transitions by the manual's number (all are listed), or by the dialect's row."""
-    letters: dict[str, int] = field(factory=dict)  #: the part of ``beyond`` without a number in any manual
+    """The number of slot transitions by the manual's number (including those with none), or by the dialect's row."""
+    letters: dict[str, int] = field(factory=dict)  #: the number of slot transitions by the manual's letter
     beyond: dict[str, int] = field(factory=dict)  #: the transitions that only the dialect allows, by its row
     undocumented: dict[str, int] = field(factory=dict)  #: the part of ``beyond`` that has no number in any manual
     jobs: dict[str, int] = field(factory=dict)
     lost: list[AuditFinding] = field(factory=list)
-    """Jobs whose records stop though the log continues; no rule is broken."""
+    """Jobs whose records stop although the log continues; this breaks no rule."""
     repeated: list[AuditFinding] = field(factory=list)  #: legal repetitions of events
     noted: list[AuditFinding] = field(factory=list)
-    """What breaks a rule unless files were cut, or copied one after another."""
+    """Findings that are violations unless files were cut, or were copied at different times."""
     violations: list[AuditFinding] = field(factory=list)
     contradictions: list[Contradiction] = field(factory=list)
     quarantined: list[UnreadRecord] = field(factory=list)
     gaps: list[MissingRecords] = field(factory=list)
     unaccounted: list[UnaccountedTime] = field(factory=list)
-    torn: list[tuple[str, int]] = field(factory=list)  #: files that end within a record, and the bytes of it
+    torn: list[tuple[str, int]] = field(factory=list)  #: files that end in an incomplete record, and its size in bytes
     seal: list[tuple[int | None, str]] = field(factory=list)
-    """Changes of the log after writing: position (None: as a whole) and words."""
+    """Changes to the log after it was written: the position (None: the whole log) and a description."""
     seal_checked: bool = False
     id: str = ""  #: the log's id; empty if its events cannot be read
     judged: bool = False  #: at least one record could be audited

@@ -1,4 +1,4 @@
-"""Count the outcomes of a cluster's jobs, and find the first that failed or was held."""
+"""Count the outcomes of a cluster's jobs, and find the first job that failed or was held."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..domain import events as e
 from ..domain.state.job_ad import unquoted
 from ..domain.state_machines import HOLD_CODES, LEFT
 
-KINDS_OF_FAILURES = 3  #: the number of ways to fail that are listed one by one
+KINDS_OF_FAILURES = 3  #: the number of kinds of failures that are listed separately
 
 
 @frozen
@@ -33,7 +33,7 @@ class ProcessEnd:
 
 @frozen
 class HoldReason:
-    """The hold of a job: HTCondor's codes, and a text."""
+    """The reason of a job's hold: HTCondor's codes and a text."""
 
     code: str
     subcode: str
@@ -41,14 +41,14 @@ class HoldReason:
 
     @property
     def words(self) -> str:
-        """Return the text; if there is none, the meaning of the code."""
+        """Return the text or, if it is empty, the meaning of the code."""
         code = HOLD_CODES.get(int(self.code)) if self.code.isascii() and self.code.isdigit() else None
         return self.reason or (code.meaning if code else "no reason was given")
 
 
 @define
 class Outcomes:
-    """The jobs of a cluster by process number; ``failed`` and ``held`` are in order of time."""
+    """The outcomes of a cluster's jobs, by process number; ``failed`` and ``held`` are in chronological order."""
 
     status: dict[int, str] = field(factory=dict)
     failed: dict[int, ProcessEnd] = field(factory=dict)
@@ -67,14 +67,14 @@ class Outcomes:
             self.failed[proc] = end
 
     def first(self, status: str) -> int | None:
-        """Return the first job of a status: by time for failed and held ones, else by number."""
+        """Return the first job with a status: the earliest failed or held job, or else the lowest number."""
         procs_by_status: dict[str, Iterable[int]] = {"failed": self.failed, "held": self.held}
         return next((proc for proc in procs_by_status.get(status, self.status) if self.status[proc] == status), None)
 
     @property
     def have_same_reason(self) -> bool:
-        """Return True if all held jobs have the same reason: the texts may contain each job's own number, and
-        begin with the slot's name."""
+        """Return True if all held jobs have the same reason. The texts may differ in the job's id and in the slot's
+        name at the beginning."""
         first_hold, *other_holds = self.held.items()
         return all(_is_same_hold(first_hold, other_hold) for other_hold in other_holds)
 
@@ -116,7 +116,7 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
         if isinstance(event, e.ClusterSubmitted):
             results.set(range(event.count), event.status.lower(), _hold_reason(event.status, event.ad))
         elif isinstance(event, e.JobsTransitioned):
-            if event.target != LEFT:  # leaving is not an outcome: the one before stays
+            if event.target != LEFT:  # leaving the queue is not an outcome: the previous one remains
                 procs = (proc for first, last in event.procs for proc in range(first, last + 1))
                 results.set(procs, event.target.lower(), _hold_reason(event.target, event.changes))
         elif isinstance(event, e.JobActivated):

@@ -1,10 +1,11 @@
-"""Hold a log's negotiation cycles and polls of the defragmentation again: does the log before each still decide them?
+"""Repeat a log's negotiation cycles and defragmentation polls, to check that the log before each leads to the same
+result.
 
-A cycle's input is its instant, and the state folded from the events before it. So the log is folded once, in order.
-Each cycle is held again on the state before it, and compared in every field. Then the logged cycle is folded, with the
-new one's rejection reasons: so one altered cycle does not make all later ones differ. A cycle without an event cannot
-be found. One that only updated priorities does not give its time zone, and is compared as far as that does not matter.
-Of a poll, the evidence that stands before it is compared as well.
+The input of a cycle is its instant and the state folded from the events before it. The log is folded once, in order.
+Each cycle is repeated on the state before it, and every field is compared. Then the logged cycle is folded, with the
+rejection reasons of the repeated cycle, so that one altered cycle does not make all later cycles differ. Cycles without
+an event cannot be found. A cycle that only updated priorities does not record its time zone; only values that do not
+depend on the zone are compared. For a poll, the evidence recorded before it is compared, too.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ from ..domain.startd.public_ad import PublishedSlots
 from ..domain.state.caches import Caches
 from ..domain.state.state import State
 
-Difference = tuple[str, str, str]  #: what differs, its value in the log, and its value now
-MOST = 20  #: the number of differences that are kept; all are counted
+Difference = tuple[str, str, str]  #: what differs, its value in the log, and its repeated value
+MOST = 20  #: the number of differences that are stored; all of them are counted
 _NOTHING = "nothing"
 _RULES = (RULES, RULES + OF_LIMITS, RULES + OF_WHOLE, RULES + OF_LIMITS + OF_WHOLE)
 
 
 @frozen
 class RecheckDifference:
-    """The first difference of a cycle at ``position``: the log has ``logged`` of ``what``, and now it is ``again``."""
+    """The first difference in the cycle at ``position``: the log records ``logged`` for ``what``, the repetition
+    ``again``."""
 
     position: int
     at: int
@@ -65,10 +67,10 @@ class RecheckedCycles:
 
 
 def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | None = None) -> RecheckedCycles:
-    """Hold each cycle of a whole log again. Raise no errors, whatever the events contain.
+    """Repeat each cycle of a whole log. This never raises an error, whatever the events contain.
 
     :param events: all of the log's events, in order, each with its position
-    :param tell: called after each cycle with its position and the number of cycles held
+    :param tell: called after each cycle with its position and the number of repeated cycles
     """
     result, state, zones = RecheckedCycles(), State(), _Zones()
     for _, members in groupby(events, lambda event: event[1].stimulus):
@@ -91,7 +93,7 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
 
 
 def _repeat_poll(result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
-    """Hold a poll of the defragmentation again on the state before it, if this is one's decision."""
+    """Repeat a defragmentation poll on the state before it, if these events are the decision of a poll."""
     for position, logged in group:
         if isinstance(logged, e.DefragPolled):
             result.polls += 1
@@ -133,8 +135,8 @@ def _note_difference(result: RecheckedCycles, position: int, at: int, difference
 
 
 def _begin_position(group: Sequence[e.LoggedEvent]) -> int:
-    """Return where the events of a cycle begin among those of one stimulus, or their number if none was held. Before
-    another half-life is in force, priorities are updated without a cycle."""
+    """Return the index of a cycle's first event among the events of one stimulus, or their number if there is no cycle.
+    Before a new half-life takes effect, priorities are updated without a cycle."""
     event_types = {type(event) for _, event in group}
     if event_types.isdisjoint((e.PrioritiesUpdated, e.QuotasAssigned, e.CycleHeld)) or e.PoolConfigured in event_types:
         return len(group)
@@ -144,7 +146,7 @@ def _begin_position(group: Sequence[e.LoggedEvent]) -> int:
 
 @define
 class _Zones:
-    """The UTC offset of the last cycle that has one, and its rules (None: the rules of the settings in force)."""
+    """The UTC offset of the last cycle that records one, and its rules (None: the rules of the settings in force)."""
 
     offset: int | None = None
     rules: int | None = None
@@ -153,7 +155,7 @@ class _Zones:
 def _repeat_group(
     result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
 ) -> Sequence[e.LoggedEvent]:
-    """Hold a cycle again on the state before it, and compare; return the events to fold."""
+    """Repeat a cycle on the state before it, and compare the two. Return the events to fold."""
     position, first_event = group[0]
     cycles = [(place, event) for place, event in group if isinstance(event, e.CycleHeld)]
     logged = cycles[0][1] if cycles else None
@@ -198,12 +200,12 @@ def _repeat_group(
 
 
 def _negotiator_of(group: Sequence[e.LoggedEvent]) -> str:
-    """Return the negotiator whose cycle it is, of several."""
+    """Return the negotiator of the cycle, if the pool has several."""
     negotiators = (event.negotiator for _, event in group if isinstance(event, e.CycleHeld | e.PrioritiesUpdated))
     return next(negotiators, "")
 
 
-# -- Differences between two cycles: what differs, and its two values
+# -- Differences between two cycles: what differs, and both values
 
 
 def _cycle_differences(

@@ -1,7 +1,7 @@
-"""Simulate a world without processes: a clock set by hand, jobs of a given run time, sensors of given readings.
+"""Simulate a world without processes: the clock is set manually, and run times of jobs and sensor readings are given.
 
-The live pool's own code runs in it. Time stands still while the pool decides, and jumps to the next instant at which
-something happens.
+The live pool's own code runs in this world. Time stops while the pool makes decisions, and then jumps to the next
+event.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Behaviour:
 
     seconds: float = 60.0  #: their run time
     code: int = 0  #: the exit code
-    signal: int | None = None  #: the signal that ends them instead
-    grace: float | None = 0.0  #: how many seconds they run after a soft signal (None: they ignore it)
-    failure: str = ""  #: why they cannot be started
-    lost: bool = False  #: they vanish without a record
+    signal: int | None = None  #: the signal that ends them, instead of an exit code
+    grace: float | None = 0.0  #: how long they run after a soft signal, in seconds (None: they ignore it)
+    failure: str = ""  #: the reason why they cannot be started; empty if they can
+    lost: bool = False  #: they disappear without an exit status
     immortal: bool = False  #: no signal ends them
-    load: float = 0.0  #: their part of the machine's load average
+    load: float = 0.0  #: their contribution to the machine's load average
 
 
 @frozen
@@ -62,12 +62,12 @@ _SOFT_SIGNALS: tuple[How, ...] = ("soft", "hold", "remove")
 
 Behave = Callable[[Launch], Behaviour]
 CLIENT = Behaviour(seconds=10 * 366 * 86400.0)
-"""A backfill client runs until it is signalled to end."""
+"""The default behaviour of a backfill client, which runs until it receives a signal."""
 
 
 def sleep_behaviour(launch: Launch) -> Behaviour:
-    """Return the behaviour for a job's ad: `sleep N` runs N seconds, anything else a minute; the attributes
-    VirtualSeconds, VirtualCode and VirtualGrace override it."""
+    """Return the behaviour for a job's ad: `sleep N` runs for N seconds, any other job for a minute. The attributes
+    VirtualSeconds, VirtualCode and VirtualGrace override this."""
     ad = launch.job_ad
     arguments = unquoted(ad.get("Args") or ad.get("Arguments") or "").split()
     seconds = 60.0
@@ -81,7 +81,7 @@ def sleep_behaviour(launch: Launch) -> Behaviour:
 
 
 _CLIENT = ""
-"""The key for the load of a machine's backfill client, in place of a slot's name."""
+"""The key for the load of a machine's backfill client, which replaces a slot's name."""
 
 
 @define
@@ -90,8 +90,8 @@ class _VirtualRun:
     slot: str
     left: int
     since: int
-    ends: Sequence[Stimulus] = ()  #: the stimuli at its end, if it is not the pool's own
-    client: bool = False  #: whether it is a machine's backfill client
+    ends: Sequence[Stimulus] = ()  #: the stimuli at its end, if it belongs to another pool
+    client: bool = False  #: whether this run is a machine's backfill client
     transfers: bool = False  #: whether its files are transferred
     running: bool = True
     version: int = 0
@@ -100,8 +100,8 @@ class _VirtualRun:
 
 @define
 class VirtualWorld(World):
-    """The world of a simulation; ``behave`` gives each job's behaviour. ``simulated``: readings change only through
-    ``set_readings`` or when ``wait`` returns something, so that no one need ask before."""
+    """The world of a simulation. ``behave`` returns each job's behaviour. ``simulated``: readings change only through
+    ``set_readings`` or when ``wait`` returns stimuli, so they need not be polled in between."""
 
     behave: Behave = sleep_behaviour
     clock: int = EPOCH
@@ -111,15 +111,15 @@ class VirtualWorld(World):
     _readings: dict[str, Readings] = field(factory=dict)
     _changed_machines: set[str] = field(factory=set)
     _loads: dict[str, dict[str, float]] = field(factory=dict)
-    """Machine -> slot -> the load of its job, if there is any."""
-    _loaded: dict[str, Readings] = field(factory=dict)  #: machine -> its readings with the load of its jobs
+    """Machine -> slot -> the load of the slot's job, if it is not 0."""
+    _loaded: dict[str, Readings] = field(factory=dict)  #: machine -> its readings, including the load of its jobs
     _runs: dict[str, _VirtualRun] = field(factory=dict)
     _agenda: list[tuple[int, int, str, int]] = field(factory=list)
     _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
     mails: list[Mail] = field(factory=list)  #: the mails that a real world would have sent
     _started: list[Stimulus] = field(factory=list)
     _serial: int = 0
-    started_keys: set[str] = field(factory=set)  #: every activation that was ever started here
+    started_keys: set[str] = field(factory=set)  #: the keys of all activations ever started
 
     def now(self) -> int:
         return self.clock
@@ -154,12 +154,12 @@ class VirtualWorld(World):
         self.plan(self.clock + round(speed.seconds * SECOND), benchmark_result)
 
     def send(self, mail: Mail) -> None:
-        """Keep the mail: it has no recipient here."""
+        """Store the mail in `mails` instead of sending it."""
         self.mails.append(mail)
         self._started.append(MailHandled(f"mail-{mail.key}", mail.key))
 
     def plan(self, at: int, stimulus: Stimulus) -> None:
-        """Let `stimulus` come in at the instant `at`: an event outside of the pool, other than a job's own end."""
+        """Schedule a stimulus from outside the pool, other than a job's own end, for the instant `at`."""
         self._serial += 1
         heapq.heappush(self._planned, (at, self._serial, stimulus))
 
@@ -171,7 +171,7 @@ class VirtualWorld(World):
                 self.started_keys.add(launch.key)
                 self._start_client(launch)
                 continue
-            behaviour = self.behave(launch)  # if it raises an error, it is asked again
+            behaviour = self.behave(launch)  # if it raises an error, it is called again later
             self.started_keys.add(launch.key)
             if behaviour.failure:
                 self._started.append(
@@ -193,7 +193,7 @@ class VirtualWorld(World):
             self._runs[launch.key].transfers = transfers
 
     def _transferred(self, key: str, direction: str) -> Transferred:
-        """Files move in no time here."""
+        """Return a completed transfer: in virtual time, transfers are instantaneous."""
         return Transferred(f"transfer-{key}-{direction}", key, direction, self.clock, self.clock)
 
     def _start_client(self, launch: ClientLaunch) -> None:
@@ -208,7 +208,7 @@ class VirtualWorld(World):
         self.occupy(launch.key, launch.slot, behaviour, client=True)
 
     def end_client(self, machine: str, code: int = 0, signal: int | None = None) -> bool:
-        """Let the machine's backfill client exit now; return False if none runs."""
+        """End the machine's backfill client now. Return False if no client is running."""
         for key, run in self._runs.items():
             if run.client and SlotName.parse(run.slot).machine == machine:
                 run.behaviour = evolve(run.behaviour, code=code, signal=signal)
@@ -220,8 +220,8 @@ class VirtualWorld(World):
     def occupy(
         self, key: str, slot: str, behaviour: Behaviour, end_stimuli: Sequence[Stimulus] = (), client: bool = False
     ) -> None:
-        """Run a job on a slot, or its machine's backfill client; it gets signals under this key. Of another pool's,
-        ``end_stimuli`` come in when it is over."""
+        """Run a job on a slot, or its machine's backfill client; ``signal`` takes this key. For a job from another
+        pool, ``end_stimuli`` arrive at its end."""
         remaining = round(behaviour.seconds * SECOND)
         run = self._runs[key] = _VirtualRun(behaviour, slot, remaining, self.clock, end_stimuli, client)
         self._set_load(run, behaviour.load)
@@ -265,7 +265,7 @@ class VirtualWorld(World):
         self._plan(key, run)
 
     def _kill(self, key: str, run: _VirtualRun, is_hard: bool) -> None:
-        if not run.running:  # a suspended process continues to get the signal
+        if not run.running:  # a suspended process is continued to receive the signal
             self._resume(key, run)
         grace = 0.0 if is_hard else run.behaviour.grace
         if grace is not None:
@@ -274,7 +274,7 @@ class VirtualWorld(World):
             self._plan(key, run)
 
     def wait(self, until: int | None) -> list[Stimulus]:
-        """Jump to the next event, `until` at most, and return all stimuli of that instant."""
+        """Jump to the next event, but not past `until`, and return all stimuli of that instant."""
         stimuli: list[Stimulus] = []
         if self._started:
             stimuli, self._started = self._started, stimuli
@@ -297,7 +297,7 @@ class VirtualWorld(World):
         return stimuli
 
     def next(self) -> int | None:
-        """Return the instant of the next job's end or planned stimulus, or None."""
+        """Return the instant of the next job's end or scheduled stimulus, or None."""
         end = self._next_end()
         if not self._planned:
             return end

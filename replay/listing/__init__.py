@@ -1,9 +1,10 @@
-"""The log as people read it: a line for each transition, and for everything else in an event.
+"""The readable listing of a log: one line for each transition, and for each other change in an event.
 
-* An event about many jobs has one member for each job, with its own position: the event's, and the member's number in
-  it, from 0. They are made one by one: the first line of a cluster of a million jobs is there at once.
-* A slot's transition has the manual's number and letter, a job's the name of its row; source and target are states.
-* ``StreamFilter`` names the events to list, as users write them: a slot, a cluster, one job of it, or any stream.
+* An event about many jobs has one member for each job, whose position is the event's position and the member's number
+  in the event, from 0. Members are created one by one, so the first line for a cluster of a million jobs appears at
+  once.
+* A slot's transition has the manual's number and letter; a job's has the name of its row. Source and target are states.
+* ``StreamFilter`` selects the events to list, as users specify them: a slot, a cluster, a single job, or any stream.
 """
 
 from .event_lines import KINDS, LETTERS, client_end, ending, transition

@@ -1,4 +1,4 @@
-"""Describe events, with a line for each job, slot, machine or other thing."""
+"""Format the members of an event: its changes to each job, slot, machine or other subject."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ..narration.sentence_tables import tables
 LETTERS: dict[str, str] = {
     row.number: row.letter.strip(UNLETTERED) for dialect in DIALECTS.values() for row in dialect.slot_rows
 }
-"""The letter of each numbered transition of slots, empty if it has none. A number has the same in every dialect that
-knows it."""
+"""The letter of each numbered slot transition; empty if it has none. A number has the same letter in all dialects that
+contain it."""
 
 
 def transition(row: str) -> str:
-    """Return a numbered transition of slots in words, with its letter if it changes the state."""
+    """Return a description of a numbered slot transition, with its letter if the state changes."""
     letter = LETTERS.get(row, "")
     if not row:
         return "a transition that no rule allows"
@@ -58,7 +58,7 @@ _FORMS: Final[dict[str, Callable[[Any], str]]] = {
 
 
 def _column(template: str) -> Callable[[e.Event], str]:
-    """Return an event's value for a column of the table."""
+    """Return a function that formats a column of the table for an event."""
     pieces = [
         (text, attrgetter(name or "at"), _FORMS.get(form or "", methodcaller("__format__", form)) if name else _nothing)
         for text, name, form, _ in Formatter().parse(template)
@@ -78,7 +78,7 @@ def _part(row: str) -> Callable[[e.Event], Part]:
 _LINES: Final = tables(get_data(__package__, "event_lines.txt"))
 
 
-# What is said of each job of an event about jobs
+# Lines for each job of an event about jobs
 
 
 def _submitted(event: e.ClusterSubmitted) -> Part:
@@ -109,14 +109,14 @@ def _moved(event: e.JobsTransitioned) -> Part:
 
 
 def ending(event: e.JobExited) -> str:
-    """Return how a job's own process ended, in words."""
+    """Return a description of how a job's process ended."""
     if event.signal is not None:
         return f"signal {event.signal}"
     return "no exit code" if event.code is None else f"code {event.code}"
 
 
 def client_end(event: e.BackfillExited) -> str:
-    """Return how a backfill client ended, in words."""
+    """Return a description of how a backfill client ended."""
     if event.signal is None and event.code is None:
         return event.outcome
     return f"{event.outcome}, {f'code {event.code}' if event.signal is None else f'signal {event.signal}'}"
@@ -185,7 +185,7 @@ OF_JOBS.update((getattr(e, kind), _part(row)) for kind, row in _LINES["jobs"].it
 SETS = (e.ClusterSubmitted, e.JobsMaterialized, e.JobsTransitioned, e.JobsEdited, e.JobsDeferred)
 
 
-# What is said of everything else: the thing and the part
+# Lines for all other events: the subject and the line
 
 
 def _born(event: e.SlotCreated) -> Part:
@@ -210,7 +210,7 @@ def _polled(event: e.DefragPolled) -> Part:
 
 
 def _claim(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
-    """Return the holder of a claim, and its job if the job does not start immediately."""
+    """Return the details of a claim: its user, holder, job (if it is not activated immediately) and lease."""
     holder_parts = [f"by {event.submitter}"]
     holder_parts += [f"of {event.holder}"] if event.holder else []
     holder_parts += [f"for job {event.job}"] if event.job else []
@@ -285,7 +285,7 @@ def _gap(event: e.SourceGap) -> Part:
 
 
 _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Part]]] = {
-    # kind: (the field that names the thing, or the name itself), what is said
+    # kind: (the field with the subject's name, or a fixed name), the function that formats the line
     e.PrioritiesUpdated: ("accountant", _priorities),
     e.QuotasAssigned: ("negotiator", _quotas),
     e.SubmitterSet: (".submitter", _submitter_set),
@@ -313,13 +313,13 @@ for _kind, _row in _LINES["things"].items():
     _OF_ONE[getattr(e, _kind)] = _thing, _part(_columns)
 
 
-KINDS = frozenset({*OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})  #: the kinds of event that have a line
+KINDS = frozenset({*OF_JOBS, *_OF_ONE, e.CycleHeld, e.JobsLogged})  #: the kinds of events that are listed
 
 
 def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, Part]]:
     for match in event.matches:
         reason_text = f", by {match.reason}" if match.reason else ""
-        reason_text += f", for which {', '.join(match.preempts)} go" if match.preempts else ""
+        reason_text += f", preempting {', '.join(match.preempts)}" if match.preempts else ""
         yield match.job, Part("match", f"with {match.slot}, rank {match.rank:g}{reason_text}")
     for reason in event.unmatched:
         alike_text = f"{counted(reason.jobs, 'job')} like it, " if reason.jobs > 1 else ""
@@ -331,7 +331,7 @@ def _cycle(event: e.CycleHeld) -> Iterator[tuple[str, Part]]:
 
 
 def parts(event: e.Event) -> Iterator[tuple[str, Part]]:
-    """Yield the members of an event: the thing, and the text about it."""
+    """Yield the members of an event: the subject, and the rest of its line."""
     kind = type(event)
     jobs = job_procs(event)
     if jobs is not None and kind in OF_JOBS:

@@ -1,4 +1,4 @@
-"""The members of events, one line each, and the members of a log or of a part of it."""
+"""The members of events, each with one line, and the members of a log or a part of a log."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .event_lines import OF_JOBS, SETS, parts
 
 @frozen
 class Member:
-    """An event's part about one thing. ``thing``: a slot's name, a job's id ...; ``what``: a transition's number or
-    row, else what happened; ``source`` and ``target`` are empty where nothing moves."""
+    """The part of an event about one subject. ``thing`` is a slot's name, a job's id, or similar; ``what`` is a
+    transition's number or row, or else what happened; ``source`` and ``target`` are empty if there is no transition."""
 
     position: int
     index: int
-    is_one_of_several: bool  #: whether its event has other members, or could have
+    is_one_of_several: bool  #: whether its event has, or could have, several members
     at: int
     stream: str
     thing: str
@@ -38,12 +38,12 @@ class Member:
 
     @property
     def number(self) -> str:
-        """The member's position as people write it: "31", or "31.4" in an event of several."""
+        """The member's position as displayed: "31", or "31.4" in an event with several members."""
         return f"{self.position}.{self.index}" if self.is_one_of_several else str(self.position)
 
     @property
     def words(self) -> str:
-        """The cause in words."""
+        """A description of the cause."""
         return cause_words(self.cause)
 
 
@@ -68,7 +68,7 @@ def _entries(position: int, event: e.JobsLogged) -> Iterator[Member]:
 
 
 def member_of(position: int, event: e.Event, proc: int) -> Member | None:
-    """Return an event's member for one process, without looking at the others; None if it has none."""
+    """Return an event's member for one process, without creating the other members; None if it has none."""
     jobs = job_procs(event)
     if jobs is None or type(event) not in OF_JOBS:
         return None
@@ -86,10 +86,10 @@ def member_of(position: int, event: e.Event, proc: int) -> Member | None:
 
 
 def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
-    """Return one line for people, with times of `zone`. `place`: the place of the record that the event comes from."""
+    """Return the member's line in a listing, with times in `zone`. `place`: the location of the event's record."""
     move_text = f"{member.source} -> {member.target}".strip() if member.target else ""
     details = f"{member.words} ({member.details})" if member.details else member.words
-    if member.cause == "reported":  # where it stands says who says so
+    if member.cause == "reported":  # the record's location shows who reported it
         details = member.details
     text = (
         f"{member.number:>8}  {instant(member.at, zone)}  {member.thing:<16} {member.what:<10} {member.letter:<1} "
@@ -99,7 +99,7 @@ def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
 
 
 def as_dict(member: Member, place: str = "") -> dict[str, object]:
-    """Return a member for ``-json``: every field, with the instant in ISO 8601 (UTC) and the cause's words."""
+    """Return a member for ``-json``: every field, with the instant in ISO 8601 (UTC), and the cause's description."""
     return ({"place": place} if place else {}) | {
         "position": member.position, "index": member.index, "at": iso(member.at), "stream": member.stream,
         "thing": member.thing, "what": member.what, "letter": member.letter, "source": member.source,
@@ -111,7 +111,7 @@ def as_dict(member: Member, place: str = "") -> dict[str, object]:
 def members_between(
     events: Iterable[tuple[int, e.Event]], begin: int = 0, proc: int | None = None, end: int = EVER
 ) -> Iterator[Member]:
-    """Yield the members of `events` from the instant `begin` until before `end`, of one process if it is given."""
+    """Return the members of `events` from the instant `begin`, before `end` (default: of all processes)."""
     recent = ((position, event) for position, event in events if begin <= event.at < end or type(event) is e.JobsLogged)
     if proc is None:
         selected = chain.from_iterable(members(position, event) for position, event in recent)
@@ -121,7 +121,7 @@ def members_between(
 
 
 def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
-    if isinstance(event, e.JobsLogged):  # which may have several of one process
+    if isinstance(event, e.JobsLogged):  # it may have several entries for one process
         subject = f"{event.cluster}.{proc}"
         return (member for member in _entries(position, event) if member.thing == subject)
     member = member_of(position, event, proc)
@@ -129,25 +129,25 @@ def _of_proc(position: int, event: e.Event, proc: int) -> Iterator[Member]:
 
 
 def entries(log: EventStore, stream: StreamFilter | None = None, begin: int = 0, end: int = EVER) -> Iterator[Member]:
-    """Yield the entries of a log, or of one `stream`, from `begin` until before `end`."""
+    """Return the members of a log's events, from `begin`, before `end`. With `stream`, read only this stream."""
     if stream is None:
         return members_between(log.read(), begin, end=end)
     return members_between(log.read_stream(stream.stream), begin, stream.proc, end)
 
 
-# Which events to list and since when, as users write it
+# Select events, and the time from which to list them, as users specify them
 
 
 @frozen
 class StreamFilter:
-    """A stream of the log, and of a cluster's one process."""
+    """A stream of the log, or a single process of a cluster's stream."""
 
     stream: str
     proc: int | None = None
 
 
 _NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant", "defrag")
-# The first that fits: what people say, and the stream that it means.
+# What users may write, and the stream that it selects; the first match is used.
 _STREAM_PATTERNS = (
     (re.compile(r"(?:cluster/)?(\d+)\.(\d+)", re.ASCII), "cluster/{}"),
     (re.compile(r"(?:cluster/)?(\d+)", re.ASCII), "cluster/{}"),
@@ -158,7 +158,7 @@ _STREAM_PATTERNS = (
 
 
 def parse_filter(text: str) -> StreamFilter:
-    """Return the slot, cluster, job or stream that `text` names. Raises ValueError."""
+    """Parse a filter: a slot, a cluster, a job, or the name of a stream. Raise ValueError if it is invalid."""
     for pattern, stream in _STREAM_PATTERNS:
         match = pattern.fullmatch(text)
         if match:
@@ -167,8 +167,8 @@ def parse_filter(text: str) -> StreamFilter:
             return StreamFilter(stream.format(number), int(proc[0]) if proc else None)
     raise ValueError(
         f"{text!r} is not the name of a stream: give a job (3.1), a cluster (3), a slot (slot1@host), "
-        f"machine/NAME, submitter/NAME, or one of {', '.join(_NAMED_STREAMS)}; of an imported log also source/1, "
-        "ads/history, table/queue and others of their kind"
+        f"machine/NAME, submitter/NAME, or one of {', '.join(_NAMED_STREAMS)}; for an imported log also source/1, "
+        "ads/history, table/queue and similar streams"
     )
 
 
@@ -186,9 +186,9 @@ def is_clock(text: str) -> bool:
 
 
 def since(text: str, now: int, zone: tzinfo = UTC, after_time: int | None = None) -> int:
-    """Return the instant that `text` means, in microseconds: a date or time of ISO 8601 (in `zone`, unless it has its
-    own); an interval before `now`: "10 min", "-2h"; the midnight of "today" or "yesterday"; or a time of day, 3:00,
-    the last one before `now`, or the first one from `after_time` on. Raises ValueError."""
+    """Parse an instant into microseconds: a date or time in ISO 8601 (in `zone`, unless it contains an offset); a time
+    before `now`, such as "10 min" or "-2h"; "today" or "yesterday" (midnight); or a time of day such as 3:00, which is
+    the last one before `now` or, with `after_time`, the first one since then. Raise ValueError if it is invalid."""
     lower = text.strip().lower()
     ago_match, clock = _AGO.fullmatch(lower), _CLOCK.fullmatch(lower)
     if ago_match and ago_match[2] in _SECONDS:

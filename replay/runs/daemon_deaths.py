@@ -1,9 +1,9 @@
-"""Find the deaths of daemons in the records of HTCondor: a daemon whose parent logged the signal that killed it, a
-daemon that started again without logging an exit, and a master that its daemons found gone.
+"""Find the deaths of daemons in HTCondor's records: a daemon whose parent logged the signal that killed it, a daemon
+that restarted without logging an exit, and a master whose daemons noticed that it no longer existed.
 
-A start at the beginning of a log or behind a gap shows no death: an earlier record of the same log must show that the
-daemon was running. The daemon died after its last record: for a startd, the last record about the slot in question; for
-a schedd, the last one about the jobs.
+A start at the beginning of a log or after a gap is not evidence of a death: an earlier record in the same log must show
+that the daemon was running. The daemon died after its last record: for a startd, its last record about the slot in
+question, and for a schedd, its last record about the jobs.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from .slot_records import LATER, SlotRecords, eviction_moves
 _LOG_KINDS: Final = {
     "schedd": "schedlog", "negotiator": "negotiatorlog", "collector": "collectorlog", "master": "masterlog",
 }  # fmt: skip
-"""The daemons that run on few machines of a pool, and the kinds of their logs."""
+"""The daemons that run on only a few machines of a pool, and the kinds of their logs."""
 
 
-Reader = Callable[[], Sequence[e.LoggedEvent]]  #: a daemon's other records, read if they are needed
+Reader = Callable[[], Sequence[e.LoggedEvent]]  #: returns a daemon's other records, which are read only if needed
 
 
 @define
 class Deaths:
-    """Finds the deaths that a log shows, when they are asked for."""
+    """Finds the deaths of daemons in a log, on demand."""
 
     log: EventStore
     places: PlaceNames
     slots: SlotRecords
-    zone: tzinfo = UTC  #: of the times in texts
+    zone: tzinfo = UTC  #: the time zone of times in texts
     _machines: dict[str, list[tuple[int, e.DaemonReported]]] = field(factory=dict)
     _clusters: dict[str, list[e.LoggedEvent]] = field(factory=dict)
     _machine_names: dict[str, list[str]] = field(factory=dict)
-    """The machines whose logs show that such a daemon runs there, by the daemon."""
+    """For each daemon, the machines whose logs show that it runs there."""
 
     def of_run(
         self,
@@ -58,11 +58,13 @@ class Deaths:
         *,
         is_logged: bool = True,
     ) -> Death | None:
-        """Return the death that ended a job's run: of its starter, its startd, its shadow or its schedd, in this order.
+        """Return the death that ended a job's run: of its starter, its startd, its shadow or its schedd, checked in
+        this order.
 
         :param run: the slot's records of the run
-        :param attended: when a shadow reconnected to it (0: never): it has outlived earlier deaths of its schedd
-        :param logged: whether the access point logged the end, so that it was running then
+        :param attended: when a shadow reconnected to the run (0: never), which therefore survived earlier deaths of its
+        schedd
+        :param is_logged: whether the access point logged the end, and so was running then
         """
         death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
         if death is not None:
@@ -75,16 +77,16 @@ class Deaths:
         return next((death for death in self._of_schedd(job, since, ended) if death.at <= known_until), None)
 
     def of_schedd(self, job: str, since: int, restart_at: int) -> Death | None:
-        """Return the last death, since an instant, of a schedd that was running again at another one, or of the master
-        whose death made it exit."""
-        since -= SECOND  # a run may begin in the second in which its schedd dies
+        """Return the last death since an instant of a schedd that was running again by `restart_at`, or of the master
+        whose death made the schedd exit."""
+        since -= SECOND  # a run may start in the second in which its schedd dies
         deaths = [death for death in self._of_schedd(job, since, restart_at) if death.at <= restart_at + LATER]
         gone = [death for death in self._masters_of("schedd", since) if death.at <= restart_at + LATER]
         return max([*deaths, *gone], key=lambda death: death.at, default=None)
 
     def of_forgetting(self, job: str, at: int, restart_at: int) -> Death | None:
-        """Return the death of a schedd soon after it did something with a job and soon before it repeated that: the end
-        of its job_queue.log had not reached the disk."""
+        """Return the death of a schedd soon after it changed a job and soon before it repeated the change, because the
+        end of its job_queue.log had not been written to disk."""
         for death in self._of_schedd(job, at - SECOND, restart_at):
             if (death.since or death.at) <= at + UNSAVED and death.at - LATER <= restart_at <= death.at + AFTERWARDS:
                 return death
@@ -94,8 +96,8 @@ class Deaths:
         return self._on_machines("schedd", since, until, lambda: self._schedd_records(job))
 
     def while_waiting(self, since: int) -> list[Death]:
-        """Return the last death since an instant of each daemon that a job needs to get a slot (negotiator, collector,
-        master), the latest first."""
+        """Return the last death since an instant of each daemon needed to match a job (negotiator, collector, master),
+        the latest first."""
         last_deaths = []
         for daemon in ("negotiator", "collector", "master"):
             read: Reader = partial(self._read, "negotiator") if daemon == "negotiator" else list
@@ -109,7 +111,7 @@ class Deaths:
             yield from (death for death in self._noticed_deaths(daemon, machine) if death.at > since)
 
     def _noticed_deaths(self, daemon: str, machine: str) -> Iterator[Death]:
-        """Yield the deaths of a machine's master that one of its daemons noticed."""
+        """Yield the deaths of a machine's master that a daemon of this kind noticed."""
         for position, event in self._reports(machine, daemon):
             if _status(event) == "ended" and event.facts.get("orphaned"):
                 reports = [report for _, report in self._by_master(machine) if report.at <= event.at]
@@ -119,18 +121,19 @@ class Deaths:
                 yield Death("master", machine, since, event.at, "", position, event.stimulus, death_text, last_stimulus)
 
     def _by_master(self, machine: str) -> list[tuple[int, e.DaemonReported]]:
-        """Return the records of a machine's master."""
+        """Return the records written by a machine's master."""
         return [r for r in self._reports(machine, "") if self.places.kind(r[1].stimulus) == _LOG_KINDS["master"]]
 
     def _reports(self, machine: str, daemon: str) -> list[tuple[int, e.DaemonReported]]:
-        """Return the records of a daemon's starts and ends on a machine (empty: of every daemon), in log order."""
+        """Return the records of a daemon's starts and ends, in log order, on one machine or (if empty) on all
+        machines."""
         if machine not in self._machines:
             report = self._read(f"machine/{machine}")
             self._machines[machine] = [(at, event) for at, event in report if isinstance(event, e.DaemonReported)]
         return [report for report in self._machines[machine] if daemon in ("", report[1].daemon)]
 
     def _schedd_records(self, job: str) -> list[e.LoggedEvent]:
-        """Return the records of schedds' logs about the jobs of a job's cluster."""
+        """Return the records in schedds' logs about all jobs of a job's cluster."""
         cluster = job.partition(".")[0]
         if cluster not in self._clusters:
             self._clusters[cluster] = [
@@ -158,15 +161,15 @@ class Deaths:
             yield from self._on_machine(daemon, machine, began, ended, read_records)
 
     def _machines_of(self, daemon: str) -> list[str]:
-        """Return the machines that may run a daemon that runs on few machines."""
+        """Return the machines on which a daemon in `_LOG_KINDS` may run."""
         if daemon not in self._machine_names:
             kinds = (_LOG_KINDS[daemon], _LOG_KINDS["master"])
             self._machine_names[daemon] = sorted({place.machine for place in self.places.all() if place.kind in kinds})
         return self._machine_names[daemon]
 
     def _on_machine(self, daemon: str, machine: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
-        """Yield a daemon's deaths on a machine within a time: the ones its master logged, and the restarts without
-        such a record."""
+        """Yield a daemon's deaths on a machine within a time: those that its master logged, and restarts without such a
+        record."""
         death_reports = [report for report in self._reports(machine, daemon) if _status(report[1]) == "died"]
         known_deaths = [
             Death(daemon, machine, 0, event.at, event.facts.get("how", ""), position, event.stimulus)
@@ -181,8 +184,8 @@ class Deaths:
         yield from sorted([*known_deaths, *restart_deaths], key=lambda death: death.at)
 
     def _restarts(self, daemon: str, machine: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
-        """Yield a daemon's starts without an end before them, if its last record before the start is older than the
-        run's end, and the start is later than the run's beginning."""
+        """Yield a daemon's starts that are not preceded by an end, if its last record before the start is older than
+        the run's end, and the start is later than the run's start."""
         life_reports = [report for report in self._reports(machine, daemon) if _status(report[1]) != "died"]
         for number, (position, event) in enumerate(life_reports):
             if _status(event) != "began" or event.at <= began:
@@ -202,7 +205,7 @@ class Deaths:
         return self.places.chain(event.stimulus) == self.places.chain(other_event.stimulus)
 
     def _gap(self, event: e.Event, other_event: e.Event) -> bool:
-        """Return True if lines are missing between two records of one log."""
+        """Return True if lines are missing between two records in one log."""
         first_place, last_place = place_of(event.stimulus), place_of(other_event.stimulus)
         if first_place is None or last_place is None:
             return True
@@ -220,7 +223,7 @@ def _status(event: e.Event) -> str:
 
 
 def kill_reason(event: e.Event) -> str:
-    """Return how a shadow died, in the schedd's words, if a signal killed it; else empty."""
+    """Return the schedd's description of a shadow's death by a signal, or "" if no signal killed it."""
     if not isinstance(event, e.JobReported) or event.said != "shadow_gone":
         return ""
     status_text = event.facts.get("reason", "")
@@ -228,7 +231,8 @@ def kill_reason(event: e.Event) -> str:
 
 
 def _of_shadow(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> Death | None:
-    """Return the death of a run's shadow by a signal. A shadow that is older than the run belonged to another one."""
+    """Return the death of a run's shadow by a signal. A shadow that is older than the run belonged to an earlier
+    run."""
     earlier: set[str] = set()
     for position, event in records:
         if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job:
@@ -244,7 +248,7 @@ def _of_shadow(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent
 
 
 def _takeover_time(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> int:
-    """Return when the last shadow took over a job that was running, and was still there at the run's end; else 0."""
+    """Return when the last shadow took over the running job, if that shadow still existed at the run's end; else 0."""
     taken_up: dict[str, int] = {}
     for _, event in records:
         if not isinstance(event, e.JobReported) or f"{event.cluster}.{event.proc}" != job or event.at > ended + LATER:

@@ -1,8 +1,8 @@
-"""Build the ads of jobs' runs: each job's ad as its run ended, as HTCondor's shadow writes it to the epoch history.
+"""Build the epoch ads of jobs: each job's ad at the end of a run, as HTCondor's shadow writes it to the epoch history.
 
-Such an ad is the job's ad just before the queue records the end: the job still has its slot, and its status is Running;
-the vacate reason of an evicted run is in it. RunInstanceID counts a job's runs from 0. Source:
-job_ad_instance_recording.cpp of HTCondor.
+An epoch ad is the job's ad just before the queue records the end: the job still has its slot, its status is Running,
+and the ad of an evicted run contains the vacate reason. RunInstanceID counts a job's runs from 0. Source: HTCondor's
+job_ad_instance_recording.cpp.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
 
 _KEPT = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
-"""The changes of the exit that the shadow makes in its copy of the ad before it writes the ad."""
+"""The attributes changed at the exit that the shadow sets in its copy of the ad before it writes the epoch ad."""
 _LATER = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "RemoveReason")
-"""The attributes that only the queue has of a job that is ending; the shadow's copy lacks them."""
+"""The attributes of an ending job that only the queue's ad has; the shadow's copy lacks them."""
 
 
 @define
 class _EpochCluster:
-    """A cluster's ad, the events about ranges of its jobs, and the changed ads of the jobs that have run."""
+    """A cluster's ad, the events about ranges of its jobs, and the changed attributes of the jobs that have run."""
 
     ad: e.Ad
     variants: Variants
@@ -36,7 +36,7 @@ class _EpochCluster:
         return {**self.ad, **self.variants.of(proc)} if self.variants.chunks else self.ad
 
     def changes(self, proc: int) -> Changes:
-        """Return the changes by events in the ad of a job that runs for the first time, or has run."""
+        """Return the attributes that events have changed in the ad of a job that runs or has run."""
         changes = self.changes_by_proc.get(proc)
         if changes is None:
             changes = self.changes_by_proc[proc] = {}
@@ -53,7 +53,7 @@ def _is_about(event: e.Event, proc: int) -> bool:
 
 
 def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
-    """Yield the ads of the runs that ended, in the order of their ends.
+    """Yield the epoch ads of the runs that have ended, in the order of their ends.
 
     :param events: a log from its beginning, or the streams of some of its clusters
     """

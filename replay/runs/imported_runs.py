@@ -1,10 +1,9 @@
-"""Collect the runs of jobs from the records of HTCondor, each run once, though several sources may record it.
+"""Collect the runs of jobs from HTCondor's records, each run once, although several sources may record it.
 
-A run lasts from when it was given its slot (else from the start of its program) until it was over; if no source records
-its end, it ended at the latest when the job's next run began. It was evicted unless its job completed then: by entry
-005, by the history, or by an ad of the run that has an exit and no reason of an eviction. The cause comes from its
-vacate code, the slot's log, the entries at its end, and the deaths of daemons: the first that gives more than that the
-run was over.
+A run starts when it is given its slot (or, if this is unknown, when its program starts). If no source records its end,
+it ended at the latest when the job's next run started. It was evicted unless its job completed then, according to entry
+005, the history, or an ad of the run with an exit and without a vacate reason. The cause is taken from the vacate code,
+the slot's log, the entries at the run's end, and the deaths of daemons: the first of them with a specific cause.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ from .run_end_causes import CAUSES, Cause, best_cause, cause_of_code, cause_of_r
 from .run_records import LEFT, Job, Records
 from .slot_records import SlotRecords, eviction_moves
 
-SOON: Final = 2 * SECOND  #: records of one end are at most this far apart
+SOON: Final = 2 * SECOND  #: the maximum time between records of the same end
 _BEGINS, _EVICTED, _DONE, _HELD, _LOST, _FOUND = 1, 4, 5, 12, 22, 23
 _ENDS: Final = frozenset({4, 5, 7, 24})
 _USERS: Final = frozenset({"user", "submitter"})
 _REASONS: Final = {4: "reason", 7: "reason", 9: "reason", 12: "reason", 21: "reason", 24: "reason"}
 _OF_ENTRIES: Final = {9: CAUSES["removed"], 12: CAUSES["held"], 7: CAUSES["daemon"], 24: CAUSES["disconnected"]}
-"""The causes that entries at the end of a run give."""
+"""The causes of entries at the end of a run."""
 Entry = tuple[int, Stated, dict[str, str]]
 V = TypeVar("V")
 
 
 class Hints(NamedTuple):
-    """The causes that the records of a run's end give: by a code, and by entries ``besides``; whether there are
-    ``entries`` at all; and when a shadow reconnected to it (0: never)."""
+    """The causes from the records of a run's end: from a code, and from entries (``besides``). Also whether there are
+    ``entries`` at all, and when a shadow reconnected to the run (0: never)."""
 
     code: Cause | None
     entry_causes: tuple[Cause, ...]
@@ -55,8 +54,8 @@ class Hints(NamedTuple):
 
 @define
 class UnknownRuns:
-    """Runs that the sources have in total only: how many jobs had them, and their time on slots (microseconds).
-    ``silent``: no record shows a run, at any time."""
+    """Runs for which the sources contain only totals: how many jobs had them, and their time on slots (microseconds).
+    ``silent``: no record in the log shows any run."""
 
     jobs: int = 0
     time: int = 0
@@ -65,8 +64,8 @@ class UnknownRuns:
 
 @define
 class ImportedRuns:
-    """Finds the runs of an imported log that overlap the time between two instants. ``unknown`` counts, after ``runs``,
-    the runs that the history has of such jobs without their times."""
+    """Finds the runs in an imported log that overlap the time between two instants. After ``runs``, ``unknown``
+    contains the totals of further runs that the history counts for these jobs without their times."""
 
     log: EventStore
     since: int = 0
@@ -75,7 +74,7 @@ class ImportedRuns:
     unknown: UnknownRuns = field(factory=UnknownRuns)
 
     def runs(self) -> list[JobRun]:
-        """Return all runs with their causes, in order of their ends."""
+        """Return all runs with their causes, sorted by end."""
         return self.explained_runs(Records(self.since, self.until).read(self.log.read()), None)
 
     def explained_runs(self, records: Records, at: int | None) -> list[JobRun]:
@@ -96,8 +95,8 @@ class ImportedRuns:
         return sorted(pairs, key=lambda pair: (pair[0].ended, pair[0].began, pair[0].job))
 
     def _is_outside(self, records_of_job: list[JobRecord]) -> bool:
-        """Return True if a job left the queue before the window, or came after it, by its records in logs: this is
-        cheap to check for most jobs of a long log."""
+        """Return True if a job's log records show that it left the queue before the window or entered it after the
+        window. This check is fast, and excludes most jobs of a long log."""
         record_times = [record.at for record in records_of_job if record.letter not in "HPS"]
         if not record_times or any(record.letter == "H" for record in records_of_job):
             return False
@@ -121,7 +120,8 @@ class ImportedRuns:
 
 
 def _jobs_of_number(accounts: Sequence[JobAccount], user: str) -> Iterator[RecordedJob]:
-    """Yield the jobs of a number. A startd's account with another user belongs to a job of another access point."""
+    """Yield the jobs that had one job number. A startd's account with a different user belongs to a job of another
+    access point."""
     account_users = [
         (each, [(fact.letter, _short_user(fact.text)) for fact in each.statements if fact.fact in _USERS])
         for each in accounts
@@ -138,19 +138,19 @@ def _jobs_of_number(accounts: Sequence[JobAccount], user: str) -> Iterator[Recor
     ]
     for account in own_accounts:
         if id(account) not in placed_accounts and len(running_jobs) == 1 and running_jobs[0].span[0] <= account.first:
-            running_jobs[0].accounts.append(account)  # a later run of a job whose end no record shows
+            running_jobs[0].accounts.append(account)  # a later run of a job that has no recorded end
     yield from recorded_jobs_of_user
     yield from (RecordedJob([account]) for account in others)
 
 
 def _short_user(user: str) -> str:
-    """Return a user's name without domain and accounting group."""
+    """Return a user's name without its domain and accounting group."""
     return user.partition("@")[0].rpartition(".")[2]
 
 
 def job_runs(log: EventStore, cluster: int, proc: int | None, at: int | None, zone: tzinfo = UTC) -> list[JobRun]:
-    """Return the runs of a job, or of all jobs of a cluster, as they were at an instant (None: now), without reading
-    the log's records of other jobs."""
+    """Return the runs of a job, or of all jobs of a cluster, as of an instant (default: now), without reading the
+    records of other jobs."""
     records = Records(only=(cluster, proc), at=EVER if at is None else at).read_job(log)
     return ImportedRuns(log, zone=zone).explained_runs(records, at)
 
@@ -162,7 +162,7 @@ class _ImportedJobRuns:
     job: Job
     recorded_job: RecordedJob
     records: Records
-    facts: dict[str, Statement]  #: the believed statement on each fact of the job
+    facts: dict[str, Statement]  #: the most reliable statement of each fact of the job
 
     def _user(self) -> str:
         user, submitter = self.facts.get("user"), self.facts.get("submitter")
@@ -174,7 +174,7 @@ class _ImportedJobRuns:
         return known_user or (submitter.text if submitter is not None else "")
 
     def _value_of_ads(self, values_by_place: dict[RecordPlace, V], statements: Iterable[Statement]) -> V | None:
-        """Return the first value of a table by ads' places, for the ads that some statements come from."""
+        """Return the first value in a table (by the location of ads) for the ads that make these statements."""
         places = (RecordPlace(statement.source, statement.line) for statement in statements)
         return next((values_by_place[place] for place in places if place in values_by_place), None)
 
@@ -191,7 +191,7 @@ class _ImportedJobRuns:
         run_hints: list[tuple[JobRun, Hints]] = []
         for number, known_run in enumerate(runs, 1):
             end, outcome = self._end(known_run, number == len(runs))
-            # A job that is done has entry 005.
+            # A completed job has an entry 005.
             if number < len(runs) and (end is None or (known_run.logged and outcome == ENDED)):
                 end, outcome = runs[number].began if end is None else end, EVICTED
             if end is None:
@@ -210,22 +210,23 @@ class _ImportedJobRuns:
         return run_hints
 
     def _was_held(self, began: int, ended: int | None) -> bool:
-        """Return True if the job was put on hold in a run or as it ended, as far as its job event logs show. A shadow
-        may outlive the hold."""
+        """Return True if the job event logs show that the job was put on hold during a run or at its end. A shadow may
+        outlive the hold."""
         entries = [entry for account in self.recorded_job.accounts for entry in account.entries]
         holds = (place.at for number, place, _ in entries if number == _HELD)
         return not entries or ended is None or any(began <= at <= ended + SOON for at in holds)
 
     def _first_gap(self, run: _CombinedRun) -> int | None:
-        """Return the start of the first gap in a run's logs that may have its end; None without a gap."""
+        """Return the start of the first gap in a run's logs that may hide the run's end; None if there is no such
+        gap."""
         chains = {self.records.chain_of(statement.source) for statement in run.facts.values()}
         hole_times = (at for chain in chains for at in self.records.holes.get(chain, ()) if at >= (run.began or 0))
         return min(hole_times, default=None)
 
     def _end(self, run: _CombinedRun, is_last: bool) -> tuple[int | None, str]:
-        """Return when a run was over (None: no record shows it), and how it ended."""
+        """Return when a run ended (None: no record shows it), and how it ended."""
         end_statement = self.facts.get("ended")
-        # A job may run again by mistake.
+        # A completed job may run again by mistake.
         is_last = is_last and (end_statement is None or end_statement.value + SECOND > (run.began or 0))
         end_time, outcome_statement = run.ended, self.facts.get("became") if is_last else None
         if run.entries:
@@ -243,8 +244,8 @@ class _ImportedJobRuns:
 
 
 class ImportedRunEnd(NamedTuple):
-    """The end of a run in a job event log: its entries; when its shadow last reconnected to it, and last lost the
-    connection to it (0: never); the places of all records of the end."""
+    """The end of a run in a job event log: its entries, when its shadow last reconnected and when it last lost the
+    connection (0: never), and the locations of all records of the end."""
 
     entries: tuple[Entry, ...]
     attended: int
@@ -253,7 +254,8 @@ class ImportedRunEnd(NamedTuple):
 
     @staticmethod
     def of(entries: Sequence[Entry]) -> ImportedRunEnd:
-        """Return the end that the entries after a run's beginning show. A schedd's restart is not a lost connection."""
+        """Return the end of a run according to the entries after its start. A schedd's restart is not a lost
+        connection."""
         attended = lost = 0
         for number, place, facts in entries:
             if number == _FOUND:
@@ -266,9 +268,9 @@ class ImportedRunEnd(NamedTuple):
 
 
 class _CombinedRun(NamedTuple):
-    """A run combined from all of its sources: the believed statement on each fact, when it began and ended (None: no
-    record shows it), the entries at its end, and when its shadow reconnected. ``logged``: whether a job event log has
-    it; ``ends``: the places of all records of its end."""
+    """A run combined from all of its sources: the most reliable statement of each fact, its start and end (None: no
+    record shows it), the entries at its end, and when its shadow reconnected. ``logged``: whether it is in a job event
+    log. ``ends``: the locations of all records of its end."""
 
     facts: dict[str, Statement]
     began: int | None
@@ -284,7 +286,7 @@ class _CombinedRun(NamedTuple):
         own_ends = [run_ends[id(run)] for run in same_runs if id(run) in run_ends]
         entries = next((run_end.entries for run_end in own_ends if run_end.entries), ())
         stop_times = [run.stopped_at for run in same_runs if run.stopped_at is not None]
-        if stop_times:  # a startd that died logged nothing when its jobs' connections broke
+        if stop_times:  # a startd that died did not log the broken connections of its jobs
             stop_times += [run_end.lost for run_end in own_ends]
         stop = facts.get("stopped")
         end_time = stop.value if stop is not None else entries[0][1].at if entries else max(stop_times, default=None)
@@ -296,7 +298,7 @@ class _CombinedRun(NamedTuple):
         return _CombinedRun(facts, begin_time, end_time, entries, attended, bool(own_ends), distinct_places)
 
     def ended_by(self, orphan_ends: Iterable[ImportedRunEnd]) -> _CombinedRun:
-        """Return the run with its end from a log that lacks its beginning: its program was never started."""
+        """Return the run with an end from a log without the run's start, which means that its program never started."""
         until = EVER if self.ended is None else self.ended + SOON
         for end in orphan_ends:
             place = end.entries[0][1]
@@ -305,20 +307,20 @@ class _CombinedRun(NamedTuple):
         return self
 
     def is_begun_by(self, run: _CombinedRun) -> bool:
-        """Return True if this is the shadow or claim of the run that a job event log has next."""
+        """Return True if this is the shadow or claim of `run`, the next run in a job event log."""
         slots = {slot.text for facts in (self.facts, run.facts) if (slot := facts.get("slot")) is not None}
         has_only_begin = self.ended is None and not self.logged and run.logged and "placed" not in run.facts
         return has_only_begin and len(slots) == 1
 
     @property
     def begun(self) -> str:
-        """Return the place of the record of its beginning; empty if there is none."""
+        """Return the location of the record of its start; empty if there is none."""
         statement = self.facts.get("placed") or self.facts.get("began")
         return f"{statement.source}:{statement.line}" if statement is not None else ""
 
     @property
     def stimulus(self) -> str:
-        """Return the place of the record of its end, else of its first statement."""
+        """Return the location of the record of its end, or else of its first statement."""
         if self.entries:
             place = self.entries[0][1]
             return f"{place.source}:{place.line}"
@@ -327,8 +329,8 @@ class _CombinedRun(NamedTuple):
 
 
 def _distinct_runs(runs: Iterable[_CombinedRun]) -> list[_CombinedRun]:
-    """Return each run once: an end without a beginning, behind a gap, that is the end of the run before it is left out;
-    a shadow or claim without an end is the beginning of the run that the job's log has next on that slot."""
+    """Return each run once. An end after a gap that belongs to the previous run is left out. A shadow or claim without
+    an end becomes the start of the next run on that slot in the job's log."""
     distinct_runs: list[_CombinedRun] = []
     for run in runs:
         previous = distinct_runs[-1] if distinct_runs else None
@@ -342,7 +344,7 @@ def _distinct_runs(runs: Iterable[_CombinedRun]) -> list[_CombinedRun]:
 
 
 def _believed_facts(statements: Iterable[Statement]) -> dict[str, Statement]:
-    """Return the statement of the most trusted source on each fact."""
+    """Return the statement of the most reliable source for each fact."""
     believed_facts: dict[str, Statement] = {}
     for statement in statements:
         previous = believed_facts.get(statement.fact)
@@ -352,7 +354,7 @@ def _believed_facts(statements: Iterable[Statement]) -> dict[str, Statement]:
 
 
 def _begin_time(same_runs: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | None:
-    """Return when a run was given its slot, else when its program began; None if neither is known."""
+    """Return when a run was given its slot, or else when its program started; None if neither is known."""
     begin_statement = facts.get("placed") or facts.get("began")
     if begin_statement is not None:
         return begin_statement.value
@@ -360,8 +362,8 @@ def _begin_time(same_runs: Sequence[RecordedRun], facts: dict[str, Statement]) -
 
 
 def _run_ends(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd], list[ImportedRunEnd]]:
-    """Return the end of each run in the job event logs, by the run's identity; and the ends of runs whose beginning
-    these logs lack."""
+    """Return the end of each run in the job event logs, by the id() of the run, and the ends of runs whose start is
+    missing from these logs."""
     run_ends: dict[int, ImportedRunEnd] = {}
     orphan_ends: list[ImportedRunEnd] = []
     for account in accounts:
@@ -383,8 +385,8 @@ def _run_ends(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd]
 
 
 def _parse_end(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return the entries after a run's beginning that are about its end, the end itself first: those before it (the job
-    was put on hold, the connection was lost), and the ones written at the same moment."""
+    """Return the entries after a run's start that belong to its end: first the end itself, then the entries that led to
+    it (a hold, a lost connection) and those written at the same time."""
     end = next((entry for entry in entries if entry[0] in _ENDS), None)
     end = end or next((entry for entry in entries if entry[0] in _OF_ENTRIES), None)
     if end is None:
@@ -393,7 +395,7 @@ def _parse_end(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _entries_reason(entries: Sequence[Entry]) -> str:
-    """Return the reason that the entries of an end give; empty if they give none."""
+    """Return the reason stated in the entries of an end; empty if there is none."""
     reasons = (facts.get(_REASONS[number], "") for number, _, facts in entries if number in _REASONS)
     return next((text for text in reasons if text and not text.startswith("Unspecified")), "")
 
@@ -408,14 +410,14 @@ def _hints(entries: Sequence[Entry], code: str, attended: int, was_held: bool) -
 
 
 def _with_full_user(run: JobRun, full_names: dict[str, set[str]]) -> JobRun:
-    """Return the run with its user's full name, if only one user has that name."""
+    """Return the run with its user's full name, if the short name belongs to only one user."""
     names = full_names.get(run.user, ())
     return evolve(run, user=next(iter(names))) if len(names) == 1 else run
 
 
 def _with_cause(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
-    """Return the run with its cause, and the text of the record that gives it. A run of unknown outcome was evicted if
-    its slot's log gives a reason."""
+    """Return the run with its cause, and the text of the record that states the cause. A run with an unknown outcome
+    counts as evicted if its slot's log states a reason."""
     slot_moves = deaths.slots.run(run.slot, run.job, run.began) if run.slot else []
     leaving_moves = eviction_moves(slot_moves, run.ended)
     reasons = [event.reason for _, event in leaving_moves]

@@ -1,4 +1,4 @@
-"""One run of a job, read from a log."""
+"""One run of a job, as read from a log."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ COMPLETED: Final = "completed"
 EVICTED: Final = "evicted"
 RUNNING: Final = "running"
 ENDED: Final = "ended"
-"""How a run ended: its job completed, or was evicted; it still runs at the end of the log; or no record shows how."""
+"""The outcomes of a run: its job completed or was evicted, the run continues at the end of the log, or how it ended is
+unknown."""
 
 
 class Death(NamedTuple):
-    """A daemon's death: which daemon, on which machine (for a starter the slot, for a shadow nothing); the time of its
-    last record (0: unknown) and when its death was noticed; the record of that, and the daemon's last one (if any)."""
+    """A daemon's death: the daemon, its machine (for a starter, the slot; for a shadow, empty), the time of its last
+    record (0: unknown), when its death was noticed, the record of this, and the daemon's last record (if any)."""
 
     daemon: str
     where: str
@@ -37,7 +38,7 @@ class Death(NamedTuple):
         return tuple(filter(None, (self.last_seen, self.stimulus)))
 
     def words(self, zone: tzinfo = UTC) -> str:
-        """Return what happened, as the rest of a sentence."""
+        """Return a clause that describes the death."""
         name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
         if self.how:
             return f"{name} died at {instant(self.at, zone)} ({self.how})"
@@ -48,11 +49,11 @@ class Death(NamedTuple):
 
 @frozen
 class JobRun:
-    """A run of a job: which job had which slot from ``began`` to ``ended`` (microseconds; for a running job, the last
-    known instant). ``cause`` is why it was evicted, ``said`` the reason in the record; ``position`` and ``stimulus``
-    belong to the event that reports the end. Names that no record has are empty. For an imported log: ``begun`` is the
-    place of the record of its beginning, ``ends`` are the places of all records of its end, and ``death`` is the
-    daemon's death that ended it."""
+    """A run of a job: the job had the slot from ``began`` to ``ended`` (microseconds; for a running job, the last known
+    instant). ``cause`` is why it was evicted, and ``said`` is the reason in the record. ``position`` and ``stimulus``
+    are those of the event that reports the end. Unknown names are empty. In an imported log, ``begun`` is the location
+    of the record of the start, ``ends`` are the locations of all records of the end, and ``death`` is the daemon's
+    death that ended the run."""
 
     job: str
     user: str
@@ -71,7 +72,7 @@ class JobRun:
 
     @property
     def is_eviction_by_pool(self) -> bool:
-        """Return True if the pool evicted it, and not a hold or a removal of its job."""
+        """True if the pool evicted the run, rather than a hold or removal of the job."""
         return self.outcome == EVICTED and not self.cause.of_job
 
     @property
@@ -80,10 +81,10 @@ class JobRun:
 
     @property
     def machine(self) -> str:
-        """The slot's machine: the part of its name behind the @."""
+        """The slot's machine: the part of the slot's name after the @."""
         return SlotName.parse(self.slot).machine
 
     @property
     def lasted(self) -> int:
-        """How long it had the slot, in microseconds."""
+        """How long the job had the slot, in microseconds."""
         return max(0, self.ended - self.began)

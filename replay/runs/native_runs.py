@@ -1,8 +1,9 @@
 """Fold a pool's events into its runs: from a job's activation to the end of its processes.
 
-The events before the end give the cause: what a user did to the job, why the slot began to evict it since it was last
-Busy, the flags of its claim and the claims that waited for the slot, and the command that signalled the processes. The
-first of them that is a cause of the table counts. A run of the local universe has no slot's transitions.
+The cause is found in the events before the end: an action of a user on the job, the reason why the slot began to evict
+the job after it was last Busy, the flags of its claim, the claims that waited for the slot, and the command that
+signalled the processes. The first one that is in the table of causes is used. Runs in the local universe have no slot
+transitions.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ from .run_end_causes import CAUSES, Cause, best_cause, own_cause
 
 _ENDINGS = ("Claimed/Retiring", "Preempting/Vacating", "Preempting/Killing")
 _FLAGS = {"preempted": CAUSES["preempt"], "drained": CAUSES["drained"]}
-"""The causes by the flags of a claim that is ending, if no transition gives a cause."""
+"""The causes for the flags of an ending claim, used if no transition has a cause."""
 
 _PLAIN = {"exited": COMPLETED, "": ENDED}
-"""The outcomes of exits that are not evictions; an imported run whose end no record explains has none."""
+"""The outcomes of exits that are not evictions. An imported run has no outcome if no record explains its end."""
 
 
 def is_running_pair(event: e.SlotTransitioned) -> bool:
-    """Return True if a transition shows that the slot's job runs, or is being evicted."""
+    """Return True if a transition shows that the slot's job is running or being evicted."""
     return event.target == "Claimed/Busy" or event.target in _ENDINGS
 
 
 @define
 class _Active:
-    """A run that has not ended: the causes so far, of the job, the slot, the claim and signals."""
+    """A run that has not ended, with the possible causes so far from the job, the slot, the claim and signals."""
 
     event: e.JobActivated
-    user: tuple[str, str]  #: the cluster's user and accounting group then
+    user: tuple[str, str]  #: the cluster's user and accounting group at the start
     of_job: list[Cause | None] = field(factory=list)
     of_slot: list[Cause | None] = field(factory=list)
     of_claim: list[Cause | None] = field(factory=list)
@@ -46,10 +47,10 @@ class _Active:
 @define
 class _NativeRunReader:
     users: dict[int, tuple[str, str]] = field(factory=dict)  #: a cluster's user and accounting group
-    active: dict[str, _Active] = field(factory=dict)  #: by the keys of their activations
+    active: dict[str, _Active] = field(factory=dict)  #: the active runs, by the keys of their activations
     last_of: dict[tuple[int, int], str] = field(factory=dict)  #: the last activation of each job
     run_by_slot: dict[str, str] = field(factory=dict)  #: the last activation on each slot
-    preferred: dict[str, str] = field(factory=dict)  #: why each slot was last given to another job
+    preferred: dict[str, str] = field(factory=dict)  #: the reason why each slot was last given to another job
     last: int = 0
 
     def read(self, position: int, event: e.Event) -> JobRun | None:
@@ -88,7 +89,7 @@ class _NativeRunReader:
             run.of_slot.append(self._better_match_cause(event.slot) if cause is CAUSES["preempted"] else cause)
 
     def _better_match_cause(self, slot: str) -> Cause:
-        """Return why the match that waits for a slot is better."""
+        """Return the cause for the preempting claim that waits for a slot."""
         return CAUSES.get(self.preferred.get(slot, ""), CAUSES["preempted"])
 
     def _of_claim(self, event: e.ClaimFlagged | e.ClaimQueued | e.ClaimWithdrawn) -> None:
@@ -99,7 +100,7 @@ class _NativeRunReader:
             run.of_claim += [_FLAGS[flag] for flag in event.flags if flag in _FLAGS]
         elif isinstance(event, e.ClaimQueued):
             run.of_claim.append(self._better_match_cause(event.slot))
-        elif not run.signals:  # else it came too late for the run
+        elif not run.signals:  # otherwise the processes have already been signalled
             run.of_claim.clear()
 
     def _jobs_moved(self, event: e.JobsTransitioned) -> None:
@@ -139,7 +140,7 @@ class _NativeRunReader:
 
 
 def own_runs(events: Iterable[tuple[int, e.Event]]) -> Iterator[JobRun]:
-    """Yield the runs of a pool's own log in the order of their ends; then the runs that have not ended."""
+    """Yield the runs in a pool's own log, sorted by end, followed by the runs that have not ended."""
     reader = _NativeRunReader()
     for position, event in events:
         run = reader.read(position, event)

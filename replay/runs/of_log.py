@@ -1,8 +1,8 @@
-"""Read the runs of any log: a pool's own, or an import of HTCondor files.
+"""Read the runs in any log: a pool's own log, or an import of HTCondor files.
 
-A pool's log has a ``JobActivated`` where a run begins and a ``JobExited`` where it ends. In an import, several daemons
-record the same beginning or end in different forms; ``pool_events`` replaces them by one event of these kinds, so that
-one fold reads both.
+In a pool's log, a run starts with a ``JobActivated`` and ends with a ``JobExited``. In an import, several daemons
+record the same start or end in different forms. ``pool_events`` replaces these records with one event of these kinds,
+so that the same fold can read both.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from .native_runs import own_runs
 
 _OUTCOMES = {COMPLETED: "exited", EVICTED: "evicted"}
 _SHARED = (e.SlotTransitioned, e.SlotCreated, e.SlotDestroyed)
-"""The kinds of events that imports and pools share."""
+"""The kinds of events that have the same form in imports and in pools' logs."""
 
 
 class Runs(NamedTuple):
-    """The runs of a log between two instants (microseconds), and the totals of runs without known times."""
+    """The runs in a log between two instants (microseconds), and the totals of runs without known times."""
 
     runs: list[JobRun]
     unknown: UnknownRuns
 
 
 def runs_of(log: EventStore, since: int = 0, until: int = EVER, *, evicted: bool = False, zone: tzinfo = UTC) -> Runs:
-    """Return the runs that overlap the time between two instants, in order of their ends; with `evicted` only runs that
-    were evicted then. Times in texts are in `zone`."""
+    """Return the runs that overlap the time between two instants, sorted by end. With `evicted`, return only runs that
+    were evicted in this time. Times in texts are in `zone`."""
     unknown = UnknownRuns()
     if is_imported(log):
         imported_runs = ImportedRuns(log, since, until, zone)
@@ -51,8 +51,8 @@ def runs_of(log: EventStore, since: int = 0, until: int = EVER, *, evicted: bool
 
 
 def pool_events(log: EventStore) -> Iterator[tuple[int, e.Event]]:
-    """Yield a log's events with their positions; for an import its runs and slots as a pool's kinds of events, numbered
-    in order of time. A run's events have the places of the records of its beginning and end."""
+    """Yield a log's events with their positions. For an import, yield its runs and slots as a pool's kinds of events,
+    numbered chronologically; a run's events have the locations of the records of its start and end."""
     if not is_imported(log):
         yield from log.read()
         return
@@ -73,7 +73,7 @@ def pool_events(log: EventStore) -> Iterator[tuple[int, e.Event]]:
 
 
 def _submission(first_run: JobRun, runs: list[JobRun]) -> e.Event:
-    """Return the submission of a cluster at its first run's beginning, with the least count of its jobs."""
+    """Return a submission of a cluster at its first run's start, with the minimum number of jobs that it must have."""
     count = max(JobId.parse(run.job).proc for run in runs if run.cluster == first_run.cluster) + 1
     ad = {"User": quoted(first_run.user), "AcctGroup": quoted(first_run.group)}
     return e.ClusterSubmitted(

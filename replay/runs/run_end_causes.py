@@ -1,9 +1,9 @@
-"""The causes that end a run before its job is done: one closed table, for a pool's events and for HTCondor's records.
+"""The causes that end a run before its job completes: one complete table, for a pool's events and HTCondor's records.
 
-A cause comes from Poolbook's events (``own``, words of ``events.CAUSES``), from HTCondor's codes of evictions
-(``codes``: entry 004, VacateReasonCode; codes below 1000 are hold codes), or from a startd's reason for a move
-(``REASONS``). A general cause (``weak``: the access point ended the run, the connection broke) yields to any other
-record of the same end.
+A cause is found from Poolbook's events (``own``, keys of ``events.CAUSES``), from HTCondor's vacate codes (``codes``:
+entry 004, VacateReasonCode; codes below 1000 are hold codes), or from a startd's reason for a transition (``REASONS``).
+A general cause (``is_weak``: the access point ended the run, the connection broke) is used only if no other record of
+the same end has a more specific one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ..narration.sentence_tables import cause_words
 
 
 class Cause(NamedTuple):
-    """Why a run was ended: the name for programs, and the text for people."""
+    """Why a run was ended: a name for programs, and a text for users."""
 
     name: str
     words: str
     own: tuple[str, ...] = ()
     codes: tuple[int, ...] = ()
     is_weak: bool = False
-    of_job: bool = False  #: whether the job itself was held or removed
+    of_job: bool = False  #: whether the job was held or removed, rather than only its run ended
 
 
 # fmt: off
@@ -66,8 +66,8 @@ _STOPPING: Final = "stop-"  #: the prefix of the stimuli with which a server sto
 _OWN: Final = {word: cause for cause in _TABLE for word in cause.own}
 _CODES: Final = {code: cause for cause in _TABLE for code in cause.codes}
 
-# A startd's reasons for moves, the first that matches: HTCondor's text, the cause that a pool's event would have, the
-# cause of an eviction if it is one, and the words if they differ from the first cause's (``narration/causes.txt``).
+# A startd's reasons for transitions; the first match is used: HTCondor's text, the cause in a pool's event, the cause
+# of the eviction (if it is one), and the description if it differs from the first cause's (``narration/causes.txt``).
 REASONS: Final = (
     ("retirement ended/expired reverting to", "claim_failed", "", "the startd rejected the new claim"),
     ("RELEASE_CLAIM command from preempting", "better_match_gone", "", ""),
@@ -114,24 +114,24 @@ def _reason(text: str) -> tuple[str, str, str, str]:
 
 
 def cause_of_move(reason: str) -> str:
-    """Return the cause that a pool's event would have for a startd's reason for a move; empty if the table lacks it."""
+    """Return the cause in a pool's event that matches a startd's reason for a transition; "" if the table has none."""
     return _reason(reason)[1]
 
 
 def reason_meaning(reason: str) -> str:
-    """Return what a startd's reason means in plain words; empty if the table has no words for it."""
+    """Return a plain description of a startd's reason; "" if the table has none."""
     _, code, _, text = _reason(reason)
     return text or (cause_words(code) if code else "")
 
 
 def cause_of_reason(reason: str) -> Cause | None:
-    """Return the cause that a startd's reason names; None if it names none."""
+    """Return the cause of an eviction for a startd's reason, or None if there is none."""
     return CAUSES.get(_reason(reason)[2])
 
 
 def cause_of_code(text: str, is_held: bool = True) -> Cause | None:
-    """Return the cause of an HTCondor vacate or hold code; None if it has none, or is not a number. A job
-    with a hold code is not `is_held` if it cools down or waits again instead."""
+    """Return the cause for an HTCondor vacate or hold code; None if the code has no cause or is not a number. `is_held`
+    is False if a job with a hold code cools down or waits again instead of being held."""
     if not text.isdecimal() or not int(text):
         return None
     if int(text) >= FIRST_VACATE_CODE:
@@ -140,14 +140,14 @@ def cause_of_code(text: str, is_held: bool = True) -> Cause | None:
 
 
 def own_cause(word: str, stimulus: str = "") -> Cause | None:
-    """Return the cause that an event of a pool names, or an import by the cause's name; None if it is not a cause of an
-    eviction. A server that stops vacates all slots and jobs."""
+    """Return the cause of an eviction from the word in a pool's event, or from the cause's name in an import; None if
+    there is none. A server that stops vacates all slots and jobs."""
     cause = _OWN.get(word) or CAUSES.get(word)
     return CAUSES["stopped"] if cause is CAUSES["vacated"] and stimulus.startswith(_STOPPING) else cause
 
 
 def best_cause(causes: Iterable[Cause | None]) -> Cause:
-    """Return the most specific of several causes, the most trusted first: the first that is not weak, else the first;
-    ``unknown`` if there is none."""
+    """Return the most specific cause: the first one that is not weak, or else the first one; ``unknown`` if there are
+    none. `causes` must be sorted by reliability."""
     known_causes = [cause for cause in causes if cause is not None]
     return next((cause for cause in known_causes if not cause.is_weak), known_causes[0] if known_causes else UNKNOWN)

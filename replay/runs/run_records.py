@@ -1,7 +1,7 @@
-"""Collect the records of jobs' runs in an imported log by the numbers of the jobs, in one pass over the log.
+"""Collect the records of jobs' runs in an imported log, grouped by job number, in one pass over the log.
 
-For a window, ads that are entirely outside of it are not kept: the ads of jobs that left the queue before it, or came
-into the queue after it.
+If a time window is given, ads outside the window are skipped: those of jobs that left the queue before the window or
+entered it afterwards.
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ from ..narration.formatting import EVER
 from .slot_records import is_free
 
 Job = tuple[int, int]
-ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})  #: the entries of job event logs about runs
+ENTRIES: Final = frozenset({0, 1, 4, 5, 7, 9, 12, 21, 22, 23, 24})  #: the job event log entries about runs
 ATTRIBUTES: Final = (
     "AcctGroup", "ClusterId", "CompletionDate", "EnteredCurrentStatus", "EpochAdType", "EpochWriteDate", "ExitBySignal",
     "ExitCode", "ExitSignal", "GlobalJobId", "JobCurrentStartDate", "JobCurrentStartExecutingDate", "JobDuration",
     "JobMaterializeDate", "JobStatus", "JobUniverse", "LastJobStatus", "LastRemoteHost", "ProcId", "QDate",
     "RemoteHost", "RemoteWallClockTime", "User", "VacateReasonCode",
 )  # fmt: skip
-"""The attributes that are read from the ads of jobs."""
+"""The attributes that are read from jobs' ads."""
 _ADS: Final = frozenset({"history", "epochs", "startd_history"})
 _OF_JOBS: Final = frozenset({"shadow_began", "shadow_gone", "matched"})
 _REFUSED: Final = "1006"  #: FailedToActivateClaim; a shadow reports it only by its exit status
-LEFT: Final = ("5", "9")  #: the entries written when a job leaves the queue
+LEFT: Final = ("5", "9")  #: the entries logged when a job leaves the queue
 
 
 @define
 class Records:
-    """Collects a log's records of runs between two instants (microseconds)."""
+    """Collects the records of runs in a log between two instants (microseconds)."""
 
     since: int = 0
     until: int = EVER
     only: tuple[int, int | None] | None = None  #: the cluster, or its job, to collect
-    at: int = EVER  #: no record after this instant is taken
+    at: int = EVER  #: records after this instant are skipped
     records_by_job: dict[Job, list[JobRecord]] = field(factory=dict)
-    gaps: dict[int, list[int]] = field(factory=dict)  #: where records of each chain of logs are missing
+    gaps: dict[int, list[int]] = field(factory=dict)  #: the positions at which records of each chain are missing
     holes: dict[int, list[int]] = field(factory=dict)
-    """When the gaps of each chain of logs begin, as far as that is known."""
+    """The start times of the gaps in each chain of logs, where known."""
     groups: dict[RecordPlace, str] = field(factory=dict)  #: the accounting groups in ads, by the ads' places
     codes: dict[RecordPlace, str] = field(factory=dict)
-    """The codes of evictions, by the places of the ads that have them, and of the starts of shadows that their slots
+    """The vacate codes, by the locations of the ads that contain them, and of the starts of shadows that a slot
     refused."""
-    left: dict[RecordPlace, int] = field(factory=dict)  #: when jobs left the queue, by the places of the history's ads
+    left: dict[RecordPlace, int] = field(factory=dict)  #: when jobs left the queue, by the locations of history ads
     users: dict[int, str] = field(factory=dict)  #: each cluster's user, by the negotiator's name
     last: int = 0  #: the instant of the last record
-    is_past: bool = False  #: whether there are ads of jobs that have no part in the window
+    is_past: bool = False  #: whether ads of jobs outside the window were skipped
     sources: Sources = field(factory=Sources)
     _jobs: dict[str, tuple[Job, int]] = field(factory=dict)
-    """The job that each slot runs, by its startd, and the chain of that one's log."""
-    _last_events: dict[int, int] = field(factory=dict)  #: the last record of each chain of StartLogs
+    """The job that each slot runs according to its startd, and the chain of the startd's log."""
+    _last_events: dict[int, int] = field(factory=dict)  #: the time of the last record in each chain of StartLogs
     _owners: dict[str, str] = field(factory=dict)
     _begun: dict[tuple[int, str], RecordPlace] = field(factory=dict)
-    """The starts of shadows that have not exited, by their schedd's log and pid."""
+    """The starts of shadows that have not exited, by the chain of their schedd's log and their pid."""
 
     def read(self, records: Iterable[tuple[int, e.Event]]) -> Records:
         for position, event in records:
@@ -75,7 +75,8 @@ class Records:
         return self
 
     def read_job(self, log: EventStore) -> Records:
-        """Read a log's records of the cluster or job to collect; StartLogs only for the time it was in the queue."""
+        """Read a log's records of the requested cluster or job, and of StartLogs only those from its time in the
+        queue."""
         assert self.only is not None
         places = PlaceNames(log)
         streams = [*(p.stream for p in places.all()), f"cluster/{self.only[0]}", *(f"ads/{kind}" for kind in _ADS)]
@@ -87,7 +88,7 @@ class Records:
         )
 
     def _end_of_jobs(self) -> int:
-        """Return when all jobs had left the queue, with some time for their slots; EVER if they are still there."""
+        """Return when all jobs had left the queue and their slots were free; EVER if any job is still in the queue."""
         last_times = []
         for records_of_job in self.records_by_job.values():
             last_entry = next((record for record in reversed(records_of_job) if record.letter in "UE"), None)
@@ -109,7 +110,7 @@ class Records:
             self.holes.setdefault(chain, []).append(event.since)
 
     def chain_of(self, source: int) -> int:
-        """Return the first of the rotated files that a source belongs to."""
+        """Return a source's chain: the first of its log's rotated files."""
         return self.sources.letter(source)[1]
 
     def on_entries(self, position: int, event: e.JobsLogged) -> None:
@@ -163,7 +164,7 @@ class Records:
         self._add_report((event.cluster, event.proc), position, event, event.said, event.facts)
 
     def _note_refusal(self, event: e.JobReported) -> None:
-        """Note the code of an eviction for a shadow that could not start its job."""
+        """Record the vacate code for a shadow that could not start its job."""
         place, shadow = place_of(event.stimulus), (self._chain(event), event.facts.get("shadow", ""))
         if event.said == "shadow_began" and place is not None:
             self._begun[shadow] = place
@@ -194,7 +195,7 @@ class Records:
         self._last_events[self._chain(event)] = event.at
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
-        """End a startd's jobs as it starts or exits: they ended at its last record before."""
+        """End the jobs of a startd that starts or exits, as of its last previous record."""
         if event.daemon != "startd" or event.said not in ("began", "ended"):
             return
         chain = self._chain(event)

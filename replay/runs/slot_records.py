@@ -1,4 +1,4 @@
-"""Read from a slot's records why a run on it was stopped, vacated or killed, and which job ran there next."""
+"""Find in a slot's records why a run on it was stopped, vacated or killed, and which job ran there next."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...domain.state_machines import state
 from ...domain.units import SECOND
 from .run_end_causes import best_cause, cause_of_reason, reason_meaning
 
-NEAR: Final = 3 * SECOND  #: two daemons log the same thing within this time
-LATER: Final = 2 * SECOND  #: a slot's move explains a job's records at most so long before it ...
-FREE: Final = 10 * SECOND  #: ... and none that were written when the slot had been free for so long
+NEAR: Final = 3 * SECOND  #: the maximum time between two daemons' records of one event
+LATER: Final = 2 * SECOND  #: a slot's transition explains a job's records up to this long before it ...
+FREE: Final = 10 * SECOND  #: ... and no records written when the slot had been free for this long
 TAKEN: Final = 600 * SECOND  #: a job that preempts another one starts within this time after its end
 
 
 class NextJob(NamedTuple):
-    """The job that was given a slot after another one."""
+    """The job that was given a slot after another job."""
 
     position: int
     at: int
@@ -41,7 +41,7 @@ class NextJob(NamedTuple):
 
 
 class Begun(NamedTuple):
-    """A job that was started on a slot, and its user, if the slot's log shows it."""
+    """A job that was started on a slot, and the job's user, if the slot's log shows it."""
 
     at: int
     job: str
@@ -53,7 +53,7 @@ class Begun(NamedTuple):
 
 @define
 class SlotRecords:
-    """Reads slots' records in order of time, when they are asked for."""
+    """Reads slots' records on demand, in chronological order."""
 
     log: EventStore
     until: int | None = None
@@ -69,7 +69,8 @@ class SlotRecords:
         return self._streams[slot]
 
     def run(self, slot: str, job: str, began: int) -> list[e.LoggedEvent]:
-        """Return the slot's records of a job's run that began at about an instant, until the slot is free of it."""
+        """Return the slot's records of a job's run that started at about an instant, until the job has left the
+        slot."""
         records = self.records(slot)
         near = range(bisect_left(self._times[slot], began - NEAR), bisect_right(self._times[slot], began + NEAR))
         begin = next((at for at in near if _activates(records[at][1], job)), None)
@@ -91,13 +92,13 @@ class SlotRecords:
         return run_records
 
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
-        """Return the first job that was started on a slot, or on one that was carved from it, between two instants;
+        """Return the first job that was started between two instants on a slot or on a dynamic slot created from it;
         None if their logs show none."""
         jobs = (begun for name in self._parts(slot) if (begun := self._first_begun(name, since, until)) is not None)
         return min(jobs, key=lambda begun: begun.at, default=None)
 
     def was_used(self, slot: str, at: int) -> bool:
-        """Return True if the claim under which a slot ran a job at about an instant had run another job before."""
+        """Return True if the claim under which a slot ran a job at about an instant had already run another job."""
         records = self.records(slot)
         for _, event in reversed(records[: bisect_right(self._times[slot], at)]):
             if isinstance(event, e.SlotReported) and event.said == "activated" and event.at < at - NEAR:
@@ -107,12 +108,13 @@ class SlotRecords:
         return False
 
     def first_job(self, slot: str, since: int, until: int) -> Begun | None:
-        """Return the first job that was started on this very slot between two instants; None if its log has none."""
+        """Return the first job that was started on exactly this slot between two instants; None if its log shows
+        none."""
         self.records(slot)
         return self._first_begun(slot, since, until)
 
     def _parts(self, slot: str) -> Iterator[str]:
-        """Yield the slot and the slots carved from it: a startd assigns the lowest free number."""
+        """Yield the slot and the dynamic slots created from it, which a startd gives the lowest free number."""
         yield slot
         name, _, host = slot.partition("@")
         names = (f"{name}_{number}@{host}" for number in count(1))
@@ -130,8 +132,8 @@ class SlotRecords:
         return None
 
     def next_job(self, slot: str, job: str, at: int, run: list[e.LoggedEvent]) -> NextJob | None:
-        """Return the job that preempted another one at an instant: the slot went from it to the next claim without
-        becoming free; None if there is none."""
+        """Return the job that preempted another job at an instant: the slot went to the next claim without becoming
+        free. Return None if there is none."""
         last_record = run[-1] if eviction_moves(run, at) else None
         if last_record is None or not isinstance(last_record[1], e.SlotTransitioned):
             return None
@@ -150,8 +152,9 @@ class SlotRecords:
         return None
 
     def eviction_facts(self, at: int, run: list[e.LoggedEvent]) -> tuple[dict[str, str], list[str]]:
-        """Return why a slot evicted a job at an instant by the slot's log (``why`` in plain words, ``moved`` in the
-        startd's), and the places of these records. `run`: the slot's records of the run."""
+        """Return why a slot evicted a job at an instant according to the slot's log (``why`` as a plain description,
+        ``moved`` with the startd's reasons), and the locations of these records. `run`: the slot's records of the
+        run."""
         leaving_moves = [record for record in eviction_moves(run, at) if record[1].at // SECOND <= at // SECOND]
         if not leaving_moves:
             return {}, []
@@ -173,7 +176,7 @@ def _activates(event: e.Event, job: str) -> bool:
 
 
 def _is_other(previous: e.Event, job: str) -> bool:
-    """Return True if a slot becomes busy with another job, by the record before that move."""
+    """Return True if a slot becomes busy with another job, according to the record before that transition."""
     return isinstance(previous, e.SlotReported) and previous.said == "activated" and not _activates(previous, job)
 
 
@@ -194,13 +197,13 @@ def _gets_busy(event: e.Event) -> bool:
 
 
 def is_free(event: e.SlotTransitioned) -> bool:
-    """Return True if the job is gone from the slot."""
+    """Return True if the job has left the slot."""
     return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
 
 
 def eviction_moves(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotTransitioned]]:
-    """Return the moves by which a slot evicts a job at an instant: the moves towards the end since it was last Busy, up
-    to that instant (or a little later, since two daemons log it); none if the slot was free long before."""
+    """Return the transitions by which a slot evicts a job at an instant: those since it was last Busy, up to that
+    instant (or a little later, because two daemons log it). Return none if the slot had been free for a long time."""
     until = [record for record in run if record[1].at <= at + LATER]
     slot_moves = [event for _, event in until if isinstance(event, e.SlotTransitioned)]
     if slot_moves and is_free(slot_moves[-1]) and slot_moves[-1].at < at - FREE:
@@ -213,23 +216,24 @@ def eviction_moves(run: list[e.LoggedEvent], at: int) -> list[tuple[int, e.SlotT
 
 
 def ended_by_request(run: list[e.LoggedEvent], at: int) -> bool:
-    """Return True if a slot's log gives no reason for a run's end but the access point's request."""
+    """Return True if the access point's request is the only reason for a run's end in a slot's log."""
     return best_cause(cause_of_reason(event.reason) for _, event in eviction_moves(run, at)).is_weak
 
 
 def _shows_job(event: e.SlotTransitioned) -> bool:
-    """Return True if a slot's job runs, or is suspended without being evicted: a retiring job may be suspended too."""
+    """Return True if a slot's job is running, or suspended but not being evicted (a retiring job may be suspended,
+    too)."""
     is_stopped = event.target == "Claimed/Suspended" and event.source != "Claimed/Retiring"
     return (event.target == "Claimed/Busy" and state(event.source) == "Claimed") or is_stopped
 
 
 def moves(run: list[e.LoggedEvent], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:
-    """Return the moves of a run into one of these activities or states."""
+    """Return the transitions during a run to one of these activities or states."""
     moves = [(position, event) for position, event in run if isinstance(event, e.SlotTransitioned)]
     return [move for move in moves if not set(targets).isdisjoint(move[1].target.split("/"))]
 
 
 def moves_from(run: list[e.LoggedEvent], source: str) -> list[tuple[int, e.SlotTransitioned]]:
-    """Return the moves of a run out of this activity."""
+    """Return the transitions during a run from this activity."""
     moves = [(position, event) for position, event in run if isinstance(event, e.SlotTransitioned)]
     return [move for move in moves if move[1].source.split("/")[-1] == source]

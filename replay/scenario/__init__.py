@@ -1,8 +1,9 @@
-"""Read the language of scenarios: machines under a policy, in virtual time.
+"""Parse scenarios: descriptions of machines with a policy, in virtual time.
 
-A scenario is a text: machines, their configuration, and lines ``at TIME WHAT``. ``parser`` reads it into the data of
-``scenario``: ``scenario_times`` reads the time of a line, ``statements`` the rest by the table in ``verbs``.
-``transcript`` writes a play line by line. ``adapters/simulation`` plays a scenario with the live engine.
+A scenario is a text with machines, their configuration, and lines ``at TIME WHAT``. ``parser`` converts it to the
+classes of ``scenario``: ``scenario_times`` parses the time of a line, and ``statements`` parses the rest, using the
+table in ``verbs``. ``transcript`` formats a simulation line by line. ``adapters/simulation`` runs a scenario with the
+live engine.
 """
 
 from .parser import read

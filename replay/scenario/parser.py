@@ -1,7 +1,7 @@
-"""Parse a scenario's text; nothing is played, and no file is read.
+"""Parse a scenario's text, without running it or reading files.
 
-Heads (``HEADS``) may stand anywhere and hold from the start; ``at`` lines happen at their instants, wherever they
-stand.
+Lines that begin with one of ``HEADS``, except ``at``, apply from the start, wherever they are in the text. ``at`` lines
+take effect at their instants, also in any order.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .scenario_times import ScenarioCalendar, begin, is_clock, is_time_word, may
 from .statements import ASSIGNED, MOST, NAME, StatementContext, instant, split, steps_of
 from .verbs import VERBS, amount
 
-BEGIN = ("2026-11-02", "08:00")  #: default start of a scenario: a Monday morning, UTC
-REST = 3600 * SECOND  #: time (microseconds) that a scenario without `until` continues after its last line
-DEFAULT = "ws1"  #: the machine of a scenario that names none
+BEGIN = ("2026-11-02", "08:00")  #: the default start of a scenario, in UTC: a Monday morning
+REST = 3600 * SECOND  #: how long a scenario without `until` continues after its last line (microseconds)
+DEFAULT = "ws1"  #: the machine of a scenario without `machine` lines
 HEADS = {
     "start": "start DATE TIME [ZONE]: when it starts, for example `start 2026-11-02 08:00 Europe/Berlin`",
     "until": "until TIME: when it ends",
@@ -39,24 +39,25 @@ _JOB_VERBS = {name for name, verb in VERBS.items() if verb.attributes}
 _EQUIPMENT = ("cores", "memory", "disk", "count")
 _MACHINE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?", re.ASCII)
 _ORDER = {"unread": 0, "read": 1, "expect": 3}
-"""The order within an instant: readings first, so that the policy sees them; expectations behind all else (2)."""
+"""The order within an instant: readings first, so that the policy uses them; expectations (3) after all other steps
+(2)."""
 
 
 @define
 class _ScenarioLines:
-    """The lines of a scenario, and the number of the last one read."""
+    """The lines of a scenario, and the number of the last line read."""
 
     lines: list[str]
     number: int = 0
 
     def block(self, opened: int) -> str:
-        """Return the lines up to ``end``. Raise PlayError if there is none."""
+        """Return the lines up to ``end``. Raise PlayError if there is no ``end``."""
         first_line = self.number
         while self.number < len(self.lines):
             self.number += 1
             if self.lines[self.number - 1].strip() == "end":
                 return "\n".join(self.lines[first_line : self.number - 1]) + "\n"
-        raise PlayError("this configuration has no end: close it with a line `end`", opened)
+        raise PlayError("this configuration block is not closed; add a line `end` after it", opened)
 
 
 @define
@@ -69,11 +70,11 @@ class _ScenarioReader:
     sources: list[ConfigurationSource] = field(factory=list)
     heads: set[str] = field(factory=set)
     dated_lines: list[tuple[int, list[str], tuple[ConfigurationSource, ...]]] = field(factory=list)
-    """Line number, words and configuration of what happens. Parsed once all machines and the start are known."""
+    """The line number, words and configuration of each `at` line, parsed when all machines and the start are known."""
 
     def check_once(self, head: str) -> None:
         if head in self.heads:
-            raise ValueError(f"there is already a line with `{head}`: use only one")
+            raise ValueError(f"a scenario can have only one `{head}` line; remove this one or the other")
         self.heads.add(head)
 
     def read_start(self, words: list[str]) -> None:
@@ -140,7 +141,7 @@ class _ScenarioReader:
 
 
 def read(text: str) -> Scenario:
-    """Parse a scenario. Raise PlayError if the text is not a scenario; it names the line."""
+    """Parse a scenario. Raise PlayError, with the line number, if the text is not a valid scenario."""
     reader = _ScenarioReader(_ScenarioLines(text.splitlines()))
     heads: Mapping[str, Callable[[list[str]], None]] = {head: getattr(reader, f"read_{head}") for head in HEADS}
     source = reader.text
@@ -158,7 +159,7 @@ def read(text: str) -> Scenario:
 
 @contextmanager
 def _errors_at_line(line: int) -> Iterator[None]:
-    """Turn a ValueError into a PlayError of this line."""
+    """Convert a ValueError to a PlayError with this line number."""
     try:
         yield
     except ValueError as error:
@@ -201,7 +202,7 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
 
 
 def _configured_names(reader: _ScenarioReader) -> frozenset[str]:
-    """Return the names that the scenario's own configuration and its lines about machines mention, in lower case."""
+    """Return the lower-case names that occur in the scenario's own configuration and its lines about machines."""
     blocks = (
         source.text for sources in (reader.sources, *(step[2] for step in reader.dated_lines)) for source in sources
     )
@@ -210,7 +211,7 @@ def _configured_names(reader: _ScenarioReader) -> frozenset[str]:
 
 
 def _suggestion_text(word: str, known_words: Mapping[str, object]) -> str:
-    """Return the words that are spelled alike, or all, as the rest of a sentence."""
+    """Return the known words with a similar spelling (or all of them), formatted to complete an error message."""
     hint = did_you_mean(word, known_words)
     return f"; {hint}" if hint else f": use one of {', '.join(list(known_words)[:30])}"
 

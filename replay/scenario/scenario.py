@@ -1,4 +1,4 @@
-"""Hold the data of a scenario, and the error of one."""
+"""The data classes of a scenario, and the error for an invalid scenario."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class PlayError(Exception):
-    """A scenario cannot be read or played; the text says why and what to do."""
+    """A scenario cannot be parsed or run. The message contains the reason and the fix."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {message}" if line else message)
         self.message = message
-        self.line = line  #: the number of the line at fault, from 1; 0 if there is none
+        self.line = line  #: the number of the invalid line, from 1; 0 if the error has no line
 
 
 @frozen
 class ConfigurationSource:
-    """A configuration's file, or its text behind ``line`` of the scenario; ``machine`` is empty if it is for all
-    machines."""
+    """The file of a configuration, or its text after ``line`` of the scenario. ``machine`` is empty if it applies to
+    all machines."""
 
     line: int
     file: str = ""
@@ -46,10 +46,10 @@ class ScenarioMachine:
 @frozen
 class ScenarioStep:
     """A step of a scenario at an instant (microseconds since the start). ``verb`` is one of ``VERBS``, or ``read``
-    (readings in ``attributes``), ``reconfigure`` (by ``sources``; none: unchanged), ``set`` (settings in
-    ``attributes``) or ``expect`` (in ``expected``). ``commands``: a submit file's commands. ``thing`` is its object as
-    written; for slots and machines it may be a pattern. Readings that hold for a while end at ``until``. ``words`` is
-    the line behind the time."""
+    (readings in ``attributes``), ``reconfigure`` (with ``sources``; if empty, unchanged), ``set`` (settings in
+    ``attributes``) or ``expect`` (in ``expected``). ``commands`` are submit commands. ``thing`` is the object as
+    written; for slots and machines it may be a pattern. Temporary readings end at ``until``. ``words`` is the line
+    after the time."""
 
     line: int
     at: int
@@ -68,8 +68,8 @@ class ScenarioStep:
 
 @frozen
 class Scenario:
-    """A scenario. ``steps`` are in the order of their instants, then of their lines, expectations last. ``clock``:
-    whether the start was given, so that times are shown by the clock. ``end`` is in microseconds since the start."""
+    """A parsed scenario. ``steps`` are sorted by instant and then by line, with expectations last. ``clock``: whether
+    the start was given, so that times are shown as dates. ``end`` is in microseconds since the start."""
 
     calendar: ScenarioCalendar
     clock: bool

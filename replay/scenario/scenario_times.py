@@ -1,7 +1,7 @@
-"""Parse the times of a scenario: lengths, and instants since its start, as docs/play.md lists them.
+"""Parse the times of a scenario (durations, and instants since its start), as described in docs/play.md.
 
-An instant without a date or weekday counts from the start. Others follow the wall clock of the scenario's zone, also
-behind a change to or from summer time.
+An instant without a date or weekday is relative to the start. Other instants use the wall clock of the scenario's time
+zone, also after a change to or from summer time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...domain.units import SECOND
 
 DAY = 86_400 * SECOND
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-LONGEST = 100 * 366 * DAY  #: a century: the greatest distance of an instant from the start
+LONGEST = 100 * 366 * DAY  #: the maximum time between the start and an instant: a century
 
 _UNITS = {"": 1, "s": 1, "min": 60, "h": 3600, "d": 86_400}
 _LENGTH = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(s|min|h|d|)", re.ASCII)
@@ -25,7 +25,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def length(word: str) -> int:
-    """Return a length of time, written as one word, in microseconds. Raise ValueError if it is none."""
+    """Parse a duration, written as one word, into microseconds. Raise ValueError if it is invalid."""
     amount, clock = _LENGTH.fullmatch(word), _CLOCK.fullmatch(word)
     if amount:
         microseconds = round(float(amount[1]) * _UNITS[amount[2]] * SECOND)
@@ -41,7 +41,7 @@ def length(word: str) -> int:
 
 
 def may_have_two_words(word: str) -> bool:
-    """Return True if an instant that begins with this word may have a second one: ``Mon 08:30``, ``2d 3:00``."""
+    """Return True if an instant that begins with this word may have a second word: ``Mon 08:30``, ``2d 3:00``."""
     return bool(_DATE.fullmatch(word) or _DAYS.fullmatch(word) or word.capitalize() in DAYS)
 
 
@@ -70,7 +70,7 @@ class ScenarioCalendar:
     zone: tzinfo = UTC
 
     def at(self, instant: int) -> datetime:
-        """Return an instant since the start as the zone's date and time."""
+        """Convert an instant since the start to a date and time in the zone."""
         return datetime.fromtimestamp((self.start + instant) / SECOND, self.zone)
 
     def _instant_of(self, time: datetime) -> int:
@@ -80,8 +80,8 @@ class ScenarioCalendar:
         return since
 
     def instant(self, words: list[str]) -> int:
-        """Return the instant of one or two words, in microseconds since the start. Raise ValueError if they name none,
-        or one before the start."""
+        """Parse an instant of one or two words into microseconds since the start. Raise ValueError if it is invalid or
+        before the start."""
         first_word, clock = words[0], words[1] if len(words) > 1 else ""
         days = _DAYS.fullmatch(first_word)
         if _DATE.fullmatch(first_word):
@@ -97,7 +97,7 @@ class ScenarioCalendar:
         return since
 
     def days_later(self, instant: int, days: int) -> int:
-        """Return the instant of the same time of day, so many days later."""
+        """Return the instant a number of days later, at the same time of day."""
         return self._instant_of(self.at(instant).replace(tzinfo=None) + timedelta(days=days))
 
     def _weekday(self, day: int, clock: timedelta) -> int:
@@ -109,8 +109,8 @@ class ScenarioCalendar:
 
 
 def begin(date: str, clock: str, zone: tzinfo) -> int:
-    """Return the instant (microseconds since the epoch) of a date and a time of day. Raise ValueError if there is no
-    such date or time."""
+    """Return the instant (microseconds since the epoch) of a date and a time of day. Raise ValueError if either is
+    invalid."""
     time = datetime.fromisoformat(date) + _time_of_day(clock)
     if not 1971 <= time.year <= 9000:
         raise ValueError(f"{date}: the year must be from 1971 to 9000")
@@ -118,7 +118,7 @@ def begin(date: str, clock: str, zone: tzinfo) -> int:
 
 
 def elapsed(instant: int) -> str:
-    """Format an instant since the start as a scenario writes it: ``0:00:10``, ``2d 3:00:00``."""
+    """Format an instant since the start in the notation of scenarios: ``0:00:10``, ``2d 3:00:00``."""
     seconds, microseconds = divmod(instant, SECOND)
     days, seconds = divmod(seconds, 86_400)
     text = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
@@ -128,5 +128,5 @@ def elapsed(instant: int) -> str:
 
 
 def format_time(time: datetime) -> str:
-    """Format a date and time for people: ``Mon 2026-11-02 08:30:00``."""
+    """Format a date and time for display: ``Mon 2026-11-02 08:30:00``."""
     return f"{DAYS[time.weekday()]} {time:%Y-%m-%d %H:%M:%S}"

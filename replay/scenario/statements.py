@@ -16,7 +16,7 @@ from .scenario import ConfigurationSource, ScenarioStep
 from .scenario_times import DAY, ScenarioCalendar, is_clock, length, may_have_two_words
 from .verbs import JOIN, OPTIONS, VERBS, Verb, expression
 
-# Split a line of a scenario at blanks, but not within quotes or brackets; ``#`` begins a comment.
+# Split a line of a scenario at spaces, except within quotes or brackets; ``#`` starts a comment.
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 ASSIGNED = re.compile(r"((?:\+|[Mm][Yy]\.)?[A-Za-z_][A-Za-z0-9_-]*)=(?!=)(.*)", re.DOTALL)
@@ -25,7 +25,7 @@ _OPEN = {"(": ")", "[": "]", "{": "}"}
 
 
 def split(line: str) -> list[str]:
-    """Return the words of a line. ``NAME = VALUE`` is one word, as ``NAME=VALUE`` is; so is ``X=(a || b)``. Raise
+    """Return the words of a line. ``NAME = VALUE`` is one word, as are ``NAME=VALUE`` and ``X=(a || b)``. Raise
     ValueError if a quote or bracket is not closed."""
     words: list[str] = []
     word, closing, quoted = "", "", False
@@ -57,7 +57,7 @@ def split(line: str) -> list[str]:
 
 
 def _join_assignments(words: list[str]) -> list[str]:
-    """Join ``KeyboardIdle = 0`` to the one word that it means."""
+    """Join assignments with spaces, such as ``KeyboardIdle = 0``, into one word each."""
     joined: list[str] = []
     for word in words:
         lacks_value = joined and joined[-1].endswith("=") and _ASSIGNABLE.fullmatch(joined[-1].removesuffix("="))
@@ -71,11 +71,12 @@ def _join_assignments(words: list[str]) -> list[str]:
     return joined
 
 
-# Read the words NAME=VALUE that describe a job: commands of the submit language, and attributes of the job's ad.
+# Parse the words NAME=VALUE that describe a job: commands of the submit language, and attributes of the job's ad.
 
 
 class JobWord(NamedTuple):
-    """A word about a job. ``name`` of an attribute is spelled as in ads; ``value`` is an expression then."""
+    """A submit command or an attribute of a job. An attribute has its ``name`` as in ads, and an expression as
+    ``value``."""
 
     is_command: bool
     name: str
@@ -83,11 +84,11 @@ class JobWord(NamedTuple):
 
 
 def read_job_word(name: str, value: str, verb: Verb, configured: Collection[str]) -> JobWord:
-    """Return what a word means in a line of this verb. Raise ValueError if nothing reads a word of this name.
+    """Parse a word about a job in a line with this verb. Raise ValueError if the name is unknown.
 
-    ``+Name=VALUE`` sets any attribute, as in a submit file; the ``+`` may be left out for attributes that HTCondor or
-    the configuration reads. A text in quotes under an attribute's own spelling (``ConcurrencyLimits="XSW"``) sets that
-    attribute: commands would keep the quotes.
+    ``+Name=VALUE`` sets any attribute, as in a submit file. The ``+`` may be omitted for attributes that HTCondor or
+    the configuration reads. A quoted text with an attribute's exact spelling (``ConcurrencyLimits="XSW"``) sets the
+    attribute, because the quotes would become part of a command's value.
     """
     prefix = next((candidate for candidate in ("+", "my.") if name.lower().startswith(candidate)), "")
     if prefix:
@@ -107,8 +108,8 @@ def read_job_word(name: str, value: str, verb: Verb, configured: Collection[str]
     raise ValueError(f"{name!r} is {kinds}; {hint + ' ' if hint else ''}{attribute_hint}")
 
 
-MOST = 1_000_000  #: the greatest number of steps of a scenario
-GONE = "gone"  #: the expected state of a slot or job that does not exist any more
+MOST = 1_000_000  #: the maximum number of steps of a scenario
+GONE = "gone"  #: the expected state of a slot or job that no longer exists
 NO_INPUT = "never"  #: the reading of an unused keyboard
 READ = "[SLOT|MACHINE] NAME=VALUE ..."
 OTHERS = {
@@ -128,8 +129,8 @@ _PAIRS = {each for dialect in DIALECTS.values() for each in dialect.state_activi
 
 @frozen
 class StatementContext:
-    """The things that a line may refer to: the calendar, the machines, the scenario's end (0: not given), and the names
-    that its configuration mentions, in lower case."""
+    """The context of a line: the calendar, the machines, the scenario's end (0: not given), and the lower-case names
+    that occur in its configuration."""
 
     calendar: ScenarioCalendar
     machines: Collection[str]
@@ -142,7 +143,7 @@ class StatementContext:
 
 @define
 class _LineWords:
-    """The words of a line, taken from the left."""
+    """The words of a line, consumed from the left."""
 
     words: list[str]
     calendar: ScenarioCalendar
@@ -155,7 +156,7 @@ class _LineWords:
         return self.calendar.instant(taken_words)
 
     def skip(self, word: str) -> bool:
-        """Take this word if it comes next; return True if it did."""
+        """Consume this word if it is the next one, and return True; else return False."""
         if self.words[:1] != [word]:
             return False
         self.words = self.words[1:]
@@ -167,7 +168,7 @@ class _LineWords:
 
 
 def instant(words: list[str], calendar: ScenarioCalendar) -> int:
-    """Return the instant that all of the words name. Raise ValueError if they name none."""
+    """Parse the words, all of them, as one instant. Raise ValueError if this is not possible."""
     remaining = _LineWords(words, calendar)
     at = remaining.instant()
     if remaining.words:
@@ -177,8 +178,8 @@ def instant(words: list[str], calendar: ScenarioCalendar) -> int:
 
 @frozen
 class _StatementTimes:
-    """The instants of a line: the first, its duration (0: for good), and its repetition; ``dated``: with a date or
-    weekday."""
+    """The times of a line: the first instant, the duration (0: permanent), and the repetition. ``dated``: the instant
+    has a date or weekday."""
 
     at: int
     lasts: int
@@ -188,7 +189,7 @@ class _StatementTimes:
 
 
 def _take_times(words: list[str], context: StatementContext) -> tuple[_StatementTimes, list[str]]:
-    """Return the times of a line, and its words behind them."""
+    """Return the times of a line, and the words after them."""
     remaining = _LineWords(words, context.calendar)
     at = remaining.instant()
     lasts = every = until = 0
@@ -198,21 +199,22 @@ def _take_times(words: list[str], context: StatementContext) -> tuple[_Statement
             raise ValueError("the second time must be later than the first")
     if remaining.skip("every"):
         if not remaining.words:
-            raise ValueError("every needs a duration: every 1d")
+            raise ValueError("`every` needs a duration, for example `every 1d`")
         every = length(remaining.take())
         if not every:
-            raise ValueError("every 0 would never end")
+            raise ValueError("the duration after `every` must be longer than 0")
         until = remaining.instant() if remaining.skip("until") else context.end
         if not until:
             raise ValueError("a repeated step needs an end: `every 1d until 7d`, or a line `until 7d`")
         if (until - at) // every > MOST:
-            raise ValueError(f"that is more than {MOST:,} times")
+            raise ValueError(f"more than {MOST:,} times: use a longer interval or an earlier end")
     has_date = may_have_two_words(words[0]) and not words[0].endswith("d")
     return _StatementTimes(at, lasts, every, until, has_date), remaining.words
 
 
 def _repeated_instants(when: _StatementTimes, calendar: ScenarioCalendar) -> Iterator[int]:
-    """Yield the instants of a line. A dated one that repeats every N days keeps its time of day over summer time."""
+    """Yield the instants of a line. If a dated line repeats every N days, it keeps its time of day across changes to
+    summer time."""
     at, times = when.at, 0
     while at <= max(when.until, when.at):
         yield at
@@ -226,7 +228,7 @@ def _repeated_instants(when: _StatementTimes, calendar: ScenarioCalendar) -> Ite
 def steps_of(
     line: int, words: list[str], sources: tuple[ConfigurationSource, ...], context: StatementContext
 ) -> list[ScenarioStep]:
-    """Return the steps of a line. Raise ValueError if the line cannot be understood."""
+    """Return the steps of a line. Raise ValueError if the line is invalid."""
     times, remaining = _take_times(words, context)
     if not remaining:
         raise ValueError(f"the step is missing: write `at TIME WHAT`, where WHAT is {READ} or one of {_EVERY}")
@@ -269,12 +271,12 @@ def _read_step(
 
 
 def _with_subject(step: ScenarioStep, subject: str, context: StatementContext) -> ScenarioStep:
-    """Return the step with this slot or machine. ``slot1`` alone is that of the only machine."""
+    """Return the step with this slot or machine as its object. ``slot1`` alone is the slot of the only machine."""
     if subject in context.machines:
         return evolve(step, machine=subject)
     name, at, machine = subject.partition("@")
     if not at and len(context.machines) > 1:
-        raise ValueError(f"which machine's {name}? Write {name}@{next(iter(context.machines))}, or {name}@* for each")
+        raise ValueError(f"{name} is ambiguous: write {name}@{next(iter(context.machines))}, or {name}@* for all")
     return evolve(step, thing=f"{name}@{machine or next(iter(context.machines))}")
 
 
@@ -302,7 +304,7 @@ def _read_unread(step: ScenarioStep, words: list[str]) -> ScenarioStep:
 
 
 def _read_verb(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
-    """Parse a line whose first word is one of ``VERBS``, by its row."""
+    """Parse a line whose first word is one of ``VERBS``, according to its row in the table."""
     verb = VERBS[step.verb]
     step, words = _take_subject(step, _join_by_user(words), context)
     flags: list[str] = []
@@ -327,12 +329,12 @@ def _read_verb(step: ScenarioStep, words: list[str], context: StatementContext) 
             hint = did_you_mean(name or word, known_words, most=1)
             raise ValueError(f"{word!r} is not valid here; expected: {usage(step.verb)}{hint and f'; {hint}'}")
     if step.verb == "access-point" and len(flags) != 1:
-        raise ValueError(f"silent or heard? Expected: {usage(step.verb)}")
+        raise ValueError(f"missing 'silent' or 'heard'; expected: {usage(step.verb)}")
     return evolve(step, flags=frozenset(flags), options=options, attributes=attributes, commands=commands)
 
 
 def _join_by_user(words: list[str]) -> list[str]:
-    """Join ``by bob`` to the one word that it means."""
+    """Join words such as ``by bob`` into one word, ``by=bob``."""
     joined_words: list[str] = []
     for word in words:
         if joined_words and joined_words[-1] in JOIN:
@@ -343,7 +345,7 @@ def _join_by_user(words: list[str]) -> list[str]:
 
 
 def _take_subject(step: ScenarioStep, words: list[str], context: StatementContext) -> tuple[ScenarioStep, list[str]]:
-    """Take the object of the line, which stands first."""
+    """Consume the object of the line, which is its first word."""
     kind = VERBS[step.verb].thing
     first_word = words[0] if words and not ASSIGNED.fullmatch(words[0]) else ""
     if not kind:
@@ -352,7 +354,7 @@ def _take_subject(step: ScenarioStep, words: list[str], context: StatementContex
         if first_word in context.machines:
             return _with_subject(step, first_word, context), words[1:]
         if len(context.machines) > 1:
-            raise ValueError(f"which machine? Expected: {usage(step.verb)}")
+            raise ValueError(f"missing machine name; expected: {usage(step.verb)}")
         return _with_subject(step, next(iter(context.machines)), context), words
     if "slot" in kind and _SLOT.fullmatch(first_word):
         return _with_subject(step, first_word, context), words[1:]
@@ -363,7 +365,7 @@ def _take_subject(step: ScenarioStep, words: list[str], context: StatementContex
 
 
 def usage(verb: str) -> str:
-    """Return the syntax of a line with this word."""
+    """Return the syntax of a line with this verb."""
     if verb in OTHERS:
         return OTHERS[verb]
     row = VERBS[verb]

@@ -1,4 +1,4 @@
-"""Write a play: a line for each transition with its evidence, and a summary."""
+"""Format a simulation: a line for each transition with its evidence, and a summary."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SHOWN = (
     e.BackfillStarted, e.BackfillSignalled, e.BackfillExited,
     e.JobsTransitioned, e.JobActivated, e.JobExited,
 )  # fmt: skip
-"""The kinds of events in a transcript; the log has all."""
-STORY = 12  #: the number of a slot's lines that are shown when an expectation of it fails
+"""The kinds of events in a transcript; the log contains all kinds."""
+STORY = 12  #: how many of a slot's last lines are shown if an expectation about it fails
 
 
 @frozen
@@ -35,12 +35,12 @@ class TranscriptEntry:
     evidence: e.EvaluationRecorded | None = None
 
 
-DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)  #: the events that may name their evidence
+DECIDED = (e.SlotTransitioned, e.JobsTransitioned, e.JobExited)  #: the events that may refer to their evidence
 
 
 def _is_self_evident(event: e.Event) -> bool:
-    """Return True if a job just leaves the queue after its end (with evidence, LeaveJobInQueue decided when), or the
-    defragmentation looked at the pool and changed nothing."""
+    """Return True if a job only leaves the queue after its end (without evidence, so LeaveJobInQueue did not delay it),
+    or if a defragmentation poll changed nothing."""
     if isinstance(event, e.DefragPolled):
         return not (event.drains or event.cancels)
     return isinstance(event, e.JobsTransitioned) and event.target == LEFT and not event.evidence
@@ -48,12 +48,12 @@ def _is_self_evident(event: e.Event) -> bool:
 
 @define
 class Transcript:
-    """The transcript of a play, with its sums. Feed it every append."""
+    """The transcript of a simulation, with its totals. Pass every append to ``hear``."""
 
     scenario: Scenario
     rows: Counter[str] = field(factory=Counter)  #: row -> how often it was taken
     spent: Counter[str] = field(factory=Counter)  #: state/activity -> microseconds that slots spent there
-    jobs: Counter[str] = field(factory=Counter)  #: numbers of jobs submitted and started, and of each outcome
+    jobs: Counter[str] = field(factory=Counter)  #: the numbers of jobs submitted and started, and of each outcome
     slots: dict[str, tuple[str, int]] = field(factory=dict)  #: slot -> state/activity, and since when
     last_row: dict[str, str] = field(factory=dict)  #: slot -> the row of its last transition
     ended: dict[str, str] = field(factory=dict)  #: job -> the last status that it reached
@@ -63,7 +63,7 @@ class Transcript:
 
     def hear(self, first_position: int, events: Sequence[e.Event]) -> Iterator[TranscriptEntry]:
         """Yield the lines of these events; ``first_position`` is the position of the first of them."""
-        self._noted.clear()  # evidence is of the same stimulus, hence of the same append
+        self._noted.clear()  # an event's evidence is from the same stimulus, and therefore in the same append
         self.events += len(events)
         for position, event in enumerate(events, first_position):
             if isinstance(event, e.EvaluationRecorded):
@@ -107,18 +107,18 @@ class Transcript:
         self.spent[pair] += at - since
 
     def end(self) -> None:
-        """Close the sums at the scenario's end."""
+        """Complete the totals at the scenario's end."""
         for slot in list(self.slots):
             self._end_activity(slot, self.scenario.calendar.start + self.scenario.end)
 
     def last_lines(self, slot: str) -> tuple[TranscriptEntry, ...]:
-        """Return the last lines of a slot's story."""
+        """Return the last entries about a slot."""
         return tuple(self.story.get(slot, ()))
 
     # -- Text
 
     def time(self, at: int) -> str:
-        """Format an instant since the start, by the clock if the scenario's start was given."""
+        """Format an instant since the start, as date and time if the scenario's start was given."""
         return format_time(self.scenario.calendar.at(at)) if self.scenario.clock else elapsed(at)
 
     def line(self, entry: TranscriptEntry) -> str:
@@ -144,7 +144,7 @@ class Transcript:
         return f"{self.time(step.at):>10}  > {text}"
 
     def summary(self) -> list[str]:
-        """Return the whole play in a few lines. Call ``end`` before."""
+        """Return a summary of the simulation as a few lines. Call ``end`` first."""
         move_count = sum(self.rows.values())
         lines = [f"{elapsed(self.scenario.end)} played: {counted(move_count, 'transition')}"]
         if self.rows:

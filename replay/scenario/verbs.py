@@ -1,4 +1,4 @@
-"""The verbs behind ``at TIME``: a row for each in ``verbs.txt``, by which lines are read, checked and explained."""
+"""The verbs after ``at TIME``. A row of ``verbs.txt`` determines how each is parsed, checked and documented."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .scenario_times import length
 
 
 class Verb(NamedTuple):
-    """A verb. ``thing`` is its object: slot, machine, job, user, several (``job or slot``) or none; one in brackets may
-    be left out if there is one machine. ``flags`` may follow, and ``options`` of ``OPTIONS``; with ``attributes``, also
-    attributes of the job's ad, and with ``commands`` the commands of a submit file."""
+    """A verb. ``thing`` is its object: slot, machine, job, user, several (``job or slot``) or none; an object in
+    brackets may be omitted if there is one machine. ``flags`` and ``options`` (from ``OPTIONS``) may follow, and also
+    attributes of the job's ad if ``attributes`` is set, or submit commands if ``commands`` is set."""
 
     thing: str
     words: str
@@ -42,7 +42,7 @@ def _check_count(word: str) -> str:
 
 
 def amount(word: str) -> int:
-    """Return an amount of something that machines have. Raise ValueError if it is none."""
+    """Parse an amount of a machine's resource. Raise ValueError if it is not a whole number from 1."""
     if not (word.isascii() and word.isdigit() and len(word) < 13 and int(word)):
         raise ValueError(f"{word!r} is not an amount: use a whole number from 1")
     return int(word)
@@ -69,7 +69,7 @@ def _check_soft(word: str) -> str:
 
 
 def expression(word: str) -> str:
-    """Check an expression, written as one word or in brackets, and return it. Raise ValueError if it is none."""
+    """Check and return an expression, written as one word or in brackets. Raise ValueError if it is invalid."""
     try:
         parse(word)
     except ClassAdSyntaxError as error:
@@ -87,7 +87,7 @@ _READERS: Final = {
     read.__name__.removeprefix("_check_"): read
     for read in (_check_text, _check_whole, _check_count, _check_number, _check_time, _check_soft, expression)
 }
-_OF_JOBS: Final = ("run", "on-soft", "code", "signal", "load")  #: the options of a job's processes
+_OF_JOBS: Final = ("run", "on-soft", "code", "signal", "load")  #: the options for a job's processes
 
 
 def _table_columns(table: str) -> Iterator[tuple[str, list[str]]]:
@@ -103,4 +103,4 @@ def _verb(subject: str, flags: str, options: str, takes: str, text: str) -> Verb
 VERBS: Final = {name: _verb(*row) for name, row in _table_columns("verbs")}
 OPTIONS: Final = {name: VerbOption(_READERS[read], *row) for name, (read, *row) in _table_columns("options")}
 JOIN = {"by": "by=", "from": "from=", "on-soft=ends-after": "on-soft=ends-after:"}
-"""Words that take the next one with them."""
+"""Words that are joined with the word after them."""

@@ -1,4 +1,5 @@
-"""Who used what, and which runs were evicted: asked alike of a pool's own log and of an imported one.
+"""The usage of users and machines, and evicted runs, both for a pool's own log and for an imported log.
 
-``eviction_costs`` lists the runs between two instants and shows them, ``usage_sums`` adds up what they used.
+``eviction_costs`` lists evicted runs and their costs by cause, ``usage_sums`` totals the usage of runs between two
+instants, and ``preemptions`` shows for whom runs were evicted.
 """

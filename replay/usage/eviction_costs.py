@@ -1,4 +1,4 @@
-"""List evictions with their jobs, slots, costs and causes, and count them by cause."""
+"""The list of evictions, each with its job, slot, cost and cause, and their totals by cause."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..runs.job_run import ENDED, RUNNING, JobRun
 from ..runs.run_end_causes import CAUSES, Cause
 
 _STREAMS = {"cluster": "cluster", "slot": "slot", "machine": "machine", "submitter": "user"}
-"""A kind of stream -> the attribute of a run that selects its evictions."""
+"""The streams by which evictions can be selected -> the attribute of a run with the stream's name."""
 
 
 def check_stream(stream: StreamFilter | None) -> None:
-    """Raise ValueError if a stream has no evictions."""
+    """Raise ValueError if the stream cannot have evictions."""
     if stream is not None and stream.stream.partition("/")[0] not in _STREAMS:
         raise ValueError(f"{stream.stream} has no evictions: give a job, cluster, slot, machine/NAME or submitter/NAME")
 
 
 def runs_of_stream(runs: Iterable[JobRun], stream_filter: StreamFilter | None) -> list[JobRun]:
-    """Return the runs of a job, cluster, slot, machine or user."""
+    """Return the runs of a job, a cluster, a slot, a machine or a user (default: all)."""
     if stream_filter is None:
         return list(runs)
     kind, _, name = stream_filter.stream.partition("/")
@@ -33,7 +33,7 @@ def runs_of_stream(runs: Iterable[JobRun], stream_filter: StreamFilter | None) -
 
 
 class Share(NamedTuple):
-    """The number of evictions with a cause, and their cost in microseconds."""
+    """The number of evictions with one cause, and the run time that they lost, in microseconds."""
 
     cause: Cause
     evictions: int
@@ -41,7 +41,7 @@ class Share(NamedTuple):
 
 
 def by_cause(runs: Sequence[JobRun]) -> list[Share]:
-    """Return the evictions by cause, the most expensive cause first."""
+    """Return the totals of evictions by cause, starting with the most costly cause."""
     shares = [
         Share(cause, len(cause_runs), sum(run.lasted for run in cause_runs))
         for cause in CAUSES.values()
@@ -51,7 +51,7 @@ def by_cause(runs: Sequence[JobRun]) -> list[Share]:
 
 
 def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
-    """Return an eviction as JSON-compatible values: instants in ISO 8601 (UTC), the lost time in seconds."""
+    """Return an eviction as a dict for JSON, with instants in ISO 8601 (UTC) and the lost time in seconds."""
     return {
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "machine": run.machine,
         "began": iso(run.began), "lost": run.lasted / SECOND, "cause": run.cause.name, "words": run.cause.words,
@@ -60,21 +60,21 @@ def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
 
 
 def unknown_as_dict(unknown: UnknownRuns) -> dict[str, object]:
-    """Return the totals without known times for programs: time in seconds; whether no record shows a run."""
+    """Return the totals of runs without known times as a dict for JSON, with the time in seconds."""
     return {"jobs": unknown.jobs, "seconds": unknown.time / SECOND, "silent": unknown.silent}
 
 
 def share_as_dict(share: Share) -> dict[str, object]:
-    """Return a cause's share as JSON-compatible values, the lost time in seconds."""
+    """Return the totals of a cause as a dict for JSON, with the lost time in seconds."""
     cause = share.cause
     return {"cause": cause.name, "words": cause.words, "count": share.evictions, "lost": share.lost / SECOND}
 
 
-# What is said of runs whose ends or instants are not known.
+# Messages about runs whose end or time is not known.
 
 
 def unknown_lines(unknown: UnknownRuns) -> Iterator[str]:
-    """Yield lines about runs of which only a total is known, or about a log without runs."""
+    """Yield a message if no record shows any run, and one if only a total is known for some runs."""
     if unknown.silent:
         yield (
             "No record of the log shows a run: import job event logs, the histories, SchedLogs or StartLogs of the "
@@ -83,21 +83,21 @@ def unknown_lines(unknown: UnknownRuns) -> Iterator[str]:
     if unknown.jobs:
         jobs = counted(unknown.jobs, "job")
         yield (
-            f"Of {jobs} the history has totals alone: {interval(unknown.time)} on slots, of which no record says "
-            "when and where, are not counted here."
+            f"For {jobs}, the history contains only totals: {interval(unknown.time)} on slots, which are not "
+            "counted here, because no record shows when and where."
         )
 
 
 _OPEN: Final = {
-    ENDED: ("how it ended is not known; its", "how they ended is not known; their"),
-    RUNNING: ("it had not ended where the log ends; its", "they had not ended where the log ends; their"),
+    ENDED: ("its outcome is unknown, so its", "their outcomes are unknown, so their"),
+    RUNNING: ("it had not ended at the end of the log, so its", "they had not ended at the end of the log, so their"),
 }
 
 
 def open_lines(runs: Iterable[JobRun]) -> Iterator[str]:
-    """Yield lines about runs whose time is neither good nor wasted."""
+    """Yield a message about each kind of run whose time counts as neither good nor wasted."""
     outcomes = [run.outcome for run in runs]
     for outcome, text in _OPEN.items():
         count = outcomes.count(outcome)
         if count:
-            yield f"{counted(count, 'run')}: {text[count > 1]} time is in TIME alone."
+            yield f"{counted(count, 'run')}: {text[count > 1]} time is included only in TIME."

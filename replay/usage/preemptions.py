@@ -22,17 +22,17 @@ from ..runs.of_log import pool_events
 from ..runs.run_end_causes import CAUSES
 
 _JOB_PREEMPTIONS: Final = frozenset({"priority", "rank", "preempted"})
-"""The causes of evictions by which another job gets the slot."""
+"""The causes of evictions that give the slot to another job."""
 USED, PARTLY, UNUSED, OPEN, NONE = "used", "used by another job", "not used", "not yet", ""
-"""The use of the freed resources: by the job they were freed for, by another job of the same user, by neither, not
-before the log ends; or they were freed for no job."""
+"""How the freed resources were used: by the job for which they were freed, by another job of the same user, by neither,
+or not yet at the end of the log; NONE if they were not freed for a job."""
 
 
 @frozen
 class Preemption:
-    """An eviction. ``beneficiary_job``: the job, or other cause, that it was for; ``user``: that job's user. ``began``:
-    when the freed resources were used (microseconds; 0: never), ``lasted``: for how long, until the log ends.
-    ``weight``: the slot's cores, in thousandths."""
+    """An eviction. ``whom`` is the job, or whoever or whatever else, for which the run was evicted, and ``user`` is the
+    job's user. ``began`` is when the freed resources were used (microseconds; 0: never), and ``lasted`` is for how
+    long, up to the end of the log. ``weight`` is the slot's number of cores, in thousandths."""
 
     run: JobRun
     beneficiary_job: str
@@ -44,7 +44,7 @@ class Preemption:
 
     @property
     def lost(self) -> int:
-        """Core-microseconds that the evicted run had used."""
+        """The time used by the evicted run, in core-microseconds."""
         return self.run.lasted * self.weight // 1000
 
     @property
@@ -53,7 +53,8 @@ class Preemption:
 
 
 class _Beneficiary(NamedTuple):
-    """The job for which a slot was freed, and its user. ``slot``: the slot that took the resources, if another one."""
+    """The job for which a slot was freed, and the job's user. ``slot`` is the slot that took the resources, if it is
+    another one."""
 
     job: str
     user: str
@@ -72,7 +73,7 @@ class _Slot:
 
 @define
 class _PreemptionReader:
-    """Collects the intended and the actual next job of each slot."""
+    """Tracks for whom each slot was freed, and who then used it."""
 
     evictions: list[Preemption] = field(factory=list)
     slots: dict[str, _Slot] = field(factory=dict)
@@ -132,7 +133,8 @@ class _PreemptionReader:
         slot.beneficiary, slot.gone = match, False
 
     def _note_carved(self, event: e.ClaimMade) -> None:
-        """Note the dynamic slot that the claim of a match created from preempted resources."""
+        """Update the beneficiary if a matched partitionable slot created this dynamic slot from preempted slots'
+        resources."""
         parent_name = str(SlotName.parse(event.slot).parent)
         match = _Beneficiary(event.job, self._user(event.job), event.slot)
         slots = self.given.get(parent_name, [])
@@ -146,7 +148,7 @@ class _PreemptionReader:
         return self.users.get(int(number), "") if number.isdecimal() else ""
 
     def _forget_beneficiary(self, name: str) -> None:
-        """Note that the slot's beneficiary no longer waits for it."""
+        """Record that the slot's beneficiary no longer waits, so the freed resources were not used."""
         slot = self._slot(name)
         for number in slot.open:
             self.evictions[number] = evolve(self.evictions[number], used=UNUSED)
@@ -170,7 +172,7 @@ class _PreemptionReader:
         slot.beneficiary, slot.gone, slot.open = None, False, []
 
     def _note_use(self, slot: str, job: str, number: int) -> None:
-        """Note that the slot's job uses the resources of an eviction."""
+        """Record that the slot's job uses the resources freed by an eviction."""
         self.running.setdefault(slot, ([], job))[0].append(number)
 
     def _end_job(self, position: int, event: e.JobExited, evicted: dict[int, JobRun]) -> None:
@@ -220,11 +222,11 @@ BENEFICIARIES: Final = {
     "owner": "the machine's owner", "preempt": "the machine's policy (PREEMPT)", "shutdown": "the machine's shutdown",
     "policy": "its own policy", "stopped": "the pool's stop", "drained": "a drain",
 }  # fmt: skip
-"""The cause of an eviction that made room for no job -> its beneficiary."""
+"""For each cause of an eviction that was not for a job: for whom or what the run was evicted."""
 
 
 def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Preemption]:
-    """Return the evictions between two instants, in the order of their ends."""
+    """Return the evictions between two instants, sorted by end."""
     events = list(pool_events(log))
     evicted_runs = {run.position: run for run in own_runs(events) if run.is_eviction_by_pool}
     reader = _PreemptionReader()
@@ -235,7 +237,8 @@ def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Pree
 
 
 class EvictionTotals(NamedTuple):
-    """Evictions: how many, the lost core-microseconds, and both for evictions whose resources were not used."""
+    """Totals of evictions: the number, the lost core-microseconds, and both for evictions whose resources were not
+    used."""
 
     evictions: int
     lost: int
@@ -250,7 +253,7 @@ def totals(evictions: Sequence[Preemption]) -> EvictionTotals:
 
 
 def as_dict(eviction: Preemption) -> dict[str, object]:
-    """Return an eviction for programs: instants in ISO 8601 (UTC), times in seconds."""
+    """Return an eviction as a dict for JSON, with instants in ISO 8601 (UTC) and times in seconds."""
     run = eviction.run
     return {
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "cause": run.cause.name,

@@ -1,4 +1,4 @@
-"""Sum the usage of runs between two instants by user, machine, day and others, with the wasted part."""
+"""The usage of runs between two instants, totalled by user, machine, day and others, and how much of it was wasted."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _OF_RUNS: Final[dict[str, Callable[[JobRun], str]]] = {
     "slot": lambda run: run.slot,
 }
 _OF_TIMES: Final[dict[str, int]] = {"day": 10, "month": 7}
-"""Parts of a calendar, and how much of a date in ISO 8601 names them."""
-BY: Final = (*_OF_RUNS, *_OF_TIMES)  #: by what usage can be added up
+"""Calendar periods, and the length of their prefix of an ISO 8601 date."""
+BY: Final = (*_OF_RUNS, *_OF_TIMES)  #: the keys by which usage can be grouped
 
 
 def names(run: JobRun) -> list[str]:
-    """Return the names that select a run: its user, group, cluster, machine and slot."""
+    """Return the names by which a run can be selected: its user, group, cluster, machine and slot."""
     return [name_of(run) for name_of in _OF_RUNS.values()]
 
 
 @define
 class Sum:
-    """What the runs of one row used, in microseconds: in all (``used``), by runs after which their jobs were done
-    (``good``), and by the others that ended (``wasted``). The use of runs that have not ended, or whose outcome no
-    record shows, is only in ``used``. ``evictions``: how many the pool evicted, without holds and removals."""
+    """The usage of the runs in one row, in microseconds: in total (``used``), of runs whose job completed (``good``),
+    and of other ended runs (``wasted``). Runs that have not ended, or whose outcome is unknown, count only in ``used``.
+    ``evictions`` is the number of runs that the pool evicted, excluding holds and removals."""
 
     jobs: set[tuple[str, str]] = field(factory=set)
     runs: int = 0
@@ -42,7 +42,7 @@ class Sum:
     evictions: int = 0
 
     def add(self, run: JobRun, since: int, until: int, *, is_repeated: bool = False) -> None:
-        """Add what of a run lies between two instants; `is_repeated`: another part of it was added already."""
+        """Add the part of a run between two instants. `is_repeated`: another part of the run was already added."""
         self.jobs.add((run.job, run.user))
         self.runs += not is_repeated
         used_time = max(0, min(run.ended, until) - max(run.began, since))
@@ -55,11 +55,11 @@ class Sum:
 
     @property
     def times(self) -> tuple[int, int, int]:
-        """What was used, and what of it was good and wasted."""
+        """The total usage, and the good and wasted parts of it."""
         return self.used, self.good, self.wasted
 
     def as_dict(self) -> dict[str, object]:
-        """For programs: times in seconds."""
+        """Return the sum as a dict for JSON, with times in seconds."""
         times = {"used": self.used, "goodput": self.good, "wasted": self.wasted}
         seconds = {name: amount / SECOND for name, amount in times.items()}
         return {"jobs": len(self.jobs), "runs": self.runs, **seconds, "evictions": self.evictions}
@@ -68,8 +68,8 @@ class Sum:
 def sums(
     runs: Iterable[JobRun], groups: Sequence[str], since: int, until: int, zone: tzinfo = UTC
 ) -> tuple[dict[tuple[str, ...], Sum], Sum]:
-    """Return the use of the runs between two instants, by `groups` (names of ``BY``), and in all. Days and months are
-    in `zone`; a run over midnight is in two of them, and in all one."""
+    """Return the usage of the runs between two instants, by `groups` (keys from ``BY``), and the total. Days and months
+    are in `zone`; a run across midnight counts in both days, but only once in the total."""
     rows: dict[tuple[str, ...], Sum] = {}
     total = Sum()
     finest_time = max((_OF_TIMES[name] for name in groups if name in _OF_TIMES), default=0)
@@ -85,7 +85,7 @@ def sums(
 
 
 def _parts(run: JobRun, since: int, until: int, zone: tzinfo, finest_time: int) -> Iterator[tuple[int, int]]:
-    """Return the parts of the window to which a run belongs: the whole window, or its days or months."""
+    """Yield the parts of the window that a run overlaps: the whole window, or its days or months."""
     if not finest_time:
         yield since, until
         return
@@ -103,6 +103,6 @@ def _date_of(at: int, zone: tzinfo) -> date:
 
 
 def _next_begin(day: date, finest: int, zone: tzinfo) -> int:
-    """Return the beginning of the day or month after that of `day`."""
+    """Return when the day or month after `day` begins."""
     next_day = day + timedelta(1) if finest == _OF_TIMES["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
     return round(datetime(next_day.year, next_day.month, next_day.day, tzinfo=zone).timestamp()) * SECOND

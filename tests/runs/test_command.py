@@ -104,7 +104,7 @@ def test_a_window_without_runs_is_reported_with_the_time_that_the_log_covers(out
 @pytest.mark.parametrize(
     ("trace", "note"),
     [
-        ("10-fairshare", " how they ended is not known; their time is in TIME alone."),
+        ("10-fairshare", " their outcomes are unknown, so their time is included only in TIME."),
         ("05-prio-preempt", ""),
     ],
 )
