@@ -253,7 +253,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
 def _key(name: str) -> str:
     if not isinstance(name, str):
-        raise TypeError(f"the name of an attribute is a string, not {name!r}")
+        raise TypeError(f"an attribute's name must be a string, not {name!r}")
     return name.lower() if name.isascii() else lower(name)
 
 
@@ -312,7 +312,7 @@ _EXACT_TYPES = frozenset({bool, float, str, Exceptional})
 # -- lines of the old form ---------------------------------------------------------------------------------------------
 
 # Most lines of a pool's ads recur, in other ads or in the next update, so parsed lines are cached in two generations.
-# When the newer one is full, it replaces the older one, which drops the lines that were not used in the meantime.
+# When the newer generation is full, it replaces the older one, which discards the lines that were not used recently.
 _RECENT_LINES: dict[str, tuple[str, Cell]] = {}
 _OLDER_LINES: dict[str, tuple[str, Cell]] = {}
 _MAX_CACHED_LINES = 20_000

@@ -89,7 +89,7 @@ def values_read(node: Expression, my: ClassAd, target: ClassAd | None, context: 
                 continue
             visited.add((name.lower(), is_my))
             values[f"{'MY' if is_my else 'TARGET'}.{name}"] = evidence_text(value_in[is_my](ad[name]))
-            if is_my != in_my:  # references include what other attributes of the same ad read
+            if is_my != in_my:  # references already include those of other attributes in the same ad
                 pending.append((ad[name], is_my))
     return dict(sorted(values.items()))
 

@@ -33,7 +33,7 @@ class ClassAdFunction(NamedTuple):
     eager: Eager | None
     lazy: Lazy | None
     needs: Needs
-    members: Mapping[int, int]  # number of arguments -> position of the list whose members the function evaluates
+    members: Mapping[int, int]  # by number of arguments, the position of the list whose members are evaluated
 
 
 FUNCTIONS: dict[str, ClassAdFunction] = {}

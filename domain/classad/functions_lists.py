@@ -55,7 +55,7 @@ def _average_of(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 
 def promote(a: Any, b: Any) -> tuple[Any, Any]:
-    """Convert two numbers to one type: reals if either is a real, else integers."""
+    """Convert two numbers to a common type: reals if either is a real, else integers."""
     common: type = float if type(a) is float or type(b) is float else int
     return common(a), common(b)
 
@@ -207,7 +207,7 @@ def exceptional_argument(values: list[Any]) -> Any:
 
 
 def non_string_result(values: list[Any]) -> Any:
-    """Return the result for arguments that are not all strings; None if they are."""
+    """Return the result for arguments that are not all strings; None if all are strings."""
     exception = exceptional_argument(values)
     return ERROR if exception is None and any(type(value) is not str for value in values) else exception
 

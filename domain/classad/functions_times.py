@@ -65,13 +65,13 @@ def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     elif kind is RelTime:
         seconds = truncate32(value.seconds)
     elif kind is str:
-        return value  # only the parser converts (literal) strings; HTCondor returns a computed one unchanged
+        return value  # the parser converts literal strings; like HTCondor, return a computed string unchanged
     else:
         return UNDEFINED if value is UNDEFINED else ERROR
     if offset is None:
         offset = env.context.utc_offset(seconds)
     if offset == -1 and kind is int:
-        raise EvaluationFailed("absTime(): -1 is not an offset of a time zone")
+        raise EvaluationFailed("absTime(): -1 is not a valid time zone offset")
     return AbsTime(seconds, offset)
 
 

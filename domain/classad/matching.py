@@ -10,7 +10,7 @@ from .values import EvaluationFailed, truth
 
 
 def is_satisfied(value: Any) -> bool:
-    """Check whether a value of Requirements is true or a number other than 0."""
+    """Check whether a value of Requirements is true or a nonzero number."""
     return truth(value) is True
 
 

@@ -270,7 +270,7 @@ def _absolute_attribute(key: str, depth: int) -> Evaluator:
     def run(env: Environment, ad: ClassAd | None) -> Any:
         if env.root is None:
             if ad is None:
-                raise EvaluationFailed(f".{key} needs an ad to be evaluated in")
+                raise EvaluationFailed(f".{key} cannot be evaluated without an ad")
             return UNDEFINED
         attribute = lookup(env, env.root, key)
         return UNDEFINED if attribute is None else follow(env, attribute[0], attribute[1], key, depth)

@@ -216,7 +216,7 @@ def find_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
     }
     if not category_templates:
         kinds = ", ".join(sorted({group.upper() for group, _ in all_templates}))
-        raise ConfigError(f"use {category} : {text}: unknown category of templates; use {kinds}")
+        raise ConfigError(f"use {category} : {text}: unknown template category; use {kinds}")
     for name, arguments in templates_used(category, text):
         template = category_templates.get(name.lower())
         if template is None:

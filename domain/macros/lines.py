@@ -86,7 +86,7 @@ def read_included(
     if is_command and "|" not in name:
         name += " |"
     if "|" in name and not name.endswith("|"):
-        raise MacroError(f"include : {name}: a command has a single |, at its end")
+        raise MacroError(f"include : {name}: write a single |, at the end of the command")
     try:
         if output_file:
             return _read_or_run(files, expand(output_file), name)

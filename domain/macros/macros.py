@@ -207,7 +207,7 @@ class Macros:
             expanded = self._expand_once(text)
             if expanded == text or "$" not in expanded:
                 return expanded
-            text = expanded  # a value may complete a macro: $($(name))
+            text = expanded  # a value may complete an outer macro, as in $($(name))
         raise MacroError(f"expanding macros forms new ones more than {MAX_DEPTH} times: {text[:100]}")
 
     def _expand_once(self, text: str) -> str:

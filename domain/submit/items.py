@@ -58,7 +58,7 @@ def parse_table(options: str, line: int | None) -> ItemTable:
             table = replace(table, separator=text[0])
         else:
             options_help = "header=N, header=none, skip=N, trim=true, comma_sep=true, sep=C and csv"
-            raise SubmitError(f"'{option}' is not an option of a table; use {options_help}", line)
+            raise SubmitError(f"'{option}' is not a valid table option; use {options_help}", line)
     return table
 
 
@@ -67,11 +67,11 @@ def split_header(table: ItemTable, items: list[str], line: int | None) -> tuple[
     if table.header is None:
         return None, items
     if table.header >= len(items):
-        raise SubmitError(f"heading row {table.header} is beyond the end of the table of {len(items)} rows", line)
+        raise SubmitError(f"there is no heading row {table.header}; the table has {len(items)} rows", line)
     names = _split_row(items[table.header], table, 0)
     invalid_names = [name for name in names if not VALID_NAME.fullmatch(name)]
     if invalid_names:
-        raise SubmitError(f"invalid names of columns: {', '.join(map(repr, invalid_names))}", line)
+        raise SubmitError(f"invalid column names: {', '.join(map(repr, invalid_names))}", line)
     other_rows = items[: table.header] + items[table.header + 1 :]
     return names, other_rows[table.header - 1 + table.skip :] if table.header else other_rows
 
@@ -130,7 +130,7 @@ def list_items(keyword: str, text: str, line: int | None, sources: ItemSources) 
     """
     if text.startswith("("):
         if text.endswith(")") and keyword == "from":
-            return [text[1:-1].strip(" \t\r")]  # one item, even if it is empty
+            return [text[1:-1].strip(" \t\r")]  # a single item, even if it is empty
         if text.endswith(")"):
             lines = [text[1:-1]]
         elif sources.lines is None:

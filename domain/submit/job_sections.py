@@ -106,7 +106,7 @@ class SubmitJob(Struct):
 
 
 def parse_boolean(value: str) -> bool | None:
-    """Return a value as a boolean, or None if it is not one; ``yes`` and ``t`` are not booleans but attribute names."""
+    """Return a value as a boolean, or None if it is not a boolean; ``yes`` and ``t`` are attribute names."""
     result = evaluate_text(value)
     return result != 0 if isinstance(result, (bool, int, float)) else None
 

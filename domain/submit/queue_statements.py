@@ -86,7 +86,7 @@ def parse_queue(text: str, line: int | None, sources: ItemSources) -> Items:
     count = _parse_count(prefix[: len(prefix) - length], line)
     for name in names:
         if not VALID_NAME.fullmatch(name):
-            raise SubmitError(f"'{name}' is not a valid name of a variable; use only letters, digits and _", line)
+            raise SubmitError(f"'{name}' is not a valid variable name; use only letters, digits and _", line)
     how = keyword[1].lower()
     qualifiers, remaining = _parse_qualifiers(how, remaining, line)
     table = list_items(how, remaining.strip(), line, sources)

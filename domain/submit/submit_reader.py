@@ -48,7 +48,9 @@ class SubmitReader(Struct):
         while (line := lines.next_logical()) is not None:
             number, text = line
             if self.statements and not depth and self.facts.setting("SUBMIT_PREVENT_MULTI_QUEUE").lower() == "true":
-                raise SubmitError("Extra data found after queue statement; this pool takes one queue statement", number)
+                raise SubmitError(
+                    "Extra data found after queue statement; this pool accepts only one queue statement", number
+                )
             if text.startswith(":") and (conditions.inside_if or text[1:3] == "if"):
                 text = text[1:].lstrip()
             try:
@@ -95,7 +97,7 @@ class SubmitReader(Struct):
         lines = Lines(text, "an appended line")
         while (line := lines.next_logical()) is not None:
             if queue_arguments(line[1]) is not None:
-                raise SubmitError("an appended line cannot be a queue statement; give it as the queue argument")
+                raise SubmitError("an appended line cannot be a queue statement; pass it as the queue argument")
             self._read_statement(line[1], None, lines, MAX_INCLUDES)
 
     def _read_statement(self, text: str, number: int | None, lines: Lines, depth: int) -> None:
