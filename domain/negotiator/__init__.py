@@ -1,6 +1,6 @@
-"""The negotiation cycle: who gets which slot, and why.
+"""The negotiation cycle: which job is matched with which slot, and why.
 
-A cycle (``cycle.hold``) is a function of the log: of the slots' published ads, the jobs that wait, the submitters'
-priorities (``accounting``) and the settings in force, at an instant. It appends no event, changes no state and reads no
-clock: ``matches`` turns what was decided into events.
+A cycle (``cycle.hold``) depends only on the log: on the slots' published ads, the waiting jobs, the submitters'
+priorities (``accounting``) and the settings in force at a given time. It appends no events, changes no state and reads
+no clock; ``matches`` converts its decisions into events.
 """

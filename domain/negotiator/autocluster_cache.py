@@ -1,7 +1,7 @@
-"""The resource request of each kind of jobs in a cycle, and the parts that are kept for the next cycles.
+"""The resource requests of a cycle by kind of jobs, and the parts of them that are cached for later cycles.
 
-A kind's plan is kept, and the fact that no slot is left for it. Neither may change a cycle's result: an entry is
-dropped when anything that it was computed from changes.
+For each kind of jobs, its plan is cached, and also the result that no slot is left for it. Neither may change a cycle's
+result, so an entry is dropped when any of its inputs changes.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from .negotiator_settings import Negotiator
 from .slot_table import MOVING, Exhausted, Planned, PublicAds
 
 _PLANS_KEPT = 4000
-"""The number of plans to keep, in addition to one for each idle job: 4 kB each, less than such a job takes anyway. With
-room for fewer plans than kinds, each plan would be made again in each cycle."""
+"""The number of plans to cache, in addition to one per idle job: a plan takes 4 kB, less than such a job. With fewer
+plans than kinds of jobs, every plan would be recomputed in each cycle."""
 _MOST_OF_MASKS = 48_000_000  # bytes
 
 
 @define
 class AutoclusterCache:
-    """The kinds of jobs of one cycle, by the autocluster's number, and by the submitter if an expression reads it."""
+    """The kinds of jobs in a cycle, by autocluster number, and also by submitter if an expression reads the
+    submitter."""
 
     pool: PublicAds
     autoclusters: Autoclusters
     rules: Negotiator
     accounts: CycleSubmitters
     ranks: Ranks
-    configured: int  #: the number of configurations so far
+    configured: int  #: how often the pool was configured
     waiting: int  #: the number of idle jobs
     _known: dict[tuple[int, str], ResourceRequest] = field(factory=dict)
-    _personal: bool = False  #: a condition or rank reads the submitter: results are not valid for other submitters
-    lasts: bool = False  #: a result for one job is valid for all jobs alike, also in later cycles
+    _personal: bool = False  #: whether a condition or rank reads the submitter: results are then valid for it only
+    lasts: bool = False  #: whether a job's result is valid for all equivalent jobs, also in later cycles
     _reading: dict[tuple[tuple[str, int], ...], tuple[list[Expression], tuple[str, ...] | None]] = field(factory=dict)
-    """By a job's expressions, which it keeps alive."""
+    """By the ids of a job's expressions, which the entry keeps alive."""
     _known_versions: dict[tuple[str, ...], tuple[int, ...]] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -49,7 +50,7 @@ class AutoclusterCache:
         self.lasts = not self._personal and self.autoclusters.whole and not self.pool.reads_anything
 
     def of(self, number: int, cluster: Cluster, proc: int, account: CycleSubmitter) -> ResourceRequest:
-        """Return the request of the jobs like this one."""
+        """Return the request that stands for jobs of this kind."""
         whose = f"{self.accounts.negotiating(account.name)} {account.name}" if self._personal else ""
         request = self._known.get((number, whose))
         if request is None:
@@ -80,30 +81,31 @@ class AutoclusterCache:
         return planned
 
     def _versions(self, reads: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the versions of these slot attributes in this cycle, and of everything else that matching reads."""
+        """Return the versions of these slot attributes in this cycle, and of all other inputs of matching."""
         versions = self._known_versions.get(reads)
         if versions is None:
             versions = self._known_versions[reads] = (self.configured, *self.pool.versions(reads))
         return versions
 
     def barren(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
-        """Return an earlier cycle's result that no slot is left for such jobs, if nothing has changed it since."""
+        """Return an earlier cycle's result that no slot is left for such jobs, if none of its inputs has changed
+        since."""
         known = self.pool.barren.get(number) if self.lasts else None
         same = known is not None and known.signature is self.autoclusters.signature(cluster, proc)
         return known if same else None
 
     def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: ResourceRequest, reason: Unmatched) -> None:
-        """Remember that no slot is left for such jobs, if only an event can change that."""
+        """Cache the result that no slot is left for such jobs, if only an event can change it."""
         if not self.lasts or (reason.denied is not None and self.rules.consider_preemption):
-            return  # other jobs took the denied slots: the next cycle reports that
+            return  # other jobs took the denied slots, which the next cycle reports
         if kind.planned.reads is not None:
             signature = self.autoclusters.signature(cluster, proc)
             self.pool.barren[number] = Exhausted(signature, len(self.pool.names), reason)
 
     def _reads(self, job: ClassAd) -> tuple[str, ...] | None:
-        """Return the slot attributes, in small letters, that decide which slots such jobs match. None: that may change
-        without an event of the slots: with the time, by chance, or with the priorities of their users. Only the job's
-        expressions matter here, and most jobs have the same."""
+        """Return the lower-case slot attributes that determine which slots such jobs match; None if that may change
+        without an event for the slots: with time, by chance, or with user priorities. Only the job's expressions matter
+        here, and most jobs share the same ones."""
         leads = [(key, expression) for key, (_, expression) in job._all().items() if type(expression) is not Literal]
         key = tuple([(name, id(expression)) for name, expression in leads])
         if key not in self._reading:

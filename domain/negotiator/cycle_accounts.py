@@ -1,4 +1,4 @@
-"""The submitters' usage and limits during one cycle: from the log, and from the cycle's own matches."""
+"""Submitters' usage and limits during one cycle, from the log and from the cycle's own matches."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class CycleSubmitter:
     name: str
     real: float  #: the real priority
     priority: float  #: the effective priority
-    using: float  #: the cores that it uses
+    using: float  #: the cores in use
     floor: float  #: in cores, like the ceiling
     ceiling: float
-    group: int = 0  #: the place of its group in the tree of accounting groups
+    group: int = 0  #: the index of its group in the tree of accounting groups
     idle: int = 0
     starvation: float = 0.0
 
 
 @define
 class CycleSubmitters:
-    """The accounts of one cycle, made on demand."""
+    """The accounts of one cycle, created on demand."""
 
     state: Manager
     now: int
     rules: Negotiator
     known: dict[str, CycleSubmitter] = field(factory=dict)
-    moved: dict[str, CycleSubmitter] = field(factory=dict)  #: the accounts whose usage the cycle has changed lately
-    given: int = 0  #: how many times the cycle has changed an account's usage
+    moved: dict[str, CycleSubmitter] = field(factory=dict)  #: accounts whose usage this cycle changed recently
+    given: int = 0  #: how often this cycle changed the usage of an account
     nodes: list[Node] = field(init=False)  #: the accounting groups with their members' usage
-    places: dict[str, int] = field(factory=dict)  #: the known places of submitters' groups
+    places: dict[str, int] = field(factory=dict)  #: known group indexes, by submitter
     regrouping: bool = False  #: whether submitters of groups now negotiate with those without a group
 
     def __attrs_post_init__(self) -> None:
@@ -71,19 +71,19 @@ class CycleSubmitters:
     def aged(self, names: Iterable[str]) -> dict[str, float]:
         """Return the real priorities that differ from the logged ones.
 
-        :param names: the waiting or using submitters whose priority may have changed
+        :param names: submitters that wait or use slots and whose priority may have changed
         """
         priorities = {}
         for name in names:
             record = self.state.submitters[name]
-            used = record.usage_until(self.now) != record.usage_accounted  # even where the priority stays
+            used = record.usage_until(self.now) != record.usage_accounted  # even if the priority stays the same
             real = self.of(name).real
             if used or real != record.priority:
                 priorities[name] = real
         return priorities
 
     def give(self, account: CycleSubmitter, cores: float, before: CycleSubmitter | None = None) -> None:
-        """Add a match's cores to an account, and take them from the preempted one."""
+        """Add a match's cores to an account, and subtract them from the preempted account."""
         account.using += cores
         self.moved[account.name] = account
         self.nodes[account.group].take(round(cores * 1000))
@@ -96,19 +96,19 @@ class CycleSubmitters:
     # Accounting groups
 
     def place_of(self, name: str) -> int:
-        """Return the place of a submitter's accounting group in the tree."""
+        """Return the index of a submitter's accounting group in the tree."""
         place = self.places.get(name)
         if place is None:
             place = self.places[name] = self.rules.tree.place_of(name)
         return place
 
     def of_group(self, whose: str, name: str) -> dict[str, object]:
-        """Return an ad's attributes of a submitter's group, with the prefix ``whose``; empty without groups."""
+        """Return the ad attributes about a submitter's group, with the prefix ``whose``; empty without groups."""
         if not self.rules.tree.divides:
             return {}
         node = self.nodes[self.place_of(name)]
         return {f"{whose}Group": node.name, f"{whose}GroupResourcesInUse": node.usage, f"{whose}GroupQuota": node.quota}
 
     def negotiating(self, name: str) -> str:
-        """Return the group that a submitter now negotiates in."""
+        """Return the group in which a submitter is negotiating now."""
         return NO_GROUP if self.regrouping else self.nodes[self.place_of(name)].name

@@ -1,7 +1,7 @@
-"""Groups of waiting submitters with equal priority: a cycle need not look at each member.
+"""Groups of waiting submitters with equal priority, so that a cycle need not look at each member.
 
-Most waiting submitters have used nothing for a long time, and differ only by name. The size of the pie, the order of
-the turns and the number of refusals follow from the number of members.
+Most waiting submitters have used nothing for a long time, and differ only in their names. The size of the pie, the
+order of the turns and the number of rejections depend only on the number of members.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ class PriorityKey(NamedTuple):
 
 @define(eq=False)
 class EqualPriorityGroup:
-    """Submitters of equal priority whose jobs' kinds are all known, by name."""
+    """Submitters of equal priority, by name, for which all kinds of jobs are known."""
 
     key: PriorityKey
     names: SortedList[str] = field(factory=SortedList)
-    idle: int = 0  #: the members' idle jobs
-    kinds: int = 0  #: the sum of the members' numbers of kinds
+    idle: int = 0  #: the number of the members' idle jobs
+    kinds: int = 0  #: the sum of the members' numbers of job kinds
 
 
 class WaitingSubmitter(NamedTuple):
     group: EqualPriorityGroup
     idle: int
     kinds: int
-    kind: int  #: the number of the jobs' autocluster if they have only one, else -1
+    kind: int  #: the autocluster number of the jobs if all have the same, else -1
 
 
 class EqualPriorityGroups:
-    """All waiting submitters: in groups, or alone."""
+    """All waiting submitters, in groups or alone."""
 
     def __init__(self) -> None:
         self.by_key: dict[PriorityKey, EqualPriorityGroup] = {}
@@ -53,11 +53,11 @@ class EqualPriorityGroups:
         """The members with jobs of more than one kind."""
         self._of_kind: dict[int, dict[str, None]] = {}
         self._unlogged: dict[int, dict[str, None]] = {}
-        """The members of each kind for which the log may not have the current reason (``_logged_reasons``)."""
+        """By kind, the members whose current reason may not be in the log yet (``_logged_reasons``)."""
         self._logged_reasons: dict[int, int] = {}
 
     def leave(self, name: str) -> None:
-        """Remove a submitter that no longer waits, or whose priority or jobs changed."""
+        """Remove a submitter that no longer waits, or whose priority or jobs have changed."""
         self.alone.pop(name, None)
         member = self.members.pop(name, None)
         if member is None:
@@ -93,14 +93,15 @@ class EqualPriorityGroups:
     # Reasons for members with one kind of jobs
 
     def kinds(self, excluded: Container[str]) -> Iterator[tuple[int, str]]:
-        """Yield the kinds of the members, each with one of them, without the ``excluded`` members."""
+        """Yield the members' kinds of jobs, each with one of the members, ignoring ``excluded`` members."""
         for kind, names in self._of_kind.items():
             first = next((name for name in names if name not in excluded), None)
             if first is not None:
                 yield kind, first
 
     def unlogged(self, kind: int, number: int) -> Iterable[str]:
-        """Return the members of a kind for which the log may not have the current reason, which has this number."""
+        """Return the members with a kind of jobs whose current reason, which has this number, may not be in the log
+        yet."""
         if self._logged_reasons.get(kind) != number:
             self._logged_reasons[kind] = number
             self._unlogged[kind] = dict(self._of_kind.get(kind, ()))
@@ -113,20 +114,20 @@ class EqualPriorityGroups:
 
 
 class RemainingMembers(NamedTuple):
-    """The members of one group that had no turn."""
+    """The members of a group that had no turn."""
 
     key: PriorityKey
     size: int
-    idle: int  #: their idle jobs
-    kinds: int  #: the sum of their numbers of kinds
+    idle: int  #: the number of their idle jobs
+    kinds: int  #: the sum of their numbers of job kinds
 
 
 _Turn = tuple[float, float, str]
-"""The sort key of turns: the better priority, then the emptier slice, then the name."""
+"""The sort key of turns: better priority first, then emptier slice, then name."""
 
 
 class SubmitterOrder:
-    """All waiting submitters, in the order of the first spin of a pie."""
+    """All waiting submitters, in the order of a pie's first spin."""
 
     def __init__(self, groups: EqualPriorityGroups, alone: Sequence[CycleSubmitter], total: float) -> None:
         """:param total: the cores to divide"""
@@ -143,11 +144,11 @@ class SubmitterOrder:
         return len(self._groups.members) + len(self._alone)
 
     def share(self, key: PriorityKey) -> float:
-        """Return the part of the pool for each, by the inverse ratio of the effective priorities."""
+        """Return each such submitter's share of the pool, by the inverse ratio of the effective priorities."""
         return self._worst / (key.priority * self._normal)
 
     def slice(self, key: PriorityKey) -> float:
-        """Return how many more cores each may have."""
+        """Return how many more cores each such submitter may have."""
         return max(0.0, self.share(key) * self._total - key.using)
 
     def key_of(self, name: str) -> PriorityKey:
@@ -155,7 +156,7 @@ class SubmitterOrder:
         return self._alone[name] if member is None else member.group.key
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names; ``served`` has the ones already yielded."""
+        """Yield the names; ``served`` contains those already yielded."""
         turns = [self._turns(group.key, group.names) for group in self._groups.by_key.values()]
         alone = sorted((*self._turn(key), name) for name, key in self._alone.items())
         for _, _, name in heapq.merge(alone, *turns):
@@ -173,7 +174,7 @@ class SubmitterOrder:
     # Submitters that are not served
 
     def remaining_singles(self, separate: Iterable[str]) -> list[str]:
-        """Return the remaining submitters that are alone or ``separate``, in their order."""
+        """Return the remaining submitters that are alone or in ``separate``, in order."""
         members = self._groups.members
         names = [*self._alone, *(name for name in separate if name in members)]
         remaining = [name for name in names if name not in self.served]
@@ -194,11 +195,11 @@ class SubmitterOrder:
 
 
 _SPLIT = 134_217_729.0
-"""2 to the 27th, plus 1: splits a number's digits in two halves."""
+"""2 to the power of 27, plus 1, which splits the digits of a number into two halves."""
 
 
 def total_of(amounts: Iterable[tuple[float, int]]) -> float:
-    """Return the sum of amounts times counts, rounded once: the same for any order and grouping."""
+    """Return the sum of amounts times counts, rounded once, so that it does not depend on order or grouping."""
     parts: list[float] = []
     for amount, count in amounts:
         if count == 1:

@@ -1,4 +1,4 @@
-"""The accounting groups in a cycle: their usage and requests, their pies, and the reports about their quotas."""
+"""Accounting groups in a cycle: their usage and requests, their pies, and the reports about their quotas."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from .waiting_submitters import Rows
 
 
 class Budget(Struct, frozen=True):
-    """How many cores the submitters of a pie may have together."""
+    """How many cores the submitters of a pie may have in total."""
 
     limit: float = inf
-    node: Node | None = None  #: the group that the pie is for; None: for all, or not limited by a group
+    node: Node | None = None  #: the group of the pie; None: for all submitters, or not limited by a group
     strict: bool = False  #: whether no match may exceed the budget
 
     def room(self) -> float:
-        """Return the cores left."""
+        """Return the number of cores left."""
         return inf if self.node is None else max(0.0, self.limit - self.node.usage)
 
     def strict_room(self) -> float:
-        """Return the same if no match may exceed the budget."""
+        """Return the number of cores left if no match may exceed the budget; otherwise infinity."""
         return self.room() if self.strict else inf
 
     def is_spent(self) -> bool:
@@ -48,7 +48,7 @@ Share = Callable[[Places, Budget], Places]
 
 
 class GroupTurns(Struct):
-    """The groups of one cycle."""
+    """The turns of the groups in one cycle."""
 
     state: Manager
     rules: Negotiator
@@ -57,17 +57,17 @@ class GroupTurns(Struct):
     lightest: float
     reasons: Reasons
     demand: Mapping[str, float] = field(default_factory=dict)  #: the groups' requests, if they differ from the queue
-    pies: int = 0  #: how many pies were divided
-    quotas: tuple[GroupQuota, ...] = ()  #: the quotas, as the log has them
+    pies: int = 0  #: the number of pies divided
+    quotas: tuple[GroupQuota, ...] = ()  #: the quotas as logged
     remainders: dict[str, None] = field(default_factory=dict)
-    limits: dict[int, float] = field(default_factory=dict)  #: each group's limit in its last turn, by place
-    _members: dict[int, Places] = field(default_factory=dict)  #: each group's remaining submitters, by place
+    limits: dict[int, float] = field(default_factory=dict)  #: each group's limit in its last turn, by index
+    _members: dict[int, Places] = field(default_factory=dict)  #: each group's remaining submitters, by group index
 
     def begin(self, using: Iterable[str], promised: Mapping[str, float]) -> None:
-        """Count the groups' usage, and divide the pool's cores among them.
+        """Sum up the groups' usage, and divide the pool's cores among them.
 
         :param using: submitters, including all that have slots
-        :param promised: cores that are matched but not claimed yet, by submitter
+        :param promised: cores matched but not claimed yet, by submitter
         """
         if not self.rules.tree.divides:
             return
@@ -81,7 +81,7 @@ class GroupTurns(Struct):
                 node.demand += record.weighted_in_use / 1000 if weighted else record.slots
         for name, cores in promised.items():
             nodes[accounts.place_of(name)].take(round(cores * 1000))
-        for cluster, proc in self._begun():  # of these, the slots are counted above
+        for cluster, proc in self._begun():  # the slots of these jobs are included above
             nodes[accounts.place_of(cluster.submitter)].demand -= weight_of(cluster, proc) if weighted else 1
         for node in nodes:
             node.served_at = self.state.remainders.get(node.name, 0)
@@ -90,19 +90,19 @@ class GroupTurns(Struct):
         self.reasons.quota_of = self.quota_of
 
     def _begun(self) -> Iterator[tuple[Cluster, int]]:
-        """Yield the idle jobs whose slots are already held for them."""
+        """Yield idle jobs that already have a slot reserved for them."""
         for number, proc in self.state.claim_ready.values():
             cluster = self.state.clusters.get(number)
             if cluster is not None and not cluster.is_local and proc in cluster and cluster.status[proc] == IDLE:
                 yield cluster, proc
 
     def run(self, everyone: Places, rows: Rows, share: Share, ends: Callable[[], bool], context: Context) -> None:
-        """Divide one group's pie after the other.
+        """Divide the pies of the groups, one after another.
 
-        :param everyone: the places of the submitters that take part, in their order
-        :param rows: their rows
+        :param everyone: the row numbers of the participating submitters, in order
+        :param rows: the table with their rows
         :param share: divides a pie, and returns the remaining submitters
-        :param ends: whether no slot is left
+        :param ends: returns whether no slot is left
         """
         self._request(everyone, rows)
         rules, dialect = self.rules, self.state.dialect
@@ -141,7 +141,7 @@ class GroupTurns(Struct):
         return node.number in self._members
 
     def _serve(self, node: Node, cores: float, share: Share, strict: bool) -> None:
-        """Let a group's submitters negotiate until they have ``cores``."""
+        """Let a group's submitters negotiate until they have ``cores`` cores."""
         regroups = not node.number and node.group.autoregroup
         self.pies += 1
         self.limits[node.number] = cores
@@ -154,13 +154,13 @@ class GroupTurns(Struct):
             del self._members[node.number]
 
     def _stop(self, node: Node) -> None:
-        """Note that the group may have nothing in this round."""
+        """Record that the group may have nothing in this round."""
         self.limits[node.number] = node.allocated
 
     # Reports
 
     def tell(self) -> None:
-        """Report that a group's remaining submitters were stopped by its quota if it is used up."""
+        """For each group whose quota is used up, report that the quota stopped the group's remaining submitters."""
         names, nodes, stopped = self.reasons.waiting.names, self.accounts.nodes, self.reasons.stopped
         for number, places in self._members.items():
             node = nodes[number]
@@ -170,7 +170,8 @@ class GroupTurns(Struct):
                         stopped.setdefault((names[place], -1), QUOTA)
 
     def quota_of(self, account: CycleSubmitter) -> Quota:
-        """Return the group whose quota stops a submitter's jobs: the innermost whose quota is used up; else its own."""
+        """Return the group whose quota stops a submitter's jobs: the innermost group with a used-up quota, or else its
+        own."""
         node = self.accounts.nodes[account.group]
         for above in node.line():
             if above.left() < self.lightest:

@@ -1,4 +1,4 @@
-"""The cores that idle jobs request: a group's request, without its usage."""
+"""The number of cores that idle jobs request: a group's demand, excluding its usage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REQUEST = "RequestCpus"
 
 
 def weight_of(cluster: Cluster, proc: int) -> float:
-    """Return the weight of a job's future slot as the access point guesses it: the cores that the job requests."""
+    """Return the access point's estimate of the weight of a job's future slot: the cores that the job requests."""
     text = cluster.value(proc, _REQUEST)
     return float(text) if text.isascii() and text.isdecimal() else _evaluated(text, cluster, proc)
 
@@ -32,7 +32,7 @@ def _evaluated(text: str, cluster: Cluster, proc: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _constant(text: str) -> float | None:
-    """Return the value of an expression that reads nothing; None: it reads something."""
+    """Return the value of an expression that reads nothing; None if it reads anything."""
     parsed = parse_cached(text)
     if parsed is None:
         return 1.0
@@ -44,7 +44,7 @@ def _cores(value: object) -> float:
 
 
 def asked_by(queue: IdleJobs, state: Manager) -> float:
-    """Return the cores that a submitter's idle jobs request."""
+    """Return the number of cores that a submitter's idle jobs request."""
     cores = 0.0
     for job_group in queue.groups.values():
         _, number, only = job_group.entries[0]

@@ -1,4 +1,4 @@
-"""The accounting groups' quotas and requests, as a cycle would find them that began now."""
+"""The quotas and requests of accounting groups, as a cycle starting now would compute them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from .negotiator_settings import Negotiator, read
 
 
 class GroupStanding(NamedTuple):
-    """An accounting group. Amounts are cores."""
+    """An accounting group. Amounts are in cores."""
 
     name: str
-    configured: float  #: the quota as it is set: cores, or a part of 1
-    quota: float  #: what its own submitters may have, without surplus
-    subtree: float  #: the same, including its subgroups
+    configured: float  #: the quota as configured: cores, or a fraction
+    quota: float  #: the maximum for its own submitters, without surplus
+    subtree: float  #: the same including its subgroups
     surplus: str  #: no, byquota, or regroup (SurplusPolicy)
-    requested: float  #: what its own submitters use, plus the requests of their idle jobs
+    requested: float  #: usage of its own submitters, plus requests of their idle jobs
     order: float  #: the value of GROUP_SORT_EXPR
 
 
 class Holding(NamedTuple):
-    """What a submitter uses and requests."""
+    """A submitter's usage and requests."""
 
     submitter: str
     slots: int
     cores: float  #: the weight of its slots
-    jobs: int  #: its idle jobs
-    asked: float  #: the cores that these request
+    jobs: int  #: the number of its idle jobs
+    asked: float  #: the cores that these jobs request
 
 
 def pool_size(slots: Iterable[tuple[Ad, float]], rules: Negotiator, now: int) -> float:
-    """Return the cores that a cycle divides.
+    """Return the number of cores that a cycle divides.
     :param slots: the slots' ads and weights
     :param now: the instant, in seconds
     """
@@ -62,7 +62,7 @@ def group_standings(
     members: Iterable[Holding],
     now: int,
 ) -> list[GroupStanding]:
-    """Return the accounting groups, breadth first; the first one has the submitters without a group.
+    """Return the accounting groups, breadth first; the first one contains the submitters without a group.
     :param slots: the slots' ads and weights
     :param now: the instant, in seconds
     """

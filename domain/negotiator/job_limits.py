@@ -1,6 +1,6 @@
-"""What jobs alike take of concurrency limits in a cycle, and whether enough is left.
+"""The concurrency limits that jobs of one kind use in a cycle, and whether enough is left of each.
 
-A cycle never returns anything to a limit: after a refusal, a job is refused for the rest of the cycle.
+A cycle never returns units to a limit, so a job that was rejected stays rejected for the rest of the cycle.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ..concurrency_limits import Amount, in_units
 from ..events import ReachedLimit
 
 CONCURRENCY = "concurrency"
-"""A job was stopped by a concurrency limit."""
+"""The reason for jobs that a concurrency limit stopped."""
 
 
 class Limit(Struct):
-    """One limit: its maximum, and how much is left, which may be negative."""
+    """A limit: its maximum, and the units left, which may be negative."""
 
     name: str
     most: Amount
@@ -28,12 +28,13 @@ class Limit(Struct):
 
 
 class Latest(Struct):
-    """The latest use. Consecutive jobs mostly take the same, so it is subtracted once for all of them."""
+    """The latest use. Consecutive jobs usually use the same limits, which are then subtracted once for all these
+    jobs."""
 
     wanted: ConcurrencyUse | None = None
 
     def settle(self) -> None:
-        """Subtract what was taken."""
+        """Subtract the units that were taken."""
         last, self.wanted = self.wanted, None
         if last is not None and last.owed:
             for limit, units in last.units:
@@ -42,17 +43,17 @@ class Latest(Struct):
 
 
 class ConcurrencyUse(Struct):
-    """The units that a text of ConcurrencyLimits takes of each finite limit, and whether they are exhausted."""
+    """The units of each finite limit that a ConcurrencyLimits text takes, and whether the limits are exhausted."""
 
-    text: str  #: as it was evaluated
+    text: str  #: the evaluated text
     units: tuple[tuple[Limit, Amount], ...]
     latest: Latest
     gone: bool = False
-    room: Amount = 0  #: how many more jobs there is enough for, while it is the latest
-    owed: int = 0  #: for how many jobs it is not subtracted yet
+    room: Amount = 0  #: for the latest use: how many more jobs the limits allow
+    owed: int = 0  #: the number of jobs whose units are not subtracted yet
 
     def fits(self) -> bool:
-        """Check whether enough of each limit is left."""
+        """Check whether enough units of each limit are left."""
         if self.latest.wanted is not self and not self.gone:
             self.latest.settle()
             self.latest.wanted = self
@@ -61,32 +62,33 @@ class ConcurrencyUse(Struct):
         return not self.gone
 
     def take(self) -> None:
-        """Take the units for a job that they suffice for."""
+        """Take the units for one job; enough units must be left."""
         if self.latest.wanted is not self:
             self.fits()
         self.room -= 1
         self.owed += 1
 
     def reached(self) -> list[ReachedLimit]:
-        """Return the limits that do not have as much left."""
+        """Return the limits with too few units left."""
         self.latest.settle()
         return [limit.reached(units) for limit, units in self.units if limit.left < units]
 
 
 class JobLimits(Struct):
-    """What jobs alike take: ``always`` the same, or for each slot the use at its place in ``kinds`` (-1: nothing)."""
+    """The use by jobs of one kind: ``always`` the same, or per slot the use at its index in ``kinds`` (-1: none)."""
 
     always: ConcurrencyUse | None = None
     wanted: list[ConcurrencyUse] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
-    refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: the uses refused for some slot, by text
+    refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: the uses rejected for some slot, by text
 
     def fits(self) -> bool:
-        """Check whether the limits that are the same for all slots permit the jobs any slot."""
+        """Check whether the limits that apply to all slots alike allow the jobs to use any slot."""
         return self.always is None or self.always.fits()
 
     def allows(self, place: int) -> bool:
-        """Check whether the limits permit the jobs the slot at a place. A refusal holds for the whole cycle."""
+        """Check whether the limits allow the jobs to use the slot at this index. A rejection holds for the whole
+        cycle."""
         if self.always is not None:
             return True
         kind = self.kinds[place]
@@ -99,7 +101,7 @@ class JobLimits(Struct):
         return False
 
     def take(self, place: int) -> str:
-        """Take a job's units for the slot at a place; return their text."""
+        """Take the units for a job on the slot at this index, and return their text."""
         use = self.always
         if use is None:
             if self.kinds[place] < 0:
@@ -109,6 +111,6 @@ class JobLimits(Struct):
         return use.text
 
     def reached(self) -> tuple[ReachedLimit, ...]:
-        """Return the limits that stopped the jobs, by name."""
+        """Return the limits that stopped the jobs, sorted by name."""
         uses = self.refused.values() if self.always is None else (self.always,)
         return tuple(sorted((limit for use in uses for limit in use.reached()), key=lambda limit: limit.name))

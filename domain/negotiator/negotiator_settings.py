@@ -47,7 +47,7 @@ def _number_in(text: str) -> float:
 
 @frozen
 class Negotiator:
-    """The settings in force (``domain/state/settings.txt`` explains them). An expression that is not set is None."""
+    """The settings in force, explained in ``domain/state/settings.txt``. An expression that is not set is None."""
 
     consider_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_PREEMPTION", _truth))
     consider_early_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", _truth))
@@ -73,13 +73,13 @@ class Negotiator:
 
     @property
     def stable(self) -> bool:
-        """Check whether the usage of slots' users and submitters is fixed during the cycle. If not,
-        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are evaluated again after each change of it."""
+        """Check whether the usage by slots' users and by submitters is fixed during the cycle. If not,
+        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are evaluated again after each change of usage."""
         return self.preemption_requirements_stable and self.preemption_rank_stable
 
 
 class _InForce:
-    """The settings configured at a position of the log."""
+    """The settings as configured at a log position."""
 
     configured = -1
     settings: Negotiator
@@ -113,13 +113,13 @@ _DYNAMIC, _STATIC = "GROUP_QUOTA_DYNAMIC_", "GROUP_QUOTA_"
 
 
 def family_of(name: str) -> str:
-    """Return the prefix of a setting that exists for each accounting group; empty: it is not such a setting."""
+    """Return the prefix of a setting that exists per accounting group; empty for other settings."""
     upper = name.upper()
     return "" if upper in NEGOTIATOR else next((family for family in GROUP_SETTINGS if upper.startswith(family)), "")
 
 
 def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each invalid name in GROUP_NAMES, and for each setting of an unknown group."""
+    """Yield a warning for each invalid name in GROUP_NAMES and for each setting of an unknown group."""
     tree = group_tree(named_groups(settings), {})
     for name, why in tree.ignored.items():
         yield f"GROUP_NAMES: {name} is not a valid accounting group: {why}"
@@ -130,7 +130,7 @@ def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
-    """Return the settings of each accounting group in GROUP_NAMES, by its name in small letters."""
+    """Return the settings of each accounting group in GROUP_NAMES, by lower-case name."""
     own: dict[str, dict[str, str]] = {prefix: {} for prefix in GROUP_SETTINGS}
     for name, value in settings.items():
         prefix = family_of(name)
@@ -163,8 +163,8 @@ def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> Quo
 
 
 def configured_settings(configuration: Configuration, warn: Callable[[str], None] = lambda words: None) -> Ad:
-    """Return the negotiator settings of a configuration that a pool implements: ``offered``, and the times of cycles.
-    ``warn`` is called with a sentence for each expression that is ignored.
+    """Return the implemented negotiator settings in a configuration: ``offered``, and the cycle intervals. Call
+    ``warn`` with a sentence for each expression that is ignored.
 
     :raises ConfigError: an invalid value, with its place
     """
@@ -181,9 +181,9 @@ def configured_settings(configuration: Configuration, warn: Callable[[str], None
 
 
 def _of_several(configuration: Configuration, shared: Ad) -> Ad:
-    """Return the negotiators of DAEMON_LIST if there is not exactly one, and each one's own settings.
+    """Unless there is exactly one, return the negotiators in DAEMON_LIST with the settings of each.
 
-    :raises ConfigError: an invalid value, or two negotiators with the same slots
+    :raises ConfigError: if a value is invalid, or two negotiators have the same slots
     """
     daemons = configuration.get("DAEMON_LIST").replace(",", " ").upper().split()
     named = tuple(dict.fromkeys(name for name in daemons if is_negotiator_name(name))) or (SOLE,)
@@ -198,7 +198,8 @@ def _of_several(configuration: Configuration, shared: Ad) -> Ad:
 
 
 def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
-    """Return one negotiator's own settings. The master gives it its local name, unless its arguments do."""
+    """Return the settings specific to one negotiator. Its local name comes from its arguments, or else from the
+    master."""
     args = configuration.get(f"{name}_ARGS").split()
     if args and (len(args) != 2 or args[0] not in ("-local-name", "-localname")):
         raise configuration.error(
@@ -219,7 +220,7 @@ def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
 
 IGNORED_IF_INVALID: Final = ("GROUP_SORT_EXPR", "NEGOTIATOR_JOB_CONSTRAINT", "NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT")
 """Expressions that fall back to their defaults if invalid. With any other invalid expression, no negotiator starts.
-HTCondor's does not start with an invalid GROUP_SORT_EXPR either."""
+HTCondor's negotiator does not start with an invalid GROUP_SORT_EXPR either."""
 _DEFAULTS: Final = {name: setting.default for name, setting in NEGOTIATOR.items()} | CYCLE_TIMES
 _INTERVAL: Final = "NEGOTIATOR_INTERVAL"
 _BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
@@ -227,7 +228,7 @@ _BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
 
 
 def offered(configuration: Configuration) -> Ad:
-    """Return the negotiator's settings of a configuration that are not the defaults.
+    """Return those negotiator settings in a configuration that differ from the defaults.
 
     :raises ConfigError: an invalid value, with its place
     """
@@ -246,11 +247,11 @@ def offered(configuration: Configuration) -> Ad:
 
 _LIMIT: Final = "limit"
 _OWN: Final = "NEGOTIATOR."
-"""The prefix of settings for the negotiator alone."""
+"""The prefix of settings that apply only to the negotiator."""
 
 
 def _limits(configuration: Configuration) -> Ad:
-    """Return the concurrency limits of a configuration, in capital letters: HTCondor ignores their case."""
+    """Return the concurrency limits in a configuration, in upper case, because HTCondor ignores their case."""
     from ..config import is_known
 
     limits: Ad = {}
@@ -282,7 +283,7 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
 
 
 def _seconds(configuration: Configuration, name: str) -> str:
-    """Return a setting that is a time; an interval of 0 would leave no time between cycles."""
+    """Return a setting that is a duration; an interval of 0 would leave no time between cycles."""
     seconds = configuration.number(name, float(CYCLE_TIMES[name]))
     if not 0 <= seconds < MAX_SECONDS or (name == _INTERVAL and not seconds):
         least = "more than 0" if name == _INTERVAL else "0 or more"

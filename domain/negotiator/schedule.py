@@ -1,15 +1,16 @@
-"""When each of a pool's negotiators holds its cycles.
+"""When each negotiator of a pool holds its cycles.
 
-While jobs wait or priorities change, cycles are at most NEGOTIATOR_INTERVAL apart. Some requests cause an earlier
-cycle. An administrator can request one. Without a configured pace (NEGOTIATOR_CYCLE_DELAY), every change that may lead
-to a different result requests one. With a pace, only the access point does, for new and for released jobs. A requested
-cycle waits for a while after a cycle that preempted jobs, and for as long as the last cycle took. While the machine
-cannot start jobs (its disk is full, for example), there are no cycles, so that starts are not tried again and again.
+While jobs wait or priorities change, cycles are at most NEGOTIATOR_INTERVAL apart. A request causes an earlier cycle.
+An administrator can request a cycle. Without a configured pace (NEGOTIATOR_CYCLE_DELAY), every change that may lead to
+a different result requests a cycle. With a pace, only the access point requests cycles, for new and released jobs. A
+requested cycle waits for a while after a cycle that preempted jobs, and for as long as the last cycle took. While the
+machine cannot start jobs (because its disk is full, for example), no cycles are held, which avoids repeated failing
+starts.
 
-The log has when cycles were held, and what has happened since (``Cycles``, ``Queue`` and ``Slots``). This module
-remembers what no event records: a cycle without a result, how long the last one took, and an administrator's request.
+The log records when cycles were held and what happened since (``Cycles``, ``Queue`` and ``Slots``). This module stores
+what no event records: a cycle without a result, the duration of the last cycle, and a request by an administrator.
 
-All instants are microseconds of the log's time.
+All times are in microseconds, by the log's clock.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ from ..units import SECOND
 from .accounting import accounts_of
 
 SETTLES: Final = 5 * SECOND
-"""How long a requested cycle waits after a cycle that preempted a job, or after a startd took back a claim (the default
-of NEGOTIATOR_MIN_INTERVAL). The preempted job is idle again, and could preempt the other job in turn."""
+"""How long a requested cycle waits after a cycle that preempted a job, or after a startd ended a claim (the default of
+NEGOTIATOR_MIN_INTERVAL). The preempted job is idle again, and could preempt the other job in turn."""
 
 
 class _Memory(Struct):
-    """What no event records about a negotiator's last cycle, and the requests since."""
+    """What no event records: a negotiator's last cycle, and the requests since."""
 
-    position: int = 0  #: the position in the log after the last cycle
-    at: int = 0  #: when the last one was held
-    appended: bool = True  #: whether it is in the log
-    left_no_event: bool = False  #: whether it left no event
-    jobs_woken: bool = False  #: whether jobs can be matched now that could not be matched before
-    rescheduled: bool = False  #: whether an administrator has asked for a cycle
-    rests_until: int = 0  #: until when no cycle is held on request, so that cycles do not take all the time
+    position: int = 0  #: the log position after the last cycle
+    at: int = 0  #: when the last cycle was held
+    appended: bool = True  #: whether the last cycle is in the log
+    left_no_event: bool = False  #: whether the last cycle left no event
+    jobs_woken: bool = False  #: whether jobs that could not be matched before can be matched now
+    rescheduled: bool = False  #: whether an administrator requested a cycle
+    rests_until: int = 0  #: when requested cycles may be held again; limits the time that cycles take up
 
     def follow_clock(self, now: int) -> None:
-        """Forget instants in the future after the clock was set back: the log does not have a cycle without a result,
-        so its clock does not continue from there."""
+        """Discard times in the future after the clock was set back. The log does not contain cycles without a result,
+        so its clock does not continue from them."""
         if now < self.at:
             self.at = self.rests_until = now
 
@@ -53,13 +54,13 @@ class _Schedule(Struct):
     """The cycles of one negotiator, from the state and from memory."""
 
     state: Manager
-    settings: Mapping[str, str]  #: as this negotiator has them
-    name: str  #: as events have it
+    settings: Mapping[str, str]  #: the settings of this negotiator
+    name: str  #: the name in events
     memory: _Memory
     asleep: int
 
     def due(self, now: int) -> bool:
-        """Check whether a cycle is to be held now."""
+        """Check whether a cycle is due now."""
         if paused(self.state, now) and not self.memory.rescheduled:
             return False
         if self._has_ready_request(now):
@@ -68,7 +69,7 @@ class _Schedule(Struct):
         return due is not None and now >= due and not (self.paced() and now < self._rests_until())
 
     def next_due(self, now: int) -> int | None:
-        """Return when a cycle may be due next; None: nothing is known that would make one due."""
+        """Return when the next cycle may be due; None if nothing known would cause one."""
         if paused(self.state, now) and not self.memory.rescheduled:
             return self.state.paused_until
         instants = []
@@ -80,34 +81,34 @@ class _Schedule(Struct):
         return min(instants, default=None)
 
     def waits(self) -> bool:
-        """Check whether a cycle that may help is still to come: by the configured pace, behind the rest from the last
-        one, or when things have settled."""
+        """Check whether a useful cycle is still to come: by the configured pace, after the rest following the last
+        cycle, or after preemptions have settled."""
         return self._may_help() and self._awake()
 
     def set_rest(self, began: int, ended: int) -> None:
-        """Rest from the last cycle: for as long as it took with its append, but no longer than the interval, and for as
-        long as the configured pace says. In virtual time a cycle takes none."""
+        """Rest after the last cycle: for as long as the cycle and its append took, but no longer than the interval, and
+        as long as the configured pace requires. In virtual time, a cycle takes no time."""
         took = min(max(0, ended - began), self._interval())
         self.memory.rests_until = max(ended + took, self._earliest(began, ended))
 
     def paced(self) -> bool:
-        """Check whether a pace of cycles is configured. If not, a cycle is held whenever it may help."""
+        """Check whether a pace of cycles is configured. Without a pace, a cycle is held whenever it may be useful."""
         return "NEGOTIATOR_CYCLE_DELAY" in self.settings
 
     def _earliest(self, began: int, ended: int) -> int:
-        """Return the earliest begin of the next cycle after one with this begin and end."""
+        """Return the earliest start of the cycle after one with this start and end."""
         if not self.paced():
             return ended
         delay, least = map(self._setting, ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
         return max(ended + delay, began + least)
 
     def _rests_until(self) -> int:
-        """Return until when no requested cycle is held, from the log and from memory."""
+        """Return the time before which no requested cycle is held, from the log and from memory."""
         _, logged = self.state.cycles.held.get(self.name, (0, 0))
         return max(self.memory.rests_until, self._earliest(logged, logged))
 
     def _last(self) -> tuple[int, int]:
-        """Return the position in the log after the last cycle, and when it was held."""
+        """Return the log position after the last cycle, and when that cycle was held."""
         position, at = self.state.cycles.held.get(self.name, (0, 0))
         return max(position, self.memory.position), max(at, self.memory.at)
 
@@ -115,8 +116,8 @@ class _Schedule(Struct):
         return max(self.state.cycles.preempted.get(self.name, 0), self.state.claims_revoked) + SETTLES
 
     def _may_help(self) -> bool:
-        """Check whether a cycle may have a different result than the last one: jobs are idle that were not, a slot may
-        have improved, or a submitter's share may have grown."""
+        """Check whether a cycle may have a different result than the last one: more jobs are idle, a slot may have
+        improved, or a submitter's share may have grown."""
         state = self.state
         news = max(state.job_news, state.slot_news, state.cycles.news, state.configured)
         resumes = self.name in self.state.cycles.cut_short and not self.memory.left_no_event
@@ -127,7 +128,7 @@ class _Schedule(Struct):
         return self.state.idle > self.asleep
 
     def _has_ready_request(self, now: int) -> bool:
-        """Check whether there is a request that need not wait after preemptions."""
+        """Check whether there is a request that need not wait because of preemptions."""
         return self._is_requested() and (self.memory.rescheduled or now >= self._settles_at())
 
     def _is_requested(self) -> bool:
@@ -137,8 +138,8 @@ class _Schedule(Struct):
         return self.state.cycle_requested > self._last()[0] if self.paced() else self._may_help()
 
     def _interval_end(self) -> int | None:
-        """Return when the interval ends: jobs wait for slots, or priorities change because submitters use slots. None:
-        no cycle is due."""
+        """Return when the interval ends, if jobs wait for slots, or priorities change because submitters use slots;
+        None if no cycle is due."""
         at = self._last()[1]
         if self._awake():
             return at + self._interval()
@@ -156,7 +157,7 @@ class _Schedule(Struct):
         return negotiators.NEGOTIATORS in self.state.settings
 
     def _interval(self) -> int:
-        """Return the longest time between two cycles."""
+        """Return the maximum time between two cycles."""
         return self._setting("NEGOTIATOR_INTERVAL") or SECOND
 
     def _setting(self, name: str) -> int:
@@ -164,36 +165,37 @@ class _Schedule(Struct):
 
 
 class CycleSchedules(Struct):
-    """The schedules of all negotiators. There is one, with an empty name, unless the pool's configuration says
-    otherwise."""
+    """The schedules of all negotiators. There is one, with an empty name, unless the pool's configuration defines
+    others."""
 
-    asleep: int = 0  #: how many of the jobs that wait for a slot cannot be matched before some later instant
+    asleep: int = 0  #: the number of jobs waiting for a slot that cannot be matched before a later time
     _memories: dict[str, _Memory] = field(default_factory=dict)
     _settings: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _configured: int = 0
 
-    # What happens
+    # Changes
 
     def note_matchable_jobs(self, state: Manager) -> None:
-        """Note that jobs can be matched from this instant on."""
+        """Record that jobs can be matched from now on."""
         for schedule in self._schedules(state):
             schedule.memory.jobs_woken = True
 
     def reschedule(self, state: Manager, negotiator: str = "") -> None:
-        """Let a negotiator hold a cycle as soon as possible, even if it cannot help."""
+        """Let a negotiator hold a cycle as soon as possible, even if it is not expected to be useful."""
         for schedule in self._schedules(state):
             if schedule.name == negotiator:
                 schedule.memory.rescheduled = True
 
     def note_cycle(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
-        """Note that a cycle was held; None: it left no event. Its own events do not request another."""
+        """Record that a cycle was held; None: it left no event. Events of the cycle itself do not request another
+        cycle."""
         rests_until = self._memory(negotiator).rests_until
         self._memories[negotiator] = _Memory(
             state.position, now, appended=False, left_no_event=cycle is None, rests_until=rests_until
         )
 
     def note_duration(self, state: Manager, began: int, ended: int) -> None:
-        """Note how long the cycles held at the instant ``began`` took, with their append."""
+        """Record the duration of the cycles held at the time ``began``, including their append."""
         for schedule in self._schedules(state):
             if not schedule.memory.appended:
                 schedule.memory.appended = True
@@ -202,7 +204,7 @@ class CycleSchedules(Struct):
     # Queries
 
     def due(self, state: Manager, now: int) -> list[str]:
-        """Return the negotiators whose cycle is due now, in their order."""
+        """Return the negotiators whose cycle is due now, in order."""
         return [schedule.name for schedule in self._schedules_at(state, now) if schedule.due(now)]
 
     def next_due(self, state: Manager, now: int) -> int | None:
@@ -211,7 +213,7 @@ class CycleSchedules(Struct):
         return min((at for at in instants if at is not None), default=None)
 
     def wait_for_cycle(self, state: Manager) -> bool:
-        """Check whether a cycle of any negotiator that may help is still to come."""
+        """Check whether a useful cycle of any negotiator is still to come."""
         return any(schedule.waits() for schedule in self._schedules(state))
 
     def _memory(self, name: str) -> _Memory:
@@ -237,5 +239,5 @@ class CycleSchedules(Struct):
 
 
 def paused(state: Queue, now: int) -> bool:
-    """Check whether nothing is to be started now, since the machine could not."""
+    """Check whether job starts are paused now because the machine failed to start jobs."""
     return now < state.paused_until

@@ -1,4 +1,4 @@
-"""What a submitter may get in a spin of the pie, and the limit that stopped it."""
+"""How much a submitter may receive in a spin of the pie, and the limit that stopped it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .candidates import RANK
 EASING = 1e-9
 """The rounding error that is allowed in sums of weights, in cores."""
 SHARE, CEILING, MATCHES, RUNNING, QUOTA = "share", "ceiling", "matches", "running", "quota"
-"""The limits that may stop a submitter."""
+"""The limits that can stop a submitter."""
 
 
 class SpinLimits(Struct):
-    """What a submitter may get in a spin: ``limit`` cores, ``unclaimed`` of them from unclaimed slots, ``room`` until
-    its ceiling, and ``quota`` until its group's quota is used up, which no match may exceed. It has ``got`` so many
-    cores, ``fresh`` from unclaimed slots. ``stopped`` is the limit that stopped the last job: share, ceiling, quota, or
-    empty."""
+    """How much a submitter may receive in a spin: ``limit`` cores, at most ``unclaimed`` of them from unclaimed slots,
+    ``room`` until its ceiling, and ``quota`` until its group's quota, which no match may exceed, is used up. ``got`` is
+    what it has received in this spin; ``fresh``, the part from unclaimed slots. ``stopped`` is the limit that stopped
+    the last job: share, ceiling, quota, or empty."""
 
     limit: float
     unclaimed: float
@@ -30,10 +30,10 @@ class SpinLimits(Struct):
     stopped: str = ""
 
     def permits(self, cores: float, reason: str, swapped: bool = False) -> bool:
-        """Check whether the limits permit a slot. A submitter without a slot in this spin may exceed its share once. A
+        """Check whether the limits allow a slot. A submitter without a slot in this spin may exceed its share once. A
         slot that prefers the job is not limited by shares.
 
-        :param swapped: a submitter of the same group has the slot
+        :param swapped: whether a submitter of the same group currently has the slot
         """
         if self.got + cores > self.room + EASING:
             self.stopped = self.stopped or CEILING

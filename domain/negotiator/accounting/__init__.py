@@ -1,11 +1,11 @@
 """The submitters' shares: real and effective user priorities, usage, floors and ceilings.
 
-A submitter's *real* priority is a smoothed average of the cores that it has used lately. The *effective* priority is
-the real one times the submitter's factor; the lower it is, the more the submitter gets. Source: the manual, "User
-Priorities and Negotiation", with the formula of "Priority Calculation"; HTCondor's source for the default factor.
+A submitter's *real* priority is a smoothed average of the number of cores it used recently. The *effective* priority is
+the real priority times the submitter's factor; the lower it is, the larger the submitter's share. Source: the manual,
+"User Priorities and Negotiation", with the formula of "Priority Calculation"; HTCondor's source for the default factor.
 
-Only this module computes real priorities, in scalar arithmetic, rounded to 12 significant digits: every machine
-computes the value that is in the event.
+Only this module computes real priorities. It uses scalar arithmetic and rounds to 12 significant digits, so that every
+machine computes the same value as the event contains.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ...state.accounting_groups import NO_GROUP, find_group, group_names, group_
 from ...state.negotiators import negotiator_settings
 from ...units import SECOND
 
-if TYPE_CHECKING:  # a short command reads priorities without loading a pool's state
+if TYPE_CHECKING:  # lets short commands read priorities without loading a pool's state
     from ...state.records import Submitter
     from ...state.state import Manager
 
 LEAST_PRIORITY: Final = 0.5
-"""The best real priority, which every submitter begins with."""
+"""The best real priority, with which every submitter starts."""
 LEAST_FACTOR: Final = 1.0
-"""The smallest factor. HTCondor ignores smaller ones."""
+"""The smallest factor. HTCondor ignores factors below it."""
 _THOUSANDTHS: Final = 1000
 Record = TypeVar("Record")
 NICE: Final = "nice-user"
@@ -39,12 +39,12 @@ class AccountantSettings(NamedTuple):
     nice: float
     remote: float
     local_domain: str
-    groups: Mapping[str, float]  #: GROUP_PRIO_FACTOR_<name>, by their names in small letters
-    known: frozenset[str] = frozenset()  #: the groups of GROUP_NAMES, in small letters
+    groups: Mapping[str, float]  #: GROUP_PRIO_FACTOR_<name>, by lower-case group name
+    known: frozenset[str] = frozenset()  #: the groups in GROUP_NAMES, in lower case
 
 
 class SubmitterAccount(Protocol):
-    """The part of a submitter's record (``state.Submitter``) that decides its share."""
+    """The part of a submitter's record (``state.Submitter``) that determines its share."""
 
     @property
     def name(self) -> str: ...
@@ -65,7 +65,7 @@ class SubmitterAccount(Protocol):
 
 
 def terms(settings: Mapping[str, str]) -> AccountantSettings:
-    """Return the accountant's settings of a pool's (``domain/state/pool_settings.py``)."""
+    """Return the accountant's settings from a pool's settings (``domain/state/pool_settings.py``)."""
     prefix = "GROUP_PRIO_FACTOR_"
     groups = {name[len(prefix) :].lower(): float(text) for name, text in settings.items() if name.startswith(prefix)}
     return AccountantSettings(
@@ -85,21 +85,23 @@ def rounded(value: float) -> float:
 
 
 def aged(priority: float, used: float, passed: float, halflife: float) -> float:
-    """Return the real priority after a time with ``used`` cores in use on average: the manual's formula, not rounded.
+    """Return the real priority after a period in which ``used`` cores were in use on average: the manual's formula,
+    unrounded.
 
-    :param passed: the length of the time, in the unit of ``halflife``
+    :param passed: the length of the period, in the unit of ``halflife``
     """
     beta: float = 0.5 ** (passed / halflife)
     return max(LEAST_PRIORITY, beta * priority + (1 - beta) * used)
 
 
 def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> float:
-    """Return the real priority at the instant ``now``; ``accounted`` is the last update of priorities.
+    """Return the real priority at the time ``now``; ``accounted`` is when priorities were last updated.
 
-    A submitter that was left out of updates since its own last one has used nothing meanwhile: its priority decayed.
+    If recent updates did not include the submitter, it has used nothing since its own last update, and its priority
+    decayed.
     """
     if submitter.priority == LEAST_PRIORITY and submitter.usage_until(now) == submitter.usage_accounted:
-        return LEAST_PRIORITY  # it cannot improve
+        return LEAST_PRIORITY  # the best priority cannot improve
     since = max(submitter.updated, accounted)
     before = brought_to(submitter, since, halflife)
     if now <= since:
@@ -109,7 +111,7 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
 
 
 def brought_to(submitter: SubmitterAccount, at: int, halflife: float) -> float:
-    """Return the last updated real priority, decayed until an instant, as if nothing was used since."""
+    """Return the last updated real priority, decayed until the given time as if nothing was used since."""
     return aged(submitter.priority, 0.0, max(0, at - submitter.updated), halflife)
 
 
@@ -119,7 +121,7 @@ def _leased(submitter: SubmitterAccount, name: str, now: int) -> float | None:
 
 
 def factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
-    """Return the priority factor: leased, the submitter's own, or that of a new submitter."""
+    """Return the priority factor in force: the leased one, the submitter's own, or that of a new submitter."""
     leased = _leased(submitter, "factor", now)
     if leased is not None:
         return leased
@@ -129,8 +131,8 @@ def factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> 
 
 
 def initial(name: str, rules: AccountantSettings) -> float:
-    """Return a submitter's initial factor: that of nice users, of its accounting group, of users from another domain,
-    or the default. The submitter keeps it when the configuration changes (the manual: "the default initial priority
+    """Return a submitter's initial factor: the factor for nice users, for its accounting group, for users from another
+    domain, or the default. It does not change with the configuration later (the manual: "the default initial priority
     factor for all new users"; HTCondor stores it)."""
     if name.startswith(NICE):
         return rules.nice
@@ -145,52 +147,52 @@ def initial(name: str, rules: AccountantSettings) -> float:
 
 
 def first_factor(state: Manager, name: str, negotiator: str = "") -> float:
-    """Return the initial factor for the event that first names a submitter; 0 if the submitter has a record.
+    """Return the initial factor for the event that first names a submitter; 0 if the submitter already has a record.
 
-    :param negotiator: the negotiator whose accounting it is; empty: NEGOTIATOR
+    :param negotiator: the negotiator with the account; empty: NEGOTIATOR
     """
     known = str(AccountName(negotiator, name)) in state.submitters
     return 0.0 if known else initial(name, terms_of(state.settings, negotiator))
 
 
 class _Terms:
-    """The latest parsed settings: many submitters have the same ones."""
+    """The most recently parsed settings, because many submitters have the same settings."""
 
     settings: Mapping[str, str] | None = None
     terms: AccountantSettings
 
 
 def _terms_of(settings: Mapping[str, str]) -> AccountantSettings:
-    """Return ``terms`` of settings, which are a new mapping after each change."""
+    """Return ``terms`` of the settings. The mapping is replaced, not modified, when settings change."""
     if _Terms.settings is not settings:
         _Terms.settings, _Terms.terms = settings, terms(settings)
     return _Terms.terms
 
 
 def terms_of(settings: Mapping[str, str], negotiator: str) -> AccountantSettings:
-    """Return a negotiator's accountant settings; empty: NEGOTIATOR's."""
+    """Return the accountant's settings of a negotiator; empty: NEGOTIATOR."""
     return _terms_of(negotiator_settings(settings, negotiator))
 
 
 def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[str, Record]:
-    """Return the accounts of one negotiator, by submitter; empty: NEGOTIATOR's."""
+    """Return the accounts of one negotiator, by submitter; empty: NEGOTIATOR."""
     named = ((AccountName.parse(account), record) for account, record in submitters.items())
     return {name.submitter: record for name, record in named if name.negotiator == negotiator}
 
 
 def effective(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
-    """Return the effective priority, from the last updated real one."""
+    """Return the effective priority, based on the last updated real priority."""
     return max(LEAST_PRIORITY, submitter.priority) * factor(submitter, rules, now)
 
 
 def floor(submitter: SubmitterAccount, now: int) -> float:
-    """Return the cores that it gets before the pie is divided; 0: no floor."""
+    """Return the cores that the submitter receives before the pie is divided; 0: no floor."""
     leased = _leased(submitter, "floor", now)
     return submitter.floor if leased is None else leased
 
 
 def ceiling(submitter: SubmitterAccount, now: int) -> float:
-    """Return the most cores that it may have; -1: no ceiling."""
+    """Return the maximum number of cores for the submitter; -1: no ceiling."""
     leased = _leased(submitter, "ceiling", now)
     return submitter.ceiling if leased is None else leased
 
@@ -200,7 +202,7 @@ def real(state: Manager, submitter: Submitter, halflife: float) -> float:
     return rounded(brought_to(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
 
 
-# Submitters as reports show them
+# Submitters as shown in reports
 
 
 class AccountantRecord(SubmitterAccount, Protocol):
@@ -225,7 +227,7 @@ class AccountantRecord(SubmitterAccount, Protocol):
 
 
 class Standing(NamedTuple):
-    """The priority and usage of a submitter. Durations are in seconds, instants in seconds since the epoch.
+    """The priority and usage of a submitter. Durations are in seconds, times in seconds since the epoch.
 
     >>> [alice] = pool.submitters()
     >>> alice.name, alice.slots, alice.effective
@@ -233,21 +235,21 @@ class Standing(NamedTuple):
     """
 
     name: str
-    group: str  #: its accounting group; ``NO_GROUP`` for none
+    group: str  #: the accounting group; ``NO_GROUP`` for none
     priority: float  #: the real priority
     factor: float  #: the priority factor in force
     floor: float  #: the floor in force; 0: none
     ceiling: float  #: the ceiling in force; -1: none
-    slots: int  #: the number of its slots
-    cores: float  #: the weight of its slots
-    used: float  #: the weighted time it has had slots, since ``begin``
-    held: float  #: the unweighted time
+    slots: int  #: the number of slots in use
+    cores: float  #: the weight of these slots
+    used: float  #: weighted time during which it had slots, since ``begin``
+    held: float  #: unweighted time
     begin: float  #: when it first had a slot; 0: never
     last: float  #: when it last had a slot
 
     @property
     def effective(self) -> float:
-        """Return the effective priority: a lower one gets more."""
+        """Return the effective priority; a lower value means a larger share."""
         return self.priority * self.factor
 
 
@@ -260,14 +262,14 @@ def standings(
     now: int,
     aged_until: int = 0,
 ) -> list[Standing]:
-    """Return the submitters, by name.
+    """Return the standings of submitters, sorted by name.
 
     :param groups: the names of the existing accounting groups
-    :param accounted: when the priorities were last updated: they are shown as of then
-    :param at: until when the use of slots is counted
-    :param now: the instant at which leases of factors, floors and ceilings must be in force
-    :param aged_until: the priority of a submitter without slots is shown as it has aged until this instant, if it is
-        later; use of slots counts with the next update
+    :param accounted: when the priorities were last updated; they are shown as of that time
+    :param at: the time until which slot usage is counted
+    :param now: the time at which leases of factors, floors and ceilings must be in force
+    :param aged_until: if later, the time until which the priority of a submitter without slots is shown as decayed;
+        slot usage is included at the next update
     """
     known = {group.lower(): group for group in groups}
     ordered = sorted(books, key=lambda book: book.name)
@@ -295,7 +297,7 @@ def _standing(
 
 
 def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> float:
-    """Return the real priority to show; `since` is its last update."""
+    """Return the real priority to show; ``since`` is when it was last updated."""
     before = brought_to(book, since, halflife)
     if book.slots or until <= since:
         return rounded(before)
@@ -304,7 +306,7 @@ def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> f
 
 
 def shares(standings: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:
-    """Return each participating submitter's part of the pie, by the inverse of the effective priorities."""
+    """Return each participating submitter's share of the pie, by the inverse of the effective priorities."""
     inverse = {standing.name: 1 / standing.effective for standing in standings if standing.name in taking_part}
     total = sum(inverse.values())
     return {name: part / total for name, part in inverse.items()}

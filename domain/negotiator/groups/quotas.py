@@ -1,4 +1,4 @@
-"""The quotas of a cycle: how a node's cores are divided among its subgroups and itself (hgq_assign_quotas)."""
+"""The quotas in a cycle: how a node's cores are divided among its subgroups and itself (hgq_assign_quotas)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .rounds import QuotaRules
 
 
 def oversubscribes(rules: QuotaRules, dialect: Dialect) -> bool:
-    """Check whether static quotas may add up to more than the pool has."""
+    """Check whether static quotas may add up to more than the size of the pool."""
     return dialect.oversubscribes_quotas if rules.oversubscribe is None else rules.oversubscribe
 
 
 def quotas_of(tree: GroupTree, total: float, oversubscribe: bool) -> tuple[GroupQuota, ...]:
-    """Return the quotas of all groups for this number of cores, as the log has them; empty without groups."""
+    """Return the quotas of all groups for this number of cores, as logged; empty without groups."""
     if not tree.divides:
         return ()
     nodes = tree.grown()
@@ -25,17 +25,18 @@ def quotas_of(tree: GroupTree, total: float, oversubscribe: bool) -> tuple[Group
 
 
 def logged_quotas(nodes: Iterable[Node]) -> tuple[GroupQuota, ...]:
-    """Return the quotas of groups as the log has them."""
+    """Return the quotas of groups as logged."""
     return tuple(GroupQuota(node.name, node.quota, node.subtree_quota) for node in nodes)
 
 
 def assign(node: Node, quota: float, oversubscribe: bool) -> None:
-    """Give ``quota`` cores to a node and its subtree.
+    """Assign ``quota`` cores to a node and its subtree.
 
-    Static quotas are served first, dynamic ones divide the rest. Static quotas that add up to more than ``quota`` are
-    scaled down, unless quotas may be oversubscribed; dynamic ones are, if they add up to more than 1.
+    Static quotas are assigned first; dynamic quotas divide the remainder. Static quotas that add up to more than
+    ``quota`` are scaled down, unless quotas may be oversubscribed. Dynamic quotas that add up to more than 1 are scaled
+    down.
 
-    :param oversubscribe: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; a node then also keeps all of its quota for itself
+    :param oversubscribe: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; if true, a node also keeps its whole quota
     """
     if quota <= 0:
         return
@@ -52,5 +53,5 @@ def assign(node: Node, quota: float, oversubscribe: bool) -> None:
             own = child.group.quota * (for_dynamics / max(dynamics, 1.0))
         assign(child, own, oversubscribe)
         given += own
-    # The root's quota is what the groups leave: it cannot be configured.
+    # The root's quota is what the groups leave; it cannot be configured.
     node.quota = max(0.0, quota if oversubscribe and node.parent is not None else quota - given)

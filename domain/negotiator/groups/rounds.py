@@ -1,7 +1,7 @@
-"""The rounds of one cycle: the turns of the groups, and how many cores each may get (hgq_negotiate_with_all_groups).
+"""The rounds of a cycle: the groups' turns, and how many cores each group may have (hgq_negotiate_with_all_groups).
 
-A round allocates cores to the groups by what they request, and lets them negotiate in the order of GROUP_SORT_EXPR.
-Other groups may get what a group could not use in the next round.
+A round allocates cores to the groups according to their requests, and lets the groups negotiate in the order of
+GROUP_SORT_EXPR. Cores that a group could not use are available to other groups in the next round.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...classad import ClassAd, Context, EvaluationError, Expression
 from ...state_machines import Dialect
 from .group_tree import Node
 
-# Surplus: what some groups leave of their quotas is given to others that accept it, from the leaves up (hgq_fairshare,
+# Surplus: unused quota is given to groups that accept surplus, from the leaves up (hgq_fairshare,
 # hgq_allocate_surplus).
 
 Line = list[tuple[Node, float]]
@@ -24,7 +24,7 @@ Line = list[tuple[Node, float]]
 def allocate(node: Node) -> float:
     """Allocate to each node of a subtree what it requests, up to its quota, and the surplus to nodes that accept it.
 
-    :returns: the cores that no node of the subtree may have
+    :returns: the cores that no node of the subtree can use
     """
     node.allocated = min(node.requested, node.quota)
     node.requested -= node.allocated
@@ -40,7 +40,8 @@ def allocate(node: Node) -> float:
 
 
 def _divide(node: Node, surplus: float) -> float:
-    """Divide surplus among a node's subgroups that accept it and the node itself, which counts as one of them.
+    """Divide surplus among the subgroups of a node that accept it and the node itself, which is treated like a
+    subgroup.
 
     :returns: what is left of it
     """
@@ -68,10 +69,10 @@ def _divide(node: Node, surplus: float) -> float:
 def _compete(
     weights: list[float], given: list[float], requests: list[float], surplus: float, requested: float
 ) -> tuple[float, float]:
-    """Divide the surplus by weights among the nodes with requests, again and again, until it is used up or no node with
-    a weight requests any. Changes ``given`` and ``requests``.
+    """Repeatedly divide the surplus by weights among nodes with requests, until it is used up or no node with a weight
+    requests any. Changes ``given`` and ``requests``.
 
-    :returns: what is left of the surplus, and of the requests
+    :returns: the remaining surplus and the remaining requests
     """
     while surplus > 0:
         total = sum(weight for weight, left in zip(weights, requests, strict=True) if left > 0)
@@ -93,14 +94,14 @@ def _compete(
     return surplus, requested
 
 
-# Remainders: if each slot counts as one, the fractions that quotas leave are combined to whole slots. The groups get
-# them in turn (hgq_recover_remainders, hgq_round_robin).
+# Remainders: if each slot counts as one, the fractions left over by quotas are combined into whole slots, which the
+# groups receive in turn (hgq_recover_remainders, hgq_round_robin).
 
 
 def recover(node: Node) -> float:
-    """Collect the fractions of the allocations in a subtree, and allocate whole slots from them.
+    """Collect the fractions of the allocations in a subtree, and allocate whole slots from their sum.
 
-    :returns: what is left of the fractions
+    :returns: the remaining fraction
     """
     rest = node.allocated - floor(node.allocated)
     node.allocated = float(floor(0.5 + node.allocated - rest))
@@ -119,8 +120,8 @@ def recover(node: Node) -> float:
 
 
 def _go_around(node: Node, rest: float) -> float:
-    """Give whole slots to a node's subgroups that accept surplus and to the node itself. The order: served longest ago,
-    then the larger quota, then the larger request.
+    """Give whole slots to the subgroups of a node that accept surplus and to the node itself: first to the one that was
+    served longest ago, then to the one with the larger quota, then the larger request.
 
     :returns: what is left
     """
@@ -156,14 +157,14 @@ def _go_around(node: Node, rest: float) -> float:
 
 
 LAST = 3.4028234663852886e38
-"""The sort key of a group if GROUP_SORT_EXPR does not evaluate to a number (FLT_MAX)."""
+"""The sort key of a group for which GROUP_SORT_EXPR is not a number (FLT_MAX)."""
 _OF_NO_GROUP, _WITHOUT_QUOTA = 3.4e38, 3.3e38
 
 
 class QuotaRules(Struct, frozen=True):
-    """The settings of how quotas are used."""
+    """The settings that determine how quotas are used."""
 
-    order: Expression | None  #: GROUP_SORT_EXPR; None: HTCondor's default, the smallest part of its quota first
+    order: Expression | None  #: GROUP_SORT_EXPR; None: HTCondor's default, lowest usage of the quota first
     oversubscribe: bool | None = None  #: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; None: the dialect's default
     weighted_demand: bool = True  #: NEGOTIATOR_USE_WEIGHTED_DEMAND
     strict: bool = True  #: NEGOTIATOR_STRICT_ENFORCE_QUOTA
@@ -198,21 +199,21 @@ def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialec
 
 
 class Rounds(Struct):
-    """One cycle's rounds. ``serve`` lets a group negotiate until its submitters have a number of cores; ``skip`` is
-    called for a group that may not negotiate."""
+    """The rounds of a cycle. ``serve`` lets a group negotiate until its submitters have the given number of cores;
+    ``skip`` is called for a group that may not negotiate."""
 
-    nodes: Sequence[Node]  #: breadth first, with their ``used`` and ``demand``
+    nodes: Sequence[Node]  #: breadth first, with ``used`` and ``demand`` set
     rules: QuotaRules
-    total: float  #: the cores of the pool
+    total: float  #: the number of cores in the pool
     weighted: bool  #: NEGOTIATOR_USE_SLOT_WEIGHTS
     preempts: bool  #: NEGOTIATOR_CONSIDER_PREEMPTION
     dialect: Dialect
     context: Context
     serve: Callable[[Node, float], None]
     skip: Callable[[Node], None]
-    ends: Callable[[], bool]  #: whether no slot is left
-    waits: Callable[[Node], bool]  #: whether submitters of a group are left in the cycle
-    served: dict[str, None] = field(default_factory=dict)  #: the groups that got some of the remainders
+    ends: Callable[[], bool]  #: returns whether no slot is left
+    waits: Callable[[Node], bool]  #: returns whether submitters of a group are left in the cycle
+    served: dict[str, None] = field(default_factory=dict)  #: the groups that received remainders
 
     def run(self) -> None:
         for node in self.nodes:
@@ -245,15 +246,15 @@ class Rounds(Struct):
     # Turns
 
     def in_order(self) -> list[Node]:
-        """Return the groups by GROUP_SORT_EXPR, the smallest value first. With autoregroup, the root comes last."""
+        """Return the groups by GROUP_SORT_EXPR, smallest value first. With autoregroup, the root comes last."""
         order, context = self.rules.order, self.context
         keys = [sort_key(node, order, self.total, self.dialect, context) for node in self.nodes]
         last = self._regroups
         return sorted(self.nodes, key=lambda node: (last and not node.number, keys[node.number]))
 
     def _take_turns(self) -> None:
-        """Let each group negotiate: once for its whole allocation, or by GROUP_QUOTA_ROUND_ROBIN_RATE in increasing
-        parts, until all groups had their whole allocations."""
+        """Let each group negotiate: once for its whole allocation, or repeatedly for parts that grow by
+        GROUP_QUOTA_ROUND_ROBIN_RATE, until all groups had turns for their whole allocations."""
         surplus = any(node.accepts_surplus for node in self.nodes[1:])
         targets = (node.allocated if surplus else node.quota for node in self.nodes)
         most = max(0.0, *(target - node.before for target, node in zip(targets, self.nodes, strict=True)))
@@ -280,7 +281,7 @@ class Rounds(Struct):
         self.serve(node, self._bounded(node, node.before + more * part if more > 0 else target))
 
     def _bounded(self, node: Node, cores: float) -> float:
-        """Return a group's allocation, limited by the nodes above it."""
+        """Return a group's allocation, limited by its ancestors."""
         if not self.weighted:
             cores = float(floor(cores))
         if self.rules.strict:
@@ -290,7 +291,7 @@ class Rounds(Struct):
     # After the turns
 
     def _all_used(self) -> bool:
-        """Update the groups' requests: a group that could not use its allocation requests no more than it has."""
+        """Update the groups' requests: a group that could not use its whole allocation requests no more than it has."""
         allocated = used = 0.0
         for node in self.nodes:
             node.before = usage = node.usage
@@ -303,7 +304,7 @@ class Rounds(Struct):
         return used >= allocated
 
     def _give_the_rest(self) -> None:
-        """Give the groups that accept surplus what the rounds have left: fractions of slots, and unused allocations."""
+        """Give what the rounds left, fractions of slots and unused allocations, to the groups that accept surplus."""
         for node in self.in_order():
             if self.ends():
                 return
