@@ -1,10 +1,10 @@
-"""The candidate slots of a job, best first.
+"""The candidate slots for a job, best first.
 
-A matching slot is free, or may be preempted: because it prefers the job to its current one (rank), or because the job's
-submitter has a better priority (priority). Slots are ordered by NEGOTIATOR_PRE_JOB_RANK, the job's Rank,
+A matching slot is either free or preemptable: because it prefers the job to its current job (rank), or because the
+job's submitter has a better priority (priority). Slots are ordered by NEGOTIATOR_PRE_JOB_RANK, the job's Rank,
 NEGOTIATOR_POST_JOB_RANK, the reason (unclaimed, rank, priority), PREEMPTION_RANK, and the pool's order. Source: the
-manual, "Negotiation"; HTCondor's source for values that are not numbers. Sorting is the expensive part: jobs whose
-ranks read the same values share an order, and it is valid for the whole cycle, since slots only disappear in it.
+manual, "Negotiation"; HTCondor's source for values that are not numbers. Sorting is expensive, so jobs whose ranks read
+the same values share an order. The order is valid for the whole cycle, because slots only disappear during a cycle.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from .negotiator_settings import Negotiator
 from .slot_table import MOVING, Mask, Places, Planned, PublicAds, Ranked
 
 _MAX_CACHED_RANKS: Final = 16
-"""The most ranks of all slots that are kept from cycle to cycle."""
+"""The maximum number of ranks of all slots that are cached between cycles."""
 LEAST: Final = -1.7976931348623157e308
-"""The rank of a value that is not a number, HTCondor's -DBL_MAX."""
+"""The rank for a value that is not a number: HTCondor's -DBL_MAX."""
 NOBODY, RANK, PRIORITY = "", "rank", "priority"
 _STATES: Final = {NOBODY: 2, RANK: 1, PRIORITY: 0}
 
 Floats = npt.NDArray[np.float64]
 Key = tuple[float, float, float, int, float, int]
-"""The sort key of a candidate: the negated ranks, state and preemption rank, and the place. The least is the best."""
+"""The sort key of a candidate: the negated ranks, state and preemption rank, and the slot's row. The smallest is
+best."""
 
 
 def single(values: Floats) -> Floats:
-    """Round negotiator ranks to single precision, as HTCondor does; a value that is not a number becomes LEAST."""
+    """Round negotiator ranks to single precision, as HTCondor does; values that are not numbers become LEAST."""
     with np.errstate(over="ignore"):
         ranks = values.astype(np.float32).astype(np.float64)
     return np.clip(np.where(np.isnan(values), LEAST, ranks), LEAST, -LEAST)
@@ -53,7 +54,7 @@ _SINGLE: Final = struct.Struct("f")
 
 
 def single_number(value: float) -> float:
-    """Return `single` of one value."""
+    """Return ``single`` of one value."""
     if isnan(value):
         return LEAST
     try:
@@ -64,12 +65,12 @@ def single_number(value: float) -> float:
 
 
 def job_rank(values: Floats) -> Floats:
-    """Return the values of the job's own Rank, 0 for values that are not numbers."""
+    """Return the values of the job's own Rank; 0 for values that are not numbers."""
     return np.clip(np.where(np.isnan(values), 0.0, values), LEAST, -LEAST)
 
 
 def is_true(values: Floats) -> Mask:
-    """Return which values are true: numbers other than 0."""
+    """Return which values are true, which means nonzero numbers."""
     true: Mask = ~np.isnan(values) & (values != 0)
     return true
 
@@ -86,13 +87,13 @@ def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, conte
 
 
 class PreemptableSlots(Struct):
-    """The claimed slots that one submitter's job may preempt, best first."""
+    """The claimed slots that jobs of one submitter may preempt, best first."""
 
     keys: list[Key]
     reasons: list[str]
     denied: Denied
-    given: int  #: ``CycleSubmitters.given`` when this was computed
-    regrouping: bool = False  #: ``CycleSubmitters.regrouping`` then
+    given: int  #: the value of ``CycleSubmitters.given`` when this was computed
+    regrouping: bool = False  #: the value of ``CycleSubmitters.regrouping`` at that time
     index: int = 0
 
 
@@ -104,14 +105,14 @@ class ResourceRequest(Struct):
     match: Mask
     ranks: tuple[str, str, str] | None = None
     """The names of the ranks that order the slots; None: not computed yet."""
-    free_places: list[int] | None = None  #: the free slots that match, best first, from ``index`` on
+    free_places: list[int] | None = None  #: matching free slots, best first, from ``index`` on
     index: int = 0
     parts: Iterator[Places] | None = None  #: the source of ``free_places``
     preemptable: dict[str, PreemptableSlots] = field(default_factory=dict)
     cut_slots: list[tuple[Key, int]] = field(default_factory=list)
     """A heap of slots that this cycle cut, with their current ranks."""
-    cached_key: tuple[int, int, Key] | None = None  #: a slot's place, version and sort key
-    cuts: int = 0  #: how many of the cycle's cuts are in ``cut_slots``
+    cached_key: tuple[int, int, Key] | None = None  #: a slot's row, version and sort key
+    cuts: int = 0  #: the number of the cycle's cuts that ``cut_slots`` includes
     limits: JobLimits | None = None  #: the concurrency limits that the jobs use
 
 
@@ -119,11 +120,11 @@ _SIDES: Final = {
     ("my", JOB): (JOB,), ("target", JOB): (SLOT,), (UNSCOPED, JOB): (JOB, SLOT), (CALL, JOB): (CALL,),
     ("my", SLOT): (SLOT,), ("target", SLOT): (JOB,), (UNSCOPED, SLOT): (SLOT, JOB), (CALL, SLOT): (CALL,),
 }  # fmt: skip
-"""The ads that a name is looked up in, by its scope and by the ad whose expression mentions it."""
+"""The ads in which a name is looked up, by its scope and by the ad whose expression contains it."""
 
 
 class Ranks(Struct):
-    """The values of the ranks of all slots, by names that include all that they depend on, and the orders by them."""
+    """The rank values of all slots and the resulting orders, by names that identify everything the values depend on."""
 
     pool: PublicAds
     rules: Negotiator
@@ -140,7 +141,7 @@ class Ranks(Struct):
         return self._optional_name("pre", pre, job), job_name, self._optional_name("post", post, job)
 
     def names_of(self, kind: ResourceRequest) -> tuple[str, str, str]:
-        """Return the rank names of a kind of jobs, computed on first use: most kinds get no slot."""
+        """Return the rank names for a kind of jobs, computed on first use: most kinds get no slot."""
         if kind.ranks is None:
             kind.ranks = self.names(kind.job)
         return kind.ranks
@@ -149,16 +150,18 @@ class Ranks(Struct):
         return "" if expression is None else self._name(what, expression, job)
 
     def name_of(self, what: str, expression: Expression, job: ClassAd) -> str:
-        """Return the name of another expression of a job; `what` tells it from the others."""
+        """Return the name for another expression of a job; ``what`` distinguishes it from the others."""
         return self._name(what, expression, job, JOB)
 
     def _name(self, what: str, expression: Expression, job: ClassAd, my_side: str = SLOT) -> str:
-        """Return a name that is the same for jobs that agree in all that the expression reads."""
+        """Return a name that is equal for jobs with equal values of everything the expression reads."""
         key = f"{what} {self.pool.text(expression)}"
         names = self._reads.get(key)
         if names is None:
             names = self._reads[key] = self._names_of(expression, job, my_side)
-        if any(name in job and type(job[name]) is not Literal for name in names):  # this job's refer to more names
+        if any(
+            name in job and type(job[name]) is not Literal for name in names
+        ):  # this job's attributes refer to more names
             names = self._names_of(expression, job, my_side)
         texts = [f"{name}={unparse(job[name])}" for name in names if name in job]
         if self.pool.reads_anything:
@@ -169,9 +172,9 @@ class Ranks(Struct):
         return tuple(sorted(name for side, name in self.reached(expression, job, my_side) if side == JOB))
 
     def reached(self, expression: Expression, job: ClassAd, my_side: str) -> set[Read]:
-        """Return all names that an expression may read, directly or not.
+        """Return all names that an expression may read, directly or indirectly.
 
-        :param my_side: the ad that has the expression, JOB or SLOT
+        :param my_side: the ad that contains the expression, JOB or SLOT
         """
         reached: set[Read] = set()
         pending = [(expression, my_side)]
@@ -196,21 +199,21 @@ class Ranks(Struct):
         return known[1]
 
     def of(self, name: str, kind: ClassAd, among: Places | None = None) -> Floats | None:
-        """Return the values of a rank for all slots, or for ``among``; None: the same for all."""
+        """Return the values of a rank for all slots, or for ``among``; None if all values are equal."""
         if not name:
             return None
         known = self.values.get(name)
         if known is None:
             table = self.pool.table
             if name.startswith("job "):
-                return job_rank(table.rank(kind, among))  # not kept: there may be one for each kind of jobs
+                return job_rank(table.rank(kind, among))  # not cached: every kind of jobs may have its own
             expression = self.rules.pre_job_rank if name.startswith("pre ") else self.rules.post_job_rank
             assert expression is not None
             known = self.values[name] = self._cached_values(name, expression, kind)
         return known if among is None else known[among]
 
     def _cached_values(self, name: str, expression: Expression, job: ClassAd) -> Floats:
-        """Return the values for all slots, from an earlier cycle if their inputs have not changed."""
+        """Return the values for all slots, cached from an earlier cycle if their inputs have not changed."""
         pool = self.pool
         ranked = pool.ranked.get(name)
         if ranked is not None and ranked.as_of == pool.versions(ranked.reads):
@@ -225,7 +228,7 @@ class Ranks(Struct):
         return values
 
     def parts(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
-        """Yield the free, matching places, best first, in parts. A part may also have other places.
+        """Yield the rows of matching free slots in parts, best first. A part may also contain other rows.
 
         :param free: read again for each part
         """
@@ -260,11 +263,11 @@ class Ranks(Struct):
 
 
 PART: Final = 1024
-"""How many places of an order are computed at a time: a cycle seldom needs more."""
+"""The number of rows of an order to compute at a time; a cycle rarely needs more."""
 
 
 def _behind(columns: list[Floats], places: Places, last: int) -> Mask:
-    """Return which places come after ``last`` in the order by these columns."""
+    """Return which rows come after ``last`` in the order by these columns."""
     behind: Mask = places > last
     for values in reversed(columns):
         cells = values[places]
@@ -273,7 +276,7 @@ def _behind(columns: list[Floats], places: Places, last: int) -> Mask:
 
 
 def _best(columns: list[Floats], places: Places, count: int) -> Places:
-    """Return the first ``count`` places in the order by these columns, unsorted."""
+    """Return the first ``count`` rows in the order by these columns, unsorted."""
     if len(places) <= 2 * count:
         return places
     certain = []
@@ -288,8 +291,8 @@ def _best(columns: list[Floats], places: Places, count: int) -> Places:
 
 
 def _sorted(columns: list[Floats], places: Places) -> Places:
-    """Sort places by these columns, the greatest values first, the first column before the others; stable."""
-    for values in reversed(columns):  # each sort keeps the order of equals from the one before
+    """Sort rows by these columns, largest values first, where earlier columns take precedence; the sort is stable."""
+    for values in reversed(columns):  # each sort preserves the order of equal elements
         cells = values[places]
         if len(cells) and cells.min() != cells.max():
             order = np.argsort(-cells)
@@ -305,7 +308,7 @@ def key_of(pre: float, rank: float, post: float, reason: str, preemption: float,
 
 
 def ephemeral(account: CycleSubmitter, accounts: CycleSubmitters) -> dict[str, object]:
-    """Return the attributes of its submitter that a job's ad has during negotiation."""
+    """Return the attributes about a job's submitter that the job's ad contains during negotiation."""
     attributes: dict[str, object] = {
         "SubmitterUserPrio": account.priority,
         "SubmittorPrio": account.priority,
@@ -320,19 +323,19 @@ REMOTE: Final = (
     "RemoteUserPrio", "RemoteUserResourcesInUse", "RemoteGroup", "RemoteGroupResourcesInUse", "RemoteGroupQuota",
     "RemoteNegotiatingGroup", "RemoteAutoregroup",
 )  # fmt: skip
-"""The attributes of its user that a slot's ad has during negotiation."""
+"""The attributes about a slot's user that the slot's ad contains during negotiation."""
 _REMOTE: Final = frozenset(name.lower() for name in REMOTE)
 _OF_SLOT: Final = re.compile(r"slot([0-9]+)_(remote[a-z]+)", re.ASCII)
 
 
 def is_published(name: str) -> bool:
-    """Check whether the cycle itself writes an attribute (in small letters) of the slots' users."""
+    """Check whether the cycle itself sets an attribute (in lower case) about the slots' users."""
     match = _OF_SLOT.fullmatch(name)
     return (name if match is None else match[2]) in _REMOTE
 
 
 def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[str]) -> None:
-    """Write the attributes of their users into the slots' ads, if they are in ``read`` (in small letters)."""
+    """Set those attributes in ``read`` (in lower case) that describe the slots' users, in the slots' ads."""
     published = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (published or accounts.rules.cross_slot_prios):
         return
@@ -360,7 +363,7 @@ def _remote_attributes(submitter: str, accounts: CycleSubmitters) -> dict[str, o
 
 
 def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> None:
-    """Set an attribute of each slot to its user's value, by the user's number; undefined without a user."""
+    """Set an attribute of each slot to the value for its user, given by user number; undefined without a user."""
     cells = [(0, 0), *[(0, 0) if value is None else pool.table.encode(value) for value in values]]
     kinds, payloads = (np.array(column) for column in zip(*cells, strict=True))
     pool.table.assign(name, kinds.astype(np.uint8)[users + 1], payloads.astype(np.int64)[users + 1])
@@ -369,8 +372,8 @@ def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> 
 def _publish_neighbours(
     pool: PublicAds, accounts: CycleSubmitters, ads: list[dict[str, object]], user_numbers: Places, read: frozenset[str]
 ) -> None:
-    """Write the attributes of the users of a machine's other slots, as slot<N>_<attribute>
-    (NEGOTIATOR_CROSS_SLOT_PRIOS). Dynamic slots, which share their partitionable slot's number, are left out."""
+    """Set the attributes about the users of a machine's other slots, as slot<N>_<attribute>
+    (NEGOTIATOR_CROSS_SLOT_PRIOS). Dynamic slots, which share their partitionable slot's number, are excluded."""
     slots = accounts.state.slots
     places = [(slots[name], place) for name, place in pool.places.items() if slots[name].kind != "dynamic"]
     numbers = {(slot.machine, slot.ad.get("SlotID", "")): place for slot, place in places}

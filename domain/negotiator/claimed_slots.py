@@ -41,7 +41,7 @@ _NOBODY = ClassAd()
 @define
 class ClaimedSlots:
     """The claimed slots that are still available (``mask``, ``count``). ``eligible``: the slots that the negotiator may
-    match; ``publish`` updates the users' usage in the slots' ads."""
+    match. ``publish`` updates the usage by users in the slots' ads."""
 
     state: Manager
     rules: Negotiator
@@ -68,13 +68,13 @@ class ClaimedSlots:
 
     @property
     def _may_change_hands(self) -> bool:
-        """Check whether any claimed slot may be preempted: by default only for its RANK."""
+        """Check whether any claimed slot may be preempted. By default, only RANK allows preemption."""
         requirements = self.rules.preemption_requirements
         return self.prefers or not isinstance(requirements, Literal) or is_satisfied(requirements.value)
 
     def _may_be_preferred(self) -> bool:
-        """Check whether any claimed slot could rank another job above its own: not if its RANK is the same for all
-        jobs, and not greater than the rank of its current job."""
+        """Check whether any claimed slot could rank another job above its current one. It cannot if its RANK is equal
+        for all jobs and does not exceed the rank of its current job."""
         column = self.pool.table.columns.get("rank")
         if column is None:
             return False
@@ -86,14 +86,14 @@ class ClaimedSlots:
         return bool((values > self.pool.ranks[places]).any())
 
     def swaps(self, account: CycleSubmitter, place: int) -> bool:
-        """Check whether a submitter of the same group has a slot."""
+        """Check whether a submitter of the same group has the slot."""
         claim = self.state.slots[self.pool.names[place]].claim
         return claim is not None and self.accounts.of(claim.submitter).group == account.group
 
     def best(
         self, kind: ResourceRequest, account: CycleSubmitter, over: bool, limits: SpinLimits
     ) -> tuple[Key, str] | None:
-        """Return the best claimed slot that may be preempted, and the reason."""
+        """Return the best preemptable claimed slot, and the reason for its preemption."""
         if not self.count:
             return None
         known = kind.preemptable.get(account.name)
@@ -119,7 +119,7 @@ class ClaimedSlots:
         return None
 
     def _find(self, kind: ResourceRequest, account: CycleSubmitter) -> PreemptableSlots:
-        """Return the claimed slots that this submitter's job may preempt, and why it may not preempt others."""
+        """Return the claimed slots that this submitter's job may preempt, and why it may not preempt the others."""
         pool, table = self.pool, self.pool.table
         places = np.flatnonzero(kind.match & self.mask)
         given = self.accounts.given
@@ -153,18 +153,18 @@ class ClaimedSlots:
         return self._ordered(kind, job, places[preemptable], prefers[preemptable], denied, given)
 
     def behind(self, account: CycleSubmitter, places: Places) -> Mask:
-        """Check whether the slots' users have a worse priority than the submitter. HTCondor leaves that to
-        PREEMPTION_REQUIREMENTS."""
+        """Check which slots' users have a worse priority than the submitter. In HTCondor, PREEMPTION_REQUIREMENTS
+        determines this."""
         if not self.state.dialect.preempts_only_worse_priorities:
             return np.ones(len(places), bool)
-        if self._priorities is None:  # they are fixed during a cycle
+        if self._priorities is None:  # priorities are fixed during a cycle
             priorities = [self.accounts.of(name).priority for name in self.pool.submitters]
             self._priorities = np.array(priorities or [0.0])
         behind: Mask = self._priorities[self.pool.users[places]] > account.priority
         return behind
 
     def _allowed(self, job: ClassAd, places: Places, candidates: Mask) -> Mask:
-        """Return the places where PREEMPTION_REQUIREMENTS is true; without it, all places."""
+        """Return the rows where PREEMPTION_REQUIREMENTS is true; if it is not set, all rows."""
         requirements = self.rules.preemption_requirements
         if requirements is None:
             return np.ones(len(places), bool)

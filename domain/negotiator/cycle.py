@@ -1,10 +1,10 @@
-"""One negotiation cycle, from the logged state to its decisions.
+"""One negotiation cycle, from the logged state to the cycle's decisions.
 
 The steps are the manual's ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), in the order of
-HTCondor's source, which is more exact: priorities, floors, then the pie, spun until nothing changes. In the first spin,
-a submitter that has its slice may still get slots that prefer its job to their current one. A submitter without a slot
-in this spin may exceed its slice by one slot. From the second spin on, a submitter that may have less than the lightest
-slot waits for the next cycle.
+HTCondor's source, which is more precise: priorities, floors, then the pie, spun until nothing changes. In the first
+spin, a submitter that has used up its slice may still receive slots that prefer its job to their current job. A
+submitter without a slot in this spin may exceed its slice by one slot. From the second spin on, a submitter that may
+have less than the lightest slot waits for the next cycle.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from .spins import Turn
 from .waiting_submitters import waiting_submitters
 
 RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE = 8, 2, 4, 16
-"""The number of the rules by which cycles are decided (``CycleHeld.rules``), and what is added to it if a job named
-concurrency limits, if there are accounting groups (both of which earlier versions ignored), and if a match names the
-whole partitionable slot (in earlier versions: the dynamic slot)."""
+"""The version of the cycle rules (``CycleHeld.rules``), and the numbers added to it if a job names concurrency limits,
+if there are accounting groups (earlier versions ignored both), and if a match names the whole partitionable slot (in
+earlier versions: the dynamic slot)."""
 Why = Callable[[str], tuple[int, str, str]]
 
 
 class CycleResult(Struct, frozen=True):
-    """What a cycle decided."""
+    """The decisions of a cycle."""
 
-    priorities: PrioritiesUpdated | None  #: the new priorities, if any has changed
-    quotas: QuotasAssigned | None  #: the quotas of the accounting groups, if any has changed
+    priorities: PrioritiesUpdated | None  #: the new priorities, if any changed
+    quotas: QuotasAssigned | None  #: the quotas of the accounting groups, if any changed
     held: CycleHeld | None  #: the cycle's event, if it has matches or new reasons
     choices: tuple[Choice, ...] = ()  #: the matches with their details
 
@@ -56,14 +56,14 @@ def hold(
     once: bool = False,
     demand: Mapping[str, float] = {},
 ) -> CycleResult:
-    """Hold a cycle. The state does not change: the returned events have the decisions.
+    """Hold a cycle. The state does not change; the returned events contain the decisions.
 
     :param advertise: returns the slots' ads
-    :param why: returns the first fields of an event with a cause: the instant, the cause, the stimulus
-    :param context: the context of expressions; ``offset`` is its time zone's seconds from UTC
-    :param turns: the order of submitters with equal priority; submitters that are not in it follow by name
+    :param why: returns the first fields of an event with the given cause: time, cause and stimulus
+    :param context: the context for evaluating expressions; ``offset`` is its UTC offset in seconds
+    :param turns: the order of submitters with equal priority; other submitters follow, sorted by name
     :param negotiator: the name of the negotiator; empty: NEGOTIATOR
-    :param once: match partitionable slots without a consumption policy once, as HTCondor does
+    :param once: whether to match each partitionable slot without a consumption policy only once, as HTCondor does
     :param demand: the cores that accounting groups request, by name, if they differ from the queue
     """
     now, context = why("negotiated")[0], context.replace(allowance=Allowance())

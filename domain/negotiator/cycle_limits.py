@@ -1,9 +1,9 @@
-"""Concurrency limits in a cycle: how much of each is held, what each job takes, and which jobs or slots are refused.
+"""Concurrency limits in a cycle: how much of each is in use, how much jobs use, and which jobs or slots are rejected.
 
-Logged matches and claims hold limits, and so do the cycle's own matches. A cycle never releases any: a preempted job
-holds its limits until its claim ends. So a limit stays reached, and no match exceeds one. (HTCondor counts the limits
-of preempted jobs as free for the rest of the cycle, and checks limits that a job names twice one by one: so it may
-exceed them.)
+Logged matches and claims use units of limits, and so do the cycle's own matches. A cycle never releases units: a
+preempted job uses its limits until its claim ends. So a limit that is reached stays reached, and no match exceeds a
+limit. (HTCondor treats the limits of preempted jobs as free for the rest of the cycle, and checks each mention of a
+limit that a job names twice separately, so it may exceed limits.)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .slot_table import Places, PublicAds
 
 
 class CycleLimits(Struct):
-    """The limits of one cycle, made when a job first names them."""
+    """The limits of one cycle, each created when a job first names it."""
 
     state: Manager
     pool: PublicAds
@@ -40,19 +40,20 @@ class CycleLimits(Struct):
     _wanted: dict[str, ConcurrencyUse] = field(default_factory=dict)
     _jobs: dict[int, JobLimits | None] = field(default_factory=dict)  #: by the autocluster's number
     _of_slots: dict[str, JobLimits] = field(default_factory=dict)
-    _held: dict[str, Amount] | None = None  #: what is held when the cycle begins, by the limit's name
+    _held: dict[str, Amount] | None = None  #: the units in use when the cycle begins, by limit name
 
     @property
     def named(self) -> bool:
-        """Check whether any of the jobs seen so far names limits."""
+        """Check whether any job seen so far names limits."""
         return any(limits is not None for limits in self._jobs.values())
 
     def names_any(self, number: int) -> bool:
-        """Check whether the jobs of an autocluster that was seen name limits."""
+        """Check whether the jobs of an autocluster seen earlier name limits."""
         return self._jobs.get(number) is not None
 
     def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
-        """Return what the jobs of an autocluster take (``proc`` is one of them); None: nothing."""
+        """Return the limits that the jobs of an autocluster use (``proc`` is one of these jobs); None if they use
+        none."""
         if number not in self._jobs:
             text = cluster.requested_value(proc, LIMITS)
             self._jobs[number] = self._read(text, cluster, proc) if text else None
@@ -60,7 +61,7 @@ class CycleLimits(Struct):
 
     def _read(self, text: str, cluster: Cluster, proc: int) -> JobLimits | None:
         if text[0] == '"' == text[-1] and text.count('"') == 2 and "\\" not in text:
-            return self._fixed(text[1:-1])  # nearly all are plain strings: nothing to parse
+            return self._fixed(text[1:-1])  # most texts are plain strings and need no parsing
         meaning = parse_cached(text)
         if meaning is None:
             return None
@@ -76,11 +77,12 @@ class CycleLimits(Struct):
         return JobLimits(None, limits.wanted, limits.kinds)
 
     def _fixed(self, value: object) -> JobLimits | None:
-        """Return what a value takes. As in HTCondor, a value that is not a string takes nothing."""
+        """Return the limits in a value. As in HTCondor, a value that is not a string uses no limits."""
         return JobLimits(self._want(value)) if isinstance(value, str) and value else None
 
     def _by_slots(self, meaning: Expression, job: ClassAd) -> JobLimits:
-        """Return what the jobs take for each slot. Evaluates once for slots that the expression cannot tell apart."""
+        """Return the limits that the jobs use on each slot, evaluated once per group of slots with equal values of what
+        is read."""
         table = self.pool.table
         first, groups = self._alike(meaning, job)
         texts = [job_concurrency_limits(job, table.ad(place), self.context) for place in first.tolist()]
@@ -89,7 +91,8 @@ class CycleLimits(Struct):
         return JobLimits(None, [self._want(text) for text in numbers], kinds[groups].tolist())
 
     def _alike(self, meaning: Expression, job: ClassAd) -> tuple[Places, Places]:
-        """Return the first place of each group of slots alike to an expression, and the group of each place."""
+        """Return the first row of each group of slots that the expression cannot distinguish, and the group of each
+        row."""
         every = np.arange(len(self.pool.names))
         reached = self.ranks.reached(meaning, job, JOB)
         if self.pool.reads_anything or "random" in {name for _, name in reached}:
@@ -125,7 +128,7 @@ class CycleLimits(Struct):
 
 
 def limits_held(in_use: Mapping[str, int]) -> dict[str, Amount]:
-    """Return what is held of each limit, by name. ``in_use``: how many matches and claims hold each text."""
+    """Return the units of each limit in use, by name. ``in_use`` is the number of matches and claims with each text."""
     amounts: dict[str, Amount] = {}
     for text, count in in_use.items():
         for name, units in requested_amounts(text):

@@ -1,8 +1,8 @@
-"""The pool's negotiation cycle: makes the matches that ``cycle`` decides.
+"""The pool's negotiation cycle: makes the matches that ``cycle`` decides on.
 
-Current attributes that an idle job reads, and that are not published yet, are published first: the log has all that the
-decision reads. In some dialects the startd of a matched slot is notified, and then carves the job's part of a
-partitionable slot as a dynamic slot. In the others it does so on the claim.
+Sensor attributes that an idle job reads and that are not published yet are published first, so the log contains
+everything that the decision reads. In one dialect, the startd of a matched slot is notified, and carves a dynamic slot
+for the job from a partitionable slot. In the other, the startd carves it when the slot is claimed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .spins import attributes_read
 
 
 def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) -> None:
-    """Hold a cycle. A cycle without matches and new reasons leaves no event."""
+    """Hold a cycle. A cycle without matches or new rejection reasons leaves no event."""
     state, negotiator = draft.state, stimulus.negotiator
     if state.idle:
         _publish(draft, negotiator, advertise)
@@ -45,7 +45,7 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
 
 
 def _publish(draft: Draft[Manager], negotiator: str, advertise: Advertise) -> None:
-    """Publish the values of the machines' sensors that the cycle may read."""
+    """Publish the sensor values that the cycle may read."""
     if draft.sense is no_readings or not draft.send(SensorsSay()):
         return
     view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
@@ -57,7 +57,7 @@ def _publish(draft: Draft[Manager], negotiator: str, advertise: Advertise) -> No
 def _evidence(
     draft: Draft[Manager], cycle: CycleResult, negotiator: str, advertise: Advertise
 ) -> list[EvaluationRecorded]:
-    """Return for each kind of jobs what the Requirements of one job read, of its ad and of its slot's."""
+    """For each kind of jobs, return the values that one job's Requirements read from its ad and its slot's ad."""
     view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
     table = public_ads_of(view, caches, draft.now, draft.context, (), advertise).table
     first = {id(choice.kind): choice for choice in reversed(cycle.choices)}

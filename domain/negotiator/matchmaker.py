@@ -1,7 +1,7 @@
 """Choose the best slot for each job in turn.
 
-The slots that match a kind of jobs, in their order, are the same for the whole cycle. A partitionable slot stays in the
-order as long as resources are left in it, and is ranked again after each cut.
+The matching slots of a kind of jobs, and their order, are the same for the whole cycle. A partitionable slot stays in
+the order while it has resources left, and is ranked again after each cut.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NEEDED = ("Cpus", "Memory")
 
 @frozen
 class Choice:
-    """A job and the slot that the cycle matched it with."""
+    """A job and the slot with which the cycle matched it."""
 
     cluster: Cluster
     proc: int
@@ -56,10 +56,12 @@ class Choice:
     cores: float
     kind: ResourceRequest
     place: int
-    key: Key | None = None  #: the sort key, if the slot's row does not give it: the slot was cut, or is claimed
+    key: Key | None = None  #: the sort key, unless it follows from the slot's row: the slot was cut, or is claimed
     limits: str = ""  #: the concurrency limits that the job uses
     preempts: tuple[str, ...] = ()  #: the dynamic slots whose resources it takes
-    ad: ClassAd | None = None  #: the matched ad, if it is not the slot's row: with the resources of preempted slots
+    ad: ClassAd | None = (
+        None  #: the matched ad, unless it is the slot's row: it includes the resources of preempted slots
+    )
     regrouped: bool = False  #: whether the submitter negotiated by autoregroup
 
 
@@ -95,7 +97,7 @@ class Matchmaker:
 
     @property
     def prefers(self) -> bool:
-        """Check whether a slot might be preempted because it prefers another job."""
+        """Check whether any slot might be preempted because it prefers another job."""
         return self.claimed.prefers
 
     def weigh(self) -> tuple[float, float]:
@@ -131,13 +133,13 @@ class Matchmaker:
         return self._weights[place]
 
     def _select(self, constraint: Expression | None) -> Mask:
-        """Return the slots for which a constraint is true."""
+        """Return the rows of slots for which a constraint is true."""
         if constraint is None:
             return np.ones(len(self.pool.names), bool)
         return is_true(self.pool.table.of_slots(constraint, _NOBODY))
 
     def publish(self) -> None:
-        """Write the attributes of the slots' users into the slots' ads, for the cycle."""
+        """Set the attributes about the slots' users in the slots' ads, for this cycle."""
         publish_remote(self.pool, self.accounts, self.pool.read())
 
     def any_left(self) -> bool:
@@ -149,7 +151,7 @@ class Matchmaker:
         return int((self.pool.free | self.claimed.mask).sum())
 
     def leaves_any(self, kind: ResourceRequest) -> bool:
-        """Check whether any slot that such jobs match is still available."""
+        """Check whether any slot that matches such jobs is still available."""
         free = bool((kind.match & (self.free | self.claimed.mask)).any())
         return free or (self.pslots is not None and self.pslots.leaves_any(self.free))
 
@@ -180,7 +182,7 @@ class Matchmaker:
     # Unclaimed slots
 
     def _forbids_free(self, kind: ResourceRequest, limits: SpinLimits) -> bool:
-        """Check whether a group's quota permits no unclaimed slot at all."""
+        """Check whether a group's quota allows no unclaimed slot at all."""
         if limits.capped != QUOTA and limits.quota == inf:
             return False
         share = limits.fresh + self.lightest <= limits.unclaimed + EASING or limits.fresh <= 0 < limits.unclaimed
@@ -190,7 +192,7 @@ class Matchmaker:
         return forbids
 
     def _extend_free_places(self, kind: ResourceRequest) -> bool:
-        """Get the next part of the free slots; false: there are no more."""
+        """Add the next part of the free slots; return False if there are no more."""
         if kind.parts is None:
             kind.parts = self.ranks.parts(kind, self.free)
         for part in kind.parts:
@@ -202,7 +204,7 @@ class Matchmaker:
         return False
 
     def _best_free_slot(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
-        """Return the key and the place of the best unclaimed slot."""
+        """Return the key and the row of the best unclaimed slot."""
         if kind.cuts < len(self._cuts):
             self._follow_cuts(kind)
         first = self._first_free(kind, limits)
@@ -213,7 +215,7 @@ class Matchmaker:
         return cut_slot if cut_slot is not None and cut_slot[0] < key else (key, first)
 
     def _first_free(self, kind: ResourceRequest, limits: SpinLimits) -> int:
-        """Return the place of the first slot that is still available; -1: none."""
+        """Return the row of the first slot that is still available; -1 if there is none."""
         free, shared, weights = self.free, self.pool.shared, self._weights
         at = kind.index
         while True:
@@ -228,19 +230,19 @@ class Matchmaker:
             if not free[place]:
                 is_gone = True
             elif shared[place] and (self.shares.version(place) or not self._amounts(place, kind)):
-                is_gone = True  # it is in `cut_slots` if there is enough left of it
+                is_gone = True  # it is in ``cut_slots`` if enough of it is left
             elif kind.limits is not None and not kind.limits.allows(place):
                 is_gone = True
             elif limits.permits(self._cores_of(place, kind) if shared[place] else weights[place], NOBODY):
                 return place
             else:
-                is_gone = False  # a slot that only the limits forbid may be taken later
+                is_gone = False  # a slot that is only forbidden by limits may be taken later
             if is_gone and at == kind.index:
                 kind.index += 1
             at += 1
 
     def _key(self, kind: ResourceRequest, place: int) -> Key:
-        """Return the sort key of an unclaimed slot. Needed only if there is something to compare with."""
+        """Return the sort key of an unclaimed slot, which is needed only for comparison with another slot."""
         if not kind.cut_slots and not self.claimed.count and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, place
         remainder = self.shares.by_place.get(place)
@@ -267,7 +269,7 @@ class Matchmaker:
         return self.shares.cores(self.shares.of(place), amounts, self.rules.use_slot_weights)
 
     def _follow_cuts(self, kind: ResourceRequest) -> None:
-        """Rank the slots that were cut since these jobs' last turn again: one may be better than before."""
+        """Rank again the slots that were cut since these jobs' last turn, because one may now be better than before."""
         for place in dict.fromkeys(self._cuts[kind.cuts :]):
             if not kind.match[place] or not self.free[place] or self._amounts(place, kind) is None:
                 continue
@@ -278,7 +280,7 @@ class Matchmaker:
         kind.cuts = len(self._cuts)
 
     def _best_cut_slot(self, kind: ResourceRequest, limits: SpinLimits) -> tuple[Key, int] | None:
-        """Return the best of the slots that were cut, by their current ranks."""
+        """Return the best of the cut slots, by current rank."""
         entries: list[tuple[Key, int]] = []
         best = None
         while kind.cut_slots:
@@ -322,7 +324,7 @@ class Matchmaker:
         enough = all(remainder.left.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
         self.free[place] = enough and self.shares.can_match_again(remainder)
         if not self.state.dialect.informs_startd_of_matches:
-            return name  # its startd carves on the claim
+            return name  # the startd carves the dynamic slot on the claim
         part = dynamic_name(name, self._names)
         self._names.add(part)
         return part
@@ -363,7 +365,7 @@ class Matchmaker:
     # The results
 
     def matches_whole(self) -> bool:
-        """Check whether a match names a partitionable slot: a dynamic slot is carved from it on the claim."""
+        """Check whether a match names a partitionable slot, from which a dynamic slot is carved on the claim."""
         return bool(self._cuts) and not self.state.dialect.informs_startd_of_matches
 
     def matches(self) -> tuple[Match, ...]:
@@ -392,7 +394,7 @@ class Matchmaker:
         return tuple(match for match in matches if match is not None)
 
     def _logged_ranks(self, ranks: tuple[float, float, float], last: float) -> tuple[tuple[float, float, float], float]:
-        """Replace each rank without an expression by 0."""
+        """Replace the values of ranks without an expression by 0."""
         rules = self.rules
         pre = 0.0 if rules.pre_job_rank is None else ranks[1]
         post = 0.0 if rules.post_job_rank is None else ranks[2]
@@ -400,5 +402,5 @@ class Matchmaker:
 
 
 def _take_limits(kind: ResourceRequest, place: int) -> str:
-    """Take a job's concurrency limits for a slot."""
+    """Take the units of concurrency limits that a job uses on a slot, and return their text."""
     return "" if kind.limits is None else kind.limits.take(place)

@@ -1,8 +1,8 @@
-"""The pool as one of several negotiators sees it: as if it were the only one, with separate accounting.
+"""The pool as seen by one of several negotiators, as if it were the only one, with separate accounting.
 
-Each negotiator holds cycles over its own slots (``domain/state/negotiators``). Its matches, claims and rejections have
-its name, and count in its accounting only. A pool that has only ever had one negotiator is seen unchanged. The accounts
-of a removed negotiator stay, but are not used.
+Each negotiator holds cycles over its own slots (``domain/state/negotiators``). Its matches, claims and rejections are
+recorded with its name and affect only its own accounting. If the pool has only ever had one negotiator, the view is the
+unchanged state. The accounts of a removed negotiator remain, but are not used.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class _OfNegotiators(dict[str, Caches]):
 
 
 def seen_by(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[Manager, Caches]:
-    """Return the state as a negotiator sees it, with its caches. Do not fold events into it.
+    """Return the state as a negotiator sees it, with its caches. Do not fold events into this state.
 
-    :param negotiator: its name as events have it; empty: NEGOTIATOR
+    :param negotiator: the negotiator's name in events; empty: NEGOTIATOR
     """
     if not (negotiator or state.has_further_accounts or negotiators.has_several(state.settings)):
         return state, caches

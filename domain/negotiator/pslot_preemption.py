@@ -1,11 +1,12 @@
-"""Preempting dynamic slots for a job on the partitionable slot that they were carved from (ALLOW_PSLOT_PREEMPTION).
+"""Preempting dynamic slots for a job that matches their partitionable slot (ALLOW_PSLOT_PREEMPTION).
 
-A partitionable slot without enough resources for a job may match together with its dynamic slots. Dynamic slots are
-added one by one, the least CurrentRank first, until the job fits: slots that are ranked below the job, and slots that
-are ranked equally, belong to another user and satisfy PREEMPTION_REQUIREMENTS. Slots with retirement time left are not
-added. Candidates are sorted by the partitionable slot's ad with the returned resources. Source: the manual, "Preemption
-of Partitionable Slots"; ``Matchmaker::pslotMultiMatch`` of HTCondor. There, too, a partitionable slot gets one such
-match in a cycle: a slot that was cut in a cycle is not enlarged in it.
+A partitionable slot with too few resources for a job may match together with some of its dynamic slots. Dynamic slots
+are added one by one, lowest CurrentRank first, until the job fits: slots whose current job ranks below the new job, and
+slots whose job ranks equally, belongs to another user and satisfies PREEMPTION_REQUIREMENTS. Slots with retirement time
+left are not added. Candidates are sorted by the partitionable slot's ad with the returned resources. Source: the
+manual, "Preemption of Partitionable Slots"; ``Matchmaker::pslotMultiMatch`` of HTCondor. As in HTCondor, a
+partitionable slot has at most one such match per cycle: a slot that was cut in a cycle is not enlarged in the same
+cycle.
 """
 
 from __future__ import annotations
@@ -31,25 +32,26 @@ _USER = "various_dSlot_users"
 """The RemoteUser of a partitionable slot while it is ranked with the resources of its dynamic slots."""
 _NOBODY = ClassAd()
 Ranks = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
-"""NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK, of a job and a slot's ad."""
+"""NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK for a job and a slot's ad."""
 Behind = Callable[[CycleSubmitter, Places], Mask]
 
 
 @frozen
 class Offer:
-    """A partitionable slot with the resources that some of its dynamic slots return."""
+    """A partitionable slot including the resources that some of its dynamic slots would return."""
 
     key: Key
     reason: str
-    rest: Remainder  #: with these resources, before the job takes its part
-    amounts: dict[str, int]  #: the job's part
+    rest: Remainder  #: with these resources, before the job takes its share
+    amounts: dict[str, int]  #: the job's share
     cores: float
-    preempted: tuple[int, ...]  #: the places of the dynamic slots
+    preempted: tuple[int, ...]  #: the rows of the dynamic slots
 
 
 @define
 class _Offers:
-    """The offers for one kind of jobs of one submitter, the best first. ``given``: ``CycleSubmitters.given`` then."""
+    """The offers for one submitter's jobs of one kind, best first. ``given``: ``CycleSubmitters.given`` when
+    computed."""
 
     offers: list[Offer]
     given: int
@@ -58,11 +60,11 @@ class _Offers:
 
 @define
 class PslotPreemption:
-    """The dynamic slots that may be preempted in one cycle, by their partitionable slots.
+    """The dynamic slots that may be preempted in one cycle, by partitionable slot.
 
     ``free``: the partitionable slots that may still be matched. ``eligible``: the slots that the negotiator may match.
-    ``behind`` returns for places whether their users have a worse priority than a submitter. ``publish`` updates the
-    users' usage in the slots' ads.
+    ``behind`` returns which rows' users have a worse priority than a submitter. ``publish`` updates the usage by users
+    in the slots' ads.
     """
 
     state: Manager
@@ -81,7 +83,7 @@ class PslotPreemption:
 
     @classmethod
     def carved(cls, pool: PublicAds) -> Mask:
-        """Return the dynamic slots that their partitionable slot lists: none of them is preempted alone."""
+        """Return the dynamic slots that their partitionable slots list, none of which is preempted on its own."""
         return np.array([slot.kind == "dynamic" and pool.ads.has_rollup(slot) for slot in pool.slots], bool)
 
     def __attrs_post_init__(self) -> None:
@@ -96,7 +98,7 @@ class PslotPreemption:
 
     @property
     def prefers(self) -> bool:
-        """Check whether a partitionable slot might rank another job above that of one of its dynamic slots."""
+        """Check whether any partitionable slot might rank another job above the job of one of its dynamic slots."""
         column = self.pool.table.columns.get("rank")
         if column is None or not self.parts:
             return False
@@ -114,9 +116,9 @@ class PslotPreemption:
     def best(
         self, kind: ResourceRequest, user: CycleSubmitter, over: bool, free: Mask, permits: Callable[[float, str], bool]
     ) -> Offer | None:
-        """Return the best offer for a job that the limits permit.
+        """Return the best offer for a job that the limits allow.
 
-        :param over: the submitter has its share: only slots that rank the job above their current jobs count
+        :param over: the submitter has used its share: only slots that rank the job above their current jobs count
         """
         key = (id(kind), user.name, over)
         known = self.cached_offers.get(key)
@@ -163,8 +165,8 @@ class PslotPreemption:
         return remainder.carver.amounts_for(kind.job, remainder.left) is None
 
     def _allowed(self, job: ClassAd, account: CycleSubmitter, equal_places: list[int]) -> set[int]:
-        """Return the equally ranked dynamic slots that may be preempted by priority. As in HTCondor, there are none
-        without PREEMPTION_REQUIREMENTS."""
+        """Return the dynamic slots of equal rank that may be preempted by priority. As in HTCondor, there are none if
+        PREEMPTION_REQUIREMENTS is not set."""
         pool, requirements = self.pool, self.rules.preemption_requirements
         user = pool.submitters.get(account.name, -2)
         equal_places = [place for place in equal_places if self.eligible[place] and pool.users[place] != user]
@@ -227,14 +229,14 @@ class Remainder:
 
 @define
 class Remainders:
-    """The partitionable slots that a cycle has considered."""
+    """The partitionable slots that a cycle has considered so far."""
 
     state: Manager
     pool: PublicAds
     context: Context
     once: bool = False
-    """Whether a slot without a consumption policy is matched once, as a whole: in HTCondor, the access point cuts the
-    rest."""
+    """Whether a slot without a consumption policy is matched only once, as a whole, because in HTCondor the access
+    point divides the remainder."""
     by_place: dict[int, Remainder] = field(factory=dict)
 
     def of(self, place: int) -> Remainder:
@@ -256,8 +258,9 @@ class Remainders:
         return remainder.carver.has_consumption_policy or not self.once
 
     def cores(self, slot: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
-        """Return the weight of a part: its SlotWeight, which is Cpus by default. Under a consumption policy it is the
-        decrease of the slot's weight, even if slot weights are not used (HTCondor's match cost)."""
+        """Return the weight of a dynamic slot with these amounts: its SlotWeight, which is Cpus by default. Under a
+        consumption policy, it is the decrease of the slot's weight, even if slot weights are not used (HTCondor's match
+        cost)."""
         has_consumption_policy = slot.carver.has_consumption_policy
         if self.once and weighted and not has_consumption_policy:
             return self._weight({}, slot) if "SlotWeight" in slot.ad else float(slot.left.get("Cpus", 1))

@@ -1,4 +1,5 @@
-"""Why jobs were rejected: the slots that each clause left for a kind of jobs, and the limits that stopped it."""
+"""Why jobs were rejected: the slots that satisfied each clause for a kind of jobs, and the limits that stopped the
+jobs."""
 
 from __future__ import annotations
 
@@ -25,38 +26,38 @@ from .waiting_submitters import WaitingSubmitters
 
 @frozen
 class _Counts:
-    """The slots for one kind of jobs after the cycle's matches."""
+    """The slots for one kind of jobs, after the cycle's matches."""
 
     left: bool  #: whether any slot is still available
     of_all: SlotCounts
-    free: int  #: how many match and are free
+    free: int  #: the number of matching free slots
 
 
 class Quota(NamedTuple):
-    """The group quota that stops jobs."""
+    """The group quota that stopped jobs."""
 
     group: str
     allowed: float = 0.0  #: cores that the group may have
-    used: float = 0.0  #: cores that it has
+    used: float = 0.0  #: cores that the group has
 
 
 def _facts(one: Unmatched) -> tuple[object, ...]:
-    """Return the facts of a reason, without the submitter, the number of jobs and the submitter's share."""
+    """Return the facts of a reason, excluding the submitter, the number of jobs and the submitter's share."""
     reached = tuple([(limit.name, limit.most, limit.wanted) for limit in one.reached]) if one.reached else ()
     return one.taken, one.denied, one.limit, one.slots, one.refused_by_slot, one.clauses, reached, one.group
 
 
 def is_logged(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
-    """Check whether the log has this reason for a job of the submitter. Another number of jobs or another share does
-    not make it a new reason."""
+    """Check whether the log already contains this reason for a job of the submitter. A different number of jobs or a
+    different share does not make a reason new."""
     if before is None or before.submitter != submitter or before.taken != reason.taken:
-        return False  # if all kinds have new reasons, this is the most frequent cause
+        return False  # the most frequent case if all kinds have new reasons
     return _facts(before) == _facts(reason)
 
 
 @define
 class Reasons:
-    """What stopped a submitter (under -1), or one of its kinds of jobs, in one cycle."""
+    """What stopped a submitter (under -1) or one of its kinds of jobs in one cycle."""
 
     chooser: Matchmaker
     kinds: AutoclusterCache
@@ -65,23 +66,23 @@ class Reasons:
     limits: CycleLimits
     log: ReportedRejections
     refused: Places = field(factory=lambda: np.zeros(0, np.int64))
-    """The places of submitters, with jobs of one kind each, that no slot was left for."""
+    """The rows of submitters, each with jobs of one kind, for which no slot was left."""
     excluded: dict[str, None] | None = None
-    """If nearly all members of the groups were refused: the exceptions."""
+    """The exceptions, if nearly all members of the groups were rejected."""
     stopped: dict[tuple[str, int], str] = field(factory=dict)
     slices: dict[str, float] = field(factory=dict)  #: each submitter's slice in the last spin, in cores
-    quota_of: Callable[[CycleSubmitter], Quota] = lambda account: Quota("")  #: the quota that stops a submitter
+    quota_of: Callable[[CycleSubmitter], Quota] = lambda account: Quota("")  #: returns the quota that stops a submitter
     _barren: list[tuple[int, Cluster, int, ResourceRequest, Unmatched]] = field(factory=list)
-    _counts: dict[int, _Counts] = field(factory=dict)  #: by the kind's identity
+    _counts: dict[int, _Counts] = field(factory=dict)  #: by the id of the kind
     _of_match: dict[bytes, tuple[bool, int]] = field(factory=dict)
-    """For each set of matching slots: whether any is still available, and how many are free. Most kinds share one."""
+    """For each set of matching slots: whether any is still available, and how many are free. Most kinds share a set."""
     _any_free: bool = True  #: whether any slot is free after the cycle's matches
     _any_left: bool = True  #: whether any slot is still available
-    _all_left: bool = False  #: whether all slots are
+    _all_left: bool = False  #: whether all slots are still available
 
     def rejections(self) -> Iterator[Unmatched]:
-        """Yield a reason for each kind of jobs of which some were rejected, unless the log has it. Jobs that no slot is
-        left for are not stopped by a limit."""
+        """Yield a reason for each kind of jobs with rejected jobs, unless the reason is already logged. Jobs for which
+        no slot is left are not stopped by a limit."""
         chooser, rejections = self.chooser, self.chooser.state.rejections
         left = chooser.free | chooser.claimed.mask
         self._any_free, self._any_left, self._all_left = bool(chooser.free.any()), bool(left.any()), bool(left.all())
@@ -112,12 +113,13 @@ class Reasons:
                 if kinds is not None and number not in kinds_of_user and not self.limits.names_any(number):
                     kind = kind or self.kinds.of(number, cluster, proc, user)
                     self._skip(queue, number, kind, cluster.id, new)
-        # These hold from the next cycle on: in this one, a submitter may have been denied a slot that others got.
+        # These hold from the next cycle on: in this cycle, a submitter may have been denied a slot that others
+        # received.
         for each in self._barren:
             self.kinds.keep_barren(*each)
 
     def _requested_kinds(self) -> dict[str, set[int]]:
-        """Return the kinds of jobs that the cycle looked for a slot for, by submitter."""
+        """Return the kinds of jobs for which the cycle searched slots, by submitter."""
         requested: dict[str, set[int]] = {}
         for name, number in self.stopped:
             if number >= 0:
@@ -135,7 +137,7 @@ class Reasons:
             self.log.note(queue, number, reads, self.chooser, cluster, new)
 
     def _kinds_refused(self) -> Iterator[tuple[int, int]]:
-        """Yield the kinds of jobs that no slot was left for, each with the place of one submitter."""
+        """Yield the kinds of jobs for which no slot was left, each with the row of one submitter."""
         if self.excluded is not None:
             at = self.waiting.at
             yield from ((kind, at[name]) for kind, name in self.waiting.groups.kinds(self.excluded))
@@ -147,14 +149,14 @@ class Reasons:
         yield from zip(distinct.tolist(), self.refused[first].tolist(), strict=True)
 
     def _number(self, kind: int, place: int) -> int:
-        """Return the number of the reason for a kind of jobs that no slot was left for."""
+        """Return the number of the reason for a kind of jobs for which no slot was left."""
         account = self.chooser.accounts.of(self.waiting.names[place])
         ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[account.name]).values()
         return self.waiting.number_of(kind, _facts(self._reason_of(account, kind, cluster, proc, count)[0]))
 
     def _to_log(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
-        """Yield the places of the waiting submitters with new reasons, in the order of their records, and whether no
-        slot was left for them."""
+        """Yield the rows of waiting submitters with new reasons, in the order of their records, each with whether no
+        slot was left for the submitter."""
         if self.excluded is not None:
             return self._to_log_of_groups(numbers, self.excluded)
         rows, places = self.waiting.rows, self.waiting.in_turn()
@@ -170,7 +172,7 @@ class Reasons:
         return zip(places.tolist(), refused[places].tolist(), strict=True)
 
     def _to_log_of_groups(self, numbers: dict[int, int], excluded: dict[str, None]) -> Iterator[tuple[int, bool]]:
-        """Do the same if nearly all members of the groups were refused: look only at the others."""
+        """Yield the same rows if nearly all members of the groups were rejected; look only at the exceptions."""
         waiting = self.waiting
         rows, groups = waiting.rows, waiting.groups
         names = {**groups.alone, **dict.fromkeys(name for name in excluded if name in groups.members)}
@@ -188,7 +190,7 @@ class Reasons:
         self, account: CycleSubmitter, number: int, cluster: Cluster, proc: int, count: int
     ) -> tuple[Unmatched, ResourceRequest | None]:
         """Return why a submitter's jobs of a kind were rejected, and the kind's request. If an earlier cycle found that
-        no slot is left for such jobs, return its reason (and None)."""
+        no slot is left for such jobs, return that cycle's reason (and None)."""
         limits = self.limits.of(number, cluster, proc)
         reached = () if limits is None else limits.reached()
         barren = self.kinds.barren(number, cluster, proc)
@@ -205,7 +207,7 @@ class Reasons:
         return reason, kind
 
     def _counts_of(self, kind: ResourceRequest) -> _Counts:
-        """Count the slots for a kind of jobs, once for all its submitters."""
+        """Count the slots for a kind of jobs, once for all submitters with such jobs."""
         counts = self._counts.get(id(kind))
         if counts is None:
             chooser, pool = self.chooser, self.chooser.pool
@@ -255,7 +257,7 @@ class Reasons:
         )
 
     def _denied(self, account: CycleSubmitter, kind: ResourceRequest) -> Denied | None:
-        """Return why the job may not preempt the claimed slots that accept it."""
+        """Return why the job may not preempt those claimed slots that accept it."""
         chooser = self.chooser
         if not chooser.rules.consider_preemption:
             never = int(np.count_nonzero(kind.match & chooser.pool.claimed & chooser.pool.counted))

@@ -1,8 +1,8 @@
-"""The jobs whose logged rejection reason is still valid, so that a cycle need not evaluate each kind of them.
+"""The jobs whose logged rejection reason is still valid, so that a cycle need not evaluate every kind of jobs.
 
-A logged reason is valid for a kind of jobs as long as nothing changes: its first job, what the log has about it
-(``IdleJobs.unreported``), the columns of the slots that such jobs depend on, the slots left, and the submitter's limit.
-A kind that the cycle looked for a slot for, or that depends on the time, is evaluated in every cycle.
+A logged reason is valid for a kind of jobs as long as none of these changes: the kind's first job, its reason in the
+log (``IdleJobs.unreported``), the slot columns that such jobs depend on, the remaining slots, and the submitter's
+limit. A kind for which the cycle searched a slot, or which depends on the time, is evaluated in every cycle.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..requests.idle_jobs import IdleJobs, IdleQueues
 from ..state.state import Manager
 from .matchmaker import Matchmaker
 
-# The short reasons for a rejection that HTCondor's negotiator sends to a schedd.
+# The short rejection reasons that HTCondor's negotiator sends to a schedd.
 
 
 def rejection_reason(refusal: Unmatched) -> str:
@@ -34,23 +34,23 @@ def rejection_reason(refusal: Unmatched) -> str:
 
 
 Circumstances = tuple[int, str]
-"""The number of the circumstances of all slots, and the limit that stops the submitter."""
+"""The number that stands for the circumstances of all slots, and the limit that stops the submitter."""
 
 
 class ReportedRejections(Struct):
-    """The reported rejections, kept with the state. No result of a cycle depends on them."""
+    """The reported rejections, cached with the state. They never affect a cycle's result."""
 
-    number: int = 0  #: of the circumstances
-    _versions: dict[str, int] = field(default_factory=dict)  #: the versions of the columns that reported kinds read
-    _reads: set[tuple[str, ...]] = field(default_factory=set)  #: the sets of columns that are all in ``_versions``
+    number: int = 0  #: the number of the current circumstances
+    _versions: dict[str, int] = field(default_factory=dict)  #: versions of the columns that reported kinds read
+    _reads: set[tuple[str, ...]] = field(default_factory=set)  #: sets of columns that are completely in ``_versions``
     _slots: tuple[object, ...] = ()
     _written: dict[tuple[int, str], tuple[Unmatched, IdleJobs, int]] = field(default_factory=dict)
-    """The reasons that the last cycle reported, by the jobs' clusters and names, with their kinds. If the log has a
-    reason, it is the same object."""
+    """The reasons that the last cycle reported, by the jobs' clusters and names, with the kinds of the jobs. A reason
+    that is in the log is the same object here."""
     _seen: int = -1
 
     def follow(self, state: Manager, queues: IdleQueues, chooser: Matchmaker) -> None:
-        """Update to the log, and to the slots that are left after the cycle's matches."""
+        """Update to the state of the log, and to the slots that are left after the cycle's matches."""
         changed = state.rejection_changes.since(self._seen)
         self._seen = state.rejection_changes.total
         for job, (reason, queue, kind) in [*self._written.items()]:
@@ -70,8 +70,8 @@ class ReportedRejections(Struct):
             self._reads.clear()
 
     def to_tell(self, queue: IdleJobs, limit: str, requested: Iterable[int]) -> Iterable[int] | None:
-        """Return the kinds of a submitter's jobs to evaluate; ``asked`` are the kinds that the cycle looked for a slot
-        for. None: all, since the first job of a kind may be among jobs that differ."""
+        """Return the kinds of a submitter's jobs to evaluate; ``asked`` are the kinds for which the cycle searched a
+        slot. None: all, because the first job of a kind may be in a cluster whose jobs differ."""
         circumstances: Circumstances = (self.number, limit)
         if min(queue.groups) < 0:
             queue.reported_circumstances = None
@@ -90,8 +90,8 @@ class ReportedRejections(Struct):
         cluster: int,
         new: Unmatched | None,
     ) -> None:
-        """Note that the log has the reason for a kind of jobs, the first of them of this cluster, or will have it with
-        the ``new`` event. The matching slots depend on these columns."""
+        """Record that the log contains the reason for a kind of jobs, the first of which is in this cluster, or will
+        contain it after the ``new`` event. The matching slots depend on these columns."""
         if new is not None:
             self._written[cluster, new.job] = new, queue, kind
         if reads not in self._reads:
@@ -106,7 +106,7 @@ def _version(chooser: Matchmaker, name: str) -> int:
 
 
 def _slots(state: Manager, chooser: Matchmaker) -> tuple[object, ...]:
-    """Return a summary of the slots. If it is the same, reasons differ only by the slots that match."""
+    """Return a summary of the slots. While it is unchanged, reasons differ only in the slots that match."""
     pool, left = chooser.pool, chooser.free | chooser.claimed.mask
     remaining = chooser.free.tobytes(), left.tobytes()
     never = b"" if chooser.rules.consider_preemption else (pool.claimed & pool.counted).tobytes()

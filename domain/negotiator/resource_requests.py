@@ -1,6 +1,6 @@
-"""A submitter's resource requests in a cycle: its idle jobs in their order, each with its autocluster's number.
+"""A submitter's resource requests in a cycle: its idle jobs in order, each with its autocluster number.
 
-The jobs are grouped by kind (``idle_jobs``), so that neither requests nor counts look at single jobs.
+The jobs are grouped by kind (``idle_jobs``), so that neither requests nor counts iterate over single jobs.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ..state.cluster import IDLE, Cluster
 from ..state.state import Manager
 
 Request = tuple[Cluster, int, int]
-"""A job: its cluster, its process, its autocluster's number."""
+"""A job: its cluster, process and autocluster number."""
 _MANY = 32
-"""The number of a cluster's idle jobs from which on arrays are used."""
+"""The number of idle jobs in a cluster from which arrays are used."""
 
 
 @define
@@ -41,12 +41,12 @@ class Requests:
     state: Manager
     autoclusters: Autoclusters
     caches: Caches
-    given: dict[int, set[int]] = field(factory=dict)  #: the processes that the cycle matched, by cluster
+    given: dict[int, set[int]] = field(factory=dict)  #: the processes matched by the cycle, by cluster
     queues: IdleQueues = field(init=False)
     begun: set[str] = field(factory=set)
-    """The submitters with idle jobs that have a slot, or had one when the cycle began."""
-    _busy: dict[int, set[int]] = field(factory=dict)  #: also submitters that had a slot before, or still have processes
-    _taken: dict[IdleJobGroup, int] = field(factory=dict)  #: how many idle jobs of a group are in ``_busy``
+    """The submitters with idle jobs that have a slot or had one when the cycle began."""
+    _busy: dict[int, set[int]] = field(factory=dict)  #: includes jobs that already had a slot or still have processes
+    _taken: dict[IdleJobGroup, int] = field(factory=dict)  #: how many idle jobs of each group are in ``_busy``
 
     def __attrs_post_init__(self) -> None:
         self.queues = idle_queues(self.state, self.caches)
@@ -63,7 +63,7 @@ class Requests:
             self._taken[job_group] = self._taken.get(job_group, 0) + 1
 
     def leave_out(self, constraint: Expression, context: Context) -> None:
-        """Leave out the jobs for which NEGOTIATOR_JOB_CONSTRAINT is not true."""
+        """Exclude jobs for which NEGOTIATOR_JOB_CONSTRAINT is not true."""
         for cluster in self.state.clusters.values():
             if cluster.status_counts[IDLE] and not cluster.is_local:
                 for proc in self._idle(cluster).tolist():
@@ -71,7 +71,7 @@ class Requests:
                         self.give(cluster, proc)
 
     def give(self, cluster: Cluster, proc: int) -> None:
-        """Note that the job has a slot."""
+        """Record that the job has a slot."""
         self.given.setdefault(cluster.id, set()).add(proc)
         self._take(cluster, proc)
 
@@ -79,7 +79,7 @@ class Requests:
         return self.given.setdefault(cluster.id, set())
 
     def of(self, submitter: str, failed: Container[int]) -> Iterator[Request]:
-        """Yield a submitter's jobs in their order, without those whose number is, or is put, in ``failed``."""
+        """Yield a submitter's jobs in order. Skip autocluster numbers in ``failed``, to which the caller may add."""
         queue = self.queues.by_submitter.get(submitter)
         if queue is None:
             return
@@ -109,7 +109,7 @@ class Requests:
         yield from self._by_columns(cluster, np.frombuffer(kinds, np.int32), failed)
 
     def _by_columns(self, cluster: Cluster, kinds: npt.NDArray[np.int32], failed: Container[int]) -> Iterator[Request]:
-        """Yield runs: jobs of one kind that follow each other."""
+        """Yield runs of consecutive jobs of the same kind."""
         procs = self._idle(cluster)
         if not len(procs):
             return
@@ -125,18 +125,18 @@ class Requests:
                     break
 
     def _idle(self, cluster: Cluster) -> npt.NDArray[np.int64]:
-        """Return the idle processes without a match."""
+        """Return the idle processes that have no match."""
         waits = np.frombuffer(bytes(cluster.status), np.uint8) == IDLE
         waits[[*self._busy.get(cluster.id, ()), *self.given.get(cluster.id, ())]] = False
         return np.flatnonzero(waits)
 
     def has_slots(self, job_group: IdleJobGroup) -> bool:
-        """Check whether some of its idle jobs have a slot, or had one when the cycle began."""
+        """Check whether any idle job of the group has a slot, or had one when the cycle began."""
         return job_group in self._taken
 
     def tally(self, queue: IdleJobs, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
-        """Return the first job, and the number of jobs, of each autocluster with unmatched jobs, or ``only`` of these
-        groups."""
+        """Return the first job and the number of jobs for each autocluster with unmatched jobs, or only for the groups
+        in ``only``."""
         job_groups = queue.groups if only is None else {kind: queue.groups[kind] for kind in only}
         if len(job_groups) == 1:
             ((kind, job_group),) = job_groups.items()
@@ -159,8 +159,8 @@ class Requests:
         return tally
 
     def _first(self, job_group: IdleJobGroup) -> tuple[Priorities, int, int]:
-        """Return the priorities, cluster and process of a group's first unmatched job. If priorities differ within a
-        cluster, its jobs are sorted by process, before all others."""
+        """Return the priorities, cluster and process of a group's first unmatched job. If the jobs of a cluster differ
+        in priority, they are sorted by process, before all others."""
         if job_group not in self._taken:
             if job_group.single_jobs:
                 return ((), *job_group.single_jobs[0])
@@ -173,10 +173,10 @@ class Requests:
             for proc in waiting_procs(cluster, only, self.state):
                 if proc not in matched:
                     return order, number, proc
-        raise AssertionError("unreachable: some of its jobs are left")
+        raise AssertionError("unreachable: the group has unmatched jobs")
 
     def _counts(self, cluster: Cluster) -> Iterator[tuple[int, int, int]]:
-        """Yield the first process, the number and the size of each autocluster of a cluster whose jobs differ."""
+        """Yield the first process, number and size of each autocluster in a cluster whose jobs differ."""
         autoclusters, procs = self.autoclusters, self._idle(cluster)
         kinds = autoclusters.kinds(cluster)
         if kinds is None:

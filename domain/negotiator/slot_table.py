@@ -1,9 +1,9 @@
-"""The slots of a pool by column, as the negotiator sees them. All values come from the log.
+"""The slots of a pool in columns, as the negotiator sees them. All values come from the log.
 
-A slot's row is its published ad (``ports.slot_ads``). An attribute has a column only if something reads it: a job, a
-slot's own conditions, the negotiator's expressions, or what these refer to. Rows are in the order in which the slots
-were created. A row is written again when an event has changed the slot (``State.slot_changes``). Attributes that change
-with the clock are columns of instants.
+A slot's row is its published ad (``ports.slot_ads``). An attribute has a column only if it is read by a job, a slot's
+own conditions, the negotiator's expressions, or the attributes that these refer to. Rows are in the order in which the
+slots were created. A row is rewritten when an event has changed the slot (``State.slot_changes``). Columns of
+attributes that change with the clock contain points in time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Places = npt.NDArray[np.int64]
 
 ALWAYS_READ = ("requirements", "start", "withinresourcelimits", "rank", "slotweight", "cpus", "name", "currentrank")
 _SINCE = re.compile(r"time\(\) - (\d+)", re.ASCII)
-"""How an instant is published (``startd/updates.py``)."""
+"""The format in which a point in time is published (``startd/updates.py``)."""
 _MOVES = frozenset(
     {"mycurrenttime", "keyboardidle", "consoleidle", "cpubusytime", "totaljobruntime", "totaljobsuspendtime",
      "totalclaimruntime", *(total_name(pair).lower() for pair in PAIRS_WITH_TOTAL)}
@@ -43,7 +43,7 @@ _MOVES = frozenset(
 _CLOCKS = ("clockmin", "clockday")
 _CONTEXT_FUNCTIONS = {key for key, function in FUNCTIONS.items() if function.needs is Needs.CONTEXT}
 MOVING = _MOVES.union(_CLOCKS, EXPECTED, _CONTEXT_FUNCTIONS, ("currenttime", "random"))
-"""Names that make an expression's value depend on the time, or on chance."""
+"""Names that make the value of an expression depend on time or chance."""
 _WEIGHT = parse("SlotWeight")
 _CPUS = parse("Cpus")
 _NOBODY = ClassAd()
@@ -51,7 +51,7 @@ _NOBODY = ClassAd()
 
 @define
 class _Moving:
-    """A column of an attribute that changes with the clock: ``offset + rate * seconds`` where ``kinds`` is INTEGER."""
+    """A column for an attribute that changes with the clock: ``offset + rate * seconds`` where ``kinds`` is INTEGER."""
 
     name: str
     offsets: npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ def _zeros(count: int) -> npt.NDArray[Any]:
 
 
 class Exhausted(NamedTuple):
-    """Equal jobs without a remaining slot: the number of slots, and the logged reason."""
+    """A kind of jobs for which no slot is left: the number of slots considered, and the logged reason."""
 
     signature: Signature
     slots: int
@@ -77,26 +77,26 @@ class SlotCounts:
 
     slots: int
     clauses: tuple[Clause, ...]
-    fits: int  #: how many slots match
-    refused: int  #: how many slots the jobs accept that reject the jobs
+    fits: int  #: the number of matching slots
+    refused: int  #: the number of slots that the jobs accept but that reject the jobs
 
 
 @define(eq=False)
 class Planned:
-    """A kind of jobs, and the slots that it matched as of the versions ``as_of``."""
+    """A kind of jobs, and the slots that matched it as of the versions ``as_of``."""
 
     signature: Signature
     plan: Plan
-    as_of: object = None  #: the versions of the attributes in ``reads``; None: the result is not kept
+    as_of: object = None  #: versions of the attributes in ``reads``; None: not cached
     reads: tuple[str, ...] | None = None
-    """The attributes of slots, in small letters, that decide which slots match. None: that may change without an event
-    of the slots."""
+    """The lower-case slot attributes that determine which slots match. None: that may change without an event for the
+    slots."""
     match: Mask | None = None
     counts: SlotCounts | None = None
 
 
 class Ranked(NamedTuple):
-    """The value of a negotiator expression for each slot, and the attributes that it reads, with their versions."""
+    """The values of a negotiator expression for all slots, and the attributes it reads, with their versions."""
 
     reads: tuple[str, ...]
     as_of: tuple[int, ...]
@@ -105,18 +105,18 @@ class Ranked(NamedTuple):
 
 @define
 class PublicAds:
-    """The slots at one instant. Made once for a state, and updated for each cycle.
+    """The slots at a given time. The table is created once per state, and updated for each cycle.
 
-    ``names`` and ``places`` are the slots' names and rows. ``free``: a match preempts no job. ``claimed``: may be
-    preempted. ``users``: the claim's submitter, as a number of ``submitters`` (-1: none). ``ranks``: the slot's RANK of
-    its current job. ``shared``: partitionable; ``counted``: counted in rejection reasons (dynamic slots are not).
-    ``retiring``: its job has retirement time left."""
+    ``names`` and ``places`` are the slots' names and row numbers. ``free``: a match would preempt no job. ``claimed``:
+    the slot may be preempted. ``users``: the claim's submitter, as an index into ``submitters`` (-1: none). ``ranks``:
+    the slot's RANK of its current job. ``shared``: partitionable; ``counted``: included in rejection reasons (dynamic
+    slots are not). ``retiring``: the slot's job has retirement time left."""
 
-    ads: SlotAds = field(init=False)  #: the ads that the rows are made from
+    ads: SlotAds = field(init=False)  #: the ads from which the rows are made
     table: SlotTable = field(factory=SlotTable)
     names: list[str] = field(factory=list)
     slots: list[Slot] = field(factory=list)
-    """The slots of the rows. A slot that is created again under its name is a new one, and comes last."""
+    """The slots of the rows. A slot that is recreated with the same name is a new slot and comes last."""
     places: dict[str, int] = field(factory=dict)
     submitters: dict[str, int] = field(factory=dict)
     free: Mask = field(factory=lambda: np.zeros(0, bool))
@@ -130,14 +130,14 @@ class PublicAds:
     texts: dict[int, tuple[Expression, str]] = field(factory=dict)
     """The texts of expressions that every cycle needs."""
     plans: dict[int, Planned] = field(factory=dict)
-    """The plans of kinds of jobs, by their numbers."""
+    """The plans for kinds of jobs, by kind number."""
     barren: dict[int, Exhausted] = field(factory=dict)
-    """Kinds of jobs that no slot is left for, by their numbers. Valid as long as slots only disappear or are matched,
-    the settings stay the same, and no condition reads the time."""
+    """Kinds of jobs for which no slot is left, by kind number. They are valid as long as slots only disappear or are
+    matched, the settings stay the same, and no condition reads the time."""
     given: Places = field(factory=lambda: _zeros(0))
-    """The places that the last cycle matched: what it found barren is valid only if these matches were made."""
+    """The rows that the last cycle matched: exhausted kinds that it found are valid only if these matches were made."""
     ranked: dict[str, Ranked] = field(factory=dict)
-    """The negotiator's own ranks, by names that include the job attributes that they depend on."""
+    """The negotiator's own ranks, by names that identify the job attributes they depend on."""
     layout: int = 0  #: how often rows were added or removed
     _wanted: dict[str, None] = field(factory=dict)
     _moving: dict[str, _Moving] = field(factory=dict)
@@ -147,32 +147,32 @@ class PublicAds:
     _live: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
     _reads_anything: bool = False
     _watched: dict[str, None] = field(factory=dict)
-    """The slots whose rows are written again in every cycle: time alone may change what their machines' drains allow,
-    or what they publish about each other."""
+    """The slots whose rows are rewritten in every cycle, because time alone may change what their machines' drains
+    allow, or what they publish about each other."""
     _reads_rollups: bool = False
-    """Whether anything reads what partitionable slots publish about dynamic ones: then their rows are written again
+    """Whether anything reads what partitionable slots publish about dynamic slots; if so, their rows are rewritten
     too."""
     _weight_stamp: tuple[int, ...] = ()
     _configured: int = -1
     _cursors: tuple[int, int] = (-1, -1)
-    """How many changes of slots, and how many matches, the rows include."""
+    """The numbers of slot changes and of matches that the rows include."""
 
     def read(self) -> frozenset[str]:
-        """Return the attributes that anything reads, in small letters."""
+        """Return the lower-case attributes that anything reads."""
         return frozenset(self._wanted)
 
     @property
     def reads_anything(self) -> bool:
-        """Check whether an expression makes names when it is evaluated: it may read any attribute of a job."""
+        """Check whether an expression computes names at run time, and so may read any attribute of a job."""
         return self._reads_anything
 
     def versions(self, reads: Iterable[str]) -> tuple[int, ...]:
-        """Return which versions these attributes have in all slots: the same numbers for the same slots and values."""
+        """Return the versions of these attributes across all slots; equal versions mean equal slots and values."""
         columns = self.table.columns
         return (self.layout, *[columns[name].version if name in columns else -1 for name in reads])
 
     def text(self, expression: Expression) -> str:
-        """Return an expression as a text."""
+        """Return the text of an expression."""
         known = self.texts.get(id(expression))
         if known is None or known[0] is not expression:
             if len(self.texts) > 20_000:
@@ -183,7 +183,7 @@ class PublicAds:
     # Updates
 
     def update(self, state: Manager, now: int, context: Context, ads: SlotAds, requested: Iterable[str]) -> None:
-        """Update the table to the ads; ``requested`` are further attributes, in small letters, that the cycle reads."""
+        """Update the table to the ads; ``requested`` are additional lower-case attributes that the cycle reads."""
         self.table.context, self.ads = context, ads
         reader = _Reader(ads, self._spellings)
         changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
@@ -196,7 +196,8 @@ class PublicAds:
         self._check_matches()
 
     def _changes(self, state: Manager) -> tuple[dict[str, None], dict[str, None]] | None:
-        """Return the slots that changed and the slots that were matched since the last update; None: not known."""
+        """Return the slots that changed and the slots that were matched since the last update; None if that is
+        unknown."""
         last_change, last_match = self._cursors
         changed, matched = state.slot_changes.since(last_change), state.slots_matched.since(last_match)
         return None if changed is None or matched is None else (changed, matched)
@@ -211,7 +212,7 @@ class PublicAds:
         return {slot.machine for name in (*changed, *matched) if (slot := state.slots.get(name)) is not None}
 
     def _check_matches(self) -> None:
-        """Forget the exhausted kinds of the last cycle unless all its matches were made."""
+        """Discard the exhausted kinds found by the last cycle unless all its matches were made."""
         if (self.free[self.given] | self.claimed[self.given]).any():
             self.barren.clear()
         self.given = _zeros(0)
@@ -231,7 +232,7 @@ class PublicAds:
             self._add(state, new_names)
         for name in (*changed, *new_names):
             self._write(state, reader, state.slots[name], cells=name in changed)
-        if new_names:  # by column, which costs less
+        if new_names:  # by column, because that costs less
             self._fill(state, reader, self._published_names(), new_names)
         if changed or new_names or state.configured != self._configured:
             self._configured = state.configured
@@ -252,7 +253,7 @@ class PublicAds:
             column.offsets, column.rates, column.kinds = column.offsets[keep], column.rates[keep], column.kinds[keep]
 
     def _add(self, state: Manager, new_names: list[str]) -> None:
-        """Add rows at the end, in the order in which the slots were created."""
+        """Append rows, in the order in which the slots were created."""
         self.layout += 1
         if len(new_names) == len(state.slots):
             new_names[:] = state.slots
@@ -273,7 +274,7 @@ class PublicAds:
             clock.kinds = np.concatenate([clock.kinds, np.zeros(count, np.uint8)])
 
     def _write(self, state: Manager, reader: _Reader, slot: Slot, cells: bool) -> None:
-        """Write the columns of a slot that are not from its ad, and with ``cells`` its row."""
+        """Write the columns of a slot that do not come from its ad, and with ``cells`` also those that do."""
         place, claim = self.places[slot.name], slot.claim
         m = reader.snapshot(slot)
         reader.spell(reader.ads.names(m))
@@ -298,7 +299,7 @@ class PublicAds:
             self._set_moving(reader, slot, m, place, self._moving)
 
     def _published_names(self) -> list[str]:
-        """Return the wanted attributes that any slot publishes; the other names refer to something else."""
+        """Return the requested attributes that any slot publishes; other names refer to something else."""
         stamp = (len(self._wanted), len(self._spellings))
         if self._live[0] != stamp:
             live = [key for key in self._wanted if key in self.ads.live or key in self._spellings]
@@ -306,7 +307,7 @@ class PublicAds:
         return self._live[1]
 
     def _note(self, cells: Iterable[Expression | None]) -> None:
-        """Note the names that the expressions of slots may read."""
+        """Record the names that the slots' expressions may read."""
         for cell in cells:
             if cell is not None and type(cell) is not Literal and id(cell) not in self._analyzed:
                 self._analyzed.add(id(cell))
@@ -315,11 +316,11 @@ class PublicAds:
     # Columns
 
     def _add_columns(self, state: Manager, reader: _Reader, requested: Iterable[str]) -> None:
-        """Add a column for each of these attributes, and for the attributes that they refer to."""
+        """Add a column for each of these attributes, and for the attributes they refer to."""
         pending = {name for name in requested if name not in self._wanted} | (self._references - self._wanted.keys())
         while pending:
             if not self._reads_anything and not pending.isdisjoint(DYNAMIC_REFERENCES):
-                self._reads_anything = True  # an expression that creates names may read any attribute
+                self._reads_anything = True  # an expression that computes names may read any attribute
             names = sorted(name for name in pending if name in reader.ads.live or name in self._spellings)
             self._wanted |= dict.fromkeys(sorted(pending))
             self._reads_rollups = self._reads_rollups or any(map(reader.ads.is_rollup_attribute, pending))
@@ -329,7 +330,7 @@ class PublicAds:
                 pending |= (self._spellings.keys() | reader.ads.live.keys()) - self._wanted.keys()
 
     def _fill(self, state: Manager, reader: _Reader, keys: list[str], names: list[str]) -> None:
-        """Write the cells of these attributes for these slots: all slots, or those of the last rows."""
+        """Write the cells of these attributes for these slots, which are all slots or those of the last rows."""
         moments = [(state.slots[name], reader.snapshot(state.slots[name])) for name in names] if keys else []
         complete = len(names) == len(self.names)
         for key in keys:
@@ -383,18 +384,18 @@ class PublicAds:
         local = seconds + context.utc_offset(seconds)
         for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
             if key in self._wanted:
-                # Not as one value for all slots, which plans would put into conditions, again every minute.
+                # Not a single value for all slots, which plans would insert into conditions again every minute.
                 self.table.assign(self.ads.live[key], INTEGER, np.full(len(self.names), value, np.int64))
 
     def _estimate(self, reader: _Reader) -> None:
-        """Write the columns of drain costs again in every cycle: they change with the clock, but not evenly."""
+        """Rewrite the columns of drain costs in every cycle, because they change with the clock, but not linearly."""
         estimates = sorted(EXPECTED & self._wanted.keys())
         moments = [reader.snapshot(slot) for slot in self.slots] if estimates else []
         for key in estimates:
             self.table.fill(reader.spelling(key), [reader.attribute(m, key) for m in moments])
 
     def _compute_weights(self) -> None:
-        """Compute the slots' weights in thousandths: SlotWeight, by default Cpus; 1 for an invalid weight."""
+        """Compute the slots' weights in thousandths: SlotWeight, which is Cpus by default; 1 for an invalid weight."""
         columns = self.table.columns
         stamp = tuple(-1 if key not in columns else columns[key].version for key in ("slotweight", "cpus"))
         if stamp == self._weight_stamp and not self.table.expressions("SlotWeight"):
@@ -408,7 +409,7 @@ class PublicAds:
 
 
 def _parse_sensor_value(text: str) -> int | None:
-    """Parse what the owner's own sensor publishes for an attribute that changes with the clock, as an integer."""
+    """Parse the value that the owner's sensor publishes for an attribute that changes with the clock, as an integer."""
     if text.isdecimal():
         return int(text)
     parsed = parse_cached(text)
@@ -416,9 +417,9 @@ def _parse_sensor_value(text: str) -> int | None:
 
 
 class _Reader:
-    """The slots' ads, for the columns that are read.
+    """Reads the slots' ads for the requested columns.
 
-    :param spellings: the attributes' spellings, by their names in small letters
+    :param spellings: the attributes' spellings, by lower-case name
     """
 
     def __init__(self, ads: SlotAds, spellings: dict[str, str]) -> None:
@@ -427,7 +428,7 @@ class _Reader:
         self._known: set[str] = set(spellings.values())
 
     def spell(self, names: Set[str]) -> None:
-        """Note the spellings of attributes."""
+        """Record the spellings of attributes."""
         for name in names - self._known:
             self._known.add(name)
             if self.ads.is_published(name):
@@ -440,7 +441,8 @@ class _Reader:
 def public_ads_of(
     state: Manager, caches: Caches, now: int, context: Context, requested: Iterable[str], advertise: Advertise
 ) -> PublicAds:
-    """Return the pool's slots as of now. The table is kept with the state: little changes between two cycles."""
+    """Return the pool's current slots. The table is cached with the state, because little changes between two
+    cycles."""
     known = caches.of(PublicAds)
     if not known.follows(state) or known.table.stored_values > 20 * len(state.slots) + 200_000:
         known = caches.renew(PublicAds)

@@ -1,4 +1,4 @@
-"""The spins of a cycle's pie: each submitter's slice, the order of the submitters, and the slots that each gets."""
+"""The spins of a cycle's pie: each submitter's slice, the order of the submitters, and the slots that each receives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .slot_table import Places, public_ads_of
 from .waiting_submitters import Rows, WaitingSubmitters
 
 ALL = 1e300
-"""The slice if the pie is not divided."""
+"""The slice that applies if the pie is not divided."""
 
 
 @frozen
@@ -39,12 +39,12 @@ class UnservedSubmitters:
     """The submitters whose turn came when no slot was left."""
 
     submitters: int = 0
-    jobs: int = 0  #: their idle jobs
-    limited: int = 0  #: how many of the submitters had their share
+    jobs: int = 0  #: the number of their idle jobs
+    limited: int = 0  #: the number of these submitters that had used their share
 
 
 def attributes_read(state: Manager, caches: Caches) -> set[str]:
-    """Return a superset of the slot attributes that idle jobs and the negotiator may read, in small letters."""
+    """Return a superset of the lower-case slot attributes that idle jobs and the negotiator may read."""
     texts = declared_attributes(state.settings).expressions
     attributes = {word for text in texts for word in slot_attribute_words((("", text),))}
     return attributes.union(*idle_queues(state, caches).words)
@@ -69,7 +69,7 @@ class Turn:
     limits: CycleLimits = field(init=False)
     participants: Rows = field(init=False)  #: the rows of ``waiting`` and of ``running``
     running: list[str] = field(factory=list)  #: submitters that have slots but no idle jobs
-    places: dict[str, int] = field(factory=dict)  #: their places in ``participants``
+    places: dict[str, int] = field(factory=dict)  #: their row numbers in ``participants``
     chosen: int = -1  #: the number of matches for which ``any_left`` is known
     any_left: bool = True  #: whether any slot is still available
     refused: UnservedSubmitters = UnservedSubmitters()
@@ -81,9 +81,11 @@ class Turn:
     active: dict[str, int] = field(factory=dict)
     shared: dict[str, None] = field(factory=dict)
     matched: dict[str, int] = field(factory=dict)
-    most: float = inf  #: matches per submitter: HTCondor's schedd offers no more jobs than it may transfer files for
-    jobs: float = inf  #: jobs that may begin, of all submitters (MAX_JOBS_RUNNING)
-    promised: dict[str, float] = field(factory=dict)  #: cores matched, but not claimed yet: they count for ceilings
+    most: float = (
+        inf  #: maximum matches per submitter: HTCondor's schedd offers no more jobs than it may transfer files for
+    )
+    jobs: float = inf  #: how many more jobs of all submitters may start (MAX_JOBS_RUNNING)
+    promised: dict[str, float] = field(factory=dict)  #: cores matched but not claimed yet, which count towards ceilings
     hopeless: dict[str, set[int]] = field(factory=dict)  #: kinds of jobs, by submitter, for which no slot is left
 
     def __attrs_post_init__(self) -> None:
@@ -123,7 +125,7 @@ class Turn:
     # Spins
 
     def run(self) -> None:
-        """Divide one pie among all submitters; with accounting groups, one pie for each group."""
+        """Divide one pie among all submitters; with accounting groups, one pie per group."""
         if self._can_spin_by_groups():
             self._spin_by_groups()
             return
@@ -145,7 +147,7 @@ class Turn:
         )
 
     def _spin_by_groups(self) -> None:
-        """Spin the pie. When no slot is left, refuse the remaining submitters group by group."""
+        """Spin the pie. When no slot is left, reject the remaining submitters group by group."""
         waiting = self.waiting
         ignoring = self.rules.consider_preemption
         alone = [self.accounts.of(name) for name in (*waiting.groups.alone, *self._running_submitters())]
@@ -183,7 +185,7 @@ class Turn:
         return [name for name in using if not self.waiting.waits(name)]
 
     def _refuse_remaining(self, order: SubmitterOrder, pie: float) -> None:
-        """Do what ``_refuse`` does with the rest of a spin, but for each group of equal priority at once."""
+        """Finish a spin like ``_refuse``, but once for each group of equal priority."""
         rows, at, ignoring = self.waiting.rows, self.waiting.at, self.rules.consider_preemption
         separate = [name for name in (*self.requests.begun, *self.hopeless, *self.promised) if name in at]
         separate = sorted({*separate})
@@ -202,7 +204,7 @@ class Turn:
         self.reasons.excluded = dict.fromkeys((*order.served, *separate))
 
     def _count_refused(self, members: RemainingMembers, cores: float, using: float) -> None:
-        """Count the submitters that no slot was left for, each with a slice of this many cores."""
+        """Record submitters for which no slot was left, each with a slice of this many cores."""
         room = members.key.ceiling - using
         if room <= 0 or room < self.chooser.lightest_slot:
             return
@@ -225,8 +227,8 @@ class Turn:
         return self._spin(everyone, False, budget)
 
     def _participating(self) -> Places:
-        """Return the submitters that take part: those with idle jobs, then those with running jobs only, if slots may
-        be preempted. The latter have no turn."""
+        """Return the participating submitters: first those with idle jobs, then those with only running jobs, if slots
+        may be preempted. The latter have no turn."""
         waiting = self.waiting
         self.running = self._running_submitters()
         count = len(waiting.rows)
@@ -262,7 +264,7 @@ class Turn:
             self.spins += 0 if floors else 1
             before = pie
             left: list[int] = []
-            for turn, place in enumerate(map(int, places)):  # most often it ends soon
+            for turn, place in enumerate(map(int, places)):  # the loop usually ends early
                 if first and not floors and self._nothing_left():
                     self._refuse(places[turn:], np.minimum(self._slices(places, shares, total)[turn:], pie), ignoring)
                     return places[:0]
@@ -295,7 +297,7 @@ class Turn:
         return account
 
     def _update_usage(self) -> None:
-        """Update the usage to the matches so far."""
+        """Update the usage to include the matches so far."""
         for name, account in self.accounts.moved.items():
             place = self.places.get(name, self.waiting.at.get(name, -1))
             if place >= 0:
@@ -303,7 +305,7 @@ class Turn:
         self.accounts.moved.clear()
 
     def _shares(self, places: Places) -> Floats:
-        """Return each submitter's part of the pool, by the inverse ratio of the effective priorities."""
+        """Return each submitter's share of the pool, by the inverse ratio of the effective priorities."""
         priorities = self.participants["priority"][places]
         worst = priorities.max()
         shares: Floats = worst / (priorities * _sum(worst / priorities))
@@ -317,11 +319,11 @@ class Turn:
         return slices
 
     def _slice(self, account: CycleSubmitter, share: float, total: float) -> float:
-        """Return the slice of one submitter, as of now."""
+        """Return the current slice of one submitter."""
         return ALL if self.rules.ignore_user_priorities else max(0.0, share * total - account.using)
 
     def _order(self, places: Places, slices: Floats) -> Places:
-        """Return the order of the turns: the better priority, then the emptier slice, then by name."""
+        """Return the order of turns: better priority first, then emptier slice, then name."""
         using = self.participants["using"][places]
         whole = using + slices
         starvation = np.divide(using, whole, out=np.full(len(places), inf), where=whole > 0)
@@ -332,7 +334,7 @@ class Turn:
     # When no slot is left
 
     def _all_gone(self) -> bool:
-        """Check whether all remaining submitters get nothing because no slot is left."""
+        """Check whether all remaining submitters receive nothing because no slot is left."""
         if len(self.chooser.choices) != self.chosen:
             self.chosen, self.any_left = len(self.chooser.choices), self.chooser.any_left()
         return not self.any_left and not self.rules.all_jobs and self.most > 0
@@ -342,8 +344,8 @@ class Turn:
         return self.kinds.lasts and self._all_gone()
 
     def _refuse(self, places: Places, slices: Floats, ignoring: bool) -> None:
-        """Finish a spin when no slot is left: take one job of each kind of each submitter. Submitters that already
-        have more than their jobs' kinds negotiate as usual.
+        """Finish a spin when no slot is left: take one job of each kind from each submitter. Submitters that already
+        have more cores than they have kinds of jobs negotiate as usual.
 
         :param slices: how many more cores each submitter may take
         """
@@ -372,7 +374,8 @@ class Turn:
     # One submitter
 
     def _negotiate(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool, skip: bool) -> tuple[bool, float]:
-        """Find slots for a submitter's jobs. Return whether it is done for this cycle, and the cores that it got."""
+        """Find slots for a submitter's jobs. Return whether the submitter is done for this cycle, and the cores it
+        received."""
         if not account.idle:
             return True, 0.0
         if skip:
@@ -391,7 +394,7 @@ class Turn:
         return True, limits.got
 
     def _serve(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool) -> bool:
-        """Serve a submitter's jobs in their order. Return whether its share stopped any of them."""
+        """Serve a submitter's jobs in order. Return whether the submitter's share stopped any of them."""
         chooser, stopped = self.chooser, self.reasons.stopped
         hopeless = self.hopeless.setdefault(account.name, set())
         failed = set(hopeless)
@@ -441,7 +444,7 @@ class Turn:
         return limited
 
     def _reject(self, account: CycleSubmitter, number: int, failed: set[int], hopeless: set[int], reason: str) -> None:
-        """Reject a job, and all jobs like it, for this cycle."""
+        """Reject a job and all equivalent jobs for this cycle."""
         self.rejections += 1
         if reason:
             self.reasons.stopped[account.name, number] = reason
@@ -476,5 +479,5 @@ class Turn:
 
 
 def _sum(values: Floats) -> float:
-    """Return the sum, rounded once: it is the same in any order."""
+    """Return the sum, rounded once so that it does not depend on the order."""
     return fsum(values.tolist())

@@ -1,7 +1,7 @@
-"""Administrators' commands for submitters: set or lease their resources, reset their usage, delete them.
+"""Administrators' commands for submitters: set or lease their values, reset their usage, delete them.
 
-The rules are those of condor_userprio and the HTCondor accountant, which adjust some values. Each command is an event
-in the log, with the user who gave it.
+The rules are those of condor_userprio and the HTCondor accountant, which adjust some values. Each command is logged as
+an event, with the user who sent it.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from ..units import SECOND
 from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
 
 NO_LIMIT: Final = -1.0
-"""The ceiling of a submitter without one."""
+"""The ceiling of a submitter that has none."""
 LONGEST: Final = 10**10
-"""The maximum of a lease or an instant, in seconds."""
+"""The maximum duration of a lease, and the maximum time, in seconds."""
 
 
 class Grant(NamedTuple):
-    """A property that can be set for a submitter."""
+    """A value that can be set for a submitter."""
 
     words: str
-    least: float  #: the least value in a log
+    least: float  #: the minimum value in a log
     most: float
-    option: str  #: the option of ``poolbook userprio`` that sets it
-    cancel: str = ""  #: the option that cancels its lease (empty: it cannot be leased)
+    option: str  #: the ``poolbook userprio`` option that sets it
+    cancel: str = ""  #: the option that cancels its lease (empty: cannot be leased)
 
     @property
     def lease(self) -> str:
-        """Return HTCondor's name of its lease."""
+        """Return HTCondor's name for its lease."""
         return f"{self.words.replace(' ', '-')} lease"
 
 
@@ -53,11 +53,11 @@ GRANTS: Final[dict[str, Grant]] = {
     "begin": Grant("begin of the usage", 0.0, float(LONGEST), "-setbegin"),
     "last": Grant("last usage time", 0.0, float(LONGEST), "-setlast"),
 }
-"""The rules of each of ``events.SET``."""
+"""The rules for each value in ``events.SET``."""
 
 
 def unfit(name: str, value: float) -> str:
-    """Return what is wrong with a value of one of ``GRANTS``; empty: nothing."""
+    """Return why a value of one of ``GRANTS`` is invalid; empty if it is valid."""
     grant = GRANTS[name]
     if not isfinite(value):
         return "use a finite number"
@@ -75,15 +75,15 @@ _WAYS_OUT: Final[dict[str, str]] = {
     "floor": " cores; 0 means no floor",
     "ceiling": " cores; -1 means no limit",
 }
-"""What to do instead of setting a value that is too small."""
+"""The advice for values that are too small."""
 
 
 def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
-    """Set a property of a submitter; an unknown submitter gets a record. A value that is set during a lease holds until
-    the lease ends; then the previous value is in force again, as in HTCondor.
+    """Set a value of a submitter; create a record for an unknown submitter. A value that is set during a lease applies
+    until the lease ends; then the previous value applies again, as in HTCondor.
 
-    :raises Refusal: the user may not set it, the name or value is invalid, a lease is already in effect, or there is
-        none to cancel
+    :raises Refusal: if the user may not set it, the name or value is invalid, a lease is already in effect, or there is
+        no lease to cancel
     """
     check_super_user(draft, command, f"set the {command.name} of {command.submitter}")
     _check_name(draft, command.submitter)
@@ -97,7 +97,7 @@ def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
         return
     value = float(command.value)
     if command.name == "priority" and value < LEAST_PRIORITY:
-        value = LEAST_PRIORITY  # there is no better one
+        value = LEAST_PRIORITY  # no priority is better
     if problem := unfit(command.name, value):
         raise Refusal(f"the {grant.words} of {command.submitter} cannot be {value:g}: {problem}")
     if command.duration:
@@ -121,15 +121,15 @@ def _words(command: SetSubmitter) -> str:
 
 
 def _lease_end(known: Submitter | None, name: str, now: int) -> int:
-    """Return when the lease in effect ends; 0: none is."""
+    """Return when the current lease ends; 0 if there is none."""
     lease = None if known is None else known.leases.get(name)
     return lease[1] if lease is not None and now < lease[1] else 0
 
 
 def _lent_until(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running: int) -> int:
-    """Return when a lease that begins now ends.
+    """Return when a lease that starts now ends.
 
-    :raises Refusal: it cannot be leased, or not for so long, or a lease is already in effect
+    :raises Refusal: if the value cannot be leased, the duration is invalid, or a lease is already in effect
     """
     _check_lendable(grant)
     if not 0 < command.duration <= LONGEST:
@@ -155,13 +155,13 @@ def _cancel(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running:
 def _check_lendable(grant: Grant) -> None:
     if not grant.cancel:
         lent = ", ".join(other.words for other in GRANTS.values() if other.cancel)
-        raise Refusal(f"the {grant.words} cannot be leased (only {lent} can): set it without a duration")
+        raise Refusal(f"the {grant.words} cannot be leased (only {lent} can); set it without a duration")
 
 
 def reset_usage(draft: Draft[Manager], command: ResetUsage) -> None:
-    """Reset the usage of some submitters, or of all. What they have in use continues to count.
+    """Reset the usage of the given submitters, or of all. Resources currently in use continue to accumulate usage.
 
-    :raises Refusal: the user may not reset it, or a name is invalid
+    :raises Refusal: if the user may not reset it, or a name is invalid
     """
     whose = ", ".join(command.submitters) or "all submitters"
     check_super_user(draft, command, f"reset the usage of {whose}")
@@ -178,9 +178,9 @@ def reset_usage(draft: Draft[Manager], command: ResetUsage) -> None:
 
 
 def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
-    """Delete a submitter's record, if there is one. If the submitter comes again, it is a new one.
+    """Delete a submitter's record, if there is one. If the submitter returns, it is treated as new.
 
-    :raises Refusal: the user may not delete it, or the name is invalid
+    :raises Refusal: if the user may not delete it, or the name is invalid
     """
     name = command.submitter
     check_super_user(draft, command, f"delete {name}")
@@ -194,9 +194,9 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
 
 
 def _whose(draft: Draft[Manager], name: str) -> str:
-    """Return the negotiator that a command is for, by its name in events.
+    """Return the negotiator to which a command applies, by its name in events.
 
-    :raises Refusal: unknown name, or several negotiators and none is named
+    :raises Refusal: if the name is unknown, or there are several negotiators and the command names none
     """
     try:
         return name_in_events(negotiator_named(draft.state.settings, name))

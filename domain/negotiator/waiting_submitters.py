@@ -1,8 +1,8 @@
-"""A table of the submitters with idle jobs, which is updated from cycle to cycle.
+"""A table of the submitters with idle jobs, updated from cycle to cycle.
 
-Most waiting submitters have used nothing for a long time: they keep the best priority. A cycle evaluates again only
-the submitters that changed since the last one (``_changed``, and the queue) and those whose priority decays. Each of
-the others costs only a place in each column.
+Most waiting submitters have used nothing for a long time, and keep the best priority. A cycle reevaluates only the
+submitters that changed since the last cycle (``_changed``, and the queue) and those whose priority decays. Each of the
+others costs only one cell per column.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from .group_demand import asked_by
 from .slot_table import Places
 
 _COLUMNS: Mapping[str, type] = {
-    "since": np.int64,  # the submission number of its first cluster
-    "born": np.int64,  # its place among all submitters
-    "spelled": np.int64,  # its place by name
+    "since": np.int64,  # the submission number of the submitter's first cluster
+    "born": np.int64,  # the submitter's index among all submitters
+    "spelled": np.int64,  # the submitter's index by name
     "priority": np.float64, "using": np.float64, "floor": np.float64, "ceiling": np.float64,  # as of its account
-    "group": np.int64,  # the place of their accounting group in the tree
-    "idle": np.int64,  # how many of its jobs wait
-    "asked": np.float64,  # how many cores these request, if there are accounting groups
-    "kind": np.int64,  # the number of their autocluster if they have only one, else -1
-    "kinds": np.int64,  # how many autoclusters they have; -1: not known for some clusters
-    "reason": np.int64,  # the number of the logged rejection reason of their jobs (`number_of`); -1: not known
+    "group": np.int64,  # the index of the accounting group in the tree
+    "idle": np.int64,  # the number of waiting jobs
+    "asked": np.float64,  # the cores that these jobs request, if there are accounting groups
+    "kind": np.int64,  # the autocluster number if all jobs have the same, else -1
+    "kinds": np.int64,  # the number of autoclusters; -1: not known for some clusters
+    "reason": np.int64,  # the number of the jobs' logged rejection reason (``number_of``); -1: not known
 }  # fmt: skip
 Column = npt.NDArray[Any]
 _DELETED = 1 << 62
-"""Added to the place of submitters with jobs but without a record: they come last, in the order of submission."""
+"""Added to the index of submitters with jobs but no record: they come last, in order of submission."""
 
 
 class Rows:
-    """A table of submitters. Each column is a separate array: a cycle reads few columns, but all of their rows."""
+    """A table of submitters. Each column is a separate array, because a cycle reads few columns, but all their rows."""
 
     def __init__(self, columns: dict[str, Column]) -> None:
         self._columns = columns
@@ -58,13 +58,13 @@ class Rows:
         return self._columns[name]
 
     def followed_by(self, count: int, changing: Iterable[str]) -> Rows:
-        """Return these rows followed by ``count`` empty ones, with copies of the columns that are to change."""
+        """Return these rows followed by ``count`` empty rows, with copies of the columns that will change."""
         if count:
             return self.of(slice(None), count)
         return Rows(self._columns | {name: self._columns[name].copy() for name in changing})
 
     def of(self, places: Places | slice, count: int) -> Rows:
-        """Return the rows of these places, followed by ``count`` empty ones."""
+        """Return the rows with these numbers, followed by ``count`` empty rows."""
         ends: dict[str, Column] = {name: np.zeros(count, kind) for name, kind in _COLUMNS.items()}
         return Rows({name: np.concatenate([self._columns[name][places], end]) for name, end in ends.items()})
 
@@ -76,7 +76,7 @@ class Rows:
 
 
 class WaitingSubmitters:
-    """The waiting submitters of a state. ``rows`` and ``names`` have a place for each of them, and for some submitters
+    """The waiting submitters of a state. ``rows`` and ``names`` have a row for each of them, and for some submitters
     that no longer wait (``since`` 0)."""
 
     def __init__(self) -> None:
@@ -87,11 +87,11 @@ class WaitingSubmitters:
         self.names: list[str] = []
         self.at: dict[str, int] = {}
         self.moving: dict[str, None] = {}
-        """Waiting submitters whose account changes as time passes."""
+        """Waiting submitters whose accounts change with time."""
         self.groups = EqualPriorityGroups()
         """The waiting submitters, grouped by equal priority."""
         self.using: dict[str, None] = {}
-        """Submitters that have slots, or used some since their priority was logged."""
+        """Submitters that have slots, or used slots since their priority was logged."""
         self._positions: dict[str, tuple[int, Submitter]] = {}
         self._numbers: dict[int, tuple[int, tuple[object, ...]]] = {}
         self._numbered = count()
@@ -100,10 +100,10 @@ class WaitingSubmitters:
         self._cursors = -1, -1
         self._configured, self._restarts = configured, restarts
 
-    # Following
+    # Updates
 
     def follow(self, state: Manager, queues: IdleQueues, accounts: CycleSubmitters) -> None:
-        """Update the table to the state; ``accounts`` are as of now."""
+        """Update the table to the state; ``accounts`` are current."""
         changed = self._changed(state)
         if changed is None or (self._configured, self._restarts) != (state.configured, queues.restarts):
             self._restart(state.configured, queues.restarts)
@@ -120,8 +120,8 @@ class WaitingSubmitters:
             self.rows.put(self.at[name], accounts.of(name))
 
     def _changed(self, state: Manager) -> dict[str, None] | None:
-        """Return the submitters whose record or rejection reasons may have changed since the last update; None: not
-        known."""
+        """Return the submitters whose record or rejection reasons may have changed since the last update; None if that
+        is unknown."""
         last_change, last_rejection = self._cursors
         changed = state.submitter_changes.since(last_change)
         rejected = state.rejection_changes.since(last_rejection)
@@ -134,13 +134,13 @@ class WaitingSubmitters:
         return changed
 
     def _number(self, state: Manager, changed: Iterable[str]) -> None:
-        """Number the submitters in the order of their records: new ones come last."""
+        """Number the submitters in the order of their records, where new ones come last."""
         known, records, fresh = self._positions, state.submitters, 0
         for name in changed:
             record, before = records.get(name), known.get(name)
             if before is None:
                 fresh += record is not None
-            elif before[1] is not record:  # its record was deleted
+            elif before[1] is not record:  # the record was deleted and created again
                 fresh = len(records)
                 break
         if fresh < len(records):
@@ -199,7 +199,7 @@ class WaitingSubmitters:
         return at
 
     def _make_room(self) -> None:
-        """Drop submitters that no longer wait, and double the room."""
+        """Drop submitters that no longer wait, and double the capacity."""
         rows = np.flatnonzero(self.rows["since"])
         self.rows, self._in_turn = self.rows.of(rows, len(rows) + 16), None
         self.names = [self.names[at] for at in rows.tolist()]
@@ -207,7 +207,7 @@ class WaitingSubmitters:
         self._spelled = min(self._spelled, len(self.names))
 
     def _spell(self) -> None:
-        """Sort the submitters by name again after new ones came."""
+        """Sort the submitters by name again after adding new ones."""
         order = sorted(range(len(self.names)), key=self.names.__getitem__)
         self.rows["spelled"][order] = np.arange(len(order))
         self._spelled = len(self.names)
@@ -215,7 +215,7 @@ class WaitingSubmitters:
     # Queries
 
     def in_turn(self) -> Places:
-        """Return the places of the waiting submitters, by the submission of their first clusters."""
+        """Return the rows of the waiting submitters, by the submission of their first clusters."""
         if self._in_turn is None:
             rows = np.flatnonzero(self.rows["since"])
             self._in_turn = rows[np.argsort(self.rows["since"][rows], kind="stable")]
@@ -230,17 +230,17 @@ class WaitingSubmitters:
         return at is not None and bool(self.rows["since"][at])
 
     def by_record(self, names: Iterable[str]) -> list[str]:
-        """Sort these submitters by the order of their records; drop submitters without one."""
+        """Sort these submitters by the order of their records; drop submitters that have none."""
         positions = self._positions
         return sorted((name for name in names if name in positions), key=lambda name: positions[name][0])
 
     def note_logged(self, place: int, number: int) -> None:
-        """Note that the log has the reason with this number for the jobs of the submitter at a place."""
+        """Record that the log contains the reason with this number for the jobs of the submitter in this row."""
         self.rows["reason"][place] = number
         self.groups.note_logged(self.names[place])
 
     def number_of(self, kind: int, facts: tuple[object, ...]) -> int:
-        """Return a number for the reason of a kind of jobs. It stays the same as long as the facts do."""
+        """Return a number for the reason of a kind of jobs. It stays the same while the facts do."""
         known = self._numbers.get(kind)
         if known is None or known[1] != facts:
             known = self._numbers[kind] = next(self._numbered), facts
@@ -260,7 +260,7 @@ def _changes_with_time(record: Submitter) -> bool:
 
 
 def waiting_submitters(state: Manager, caches: Caches, accounts: CycleSubmitters) -> WaitingSubmitters:
-    """Return the submitters of this state that have idle jobs."""
+    """Return the submitters in this state that have idle jobs."""
     waiting = caches.of(WaitingSubmitters)
     waiting.follow(state, idle_queues(state, caches), accounts)
     return waiting

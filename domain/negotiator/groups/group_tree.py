@@ -15,34 +15,34 @@ from ...state.accounting_groups import NO_GROUP, group_of, innermost_group
 class AccountingGroup:
     """An accounting group as configured."""
 
-    name: str  #: as GROUP_NAMES spells it, as physics.hep
-    quota: float = 0.0  #: cores if it is ``static``, else a part of what its parent gives to such groups, up to 1
-    static: bool = False  #: whether the quota is GROUP_QUOTA_<name>, and not GROUP_QUOTA_DYNAMIC_<name>
-    accepts_surplus: bool = False  #: whether it may use what other groups leave
-    autoregroup: bool = False  #: whether its submitters negotiate again, with the submitters without a group
+    name: str  #: as spelled in GROUP_NAMES, for example physics.hep
+    quota: float = 0.0  #: cores if ``static``; otherwise a fraction of what its parent assigns to dynamic quotas
+    static: bool = False  #: whether the quota is GROUP_QUOTA_<name>, not GROUP_QUOTA_DYNAMIC_<name>
+    accepts_surplus: bool = False  #: whether it may use what other groups leave unused
+    autoregroup: bool = False  #: whether its submitters negotiate again, together with submitters without a group
 
 
 @define(eq=False)
 class Node:
-    """A group in one cycle. All amounts, also the quotas, are cores (weights of slots)."""
+    """A group in one cycle. All amounts, including quotas, are in cores (weights of slots)."""
 
     group: AccountingGroup
-    number: int  #: its place in the tree, breadth first; the root is 0
+    number: int  #: the index in the tree, breadth first; the root is 0
     parent: Node | None = field(default=None, repr=False)
     children: list[Node] = field(factory=list, repr=False)
     accepts_surplus: bool = False
-    quota: float = 0.0  #: what its own submitters may have, without surplus
-    subtree_quota: float = 0.0  #: the same, including its subgroups
-    demand: float = 0.0  #: what its own submitters use and request
-    requested: float = 0.0  #: the part of ``demand`` that nothing is allocated for
-    allocated: float = 0.0  #: what its own submitters may have in this round, with surplus
+    quota: float = 0.0  #: the maximum for its own submitters, without surplus
+    subtree_quota: float = 0.0  #: the same including its subgroups
+    demand: float = 0.0  #: usage and requests of its own submitters
+    requested: float = 0.0  #: the part of ``demand`` for which nothing is allocated
+    allocated: float = 0.0  #: the maximum for its own submitters in this round, with surplus
     subtree_requested: float = 0.0
-    used: int = 0  #: what its own submitters use, in thousandths
-    subtree_used: int = 0  #: the same, including its subgroups
-    before: float = 0.0  #: what its own submitters used when the round began
-    served_at: float = 0.0  #: when it last got one of the remainders (``rounds``)
+    used: int = 0  #: usage of its own submitters, in thousandths
+    subtree_used: int = 0  #: the same including its subgroups
+    before: float = 0.0  #: usage of its own submitters when the round began
+    served_at: float = 0.0  #: when it last received a remainder (``rounds``)
     subtree_served_at: float = 0.0
-    served: bool = False  #: whether it got one in this round
+    served: bool = False  #: whether it received a remainder in this round
 
     def __attrs_post_init__(self) -> None:
         self.accepts_surplus = self.group.accepts_surplus
@@ -60,13 +60,13 @@ class Node:
 
     @property
     def usage(self) -> float:
-        """Return the cores that its own submitters use."""
+        """Return the cores used by the group's own submitters."""
         return self.used / 1000
 
     def hand_out(self, parts: Sequence[float], requested: float, below: Callable[[Node, float], object]) -> None:
-        """Give each subgroup its part, which ``below`` divides further, and the last part to the group itself.
+        """Assign each subgroup its part, which ``below`` divides further, and the last part to the group itself.
 
-        :param requested: what the group and its subgroups still request
+        :param requested: the cores that the group and its subgroups still request
         """
         for child, part in zip(self.children, parts, strict=False):
             if part > 0:
@@ -76,37 +76,37 @@ class Node:
         self.subtree_requested = requested
 
     def take(self, thousandths: int) -> None:
-        """Add to the usage of its submitters, in thousandths."""
+        """Add to the usage of the group's submitters, in thousandths."""
         self.used += thousandths
         for node in self.line():
             node.subtree_used += thousandths
 
     def left(self) -> float:
-        """Return the cores that its subtree may still get: unlimited for a node that accepts surplus."""
+        """Return how many more cores the subtree may receive: unlimited for a node that accepts surplus."""
         return inf if self.accepts_surplus else max(0.0, self.subtree_quota - self.subtree_used / 1000)
 
     def room(self) -> float:
-        """Return the cores that it may still get by its own limit and those of the nodes above it."""
+        """Return how many more cores the group may receive within its own limit and those of its ancestors."""
         return min(node.left() for node in self.line())
 
 
 @frozen
 class GroupTree:
-    """All groups in the order of the tree: breadth first, children by name. Submitters without a group are in the root,
+    """All groups in tree order: breadth first, children by name. Submitters without a group belong to the root,
     ``<none>``."""
 
     groups: tuple[AccountingGroup, ...]
-    parents: tuple[int, ...]  #: the place of each group's parent; the root's own is -1
-    places: Mapping[str, int]  #: the places of the groups, by names in small letters
-    ignored: Mapping[str, str]  #: invalid names, and why
+    parents: tuple[int, ...]  #: the index of each group's parent; -1 for the root
+    places: Mapping[str, int]  #: the index of each group, by lower-case name
+    ignored: Mapping[str, str]  #: invalid names, with reasons
 
     @property
     def divides(self) -> bool:
-        """Check whether there is any group: without one, cycles have no quotas."""
+        """Check whether there are any groups; without groups, cycles have no quotas."""
         return len(self.groups) > 1
 
     def place_of(self, submitter: str) -> int:
-        """Return the place of the innermost existing group in a submitter's name."""
+        """Return the index of the innermost existing group in a submitter's name."""
         if not self.divides:
             return 0
         return self.places[innermost_group(group_of(submitter).lower(), self.places)]
@@ -129,11 +129,11 @@ def group_tree(names: Iterable[str], configured: Mapping[str, AccountingGroup]) 
     """Return the tree of these groups.
 
     :param names: the names in GROUP_NAMES
-    :param configured: the groups' settings, by names in small letters; the other groups have no quota
+    :param configured: the groups' settings, by lower-case name; other groups have no quota
     """
     ignored: dict[str, str] = {}
     known: dict[str, AccountingGroup] = {}
-    for name in sorted(names, key=str.lower):  # so that a parent comes before its children
+    for name in sorted(names, key=str.lower):  # a parent must come before its children
         lower = name.lower()
         above = lower.rpartition(".")[0]
         if name == NO_GROUP:
