@@ -159,9 +159,7 @@ class Ranks(Struct):
         names = self._reads.get(key)
         if names is None:
             names = self._reads[key] = self._names_of(expression, job, my_side)
-        if any(
-            name in job and type(job[name]) is not Literal for name in names
-        ):  # this job's attributes refer to more names
+        if any(name in job and type(job[name]) is not Literal for name in names):  # these attributes read more names
             names = self._names_of(expression, job, my_side)
         texts = [f"{name}={unparse(job[name])}" for name in names if name in job]
         if self.pool.reads_anything:

@@ -59,9 +59,7 @@ class Choice:
     key: Key | None = None  #: the sort key, unless it follows from the slot's row: the slot was cut, or is claimed
     limits: str = ""  #: the concurrency limits that the job uses
     preempts: tuple[str, ...] = ()  #: the dynamic slots whose resources it takes
-    ad: ClassAd | None = (
-        None  #: the matched ad, unless it is the slot's row: it includes the resources of preempted slots
-    )
+    ad: ClassAd | None = None  #: the matched ad with the resources of preempted slots, if not the slot's row
     regrouped: bool = False  #: whether the submitter negotiated by autoregroup
 
 

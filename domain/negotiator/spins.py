@@ -81,9 +81,7 @@ class Turn:
     active: dict[str, int] = field(factory=dict)
     shared: dict[str, None] = field(factory=dict)
     matched: dict[str, int] = field(factory=dict)
-    most: float = (
-        inf  #: maximum matches per submitter: HTCondor's schedd offers no more jobs than it may transfer files for
-    )
+    most: float = inf  #: maximum matches per submitter, because HTCondor's schedd limits offers by file transfers
     jobs: float = inf  #: how many more jobs of all submitters may start (MAX_JOBS_RUNNING)
     promised: dict[str, float] = field(factory=dict)  #: cores matched but not claimed yet, which count towards ceilings
     hopeless: dict[str, set[int]] = field(factory=dict)  #: kinds of jobs, by submitter, for which no slot is left
