@@ -20,7 +20,7 @@ class JobSelection(Protocol):
 
 
 class SelectedJobs(NamedTuple):
-    """A `JobSelection`."""
+    """An immutable `JobSelection`."""
 
     ids: tuple[Job, ...] = ()
     owners: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ class ClusterCounts(NamedTuple):
     owner: str
     batch: str | None  #: the submission's JobBatchName, if any
     cluster: int
-    qdate: int  #: in seconds
+    qdate: int  #: the submission time, in seconds
     counts: dict[int, int]  #: the number of jobs by status number
     lowest: int  #: the lowest process in the queue
     highest: int  #: the highest process in the queue

@@ -99,7 +99,7 @@ class Audit:
     """The number of slot transitions by the manual's number (including those with none), or by the dialect's row."""
     letters: dict[str, int] = field(factory=dict)  #: the number of slot transitions by the manual's letter
     beyond: dict[str, int] = field(factory=dict)  #: the transitions that only the dialect allows, by its row
-    undocumented: dict[str, int] = field(factory=dict)  #: the part of ``beyond`` that has no number in any manual
+    undocumented: dict[str, int] = field(factory=dict)  #: the transitions in ``beyond`` without a number in any manual
     jobs: dict[str, int] = field(factory=dict)
     lost: list[AuditFinding] = field(factory=list)
     """Jobs whose records stop although the log continues; this breaks no rule."""
@@ -116,7 +116,7 @@ class Audit:
     """Changes to the log after it was written: the position (None: the whole log) and a description."""
     seal_checked: bool = False
     id: str = ""  #: the log's id; empty if its events cannot be read
-    judged: bool = False  #: at least one record could be audited
+    judged: bool = False  #: whether at least one record could be audited
 
     @property
     def sound(self) -> bool:
@@ -131,7 +131,8 @@ class Audit:
 
 
 def count_transitions(audit: Audit, steps: dict[tuple[str, str], int]) -> None:
-    """Count slots' transitions by the manual's numbers and letters, and by the dialect's rows; skip others."""
+    """Count slot transitions by the manual's numbers and letters and by the dialect's rows; skip unknown
+    transitions."""
     audit.transitions = dict.fromkeys(_MANUAL, 0) | audit.transitions
     for (source, target), times in steps.items():
         rows = classify(MANUAL, source, target)

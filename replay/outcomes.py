@@ -110,7 +110,7 @@ def outcome_text(results: Sequence[Outcomes]) -> str:
 
 
 def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
-    """Return the outcomes of a cluster of a native log, from the events of its stream."""
+    """Return the outcomes of a cluster in a pool's own log, from the events of its stream."""
     results = Outcomes()
     for event in events:
         if isinstance(event, e.ClusterSubmitted):

@@ -247,7 +247,7 @@ def _mapping_differences(subject: str, logged: Mapping[str, Any], repeated: Mapp
 
 
 def _sequence_differences(subject: str, logged: Sequence[Any], repeated: Sequence[Any]) -> Iterator[Difference]:
-    """Yield the first difference of two lists of matches or reasons."""
+    """Yield the first difference between two lists of matches or reasons."""
     for number in range(max(len(logged), len(repeated))):
         logged_item, right = (sequence[number] if number < len(sequence) else None for sequence in (logged, repeated))
         if logged_item == right:

@@ -38,7 +38,7 @@ class Behaviour:
     Behaviour(seconds=600, code=1, signal=None, grace=0.0, failure='', lost=False, immortal=False, load=0.0)
     """
 
-    seconds: float = 60.0  #: their run time
+    seconds: float = 60.0  #: the run time
     code: int = 0  #: the exit code
     signal: int | None = None  #: the signal that ends them, instead of an exit code
     grace: float | None = 0.0  #: how long they run after a soft signal, in seconds (None: they ignore it)
@@ -116,7 +116,7 @@ class VirtualWorld(World):
     _runs: dict[str, _VirtualRun] = field(factory=dict)
     _agenda: list[tuple[int, int, str, int]] = field(factory=list)
     _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
-    mails: list[Mail] = field(factory=list)  #: the mails that a real world would have sent
+    mails: list[Mail] = field(factory=list)  #: the mails that a live pool would have sent
     _started: list[Stimulus] = field(factory=list)
     _serial: int = 0
     started_keys: set[str] = field(factory=set)  #: the keys of all activations ever started

@@ -173,7 +173,8 @@ def jobs_of(table: DaemonTable) -> list[Ad]:
     return [ad for _, ad in sorted(ads_by_job, key=lambda entry: entry[0])]
 
 
-# -- of a log ------------------------------------------------------------------------------------------------------
+# -- Tables from a log
+# -----------------------------------------------------------------------------------------------------
 
 
 def _gaps(log: EventStore, source: int) -> list[int]:

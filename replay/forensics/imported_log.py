@@ -76,7 +76,7 @@ class Sources:
         return f"{instant(at, zone)}  {statement_text}  [{file}{f':{line}' if line else ''}]"
 
 
-IMPORTED = "Imported"  #: the setting of the first event of an imported log
+IMPORTED = "Imported"  #: the setting that marks the first event of an imported log
 
 
 def is_imported(log: EventStore) -> bool:

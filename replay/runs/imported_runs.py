@@ -43,8 +43,8 @@ V = TypeVar("V")
 
 
 class Hints(NamedTuple):
-    """The causes from the records of a run's end: from a code, and from entries (``besides``). Also whether there are
-    ``entries`` at all, and when a shadow reconnected to the run (0: never)."""
+    """The causes from the records of a run's end: from a code, and from entries (``entry_causes``). Also whether there
+    are ``entries`` at all, and when a shadow reconnected to the run (0: never)."""
 
     code: Cause | None
     entry_causes: tuple[Cause, ...]

@@ -45,13 +45,13 @@ class Records:
 
     since: int = 0
     until: int = EVER
-    only: tuple[int, int | None] | None = None  #: the cluster, or its job, to collect
+    only: tuple[int, int | None] | None = None  #: the cluster or job whose records to collect
     at: int = EVER  #: records after this instant are skipped
     records_by_job: dict[Job, list[JobRecord]] = field(factory=dict)
     gaps: dict[int, list[int]] = field(factory=dict)  #: the positions at which records of each chain are missing
     holes: dict[int, list[int]] = field(factory=dict)
     """The start times of the gaps in each chain of logs, where known."""
-    groups: dict[RecordPlace, str] = field(factory=dict)  #: the accounting groups in ads, by the ads' places
+    groups: dict[RecordPlace, str] = field(factory=dict)  #: the accounting groups in ads, by the ads' locations
     codes: dict[RecordPlace, str] = field(factory=dict)
     """The vacate codes, by the locations of the ads that contain them, and of the starts of shadows that a slot
     refused."""

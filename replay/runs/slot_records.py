@@ -36,7 +36,7 @@ class NextJob(NamedTuple):
         return (self.stimulus,)
 
     def words(self, _: tzinfo = UTC) -> str:
-        """Return the job and its user."""
+        """Return a phrase with the job and its user."""
         return f"job {self.job}{f' of {self.user}' if self.user else ''}"
 
 

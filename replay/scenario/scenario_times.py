@@ -46,7 +46,7 @@ def may_have_two_words(word: str) -> bool:
 
 
 def is_time_word(word: str) -> bool:
-    """Return True if a word of an ``at`` line belongs to its time."""
+    """Return True if a word of an ``at`` line is part of its time."""
     return word in ("to", "every", "until") or word[:1].isdigit() or word.capitalize() in DAYS
 
 

@@ -1,9 +1,10 @@
-"""The facts that the audit compares across sources, and which source it believes for each (``compared_facts.txt``).
+"""The facts that the audit compares across sources, with their sources in order of reliability
+(``compared_facts.txt``).
 
 * A fact is compared if two kinds of sources state it with the same meaning. Facts that are only similar are separate:
   the placement of a job on a slot (the start of its shadow) and the start of its program are two facts.
 * An amount or an instant is a range, because its writer rounds it and has its own clock. A source that counts only a
-  part states a lower bound (``more`` is ``ANY``); one that learns late states an upper bound (``less`` is ``ANY``).
+  part states a lower bound (``above`` is ``ANY``); one that learns late states an upper bound (``below`` is ``ANY``).
 * Two sources contradict each other if their ranges do not overlap, or if their texts differ.
 """
 

@@ -39,7 +39,7 @@ class CopiedAds:
     sources: Sources
     deaths: Sequence[tuple[int, int]]  #: the schedds' deaths: from the last record to the next start
     alike: Counter[str] = field(factory=Counter)
-    differing: dict[tuple[str, str], AuditFinding] = field(factory=dict)  #: by the attribute and the copy's place
+    differing: dict[tuple[str, str], AuditFinding] = field(factory=dict)  #: by the attribute and the copy's location
     _keys: dict[tuple[str, str], str] = field(factory=dict)  #: the key in ``alike`` for copies like this one
 
     def take(self, job: tuple[int, int], records: Sequence[JobRecord]) -> None:

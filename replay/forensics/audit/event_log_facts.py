@@ -140,7 +140,7 @@ class _EntryFacts:
     """Collects the facts of one job, from its submission to its end, from one log."""
 
     account: JobAccount
-    place: StatementSource  #: of the last entry
+    place: StatementSource  #: the record of the last entry
     last: int = 0
     seamless: bool = True
     starts: int = 0

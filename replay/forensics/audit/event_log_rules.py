@@ -81,7 +81,7 @@ def effect_of(number: int, conditions: frozenset[str]) -> EntryEffect:
 
 OVERLAP: Final = 2_000_000
 """How long two jobs may appear to share a slot, in microseconds, because their shadows write with a delay."""
-RUN_ENDS: Final = (4, 7, 24)  #: the entries after which a shadow may stay for a while
+RUN_ENDS: Final = (4, 7, 24)  #: the entries after which a shadow may continue for a while
 LEASE: Final = 2_400_000_000  #: the default of JobLeaseDuration, in microseconds
 ASIDE: Final = 30_000_000
 """How much earlier than the job's previous entry an entry may be, in microseconds: its writer may have to wait."""
@@ -104,7 +104,7 @@ class _JobHistory:
     submitted: int = 0  #: an instant; 0 if unknown
     host: str = ""
     last: tuple[int, int, int] = (0, 0, 0)
-    """The last entry that changed something: number, instant, and a hash of its text."""
+    """The last entry that changed the job's condition: number, instant, and a hash of its text."""
     free: bool = False  #: the job is not audited
     slot: str = ""
     begun: str = ""  #: the location of the entry for its start on that slot
@@ -112,7 +112,7 @@ class _JobHistory:
     """For an entry that is earlier than the entry above it: the other's instant, and the finding if only one is
     early."""
     rival: tuple[_Job, int, str] | None = None  #: another job that started on its slot: the job, instant, location
-    unreleased: AuditFinding | None = None  #: the finding if its release is not logged next
+    unreleased: AuditFinding | None = None  #: the finding to report if its release is not logged next
     trail: bytes = b""
 
 

@@ -54,7 +54,7 @@ class LostEnd(NamedTuple):
     job: LoggedJob  #: its last entry there, or in its own log if the EventLog lacks the whole job
     end: str
     at: int
-    absent: int = 0  #: the chain that lacks the job
+    absent: int = 0  #: the chain without the job
 
 
 @define

@@ -31,9 +31,9 @@ SET_ONCE: Final = ""
 
 @define
 class JobQueueFold:
-    """Folds one job_queue.log. Calls ``tell(cluster, proc, at, line, ad, final)`` for each job that leaves the queue,
-    and ``again(key, at, line)`` for both times if a job leaves it twice. The ad contains, under ``ONCE``, all past
-    values of its ``COPIED`` attributes."""
+    """Folds one job_queue.log. Calls ``report(cluster, proc, at, line, ad, final)`` for each job that leaves the queue,
+    and ``report_repeated(key, at, line)`` for both times if a job leaves it twice. The ad contains, under ``SET_ONCE``,
+    all past values of its ``COPIED_ATTRIBUTES``."""
 
     report: Callable[[int, int, int, int, Mapping[str, Any], bool], None]
     report_repeated: Callable[[str, int, int], None]
@@ -114,7 +114,7 @@ def _cluster_key(key: str) -> str:
 
 @define
 class AccountantFold:
-    """Folds one Accountantnew.log. Calls ``tell(thing, fact, at, body, line)`` for each value of a submitter as of an
+    """Folds one Accountantnew.log. Calls ``report(thing, fact, at, body, line)`` for each value of a submitter as of an
     update. ``spans`` are the pairs of updates between which the table contains all changes."""
 
     report: Callable[[str, str, int, str, int], None]
