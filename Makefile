@@ -27,6 +27,7 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_plain_english.py
 
 # A script exits with 1 if it misses an aim; the other scripts still run. `make bench PEER=DIR` also measures the HTCondor
 # pool in DIR with PEER_SCRIPT.

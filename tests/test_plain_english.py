@@ -1,0 +1,77 @@
+"""The product and its documentation use the words of HTCondor's manual, the event sourcing literature and Python's
+library, and no phrase of plain_english.txt. `make check` runs these tests."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = (ROOT / "tests" / "plain_english.txt").read_text().splitlines()
+PHRASES = dict(line.split("\t") for line in TABLE if line and not line.startswith(("#", "allow")))
+"""A regular expression -> the words to use instead."""
+ALLOWED = {tuple(line.split("\t")[1:3]) for line in TABLE if line.startswith("allow")}
+"""A file and a text in it that may contain a phrase."""
+PHRASE = re.compile("|".join(f"({phrase})" for phrase in PHRASES))
+RIDDLES = {"found", "one", "said", "told"}
+"""Names of local variables that do not say what the value is."""
+PACKAGES = ("adapters", "domain", "projections", "replay")
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield the name and the content of each text file of the product and its documentation."""
+    patterns = [f"{top}/**/*.{kind}" for top in ("docs", *PACKAGES) for kind in ("md", "py", "txt")]
+    for path in sorted({path for pattern in ("*.md", "*.py", *patterns) for path in ROOT.glob(pattern)}):
+        yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
+def phrases_in(name: str, text: str) -> Iterator[str]:
+    """Yield a message for each phrase of the table in a text, unless it is allowed there."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in PHRASE.finditer(line):
+            if not any(file == name and allowed in line for file, allowed in ALLOWED):
+                replacement = list(PHRASES.values())[(match.lastindex or 1) - 1]
+                yield f"{name}:{number}: {match[0]!r}; instead: {replacement}"
+
+
+def riddles_in(name: str, source: str) -> Iterator[str]:
+    """Yield a message for each local variable of a program that has one of the names in `RIDDLES`."""
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    for node in (node for function in functions for node in ast.walk(function)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in RIDDLES:
+            yield f"{name}:{node.lineno}: a variable called {node.id!r}; name its value"
+
+
+def test_the_product_and_its_documentation_are_in_plain_english() -> None:
+    assert [message for name, text in texts() for message in phrases_in(name, text)] == []
+
+
+def test_local_variables_are_named_after_their_values() -> None:
+    programs = [(name, text) for name, text in texts() if name.endswith(".py") and not name.startswith("docs/")]
+    assert [message for name, source in programs for message in riddles_in(name, source)] == []
+
+
+def test_each_allowed_text_is_in_its_file_and_contains_a_phrase() -> None:
+    assert [(name, text) for name, text in ALLOWED if text not in (ROOT / name).read_text()] == []
+    assert [text for _, text in ALLOWED if not PHRASE.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("every change stands in the log", 1),
+        ("whoever has a name of HTCondor's", 2),
+        ("every change is recorded in the log", 0),
+        ("there is no slot for it", 0),
+        ("the slot user is `nobody`", 0),
+    ],
+)
+def test_phrases_of_the_table_are_detected(text: str, phrases: int) -> None:
+    assert len(list(phrases_in("text.md", text))) == phrases
+
+
+@pytest.mark.parametrize(("source", "riddles"), [("def f():\n    found = 1", 1), ("def f():\n    slots = 1", 0)])
+def test_riddles_among_local_variables_are_detected(source: str, riddles: int) -> None:
+    assert len(list(riddles_in("program.py", source))) == riddles
