@@ -30,7 +30,7 @@ or not yet at the end of the log; NONE if they were not freed for a job."""
 
 @frozen
 class Preemption:
-    """An eviction. ``whom`` is the job, or whoever or whatever else, for which the run was evicted, and ``user`` is the
+    """An eviction. ``whom`` is the job, or other cause, for which the run was evicted, and ``user`` is the
     job's user. ``began`` is when the freed resources were used (microseconds; 0: never), and ``lasted`` is for how
     long, up to the end of the log. ``weight`` is the slot's number of cores, in thousandths."""
 
