@@ -173,8 +173,7 @@ def jobs_of(table: DaemonTable) -> list[Ad]:
     return [ad for _, ad in sorted(ads_by_job, key=lambda entry: entry[0])]
 
 
-# -- Tables from a log
-# -----------------------------------------------------------------------------------------------------
+# -- Tables from a log -------------------------------------------------------------------------------------------------
 
 
 def _gaps(log: EventStore, source: int) -> list[int]:
