@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 NO_GROUP: Final = "<none>"
-"""The group of submitters without a group."""
+"""The accounting group of submitters that belong to no configured group."""
 
 
 def group_of(name: str) -> str:
@@ -32,7 +32,7 @@ def group_names(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def innermost_group(group: str, known_groups: Container[str]) -> str:
-    """Return the group or its nearest ancestor that is known (in small letters); empty if none is."""
+    """Return the group or its nearest known ancestor (in lower case); empty if none is known."""
     while group and group not in known_groups:
         group = group.rpartition(".")[0]
     return group
@@ -49,5 +49,5 @@ def _groups_by_key(names: str) -> dict[str, str]:
 
 
 def find_group(name: str, groups_by_key: Mapping[str, str]) -> str:
-    """Return the accounting group of a submitter, or ``NO_GROUP``. The keys are the groups' names in small letters."""
+    """Return the accounting group of a submitter, or ``NO_GROUP``. The keys are lower-case group names."""
     return groups_by_key.get(innermost_group(group_of(name).lower(), groups_by_key), NO_GROUP)

@@ -1,7 +1,7 @@
 """Timed actions: which keys are due, and when. All schedules of a pool use this type.
 
 The state owns its agendas (``State.agendas``), so a copy of the state makes the same decisions. No event records an
-agenda: a state that was folded from a log has none until ``decide.agenda.begin`` computes them.
+agenda: a state that was folded from a log has none until ``decide.agenda.plan_agendas`` computes them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ Key = TypeVar("Key", int, str, tuple[int, int])
 
 
 class Agenda(Generic[Key]):
-    """Keys, each with the instant at which it is due, in microseconds."""
+    """Keys, each with the time at which it is due, in microseconds."""
 
     __slots__ = ("_instants", "_queue")
 
     def __init__(self) -> None:
         self._instants: dict[Key, int] = {}
         self._queue: list[tuple[int, Key]] = []
-        """A heap of all scheduled instants. Outdated entries are dropped when they reach the top."""
+        """A heap of all scheduled times. Outdated entries are dropped when they reach the top."""
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._instants)
@@ -34,7 +34,7 @@ class Agenda(Generic[Key]):
         self._queue.clear()
 
     def schedule(self, key: Key, due: int | None) -> None:
-        """Make a key due at this instant only; None: never."""
+        """Make a key due at this time only; None removes the key."""
         if due is None:
             self._instants.pop(key, None)
         elif self._instants.get(key) != due:
@@ -42,12 +42,12 @@ class Agenda(Generic[Key]):
             heapq.heappush(self._queue, (due, key))
 
     def schedule_earlier(self, key: Key, due: int | None) -> None:
-        """Make a key due at this instant, unless it is due earlier."""
+        """Make a key due at this time, unless it is already due earlier."""
         if due is not None and due < self._instants.get(key, due + 1):
             self.schedule(key, due)
 
     def next_due(self) -> int | None:
-        """Return the first instant at which a key is due, or None."""
+        """Return the earliest time at which a key is due; None if there is none."""
         queue = self._queue
         while queue and self._instants.get(queue[0][1]) != queue[0][0]:
             heapq.heappop(queue)
@@ -71,7 +71,7 @@ class Agenda(Generic[Key]):
 
 
 class Agendas(Caches):
-    """A state's agendas: one object for each class of agenda."""
+    """A state's agendas, one object per class of agenda."""
 
     __slots__ = ()
 

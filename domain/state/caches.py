@@ -1,7 +1,7 @@
 """Caches of values computed from a state, and logs of changed slots and jobs.
 
-No decision depends on a cache having content. A ``Caches`` belongs to one state; folding the log again starts with an
-empty one. The fold writes the change logs, but they are not part of the state's value.
+No decision depends on the contents of a cache. A ``Caches`` object belongs to one state; folding the log again starts
+with an empty one. The fold writes the change logs, but they are not part of the state's value.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 from ..classad import ClassAd, ClassAdSyntaxError, Expression, parse
 from ..classad.tree import Literal
 
-# Events contain ads as attribute -> expression text; these functions parse them. Parsed expressions are cached:
-# they are immutable, and the ads of a pool share most of them.
+# Events contain ads as attribute -> expression text; these functions parse the texts. Parsed expressions are cached,
+# because they are immutable and a pool's ads have most of them in common.
 
 _MAX_CACHED = 50_000
 _parsed: dict[str, Expression | None] = {}
 
 
 def parse_cached(text: str) -> Expression | None:
-    """Parse a text. Return None if it is not an expression, as in a log that was tampered with."""
+    """Parse a text. Return None if it is not an expression, as may happen in a log that was tampered with."""
     try:
         return _parsed[text]
     except KeyError:
@@ -40,7 +40,7 @@ def parse_cached(text: str) -> Expression | None:
 
 
 def _is_plain_string(text: str) -> bool:
-    """Return True if the text is a string literal without escapes, as most are: it needs no parser."""
+    """Return True if the text is a string literal without escapes, as most are; such texts need no parser."""
     is_literal = len(text) > 1 and text[0] == '"' == text[-1] and text.count('"') == 2
     return is_literal and "\\" not in text and text.isprintable()
 
@@ -57,7 +57,7 @@ Name = TypeVar("Name")
 
 
 class Caches:
-    """A cache object for each class. Each user has a separate class, so that this module knows none of them."""
+    """One cache object per class. Each user of the cache has its own class, so this module need not know them."""
 
     __slots__ = ("_by_kind",)
 
@@ -80,13 +80,13 @@ class Caches:
 class ChangeLog(list[Name]):
     """The names of changed objects, in order, for any number of readers.
 
-    The fold appends to it, which is fast. Each reader keeps a cursor: the log's ``total`` when it last read the log.
-    ``trim`` drops old changes; a reader that has not seen these must examine all objects.
+    The fold appends names, which is fast. Each reader stores a cursor: the value of ``total`` at its last read.
+    ``trim`` drops old changes; a reader that has not read these must examine all objects.
     """
 
     __slots__ = ("_dropped",)
     MAX_LENGTH = 500_000
-    """A log that is longer is trimmed to half of this."""
+    """A change log with more entries is trimmed to half this length."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,14 +94,14 @@ class ChangeLog(list[Name]):
 
     @classmethod
     def unknown(cls, total: int) -> ChangeLog[Name]:
-        """Return a log with a number of dropped changes, and no others."""
+        """Return a log from which this number of changes was dropped, and which contains no others."""
         log = cls()
         log._dropped = total
         return log
 
     @property
     def total(self) -> int:
-        """The number of changes ever logged."""
+        """The total number of changes ever logged."""
         return self._dropped + len(self)
 
     def trim(self) -> None:

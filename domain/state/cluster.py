@@ -1,6 +1,6 @@
 """The jobs of a cluster, in the live state.
 
-A job takes one byte for its status, and four for the number of its *cohort*: the jobs that have had the same events,
+A job occupies one byte for its status and four for the number of its *cohort*: the jobs with the same event history,
 which share one set of changes to their ads.
 """
 
@@ -22,7 +22,7 @@ IDLE = STATUS_NUMBERS["Idle"]
 FINISHED = tuple(STATUS_NUMBERS[name] for name in sorted(TERMINAL))
 UNIVERSE_VANILLA, SCHEDULER_UNIVERSE, LOCAL_UNIVERSE = "5", "7", "12"
 ACCESS_POINT_UNIVERSES = (LOCAL_UNIVERSE, SCHEDULER_UNIVERSE)
-"""The universes whose jobs the access point runs itself, without a slot."""
+"""The universes whose jobs the access point runs directly, without a slot."""
 ON_EVICT = "TransformOnEvict"
 """The attribute that names the transforms of an evicted job."""
 _GONE = 0
@@ -30,7 +30,7 @@ _STATUSES = max(STATUS_NUMBERS.values()) + 1
 MANY_RANGES = 10_000
 """An event with at least this many ranges is folded with numpy, which takes 0.1 s to load."""
 _MAX_UNFOLDED = 16
-"""The most events of one job that are kept unfolded."""
+"""The maximum number of events of a single job that are stored unfolded."""
 _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
 
 
@@ -77,7 +77,7 @@ class Cluster:
     ) -> None:
         self.id, self.submitter, self.ad, self.count, self.variants = id, submitter, ad, count, variants
         self.initial_status = status
-        """The status in which its jobs enter the queue."""
+        """The initial status of its jobs in the queue."""
         self.factory = Factory() if factory else None
         present = 0 if factory else count
         self.status = bytearray(count) if factory else bytearray(_STATUS_BYTES[status] * count)
@@ -92,14 +92,14 @@ class Cluster:
         self._free_cohorts: list[int] = []
         self._spellings: _Spellings | None = None
         self.edited_names: set[str] = set()
-        """The attributes of any of its jobs that were edited, in small letters."""
+        """The attributes of any of its jobs that were edited, in lower case."""
         self.edit_count = 0
         """The number of edits."""
         self.universe = ad.get("JobUniverse", "")
         self.is_local = self.universe in ACCESS_POINT_UNIVERSES
-        """True for the local and the scheduler universe: the access point runs the jobs, without a slot."""
+        """True for the local and scheduler universes, whose jobs the access point runs without a slot."""
         self.counted_idle = 0
-        """The number of its jobs that the state counts as idle (``State.note_idle``)."""
+        """The number of its jobs that are included in the state's count of idle jobs (``State.note_idle``)."""
 
     def __contains__(self, proc: object) -> bool:
         return isinstance(proc, int) and 0 <= proc < self.count and self.status[proc] != _GONE
@@ -112,7 +112,8 @@ class Cluster:
         return self._folded(self.cohort_of[proc])
 
     def _folded(self, cohort: int) -> Changes:
-        """Return a cohort's changes. Events of single jobs are folded only now: most jobs end without this call."""
+        """Return a cohort's changes. Events of single jobs are folded only now, because most jobs end before this is
+        called."""
         events = self._unfolded.pop(cohort, None)
         changes = self.cohorts[cohort] or {}
         if events:
@@ -123,7 +124,7 @@ class Cluster:
         return changes
 
     def all_changes(self, limit: int) -> list[Changes]:
-        """Return the changes of each cohort. If there are, or were, many more than ``limit``, return an empty list."""
+        """Return the changes of each cohort; an empty list if there are, or were, many more than ``limit`` cohorts."""
         if len(self.members) > 100 * limit or len(self.members) - len(self._free_cohorts) > limit + 1:
             return []
         cohorts = [cohort for cohort, members in enumerate(self.members) if members]
@@ -140,7 +141,7 @@ class Cluster:
 
     def requested_value(self, proc: int, name: str) -> str:
         """Return the text of an attribute that only the user sets, such as a job policy; empty if there is none. The
-        name may be in any case. Faster than ``value``, because it does not fold the job's events."""
+        name is case-insensitive. Faster than ``value``, because it does not fold the job's events."""
         key = name.lower()
         if key in self.edited_names:
             changes = self.changes(proc)
@@ -151,7 +152,7 @@ class Cluster:
         return self.variants.of(proc)[spelling] if spelling in self.variants.names else self.ad.get(spelling, "")
 
     def has_evict_transforms(self, proc: int) -> bool:
-        """Return True if the job has transforms for evictions, which may change it if a run ends with a hold."""
+        """Return True if the job has transforms for evictions, which may change the job if a run ends with a hold."""
         return self.requested_value(proc, ON_EVICT) not in ("", "undefined")
 
     def is_uniform(self, name: str) -> bool:
@@ -159,18 +160,18 @@ class Cluster:
         return name.lower() not in self.edited_names and self._spelling(name) not in self.variants.names
 
     def has_any_attribute(self, names: Iterable[str]) -> bool:
-        """Return True if any of these attributes (in small letters) was submitted or edited."""
+        """Return True if any of these attributes (in lower case) was submitted or edited."""
         return any(map(self._spelling, names)) or not self.edited_names.isdisjoint(names)
 
     def _spelling(self, name: str) -> str:
-        """Return the spelling of an attribute in the submission; empty if it is not there."""
+        """Return the spelling of an attribute in the submission; empty if it was not submitted."""
         if self._spellings is None:
             self._spellings = _shared_spellings((*self.ad, *self.variants.names))
         return self._spellings[name]
 
     @property
     def has_finished_jobs(self) -> bool:
-        """True if a removed or completed job is still in the queue."""
+        """True if any removed or completed job is still in the queue."""
         return any(self.status_counts[number] for number in FINISHED)
 
     def attributes(self, proc: int) -> Ad:
@@ -181,14 +182,14 @@ class Cluster:
         return {name: text for name, text in ad.items() if text}
 
     def next_idle(self, after: int = -1) -> int:
-        """Return the first idle process after `after`, or -1."""
+        """Return the first idle process after ``after``, or -1."""
         proc = self.status.find(IDLE, max(after + 1, self._first_idle))
         if after < self._first_idle:
             self._first_idle = proc if proc >= 0 else self.count
         return proc
 
     def procs(self, accepts: Callable[[int], bool] = bool) -> Iterator[int]:
-        """Yield the processes in the queue whose status number `accepts` accepts; by default all."""
+        """Yield the processes in the queue for whose status number ``accepts`` returns True; by default all."""
         statuses = self.status if self.factory is None else self.status[: self.factory.materialized]
         if accepts is bool:
             return compress(range(len(statuses)), statuses)
@@ -207,7 +208,7 @@ class Cluster:
             self._first_idle = proc
 
     def edit(self, proc: int, event: Event, status: str | None) -> None:
-        """Fold an event about one job. `status` is its new status; None: unchanged."""
+        """Fold an event about one job. ``status`` is the job's new status; None: unchanged."""
         cohort = self.cohort_of[proc]
         unfolded = self._unfolded
         if self.members[cohort] == 1 and cohort:
@@ -227,7 +228,7 @@ class Cluster:
             self._set_status(proc, STATUS_NUMBERS[status])
 
     def materialize(self, procs: Procs, event: Event, status: str) -> None:
-        """Add the next jobs of the factory."""
+        """Add the factory's next jobs."""
         assert self.factory is not None
         changes = dict(self.factory.changes)
         fold_job(changes, self.ad, event)
@@ -248,8 +249,8 @@ class Cluster:
         return self.count - self.factory.materialized
 
     def edit_all(self, procs: Procs, event: Event, status: str | None) -> None:
-        """Fold an event about many jobs, once per cohort: its jobs form one cohort again. `status` is their new status;
-        None: unchanged."""
+        """Fold an event about many jobs, once per cohort; the affected jobs of a cohort form a cohort again. ``status``
+        is their new status; None: unchanged."""
         number = None if status is None else STATUS_NUMBERS[status]
         new_cohorts: dict[int, int] = {}
         if len(procs) >= MANY_RANGES:
@@ -296,7 +297,7 @@ class Cluster:
                 self._first_idle = min(self._first_idle, int(present[0]))
 
     def _cohort_after(self, cohort: int, event: Event) -> int:
-        """Create a cohort, without members yet, for the jobs of a cohort that have this event."""
+        """Create a cohort, still without members, for those jobs of a cohort that have this event."""
         changes = dict(self._folded(cohort))
         fold_job(changes, self.ad, event)
         return self._new_cohort(changes, 0)
@@ -335,7 +336,7 @@ class Cluster:
 
     def remove_all(self, procs: Procs) -> None:
         if sum(last - first + 1 for first, last in procs) == self.live == self.count:
-            self.live = 0  # the cluster is gone: its other fields no longer matter
+            self.live = 0  # the cluster left the queue; its other fields no longer matter
             self.status_counts = [0] * _STATUSES
             self.status = bytearray(self.count)
             return
@@ -362,7 +363,7 @@ class Cluster:
 
 
 class _Spellings(dict[str, str]):
-    """The spelling of each attribute, by its name in any case: the first if there are several, empty if unknown."""
+    """The spelling of each attribute by case-insensitive name: the first one if there are several, empty if unknown."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__((name.lower(), name) for name in reversed(names))
@@ -374,5 +375,5 @@ class _Spellings(dict[str, str]):
 
 @lru_cache(maxsize=200)
 def _shared_spellings(names: tuple[str, ...]) -> _Spellings:
-    """Return the spellings of these names. Clusters share them: most have the same attributes."""
+    """Return the spellings of these names. Clusters share them, because most have the same attributes."""
     return _Spellings(names)

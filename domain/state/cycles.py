@@ -1,5 +1,5 @@
-"""The latest negotiation cycles, and the events since, from which ``negotiator/schedule`` computes when the next cycle
-is due. Instants are in microseconds."""
+"""The latest negotiation cycles, and the events since then, from which ``negotiator/schedule`` computes when the next
+cycle is due. Times are in microseconds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..events import CycleHeld
 @define
 class Cycles:
     held: dict[str, tuple[int, int]] = field(factory=dict)
-    """The position and the instant of each negotiator's last cycle with an event."""
+    """The position and the time of each negotiator's last cycle that left an event."""
     cut_short: set[str] = field(factory=set)
-    """The negotiators whose last cycle gave a submitter the most matches that one cycle allows."""
+    """The negotiators whose last cycle gave some submitter the maximum number of matches per cycle."""
     preempted: dict[str, int] = field(factory=dict)
     """When each negotiator last held a cycle that preempted jobs."""
     news: int = 0  #: the position of the last accounting event that may change a cycle's result

@@ -1,4 +1,4 @@
-"""The defragmentation of a pool: the last poll, and the statistics of the Defrag ad.
+"""The state of defragmentation: the last poll, and the statistics of the Defrag ad.
 
 Counts and averages are computed as condor_defrag does, while DEFRAG is in DAEMON_LIST. A restarted pool continues them.
 """
@@ -18,14 +18,14 @@ Item = TypeVar("Item")
 WINDOW = 10
 """The number of intervals between polls that a Recent attribute covers."""
 MAX_LATEST = 10
-"""The number of latest drains, and of latest cancels, to remember."""
+"""The number of recent drains, and of recent cancels, to store."""
 
 
 class RecentCount(Struct):
-    """A count, and its part in the last ``WINDOW`` intervals (HTCondor's ``stats_entry_recent``)."""
+    """A count, and the part of it from the last ``WINDOW`` intervals (HTCondor's ``stats_entry_recent``)."""
 
     total: int = 0
-    parts: list[int] = field(default_factory=list)  #: the counts of the last intervals, the current one last
+    parts: list[int] = field(default_factory=list)  #: the counts of the last intervals; the current one is last
 
     def add(self, number: int) -> None:
         self.total += number
@@ -43,14 +43,14 @@ class RecentCount(Struct):
 
 
 class RecentSpan(Struct):
-    """The time that Recent attributes cover (HTCondor's ``generic_stats_Tick``). Instants in seconds."""
+    """The time that Recent attributes cover (HTCondor's ``generic_stats_Tick``). Times are in seconds."""
 
     updated: int = 0  #: when it was last updated (0: never)
     begun: int = 0  #: when the current interval began
     seconds: int = 0  #: the time covered, at most a window
 
     def advance(self, now: int, interval: int) -> int:
-        """Update it, and return the number of intervals that have ended."""
+        """Update the window, and return the number of intervals that have ended."""
         if not self.updated:
             self.updated = self.begun = now
             return 0
@@ -62,12 +62,12 @@ class RecentSpan(Struct):
 
 
 class Arrivals(Struct):
-    """How many machines become whole per second: the mean and the standard deviation, as condor_defrag computes them.
-    A machine that stopped draining counts too, because jobs may have claimed it between two polls."""
+    """The rate, in machines per second, at which machines become whole: mean and standard deviation, computed as by
+    condor_defrag. Machines that stopped draining are included, because jobs may have claimed them between two polls."""
 
     last: int = 0  #: the second of the last arrival (0: none)
     machines: int = 0  #: the number of arrivals after the first
-    seconds: int = 0  #: the sum of the times between arrivals, weighted by the number of machines
+    seconds: int = 0  #: the sum of the times between arrivals, weighted by number of machines
     squares: float = 0.0  #: the sum of the squared differences of the rates from the mean
     mean: float = 0.0
     deviation: float = 0.0
@@ -89,9 +89,9 @@ class Arrivals(Struct):
 
 
 class Defrag(Struct):
-    """The defragmentation of a pool. Instants in microseconds."""
+    """The state of a pool's defragmentation. Times are in microseconds."""
 
-    since: int = 0  #: when it was switched on and its counts began (0: it is off)
+    since: int = 0  #: when it was switched on and its counts began (0: switched off)
     configured: int = 0  #: when the pool's settings last changed
     last_poll: int = 0  #: when it last polled the pool (0: never)
     in_hour: tuple[int, int] = (
@@ -101,32 +101,32 @@ class Defrag(Struct):
     in_day: tuple[int, int] = (0, 0)  #: the day of the last poll, counted since 1970 in UTC, and the drains begun in it
     draining: set[str] = field(default_factory=set)  #: the machines that were draining at the last poll
     whole: set[str] = field(default_factory=set)  #: the machines that were whole at the last poll
-    most_draining: int = 0  #: the most machines that were draining at a poll
-    most_whole: int = 0  #: the most machines that were whole at a poll
+    most_draining: int = 0  #: the maximum number of machines draining at a poll
+    most_whole: int = 0  #: the maximum number of machines whole at a poll
     successes: RecentCount = field(default_factory=RecentCount)  #: drains begun
-    failures: RecentCount = field(default_factory=RecentCount)  #: drains that could not begin
+    failures: RecentCount = field(default_factory=RecentCount)  #: drains that could not start
     span: RecentSpan = field(default_factory=RecentSpan)
     arrivals: Arrivals = field(default_factory=Arrivals)
     costs: dict[str, float] = field(default_factory=dict)  #: see `DefragPolled`
-    drains: list[tuple[int, str, str]] = field(default_factory=list)  #: the latest: second, slot and schedule
-    cancels: list[tuple[int, str]] = field(default_factory=list)  #: the latest: second and slot
+    drains: list[tuple[int, str, str]] = field(default_factory=list)  #: recent drains: second, slot and schedule
+    cancels: list[tuple[int, str]] = field(default_factory=list)  #: recent cancels: second and slot
 
     def begun_in(self, now: int) -> tuple[int, int]:
-        """Return how many drains began in the hour and in the day of an instant."""
+        """Return how many drains began in the hour and in the day that contain a given time."""
         current_hour, current_day = now // (3600 * SECOND), now // (86400 * SECOND)
         (hour, hour_drains), (day, day_drains) = self.in_hour, self.in_day
         return hour_drains if hour == current_hour else 0, day_drains if day == current_day else 0
 
     def advance(self, now: int, interval: int) -> None:
-        """Update the recent counts to an instant."""
+        """Update the recent counts to a given time."""
         ended = self.span.advance(now // SECOND, interval)
         self.successes.advance(ended)
         self.failures.advance(ended)
 
 
 def switch(defrag: Defrag, on: bool, at: int) -> Defrag:
-    """Return the state after defragmentation is switched on or off. Counts restart, except those of the drains in the
-    current hour and day, and the last poll is kept."""
+    """Return the state after defragmentation is switched on or off. Counts restart, except for the drains in the
+    current hour and day; the last poll is retained."""
     since = at if on else 0
     return Defrag(since, last_poll=defrag.last_poll, in_hour=defrag.in_hour, in_day=defrag.in_day)
 

@@ -1,11 +1,11 @@
 """Fold events into a job's ad: which attributes each event sets, with HTCondor's names and units.
 
-The live state and every view use this fold, so they cannot differ. A job's ad is its cluster's ad, overridden by the
+The live state and all views use this fold, so they cannot differ. A job's ad is its cluster's ad, overridden by the
 attributes that the submission gave this job alone (``variants``), overridden by ``changes`` (attribute -> expression
 text; empty: removed), which these functions maintain. Instants in ads are whole seconds, as in HTCondor; intervals are
 real numbers.
 
-Source: the manual's "Job ClassAd Attributes"; for what it leaves out, ads from an HTCondor queue and history.
+Source: the manual's "Job ClassAd Attributes"; for attributes that it omits, ads from an HTCondor queue and history.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ..state_machines.job_rows import JobStatus
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
 STATUS_NAMES: dict[int, JobStatus] = dict(enumerate(get_args(JobStatus), 1))
 TERMINAL = frozenset({"Removed", "Completed"})
-"""The statuses of a finished job, until it leaves the queue."""
+"""The statuses of an ended job before it leaves the queue."""
 HOLD_ATTRIBUTES = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode")
 
 Changes = dict[str, str]
@@ -45,13 +45,13 @@ EXPIRATION = "JobCoolDownExpiration"
 
 
 def quoted(text: str) -> str:
-    """Return `text` as a ClassAd string literal."""
+    """Return ``text`` as a ClassAd string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'
 
 
 def unquoted(text: str) -> str:
-    """Return the value of a literal made by `quoted`; any other text unchanged."""
+    """Return the value of a literal created by ``quoted``; return any other text unchanged."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     if "\\" not in text:
@@ -81,12 +81,12 @@ def _reason(name: str, why: StopReason) -> Changes:
 
 
 def seconds(at: int) -> str:
-    """Format an instant, in microseconds, as whole seconds."""
+    """Format a time, given in microseconds, as whole seconds."""
     return str(at // 1_000_000)
 
 
 def real_seconds(microseconds: int) -> str:
-    """Format an interval as seconds, a real number."""
+    """Format an interval in seconds, as a real number."""
     return repr(microseconds / 1_000_000)
 
 
@@ -104,7 +104,7 @@ _COUNT = re.compile(r"(\w+) = (\d{1,18})", re.ASCII)
 
 
 class _Attributes:
-    """A job's attributes: `changes`, then the ad of its cluster."""
+    """A job's attributes: ``changes``, then the ad of its cluster."""
 
     __slots__ = ("base", "changes")
 
@@ -116,19 +116,20 @@ class _Attributes:
         return changed if changed is not None else self.base.get(name, default)
 
     def integer(self, name: str) -> int:
-        """Return an attribute as a whole number; 0 if a user has set it to something else."""
+        """Return an attribute as an integer; 0 if a user has set it to something else."""
         return parse_int(self.text(name))
 
     def has_provisioned(self) -> bool:
-        """Return True if the log records what the job's slot provides. Older logs do not; their ads do not change."""
+        """Return True if the log records what the job's slot provides. Older logs do not; their ads stay as they
+        were."""
         return bool(self.text("CpusProvisioned"))
 
     def add(self, name: str, amount: int = 1) -> None:
         self.changes[name] = str(self.integer(name) + amount)
 
     def count(self, name: str, code: str, protocol: str = "", times: int = 1) -> None:
-        """Count a hold or vacate in ``name``, and by the name of its code in the related ad (NumHoldsByReason). Count a
-        failed transfer by its protocol, too."""
+        """Count a hold or vacate in ``name``, and by its code's name in the related ad (NumHoldsByReason). Also count a
+        failed transfer by protocol."""
         self.add(name, times)
         by_reason = _BY_REASON[name]
         counts = {key: int(number) for key, number in _COUNT.findall(self.text(by_reason))}
@@ -191,7 +192,7 @@ def _fold_continuation(job: _Attributes, at: int) -> None:
 
 
 MOVED_REASONS = {"Held": ("ReleaseReason",), "Removed": HOLD_ATTRIBUTES}
-"""By new status: the attributes whose values move to their Last attributes."""
+"""By new status: the attributes whose values are moved to Last attributes."""
 KEEPS_REASONS = frozenset(MOVED_REASONS)
 """The statuses for which ``JobsTransitioned.reasons_kept`` is set."""
 
@@ -256,7 +257,7 @@ def _fold_provided(job: _Attributes, slot: Mapping[str, str]) -> None:
         changes[f"MachineAttr{name}0"] = slot.get(name, "undefined")
 
 
-_MAX_HISTORY_LENGTH = 1000  #: the most runs whose machine attributes an ad keeps
+_MAX_HISTORY_LENGTH = 1000  #: the maximum number of runs whose machine attributes an ad contains
 
 
 def machine_attributes(text: str) -> list[str]:
@@ -311,7 +312,7 @@ def _fold_transfer_end(job: _Attributes, event: JobTransferEnded) -> None:
 
 
 def _name_part(protocol: str) -> str:
-    """Return a protocol in the form in which an attribute's name can start with it."""
+    """Return a protocol in the format in which it starts an attribute's name."""
     part = _NOT_IN_NAMES.sub("_", protocol.upper())
     return part if part[:1].isalpha() else f"_{part}"
 
@@ -320,7 +321,7 @@ _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 
 
 def _counts_ad(counts: list[tuple[str, int]]) -> str:
-    """Return an ad of the counts that are not 0."""
+    """Return an ad of the nonzero counts."""
     return f"[ {'; '.join(f'{name} = {count}' for name, count in counts if count)} ]"
 
 
@@ -389,8 +390,8 @@ _SIGNALS = dict(
 
 
 def failed_to_start(event: JobExited) -> bool:
-    """Return True if a run's process could not be started. HTCondor counts it as started, because the starter reports
-    the start before it tries (in older logs it does not count)."""
+    """Return True if the process of a run could not be started. HTCondor counts such a process as started, because the
+    starter reports the start before attempting it (in older logs, it is not counted)."""
     code = event.changes.get("HoldReasonCode")
     return event.outcome == "failed" and code == FAILED_TO_CREATE_PROCESS and event.reasons_kept
 
@@ -437,7 +438,7 @@ def _fold_exit(job: _Attributes, event: JobExited) -> None:
 
 
 def _fold_eviction(job: _Attributes, event: JobExited) -> None:
-    """Count an eviction. If the job has ended on its own, a periodic policy had already begun to evict it."""
+    """Count an eviction. If the job has exited on its own, a periodic policy had already started to evict it."""
     if event.outcome == "exited" and "VacateReasonCode" not in event.changes:
         return
     job.changes["LastVacateTime"] = seconds(event.ended or event.at)
@@ -470,7 +471,7 @@ _FOLDS: dict[type[Event], Callable[..., None]] = {
 
 
 def fold_job(changes: Changes, base: Mapping[str, str], event: Event) -> None:
-    """Fold an event about a job into its `changes`. `base` is the ad of its cluster."""
+    """Fold an event about a job into its ``changes``. ``base`` is the ad of its cluster."""
     fold = _FOLDS.get(type(event))
     if fold is not None:
         fold(_Attributes(changes, base), event)
@@ -482,8 +483,8 @@ def count_hold(changes: Changes, base: Mapping[str, str], code: str) -> None:
 
 
 def ad_at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:
-    """Return the ad with which the policy of a job that has just exited is evaluated: it has the exit code, but still
-    the status and the slot of the run (as the shadow's copy of the ad in HTCondor)."""
+    """Return the ad in which the policy of a job that has just exited is evaluated. It contains the exit code, but
+    still the run's status and slot, like the shadow's copy of the ad in HTCondor."""
     changes: Changes = {}
     job = _Attributes(changes, attributes)
     _fold_exit_report(job, exited)

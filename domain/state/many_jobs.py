@@ -58,7 +58,7 @@ def count_by_number(numbers: bytearray | array[int], procs: Numbers) -> dict[int
 
 
 def assign(numbers: bytearray, procs: Numbers, number: int) -> None:
-    """Give each of these processes the number."""
+    """Set the number of each of these processes."""
     np.frombuffer(numbers, np.uint8)[procs] = number
 
 

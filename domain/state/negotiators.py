@@ -1,9 +1,10 @@
 """The negotiators of a pool, and the settings of each.
 
-A pool has one, NEGOTIATOR, unless its configuration names others in DAEMON_LIST. A setting for one of them alone is in
-the log as NEGOTIATOR_A.PREEMPTION_RANK. A slot belongs to the first negotiator whose NEGOTIATOR_SLOT_CONSTRAINT is true
-for it; all other slots belong to the negotiator without a constraint, if there is one. Source: the manual, "Running
-Multiple Negotiators in One Pool", which makes the administrator responsible for disjoint constraints.
+A pool has one negotiator, NEGOTIATOR, unless its configuration names others in DAEMON_LIST. A setting for only one of
+several negotiators is logged as NEGOTIATOR_A.PREEMPTION_RANK. A slot belongs to the first negotiator whose
+NEGOTIATOR_SLOT_CONSTRAINT is true for it; all other slots belong to the negotiator without a constraint, if there is
+one. Source: the manual, "Running Multiple Negotiators in One Pool", which makes the administrator responsible for
+disjoint constraints.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def unknown_negotiator(settings: Mapping[str, str], name: str) -> str:
 def negotiator_named(settings: Mapping[str, str], name: str) -> str:
     """Return the negotiator with this name, which may be in any case. An empty name selects a pool's only negotiator.
 
-    :raises LookupError: unknown name, or the name is empty and the pool has several negotiators
+    :raises LookupError: if the name is unknown, or is empty and the pool has several negotiators
     """
     upper = name.upper()
     if problem := unknown_negotiator(settings, upper):
@@ -62,7 +63,7 @@ def is_negotiator_name(text: str) -> bool:
 
 
 def split_prefix(name: str) -> tuple[str, str]:
-    """Split NEGOTIATOR_A.PREEMPTION_RANK into negotiator and setting. For any other name the negotiator is empty."""
+    """Split NEGOTIATOR_A.PREEMPTION_RANK into negotiator and setting. For other names, the negotiator is empty."""
     negotiator, dot, setting = name.partition(".")
     return (negotiator, setting) if dot and is_negotiator_name(negotiator) else ("", name)
 
@@ -116,7 +117,7 @@ def invalid_names(settings: Mapping[str, str]) -> str:
 
 
 def invalid_negotiators(settings: Mapping[str, str]) -> str:
-    """Return an error message if a name is invalid or two negotiators have the same slots; empty if all is well."""
+    """Return an error message if a name is invalid or two negotiators have the same slots; empty otherwise."""
     if problem := invalid_names(settings):
         return problem
     name_by_constraint: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""The settings that decisions read, under HTCondor's names. ``settings.txt`` has their kinds, defaults and meanings.
+"""The settings that decisions read, by HTCondor's names. ``settings.txt`` contains their kinds, defaults and meanings.
 
-The log has them (``PoolFounded``, ``PoolConfigured``), so that decisions can be repeated. They include the text of each
+They are logged (``PoolFounded``, ``PoolConfigured``), so that decisions can be repeated. They include the text of each
 transform, the values of macros that transforms refer to (``$(NAME)``), and the lines of user maps.
 """
 
@@ -33,7 +33,7 @@ _ROLES: Final = {each.kind: dict(_rows(each.lines)) for each in sections(get_dat
 
 
 def defaults(role: str) -> dict[str, str]:
-    """Return the defaults of the settings in a section of the file."""
+    """Return the default settings in one section of the file."""
     return {name: setting.default for name, setting in _ROLES[role].items()}
 
 
@@ -57,10 +57,10 @@ START_SETTINGS: Final = {
     universe: (name, _ROLES["schedd"][name].default)
     for universe, name in (("12", "START_LOCAL_UNIVERSE"), ("7", "START_SCHEDULER_UNIVERSE"))
 }
-"""For the universes whose jobs the access point runs: the setting that decides whether a job may start, and its
-default."""
+"""For the universes whose jobs the access point runs directly: the setting that determines whether a job may start, and
+its default."""
 PERIODIC_SETTINGS: Final = tuple(f"SYSTEM_PERIODIC_{action}" for action in ("HOLD", "RELEASE", "REMOVE", "VACATE"))
-"""The access point's policies for all jobs. Each may also be defined several times under different names."""
+"""The access point's policies for all jobs. Each may also be defined several times, with different names."""
 _SCHEDD: Final = {
     name: setting
     for role in ("guard", "job limit", "mail", "transfer", "schedd")
@@ -75,7 +75,7 @@ DOMAINS: Final = (UID_DOMAIN, FILESYSTEM_DOMAIN)
 pool was created."""
 
 SET_TO_EMPTY: Final = " "
-"""The text of a setting that was set to an empty value, if that is not the default."""
+"""The text that represents a setting set to an empty value, if that is not its default."""
 
 
 def _kind_of(name: str, table: Mapping[str, PoolSetting]) -> str | None:
@@ -88,13 +88,13 @@ def _kind_of(name: str, table: Mapping[str, PoolSetting]) -> str | None:
 
 
 def negotiator_kind(name: str) -> str | None:
-    """Return the kind of one of the negotiator's settings; None if the name is not one of them."""
+    """Return the kind of a negotiator setting; None if the name is not a negotiator setting."""
     kind = _kind_of(name, NEGOTIATOR) or _kind_of(name, _ROLES["group"])
     return "limit" if kind is None and concurrency_limits.named_by(name) else kind
 
 
 def schedd_kind(name: str) -> str | None:
-    """Return the kind of one of the schedd's settings; None if the name is not one of them."""
+    """Return the kind of a schedd setting; None if the name is not a schedd setting."""
     return _kind_of(name, _SCHEDD)
 
 
@@ -134,12 +134,12 @@ def listed_names(settings: Mapping[str, str], name: str) -> list[str]:
 
 
 def founding_settings(uid_domain: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a new pool: both domains are `uid_domain`, unless `changes` has others."""
+    """Return the settings of a new pool: both domains are ``uid_domain``, unless ``changes`` contains others."""
     return {**dict.fromkeys(DOMAINS, uid_domain), **changes}
 
 
 def submission_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that a submission reads."""
+    """Return the settings that submissions read."""
     templates = (name for name in settings if name.startswith(SUBMIT_TEMPLATE))
     return {name: settings[name].strip() for name in (*DOMAINS, *SUBMISSION, *templates) if name in settings}
 
@@ -185,8 +185,8 @@ _CHECKS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
     "frequency": (_is_number(lambda value: 0 <= value < 1e9), "give a number of at least 0"),
     "schedule": (lambda text: text.strip().lower() in ("graceful", "quick", "fast"), "give graceful, quick or fast"),
 }
-"""By kind: the check of a text, and the rule if it fails. An expression must be valid or empty; one of the kind
-"expression!" may not be empty. Other kinds are not checked."""
+"""By kind: the check of a text, and the rule that a failing text violates. An expression must be valid or empty; one of
+kind "expression!" must not be empty. Other kinds are not checked."""
 
 
 def invalid_value(name: str, text: str) -> str:
@@ -217,7 +217,7 @@ def super_users(settings: Mapping[str, str]) -> frozenset[str]:
 
 _MAY_BE_NEGATIVE = frozenset({"CLAIM_WORKLIFE"})
 MAX_SECONDS: Final = 10**10
-"""The longest valid time."""
+"""The maximum valid time."""
 
 
 def _is_time(text: str) -> bool:
@@ -228,9 +228,9 @@ def _is_time(text: str) -> bool:
 
 
 def complete_settings(changes: dict[str, str]) -> dict[str, str]:
-    """Return all settings: those in `changes`, and the defaults of the others.
+    """Return all settings: those in ``changes``, and the defaults of the others.
 
-    :raises ValueError: an unknown name, or an invalid value
+    :raises ValueError: if a name is unknown or a value is invalid
     """
     configurable = {name: text for name, text in changes.items() if configurable_kind(name) is not None}
     for name, text in configurable.items():

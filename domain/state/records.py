@@ -15,7 +15,7 @@ from .slot_attributes import SlotAd
 
 NOTIFICATION = "JobNotification"
 RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
-"""The statuses of a job with processes that is not being evicted."""
+"""The statuses of a job that has processes and is not being evicted."""
 
 
 @define
@@ -23,26 +23,26 @@ class Claim:
     """A claim of a slot."""
 
     id: str  #: the claim's id
-    submitter: str  #: the submitter that is charged for it
-    weight: int  #: its weight in the accounting, in thousandths
+    submitter: str  #: the submitter charged for the claim
+    weight: int  #: its accounting weight, in thousandths
     since: int  #: when it was made, in microseconds
-    rank: float = 0.0  #: the slot's RANK of its job
-    holder: str = ""  #: the access point outside this pool that holds it (empty: the pool's own)
+    rank: float = 0.0  #: the slot's RANK of the claim's job
+    holder: str = ""  #: the external access point that holds it (empty: the pool's own)
     job: str = (
         ""  #: the job that its holder requested it for; for the pool's own access point, a job that waited for it
     )
-    ad: Ad = field(factory=dict)  #: the ad of that job (empty: the same log has the queue)
-    lease: int = 0  #: it ends if the holder is silent for this many seconds (0: it has no lease)
+    ad: Ad = field(factory=dict)  #: the ad of that job (empty: it is in the log with the queue)
+    lease: int = 0  #: the seconds of silence by its holder after which it ends (0: no lease)
     lease_end: int = 0  #: when it ends if the holder stays silent, in microseconds (0: the holder is not silent)
-    activations: int = 0  #: the number of jobs it has run
+    activations: int = 0  #: the number of jobs that it has run
     flags: frozenset[str] = frozenset()  #: its flags, from `events.CLAIM_FLAGS`
-    reason: str = ""  #: why its job is being evicted (empty: it is not)
+    reason: str = ""  #: why the claim's job is being evicted (empty: it is not)
     code: int = 0  #: the reason's code in HTCondor
     subcode: int = 0  #: the reason's subcode
-    user: str = ""  #: the user of the job that it was made for, as user@domain (empty: the submitter)
-    limits: str = ""  #: the concurrency limits that it uses (ConcurrencyLimits), from its match until its end
+    user: str = ""  #: the user of the job for which it was made, as user@domain (empty: the submitter)
+    limits: str = ""  #: the concurrency limits in use (ConcurrencyLimits), from its match until its end
     negotiator: str = ""  #: the negotiator that accounts for it, if there are several (empty: NEGOTIATOR)
-    regrouped: bool = False  #: True if its match was negotiated by autoregroup
+    regrouped: bool = False  #: whether its match was negotiated by autoregroup
 
 
 TRANSFER_STEPS = ("", "input", "input done", "checkpoint", "checkpoint done", "output", "output done")
@@ -51,7 +51,7 @@ TRANSFER_STEPS = ("", "input", "input done", "checkpoint", "checkpoint done", "o
 
 @define
 class Activation:
-    """A run of a job as its access point knows it, from the activation until the last process is gone. Instants in
+    """A job's run from the access point's view, from the activation until the last process has exited. Times are in
     microseconds."""
 
     key: str  #: the position of its first event
@@ -59,23 +59,23 @@ class Activation:
     proc: int  #: the job's process number in its cluster
     slot: str  #: the slot's name
     began: int  #: when it began
-    executing: bool = False  #: True after the job's processes have started
+    executing: bool = False  #: whether the job's processes have started
     stop: str = ""  #: how its processes were signalled to end: soft or hard (empty: not yet)
-    first_signalled: int = 0  #: when they were first signalled to end
-    last_signalled: int = 0  #: when they were last signalled to end
-    next_signal: int = 0  #: when the next, stronger signal is due (0: by the pool's settings)
+    first_signalled: int = 0  #: when they were first signalled to exit
+    last_signalled: int = 0  #: when they were last signalled to exit
+    next_signal: int = 0  #: when the next, harder signal is due (0: by the pool's settings)
     measured: int = 0  #: when they were last measured
-    deferred: int = 0  #: when its processes are to start, if that is deferred (0: it is not)
+    deferred: int = 0  #: when its processes should start, if deferred (0: not deferred)
     transfer: str = ""
-    """The latest step of its file transfer, from `TRANSFER_STEPS` (empty: none has begun)."""
+    """The latest step of its file transfers, from `TRANSFER_STEPS` (empty: none has started)."""
     checkpoints: int = 0  #: the number of the last completed checkpoint (0: none)
-    chirped: int = 0  #: the number of its condor_chirp writes in the log
+    chirped: int = 0  #: the number of its condor_chirp writes that are logged
     vacate_reason: Ad = field(factory=dict)  #: the attributes with the reason, if a policy evicted the job
 
 
 @define
 class Starter:
-    """The processes of a job as the startd knows them, from the activation until the last process is gone. Instants in
+    """A job's processes from the startd's view, from the activation until the last process has exited. Times are in
     microseconds."""
 
     key: str  #: the position of its first event
@@ -84,20 +84,20 @@ class Starter:
     slot: str  #: the slot's name
     began: int  #: when it began
     stop: str = ""  #: how the processes were signalled to end: soft or hard (empty: not yet)
-    last_signalled: int = 0  #: when they were last signalled to end
-    next_signal: int = 0  #: when the next, stronger signal is due (0: by the pool's settings)
-    max_vacate_time: int = 0  #: the MachineMaxVacateTime that it was promised, in microseconds
+    last_signalled: int = 0  #: when they were last signalled to exit
+    next_signal: int = 0  #: when the next, harder signal is due (0: by the pool's settings)
+    max_vacate_time: int = 0  #: the MachineMaxVacateTime that applies to the job, in microseconds
     suspended_time: int = 0  #: how long the slot was suspended before `suspended_since`, in microseconds
     suspended_since: int = 0  #: when the slot was suspended (0: it is not)
     job: str = ""  #: if `cluster` is 0: the job's id at its access point
     ad: Ad = field(factory=dict)
-    """The job's ad from the activation, updated by later messages (empty: the same log has the queue)."""
+    """The job's ad from the activation, updated by later messages (empty: it is in the log with the queue)."""
     user: str = ""  #: the job's user, as user@domain (empty: not in its ad)
-    leave_cause: str = ""  #: why its slot's claim is about to end, if that cause is recorded for the job
+    leave_cause: str = ""  #: why the slot's claim is about to end, if that cause is recorded for the job
     preempting_since: int = 0  #: when the slot entered Preempting, which stops its run time (0: it has not)
 
     def run_time(self, now: int) -> int:
-        """Return its run time in microseconds, without the time in which it was suspended or preempted."""
+        """Return its run time in microseconds, excluding time in which it was suspended or preempted."""
         return self._run_end(now) - self.began - self.suspended_time
 
     def run_seconds(self, now: int) -> int:
@@ -109,9 +109,9 @@ class Starter:
 
 
 class PendingMatch(NamedTuple):
-    """A match of a slot with a job that is not yet claimed: see ``events.Match``."""
+    """A match of a slot with a job that is not claimed yet; see ``events.Match``."""
 
-    order: tuple[int, int] = (0, 0)  #: the position of its cycle, and its place among the cycle's matches
+    order: tuple[int, int] = (0, 0)  #: the position of its cycle, and its index among the cycle's matches
     limits: str = ""  #: the concurrency limits that it uses
     preempts: tuple[str, ...] = ()  #: the dynamic slots that it preempts
     negotiator: str = ""  #: the negotiator that made it, if there are several (empty: NEGOTIATOR)
@@ -119,33 +119,33 @@ class PendingMatch(NamedTuple):
 
 @define
 class Reservation:
-    """Claims that are reserved for a job of condor_now: see `ClaimsReserved`."""
+    """Claims reserved for a condor_now job; see `ClaimsReserved`."""
 
-    claims: dict[str, str]  #: their ids, by their slots
-    deadline: int  #: when the jobs that use them must be gone, in microseconds
+    claims: dict[str, str]  #: their ids, by slot
+    deadline: int  #: the deadline for the jobs that use them to leave, in microseconds
 
 
 @define
 class MachineDrain:
-    """A machine's drain: see `DrainBegan`."""
+    """A machine's drain; see `DrainBegan`."""
 
-    number: int  #: counts the machine's drains
+    number: int  #: the number of the drain on this machine
     schedule: str  #: how quickly jobs are evicted
     state: str  #: a state from the table of drains
     began: int  #: when it began, in microseconds
     reason: str = ""  #: the reason that the user gave
-    completion: str = ""  #: what to do when it is complete
-    start: str = ""  #: the value of START during the drain (empty: false)
-    final: bool = False  #: True after all jobs that were running when it began are gone
+    completion: str = ""  #: the action on completion
+    start: str = ""  #: the START expression during the drain (empty: false)
+    final: bool = False  #: whether all jobs that were running when it began have ended
 
 
 @define
 class BackfillClient:
-    """A machine's backfill client, from its start until its last process is gone. Instants in microseconds."""
+    """A machine's backfill client, from its start until its last process has exited. Times are in microseconds."""
 
     key: str  #: the position of its first event
     system: str  #: BOINC or EXEC
-    client: Ad  #: how it is run
+    client: Ad  #: the settings that specify how to run it
     slot: str  #: the slot for which it was started
     began: int  #: when it was started
     pid: int = 0  #: its process id (0: not known yet)
@@ -155,7 +155,7 @@ class BackfillClient:
 
 @define
 class Machine:
-    """A machine of the pool. Instants in microseconds."""
+    """A machine in the pool. Times are in microseconds."""
 
     name: str
     ad: Ad  #: the attributes of all its slots
@@ -163,47 +163,47 @@ class Machine:
     settings: Ad = field(factory=dict)  #: the settings of its execution point (`startd.settings`), expanded
     slots: dict[str, Slot] = field(factory=dict)  #: its slots, by their names
     drain: MachineDrain | None = None  #: its drain, while it is draining
-    drains: int = 0  #: how many drains it has had
-    drain_start: str = ""  #: the value of START in its current or last drain, unless that became final
+    drains: int = 0  #: the number of drains so far
+    drain_start: str = ""  #: the START expression of its current or last drain, unless that drain became final
     drain_began: int = 0  #: when the last drain began
     drain_ended: int = 0  #: when the last completed drain ended
     badput: int = 0  #: the cost of its drains, in core-seconds
     shutdown: str = ""  #: how it is being shut down (empty: it is not)
     benchmarks: tuple[int, int] = (0, 0)  #: the published averages of MIPS and KFLOPS
     benchmarked: int = 0  #: when benchmarks last ran
-    backfill: BackfillClient | None = None  #: its backfill client, unless that is known to be gone
-    backfill_failures: int = 0  #: how many clients in a row ended soon after their start
+    backfill: BackfillClient | None = None  #: its backfill client, unless that is known to have ended
+    backfill_failures: int = 0  #: how many clients in a row exited soon after their start
     backfill_retry: int = 0  #: when a client may be started again
 
 
 @define
 class Slot:
-    """A slot of a machine. Instants in microseconds."""
+    """A slot of a machine. Times are in microseconds."""
 
     name: str
     machine: str  #: the machine's name
     kind: str  #: static, partitionable or dynamic
     parent: str  #: the slot from which a dynamic slot was carved (empty: none)
     ad: SlotAd  #: its ad, without the attributes that depend on its claim, its machine or the time
-    state_activity: StateActivity  #: its state and activity, as Claimed/Busy
+    state_activity: StateActivity  #: its state/activity, such as Claimed/Busy
     entered_state: int  #: when it entered its state
     entered_activity: int  #: when it entered its activity
     claim: Claim | None = None  #: its claim
-    queued_claim: Claim | None = None  #: a better match that waits for the current claim to end
+    queued_claim: Claim | None = None  #: the preempting claim that waits for the current claim to end
     activation: Starter | None = None  #: the job that runs on it
-    destination: str = ""  #: the state that it enters when its backfill client is gone (empty: Owner)
+    destination: str = ""  #: the state that it enters when its backfill client has ended (empty: Owner)
     destination_since: int = 0  #: when that was decided
     vacated: int = 0
-    """When the last process of a job on it, or on a dynamic slot that was carved from it, was gone (0: never)."""
+    """When the last process of a job exited on it, or on a dynamic slot carved from it (0: never)."""
     busy_since: int = 0  #: when CpuBusy became true (0: it is false, or not evaluated)
     time_spent: dict[str, int] = field(factory=dict)
-    """The microseconds it has spent in each state and activity, before the current activity."""
+    """The microseconds it has spent in each state/activity, before the current activity."""
     drained_core_time: float = 0.0  #: the core-microseconds it has spent in Drained, until `drained_counted_until`
     drained_counted_until: int = 0  #: the instant until which `drained_core_time` is counted
     published_ad: Ad = field(factory=dict)  #: the published attributes of its machine's sensors
     published: int = 0  #: when those were last published
     version: int = 0
-    """The position of the last event that changed ``ad``: values computed from it are valid until this changes."""
+    """The position of the last event that changed ``ad``. Values computed from the ad are valid until this changes."""
 
     @property
     def cores(self) -> float:
@@ -220,7 +220,7 @@ class Slot:
 
     @property
     def user(self) -> str:
-        """The user of its job or claim, as user@domain; may differ from the submitter. Empty: it is not claimed."""
+        """The user of its job or claim, as user@domain, who may differ from the submitter. Empty: not claimed."""
         if self.claim is None:
             return ""
         return (self.activation.user if self.activation is not None else "") or self.claim.user or self.claim.submitter
@@ -241,29 +241,29 @@ class Slot:
 
 @define
 class Submitter:
-    """A submitter's account, as the accountant keeps it (`negotiator.accounting`). Instants in microseconds."""
+    """A submitter's account, as the accountant records it (`negotiator.accounting`). Times are in microseconds."""
 
-    name: str  #: as alice@example.org
-    priority: float = 0.5  #: the real priority at the instant `updated`
+    name: str  #: such as alice@example.org
+    priority: float = 0.5  #: the real priority at the time `updated`
     updated: int = 0  #: when the real priority was last recorded
     factor: float = 0.0  #: the initial priority factor, or the last one set (0: see `appeared_under`)
-    floor: float = 0.0  #: the cores that it gets before other submitters (0: none)
-    ceiling: float = -1.0  #: the most cores that it may have (-1: no limit)
+    floor: float = 0.0  #: the cores that it receives before other submitters (0: none)
+    ceiling: float = -1.0  #: the maximum number of cores (-1: no limit)
     leases: dict[str, tuple[float, int]] = field(factory=dict)
-    """Temporary values of factor, floor or ceiling, each with its end."""
-    weighted_in_use: int = 0  #: the weight of its claims now, in thousandths
-    slots: int = 0  #: the number of its slots now
-    counted_until: int = 0  #: the instant until which the next two fields are counted
+    """Temporary values of factor, floor or ceiling, each with its end time."""
+    weighted_in_use: int = 0  #: the weight of its current claims, in thousandths
+    slots: int = 0  #: the number of its current slots
+    counted_until: int = 0  #: the time until which the next two fields are counted
     weighted_usage: int = 0  #: its usage, in microseconds times thousandths
     unweighted_usage: int = 0  #: its usage in slot-microseconds
     usage_accounted: int = 0  #: `weighted_usage` when the priority was updated
-    ended_usage: int = 0  #: the usage of its ended claims, in microseconds times thousandths, which no command resets
+    ended_usage: int = 0  #: the usage by ended claims, in microseconds times thousandths, which no command resets
     ended_claims: int = 0  #: the number of its ended claims
     first_used: int = 0  #: when its usage began
     last_used: int = 0  #: when its last claim ended
     appeared_under: dict[str, str] | None = None
-    """The pool's settings when it appeared, if the log does not record its initial factor, as older logs do not:
-    ``accounting.factor`` computes it from these."""
+    """The pool's settings when it appeared, if the log does not record its initial factor, as in older logs;
+    ``accounting.factor`` computes the factor from these."""
 
     def usage_until(self, at: int) -> int:
         """Return its usage until ``at``, in microseconds times thousandths."""

@@ -71,7 +71,7 @@ class SlotAd(MutableMapping[str, str]):
 
     @property
     def layout(self) -> Layout:
-        """Return the layout, the same object as that of other ads with these names."""
+        """Return the layout, which is the same object for all ads with these names."""
         return self._layout
 
     def keys(self) -> KeysView[str]:
@@ -81,11 +81,11 @@ class SlotAd(MutableMapping[str, str]):
         return self.plain().items()
 
     def spelling(self, key: str) -> str | None:
-        """Return the spelling of the attribute whose name in small letters is ``key``, or None."""
+        """Return the spelling of the attribute with the lower-case name ``key``; None if there is none."""
         return self._layout.spellings.get(key)
 
     def text(self, key: str) -> str | None:
-        """Return the text of the attribute whose name in small letters is ``key``, or None."""
+        """Return the text of the attribute with the lower-case name ``key``; None if there is none."""
         spelling = self._layout.spellings.get(key)
         return None if spelling is None else self._values[self._layout[spelling]]
 

@@ -1,6 +1,6 @@
 """Fold events into a machine or a slot, for the live state (`evolve`) and for the views of a log.
 
-A slot's fold also gets the event's position, and the user of the slot's job (empty: the submitter).
+A slot's fold also receives the event's position, and the user of the slot's job (empty: the submitter).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENDING = ("Claimed/Retiring", PREEMPTING)
 JOB_FLAGS = frozenset({"irrevocable", "preempted", "drained"})
 """The flags that a claim loses when its job ends."""
 PUBLISHED = "published"
-"""The cause of a change that sensors reported: it does not change the slot's own ad."""
+"""The cause of a change reported by sensors, which does not change the slot's own ad."""
 
 
 def change_ad(ad: MutableMapping[str, str], changes: e.Ad) -> None:

@@ -1,7 +1,7 @@
-"""The state of a pool at a position of its log. Decisions read it; folding an event (``evolve``) changes it.
+"""The state of a pool at a log position. Decisions read it; folding an event (``evolve``) changes it.
 
-The state has only what a running pool needs: jobs that have left the queue are not in it (the history is a view of the
-log), and equal jobs share their data (``cluster``).
+The state contains only what a running pool needs: it does not contain jobs that left the queue (the history is a view
+of the log), and equal jobs share their data (``cluster``).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class JobAd(Protocol):
 
     def attributes(self) -> Ad: ...
     def value(self, name: str) -> str:
-        """Return the text of an attribute; empty if the ad does not have it."""
+        """Return the text of an attribute; empty if the ad lacks it."""
 
     def version(self) -> tuple[object, int]:
-        """Return an object and a number, one of which is different after a change of the ad."""
+        """Return an object and a number, at least one of which changes when the ad changes."""
 
 
 @frozen
 class SentAd:
-    """An ad that the job's access point sent, and updates with messages."""
+    """An ad that the job's access point sent, and updates by messages."""
 
     ad: Ad
 
@@ -76,20 +76,20 @@ class QueuedAd:
 
 @define(slots=False)
 class LogState:
-    """The part of the state that every role has: the log's end, the settings in force, and the answers to requests."""
+    """The state that every role has: the log's end, the settings in force, and the answers to requests."""
 
     change_logs: ClassVar[tuple[str, ...]] = ()  #: the fields that are change logs
     position: int = 0  #: the position of the last event
-    at: int = 0  #: its instant, in microseconds
+    at: int = 0  #: the time of that event, in microseconds
     name: str = ""  #: the pool's name
     dialect: Dialect = MANUAL
-    settings: dict[str, str] = field(factory=dict)  #: the pool's settings in force; replaced by a new dict on a change
+    settings: dict[str, str] = field(factory=dict)  #: the settings in force; replaced by a new dict on each change
     founding_settings: dict[str, str] = field(factory=dict)
-    """The settings when the log was created, to which a setting that is no longer configured returns."""
+    """The settings when the log was created, to which settings that are no longer configured return."""
     configured: int = 0  #: the position of the last event that changed the settings
     epoch: int = 0  #: the writer's number
     served_since: int = 0  #: when that writer began, in microseconds
-    answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by the requests' ids
+    answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by request id
     answers_size: int = 0  #: their length in characters
     agendas: Agendas = field(factory=Agendas, eq=False, repr=False)  #: the timed actions that are due
 
@@ -108,7 +108,7 @@ class LogState:
         return round(float(self.settings[name]) * 1_000_000)
 
     def trim_changes(self) -> None:
-        """Drop old changes. Readers that have not seen these must examine all objects."""
+        """Drop old changes. Readers that have not read these must examine all objects."""
         for name in self.change_logs:
             log = getattr(self, name)
             if len(log) > ChangeLog.MAX_LENGTH:
@@ -117,7 +117,7 @@ class LogState:
 
 @define(slots=False)
 class Queue(LogState):
-    """The part of an access point's queue that a negotiator reads. A job is its cluster and process number."""
+    """The part of an access point's queue that a negotiator reads. Jobs are given as cluster and process numbers."""
 
     change_logs: ClassVar[tuple[str, ...]] = ("job_changes", "rejection_changes")
     clusters: dict[int, Cluster] = field(factory=dict)  #: the clusters with jobs in the queue
@@ -128,7 +128,7 @@ class Queue(LogState):
     """The slots whose queued claim can now be used, each with the job that it is for."""
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: the activations of running jobs
     cool_downs: dict[tuple[int, int], int] = field(factory=dict)
-    """The jobs in a cool-down, each with its last second."""
+    """The jobs that are cooling down, each with the last second of its cool-down."""
     rejections: dict[int, dict[str, Unmatched]] = field(factory=dict)
     """The negotiator's reasons for rejecting jobs, by the cluster and the name of the first job of each autocluster;
     a match clears them."""
@@ -139,8 +139,8 @@ class Queue(LogState):
     paused_until: int = 0  #: no job starts until this instant, because the machine failed to start one, in microseconds
     pause: int = 0  #: the length of that pause (0: the last start succeeded)
     job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
-    """The jobs that entered or left the queue, became or ceased to be idle, or were edited; process -1: any jobs of the
-    cluster."""
+    """The jobs that entered or left the queue, became idle, stopped being idle, or were edited; process -1: any jobs of
+    the cluster."""
     rejection_changes: ChangeLog[tuple[int, str]] = field(factory=ChangeLog, eq=False, repr=False)
     """The jobs whose entry in `rejections` changed, by cluster and name."""
 
@@ -151,23 +151,24 @@ class AccessPoint(Queue):
 
     idle_local: int = 0  #: the number of idle jobs of the local universe
     next_cluster: int = 1  #: the lowest cluster number that was never allocated
-    unused_cluster_ids: set[int] = field(factory=set)  #: lower numbers that were allocated and not yet used
+    unused_cluster_ids: set[int] = field(factory=set)  #: lower numbers that were allocated but not used yet
     matches: dict[str, dict[tuple[int, int], PendingMatch]] = field(factory=dict)
-    """The slots that are matched and not yet claimed, each with its jobs: a partitionable slot may have several."""
+    """The slots that are matched but not claimed yet, each with its jobs; a partitionable slot may have several."""
     claims: dict[str, ClaimMade] = field(factory=dict)
     """The claims that the pool's own access point holds, by slot."""
     queued_claims: dict[str, tuple[int, int]] = field(factory=dict)
-    """The slots with a claim that waits for the current one to end, each with the job that it is for."""
+    """The slots with a pending preempting claim, each with the job that the claim is for."""
     reservations: dict[tuple[int, int], Reservation] = field(factory=dict)
-    """The jobs of condor_now, each with the claims that are reserved for it."""
-    activations: dict[str, Activation] = field(factory=dict)  #: by their keys
+    """The condor_now jobs, each with the claims reserved for it."""
+    activations: dict[str, Activation] = field(factory=dict)  #: by key
     ending: dict[str, str] = field(factory=dict)
-    """The keys of the activations that were signalled to end, each with the cause if the job was running until then."""
+    """The keys of the activations that were signalled to exit, each with the cause if the job was running until
+    then."""
     factories: dict[int, None] = field(factory=dict)  #: the clusters whose factories have jobs to materialize
     deferred: dict[str, None] = field(factory=dict)
-    """The keys of the activations whose processes have yet to reach their deferral time."""
-    notifying: set[int] = field(factory=set)  #: the clusters with jobs whose users get mail about them
-    mails: dict[int, MailDue] = field(factory=dict)  #: the mails that are still to be sent, by position
+    """The keys of the activations whose processes have not reached their deferral time yet."""
+    notifying: set[int] = field(factory=set)  #: the clusters with jobs whose users receive mail about them
+    mails: dict[int, MailDue] = field(factory=dict)  #: the mails that still have to be sent, by position
 
     def note_cluster(self, cluster: Cluster) -> None:
         """Record that a cluster was submitted or edited, or is about to leave."""
@@ -188,12 +189,12 @@ class AccessPoint(Queue):
             self.idle += idle - before
 
     def is_reserved(self, slot: str) -> bool:
-        """Return True if the pool's own claim of a slot is reserved for a job of condor_now."""
+        """Return True if the pool's own claim on a slot is reserved for a condor_now job."""
         claim = self.claims.get(slot)
         return claim is not None and any(each.claims.get(slot) == claim.claim for each in self.reservations.values())
 
     def running_procs(self, cluster_id: int, procs: Sequence[int]) -> list[int]:
-        """Return those of a cluster's processes that have an activation. Search the processes or the activations,
+        """Return those processes of a cluster that have an activation. Iterate over the processes or the activations,
         whichever are fewer."""
         if len(procs) <= len(self.by_job):
             return [proc for proc in procs if (cluster_id, proc) in self.by_job]
@@ -206,14 +207,14 @@ class AccessPoint(Queue):
 
 @define(slots=False)
 class Slots(LogState):
-    """Machines, their slots and claims, as the startd has them and shows them to a negotiator."""
+    """Machines, their slots and claims, as the startd knows them and shows them to a negotiator."""
 
     change_logs: ClassVar[tuple[str, ...]] = ("slot_changes", "slot_ad_changes")
     machines: dict[str, Machine] = field(factory=dict)
-    slots: dict[str, Slot] = field(factory=dict)  #: by their names, in order of creation
+    slots: dict[str, Slot] = field(factory=dict)  #: by name, in order of creation
     slot_matches: dict[str, dict[str, bool]] = field(factory=dict)
-    """The slots that are matched and not yet claimed, each with its jobs, as 12.3, and True if the match was negotiated
-    by autoregroup."""
+    """The slots that are matched but not claimed yet, each with its jobs, such as 12.3, and True if the match was
+    negotiated by autoregroup."""
     slot_news: int = 0  #: the position of the last event that may have made a slot match, or match better
     claims_revoked: int = 0  #: when a startd last ended a claim because its START was false, in microseconds
     slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
@@ -227,7 +228,7 @@ class Slots(LogState):
         return [slot] if machine is None else list(machine.slots.values())
 
     def job_ad(self, job: tuple[int, int], sent_ad: Ad) -> JobAd:
-        """Return the ad of the job of a claim or an activation, which came with `sent_ad`."""
+        """Return the ad of the job of a claim or activation, which was received with `sent_ad`."""
         return SentAd(sent_ad)
 
     def job_user(self, job: tuple[int, int], sent_ad: Ad) -> str:
@@ -235,7 +236,7 @@ class Slots(LogState):
         return unquoted(sent_ad.get("User", ""))
 
     def ad_to_record(self, ad: Ad) -> Ad:
-        """Return the part of a queued job's ad that events of claims and activations must repeat."""
+        """Return the part of a queued job's ad that events about claims and activations must repeat."""
         return ad
 
 
@@ -250,13 +251,13 @@ class ExecutionPoint(Slots):
     preempting: dict[str, None] = field(factory=dict)  #: the slots in Preempting
     silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
     backfill_clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
-    destined: dict[str, None] = field(factory=dict)  #: the slots that enter Matched when their client is gone
+    destined: dict[str, None] = field(factory=dict)  #: the slots that will enter Matched when their client has ended
 
 
 @define(slots=False)
 class Manager(Slots, Queue):
     """The central manager: the slots and idle jobs that other roles published to it, and the accounting. ``resources``
-    (the name in HTCondor's accountant) has the weight of each claim."""
+    (the name in HTCondor's accountant) contains the weight of each claim."""
 
     change_logs: ClassVar[tuple[str, ...]] = (
         *Slots.change_logs,
@@ -264,24 +265,24 @@ class Manager(Slots, Queue):
         "slots_matched",
         "submitter_changes",
     )
-    has_further_accounts: bool = False  #: True if negotiators other than NEGOTIATOR have, or had, accounts
+    has_further_accounts: bool = False  #: whether negotiators other than NEGOTIATOR have, or had, accounts
     submitters: dict[str, Submitter] = field(factory=dict)
-    """By account name (``names.AccountName``): each of several negotiators has an account for a submitter."""
+    """By account name (``names.AccountName``): each of several negotiators has its own account for a submitter."""
     priorities_updated_at: int = 0  #: when the priorities were last updated, in microseconds
     accounted: dict[str, int] = field(factory=dict)
-    """When the priorities of further negotiators were last updated, by their names."""
+    """When the priorities of other negotiators were last updated, by negotiator name."""
     resources: dict[str, tuple[int, str]] = field(factory=dict)
     """The claimed slots, each with its weight, in thousandths, and the concurrency limits that its claim uses."""
     match_limits: dict[str, dict[str, str]] = field(factory=dict)
-    """The slots that are matched and not yet claimed, each with its jobs and the limits that their matches use."""
+    """The slots that are matched but not claimed yet, each with its jobs and the limits used by the matches."""
     queued_limits: dict[str, str] = field(factory=dict)
-    """The limits that claims use which wait for a slot's current claim to end, by slot."""
+    """The limits used by claims that wait for a slot's current claim to end, by slot."""
     limits_in_use: Counter[str] = field(factory=Counter)
-    """How many matches and claims use the same limits, by their text (``concurrency_limits.asked``)."""
+    """How many matches and claims use the same limits, by the text of the limits (``concurrency_limits.asked``)."""
     quotas: tuple[GroupQuota, ...] = ()  #: the quotas of the accounting groups in the last cycle
     remainders: dict[str, int] = field(factory=dict)
-    """The accounting groups that got slots from the fractions of quotas, each with the last instant."""
-    defrag: Defrag = field(factory=Defrag)  #: the defragmentation
+    """The accounting groups that received slots from the fractions of quotas, each with the last time."""
+    defrag: Defrag = field(factory=Defrag)  #: the state of defragmentation
     cycles: Cycles = field(factory=Cycles)  #: the negotiation cycles
     slots_matched: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
     """The slots that cycles matched."""
@@ -296,8 +297,8 @@ class Manager(Slots, Queue):
                 del self.limits_in_use[limits]
 
     def note_submitter(self, name: str) -> None:
-        """Record that a submitter's account may change. Each cycle changes those of all submitters with idle jobs, so
-        trim here."""
+        """Record that a submitter's account may change. Each cycle changes the accounts of all submitters with idle
+        jobs, so the change log is trimmed here."""
         self.submitter_changes.append(name)
         if len(self.submitter_changes) > ChangeLog.MAX_LENGTH:
             self.submitter_changes.trim()
@@ -327,8 +328,8 @@ class Manager(Slots, Queue):
 
 @define(slots=False)
 class State(AccessPoint, ExecutionPoint, Manager):
-    """A pool with all roles in one log. `evolve` folds events into it. The log has the queue with the jobs' ads, so
-    events of claims and activations do not repeat them.
+    """A pool with all roles in one log. `evolve` folds events into it. The log contains the queue with the jobs' ads,
+    so events about claims and activations do not repeat the ads.
 
     >>> sorted(pool.state.machines), pool.state.idle
     (['node1'], 2)

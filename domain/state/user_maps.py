@@ -2,8 +2,8 @@
 
 A map's lines are ``* NAME GROUPS``: a method (``*``, unless ``userMap("map.method", ...)`` names another), a name, and
 the value for this name. A name between slashes is a regular expression (``/.../i`` ignores case), whose first group
-replaces ``\\1`` in the value. The first matching line counts; consecutive names that are not expressions are looked up
-in one dict. In a map with a prefix flag, names are prefixes, and the longest match counts.
+replaces ``\\1`` in the value. The first matching line applies; consecutive names that are not regular expressions are
+looked up in one dict. In a map with a prefix flag, names are prefixes, and the longest match applies.
 
 Source: MapFile.cpp and classad_usermap.cpp in HTCondor.
 """
@@ -24,7 +24,7 @@ PREFIX: Final = "CLASSAD_USER_MAP_PREFIX_"
 DEFAULT_METHOD: Final = "*"
 
 Entry = Callable[[str], str | None]
-"""Returns the value for a name, or None."""
+"""A function that returns the value for a name, or None."""
 UserMaps = Mapping[str, Entry]
 _BLANKS = " \t\n"
 
@@ -51,7 +51,7 @@ def _maps(definitions: tuple[tuple[str, str, bool], ...]) -> UserMaps:
 def read_map(
     text: str, *, is_prefix: bool = False, warn: Callable[[int, str], None] = lambda line, message: None
 ) -> dict[str, Entry]:
-    """Parse a map. Return the lookup of each method. Call ``warn`` for each invalid line."""
+    """Parse a map and return a lookup function per method. Call ``warn`` for each invalid line."""
     methods: dict[str, list[tuple[str, str, str | None]]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         method, at, _ = _field(line, 0, False)
