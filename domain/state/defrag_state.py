@@ -108,7 +108,7 @@ class Defrag(Struct):
     span: RecentSpan = field(default_factory=RecentSpan)
     arrivals: Arrivals = field(default_factory=Arrivals)
     costs: dict[str, float] = field(default_factory=dict)  #: see `DefragPolled`
-    drains: list[tuple[int, str, str]] = field(default_factory=list)  #: recent drains: second, slot and schedule
+    drains: list[tuple[int, str, str]] = field(default_factory=list)  #: recent drains: second, slot, schedule
     cancels: list[tuple[int, str]] = field(default_factory=list)  #: recent cancels: second and slot
 
     def begun_in(self, now: int) -> tuple[int, int]:

@@ -227,7 +227,7 @@ def test_a_value_set_during_a_lease_applies_until_the_lease_expires() -> None:
 @pytest.mark.parametrize("options", [{"duration": 60}, {"cancel": True}])
 def test_only_factor_floor_and_ceiling_can_be_leased(name: str, options: dict[str, Any]) -> None:
     assert AdministeredPool().set(name, 5, **options).refusal == (
-        f"the {GRANTS[name].words} cannot be leased (only priority factor, floor, ceiling can): set it without a "
+        f"the {GRANTS[name].words} cannot be leased (only priority factor, floor, ceiling can); set it without a "
         "duration"
     )
 
