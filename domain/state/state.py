@@ -278,7 +278,7 @@ class Manager(Slots, Queue):
     queued_limits: dict[str, str] = field(factory=dict)
     """The limits used by claims that wait for a slot's current claim to end, by slot."""
     limits_in_use: Counter[str] = field(factory=Counter)
-    """How many matches and claims use the same limits, by the text of the limits (``concurrency_limits.requested_amounts``)."""
+    """How many matches and claims use the same limits, by text (``concurrency_limits.requested_amounts``)."""
     quotas: tuple[GroupQuota, ...] = ()  #: the quotas of the accounting groups in the last cycle
     remainders: dict[str, int] = field(factory=dict)
     """The accounting groups that received slots from the fractions of quotas, each with the last time."""
