@@ -1,4 +1,4 @@
-"""Cut ads printed as JSON (an array, or an object a line) or as XML out of a text that may end within one."""
+"""Split a text into ads printed as JSON (an array, or one object per line) or XML; the text may end within an ad."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CutAd(NamedTuple):
-    """The place of an ad in the text, and either its text in old syntax or the error; both are empty between ads."""
+    """The position of an ad in the text, and either its text in old syntax or the error; both are empty between ads."""
 
     begin: int
     end: int
@@ -28,7 +28,7 @@ _AGAIN = re.compile(r"\n(?=\{)")
 
 
 def of_json(text: str) -> Iterator[CutAd]:
-    """Yield the ads of a JSON text. An error reaches to the next line that begins with an ad."""
+    """Yield the ads in a JSON text. An error extends to the next line that starts with an ad."""
     decoder = json.JSONDecoder()
     at = 0
     while True:
@@ -61,7 +61,7 @@ _PASSED = re.compile(r"\s*(?:<\?xml[^>]*>|<!DOCTYPE[^>]*>|</?classads>)|\s+")
 
 
 def of_xml(text: str) -> Iterator[CutAd]:
-    """Yield the ads of an XML text, each from a line ``<c>`` to a line ``</c>``."""
+    """Yield the ads in an XML text, each from a line ``<c>`` to a line ``</c>``."""
     at = 0
     while True:
         while skipped := _PASSED.match(text, at):
@@ -120,4 +120,4 @@ def _value(element: Element) -> str:
 
 
 FORMS: Final[dict[str, Callable[[str], Iterator[CutAd]]]] = {"json": of_json, "xml": of_xml}
-"""Form -> the function that cuts a text in this form into ads."""
+"""Format -> the function that splits a text in this format into ads."""

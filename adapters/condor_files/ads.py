@@ -1,8 +1,8 @@
-"""Read ads: the history files, and the output of condor_q, condor_status and condor_userprio (see docs/import.md).
+"""Read ads: history files, and the output of condor_q, condor_status and condor_userprio (see docs/import.md).
 
-The beginning of a file shows its form: lines ``Name = expression``, or JSON or XML as the tools print them. An ad is
-kept as text, and no expression is parsed. Ads are packed by the hundreds (``domain/imported/packed_ads``): the size of
-a pack depends on how the file was read; the ads do not.
+The start of a file determines its format: lines ``Name = expression``, or JSON or XML as printed by the tools. Ads are
+stored as text; expressions are not parsed. Several hundred ads form a pack (``domain/imported/packed_ads``). How the
+file was read determines the size of the packs, but does not affect the ads.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, AdGroup, KeptAd,
 from ...domain.imported.record_sources import LEAST_AD
 from .source_reader import SourceFile, State, is_private, without_secrets
 
-# Compare the lines that end the ads of a history with their places.
+# Compare the positions in the lines that end the ads of a history file with the actual positions.
 #
-# A schedd or startd that adds an ad to its history notes where the file's last line begins, which is the line that
-# ended the ad before: ``Offset``, in bytes, 0 in a new file. So an ad that was taken out, or a text of another length,
-# shows in the next ad's line. All later lines are shifted by the same length: differences are compared with it.
+# When a schedd or startd appends an ad to its history, the line after the ad records where the previous such line
+# starts: ``Offset``, in bytes, 0 in a new file. So an ad that was removed, or whose length was changed, is detected in
+# the line of the next ad. All later lines are shifted by the same amount; the difference is compared with it.
 
 WITH_OFFSETS: Final = ("history", "startd_history")
 _BANNER: Final = re.compile(
@@ -31,26 +31,27 @@ _BANNER: Final = re.compile(
 
 
 class HistoryBanners:
-    """The lines that end the ads of one file, as far as they were read."""
+    """The lines that end the ads of one file, as far as the file was read."""
 
     def __init__(self, source: SourceFile, state: State | None) -> None:
         is_new = state is None
         state = state or {}
         self._source = source
-        self._read: int = state.get("read", 0)  #: the number of bytes before the next read
-        self._above: int | None = state.get("above", 0)  #: where the last such line begins; None: it was trimmed
+        self._read: int = state.get("read", 0)  #: the number of bytes read before
+        self._above: int | None = state.get("above", 0)  #: position of the previous such line; None: it was trimmed
         self._by: int | None = state.get(
             "by", 0 if is_new else None
-        )  #: by how much it says more than that; None: anything fits
-        self._line: int = state.get("line", 0)  #: its number in the file
+        )  #: how much larger its recorded position was; None: accept any position
+        self._line: int = state.get("line", 0)  #: its line number
         self._job: str = state.get("job", "")
 
     def state(self) -> State:
         return {"read": self._read, "above": self._above, "by": self._by, "line": self._line, "job": self._job}
 
     def doubts(self, data: bytes, line: int, events: Sequence[Event]) -> Iterator[DaemonReported]:
-        """Yield the doubts about the bytes after a line; `events` are their events: an ad that could not be read may be
-        one that the daemon did not finish. A doubt has the latest time of their records, if they have any."""
+        """Yield the inconsistencies in the bytes after a line. `events` are the events from these bytes: an unreadable
+        ad may be one that the daemon did not finish writing. An inconsistency has the latest time in the records, if
+        any."""
         refused_lines = [event.line for event in events if isinstance(event, SourceRefused)]
         times = [event.at for event in events if not isinstance(event, SourceEvent)]
         begin_line, at = 0, max(times, default=self._source.now)
@@ -62,19 +63,19 @@ class HistoryBanners:
             offset, number = int(banner[1]), line + 1
             job = f"{int(banner[2])}.{int(banner[3])}"
             if self._above is None:
-                pass  # it names the place of a line that was trimmed; the next one is the first that can be compared
+                pass  # it refers to a line that was trimmed; the next line is the first that can be compared
             elif self._by is None or any(self._line < numbered_line <= number for numbered_line in refused_lines):
                 self._by = offset - self._above
             elif shift := offset - self._above - self._by:
                 facts = {"bytes": str(shift), "job": job, "above": self._job}
                 yield self._source.doubted(at, number, "displaced", {k: v for k, v in facts.items() if v})
-                # Where a whole ad is missing, so is the line below it, of whatever length: the next one fits.
+                # If a whole ad is missing, the line after it is also missing, and the next line is consistent.
                 self._by = self._by + shift if abs(shift) < LEAST_AD else None
             self._above, self._line, self._job = self._read + banner.start(), number, job
         self._read += len(data)
 
 
-LONGEST: Final = 1 << 25  #: refuse so many bytes without the end of an ad
+LONGEST: Final = 1 << 25  #: reject this many bytes without the end of an ad
 
 TIMES: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("history", "startd_history"), (f"{HEAD}CurrentTime", f"{HEAD}CompletionDate", "CompletionDate")),
@@ -83,9 +84,10 @@ TIMES: Final[dict[str, tuple[str, ...]]] = {
     "machine_ads": ("MyCurrentTime", "LastHeardFrom"),
     "submitter_ads": ("LastUpdate", "LastHeardFrom"),
 }
-"""Kind -> the attributes (of the ad, or after ``HEAD`` of the line that ends it) that date it; the latest counts."""
+"""Kind -> the attributes (of the ad, or with the prefix ``HEAD`` of the line that ends it) that date the ad; the latest
+applies."""
 
-# Text between ads begins with a blank line or with one of these.
+# Text between ads starts with an empty line or with one of these.
 _END = re.compile(r"\n(?=\n|\*\*\* |#|\.\.\.)")
 _GAP = re.compile(r"(?:#{1,3}|\.{3,})\s*(trimmed\b.*?)[\s.]*$", re.I)
 _PAIR = re.compile(r'(\w+) ?= ?("(?:[^"\\]|\\.)*"|\S+)')
@@ -98,15 +100,15 @@ _NO_ATTRIBUTE = "not a line of an ad (Name = expression)"
 
 
 class AdsReader:
-    """Reads a file of ads in any form."""
+    """Reads a file of ads in any format."""
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         self._source = source
         self.line = line
         state = state or {}
         self._form: str = state.get("form", "")
-        self._people: bool = state.get("people", False)  # tables for people may appear here
-        self._torn: bool = state.get("torn", False)  # the beginning of the ad that continues here is missing
+        self._people: bool = state.get("people", False)  # human-readable tables may appear here
+        self._torn: bool = state.get("torn", False)  # the start of the ad that continues here is missing
         self._finished: bool = state.get("finished", False)  # the end of the file ended the last ad
         self._banners = HistoryBanners(source, state.get("banners", {}) if line else None)
         self._events: list[Event] = []
@@ -152,7 +154,8 @@ class AdsReader:
         return self._events, used_length
 
     def finish(self, data: bytes) -> list[Event]:
-        """Take the rest of a file that a tool printed: its end also ends its last ad, as for ``condor_q -jobads``."""
+        """Process the rest of a file that a tool printed; the end of the file ends its last ad, as for ``condor_q
+        -jobads``."""
         line = self.line + data.count(b"\n")
         events, _ = self.read(data.rstrip(b"\n") + b"\n\n")
         self.line, self._finished = line, self._form == "lines"
@@ -161,7 +164,7 @@ class AdsReader:
     # -- Ads in lines ------------------------------------------------------------------------------------------------
 
     def _lines(self, text: str) -> int:
-        """Take the ads in whole lines; return where the unfinished one begins."""
+        """Process the ads in complete lines; return the position of the unfinished ad."""
         at, end = 0, len(text)
         while at < end:
             if text.startswith(("\n", "*** ", "#", "..."), at):
@@ -187,7 +190,7 @@ class AdsReader:
         return at
 
     def _block(self, ad: str, mark: str) -> None:
-        """Take the lines of an ad and the line after them, unless `_between` takes that one."""
+        """Process the lines of an ad and the line that follows, unless `_between` handles that line."""
         line = self.line + 1
         self.line += ad.count("\n") + 1
         if mark.startswith("*** "):
@@ -200,7 +203,7 @@ class AdsReader:
             self._keep()
 
     def _between(self, mark: str) -> None:
-        """Take a line between ads."""
+        """Process a line between ads."""
         self.line += 1
         gap = _GAP.match(mark)
         if gap is not None:
@@ -220,7 +223,7 @@ class AdsReader:
     # -- Ads as JSON and XML -----------------------------------------------------------------------------------------
 
     def _objects(self, text: str) -> int:
-        """Take the ads in JSON or XML; return where the unfinished one begins."""
+        """Process the ads in JSON or XML; return the position of the unfinished ad."""
         from .ad_objects import FORMS
 
         begin_line = self.line
@@ -240,7 +243,7 @@ class AdsReader:
     # -- Packing ----------------------------------------------------------------------------------------------------
 
     def _keep(self) -> None:
-        """Pack the ads that were read, without the refused ones."""
+        """Pack the ads that were read, without the rejected ones."""
         ads, self._ads = self._ads, []
         if self._secret or self._form != "lines":
             ads = [ad if "#" not in ad.text else KeptAd(ad.line, without_secrets(ad.text), ad.head) for ad in ads]
@@ -256,7 +259,7 @@ class AdsReader:
         self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed_ads, index))
 
     def _sound(self, ads: list[KeptAd], groups: list[AdGroup]) -> list[KeptAd]:
-        """Return the ads without private attributes; refuse those with an invalid line or an attribute twice."""
+        """Return the ads without private attributes; reject ads with an invalid line or a duplicate attribute."""
         sound_ads = dict(enumerate(ads))
         for group in filter(_odd, groups):
             names = [prefix[: -len(BETWEEN)] for prefix in group.prefixes[: group.own]]
@@ -295,9 +298,9 @@ def _odd_names(prefixes: tuple[str, ...]) -> bool:
 
 
 def _head(mark: str) -> dict[str, str]:
-    """Return the attributes of a line ``*** ...``. A word without a value is the type of an epoch ad."""
+    """Return the attributes in a line ``*** ...``. A word without a value is the type of an epoch ad."""
     words = mark.split(" ")
-    if len(words) % 3 == 1 and set(words[2::3]) == {"="}:  # the schedd's form: *** Name = value Name = value
+    if len(words) % 3 == 1 and set(words[2::3]) == {"="}:  # the schedd's format: *** Name = value Name = value
         values = [plain(value) if value[:1] == '"' else value for value in words[3::3]]
         return dict(zip(words[1::3], values, strict=True))
     head_facts = {name: plain(value) for name, value in _PAIR.findall(mark)}
@@ -307,13 +310,13 @@ def _head(mark: str) -> dict[str, str]:
 
 
 def _latest(groups: list[AdGroup], names: tuple[str, ...]) -> int:
-    """Return the latest instant (microseconds) that the attributes state, or 0."""
+    """Return the latest time (microseconds) in these attributes, or 0."""
     values = [value for group in groups for name in names for value in set(group.values_of(name))]
     return max((int(value) for value in values if value.isdecimal() and len(value) < 12), default=0) * 1_000_000
 
 
 def _without_lines(data: bytes, end: int, remainder: str) -> int:
-    """Return where the lines `left`, the last ones before `end`, begin in `data`."""
+    """Return the position in `data` at which the remaining lines, the last ones before `end`, start."""
     count = remainder.count("\n")
     if not count:
         return end

@@ -1,7 +1,7 @@
-"""Read a daemon's log by a table of patterns: a message's first word selects the patterns to try.
+"""Read a daemon's log with a table of patterns; the first word of a message selects the patterns to try.
 
-Most messages of a daemon match none, and cost one look-up in a dict. A reader is a class with its own table
-(``PATTERNS``) and a method for each row.
+Most messages match no pattern and cost a single dict look-up. Each reader is a class with its own table (``PATTERNS``)
+and a method for each row.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .source_reader import SourceFile, State, without_secrets
 
 @frozen
 class LogMessage:
-    """A message that matches a pattern: its line, instant, and the pattern's groups by name ("" if absent); ``what`` is
-    what it reports, by its row."""
+    """A message that matches a pattern: its line, its time, and the pattern's groups by name ("" if absent). ``what``
+    names the report, as given in the table's row."""
 
     line: int
     at: int
@@ -33,12 +33,12 @@ class LogMessage:
         return self.match.groupdict().get(group) or ""
 
     def facts(self) -> dict[str, str]:
-        """Return the groups that matched, but for the job."""
+        """Return the groups that matched, except the job."""
         return {name: text for name, text in self.match.groupdict().items() if text and name != "job"}
 
 
 Rows = Sequence[tuple[str, str]]
-"""Pattern, whose first word is plain text, and the method for a match; after a colon, what the message reports."""
+"""A pattern, whose first word is plain text, and the method for a match; after a colon, the name of the report."""
 
 DAEMON_LIFE: Rows = (
     (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
@@ -49,7 +49,7 @@ DAEMON_LIFE: Rows = (
     (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_remember"),
     (r"Got SIGHUP\. +Re-reading config files.*", "_reconfigured"),
 )
-"""The messages of every daemon's start, reconfiguration and end."""
+"""The messages at every daemon's start, reconfiguration and exit."""
 
 
 class MessageRule(NamedTuple):
@@ -70,8 +70,8 @@ def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
 
 
 class DaemonLog:
-    """The base of the readers of daemons' logs. A subclass has ``PATTERNS`` and the methods named there, and keeps its
-    state in ``_remembered`` (JSON)."""
+    """The base class of the readers of daemon logs. A subclass defines ``PATTERNS`` and the methods named there, and
+    stores its state in ``_remembered`` (JSON)."""
 
     PATTERNS: ClassVar[dict[str, tuple[MessageRule, ...]]] = {}
     DAEMON: ClassVar[str] = ""
@@ -110,27 +110,27 @@ class DaemonLog:
                 return
 
     def _before(self, line: int, at: int, text: str) -> None:
-        """Look at any message before it is taken."""
+        """Examine a message before it is processed."""
 
     def _forget(self) -> None:
-        """Drop the remembered state, which missing lines may have changed."""
+        """Drop the remembered state, since missing lines may have changed it."""
         self._remembered = {}
 
     def job(self, message: LogMessage, report_name: str, facts: dict[str, str], job: str = "") -> None:
-        """Report something of a job: the one that the message names, or `job`."""
+        """Report an event of a job: the job that the message names, or `job`."""
         cluster, proc = JobId.parse(job or message["job"])
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
         place = self.source.place(message.line)
         self._events.append(JobReported(message.at, "reported", place, cluster, proc, report_name, facts))
 
     def _note(self, message: LogMessage) -> None:
-        """Report of the job what the message's row says."""
+        """Report, for the job, the name in the message's row."""
         self.job(message, message.what, self._facts(message))
 
     def _facts(self, message: LogMessage) -> dict[str, str]:
         return message.facts()
 
-    # -- The daemon's start and end
+    # -- The daemon's start and exit
 
     def _daemon(self, message: LogMessage, what: str, facts: dict[str, str], line: int = 0, daemon: str = "") -> None:
         place, daemon = self.source.place(line or message.line), daemon or self.DAEMON
@@ -165,7 +165,7 @@ class DaemonLog:
 
 
 class CollectorLogReader(DaemonLog):
-    """Reads a CollectorLog: the collector's beginning and end."""
+    """Reads a CollectorLog: the collector's start and exit."""
 
     PATTERNS = table(DAEMON_LIFE)
     DAEMON = "collector"
@@ -177,12 +177,12 @@ CHILDREN: Rows = (
     (rf"{_WHO} was killed because it was no longer responding", "_died:killed: it was no longer responding"),
     (rf"{_WHO} exited with status (?P<status>[1-9]\d*)(?: \(.*\))?", "_died"),
 )
-"""A daemon that is shut down and exits with status 0 says so in its own log. One that a signal ended, that failed, or
-that hung cannot: only its master's log says when it ended."""
+"""A daemon that is shut down and exits with status 0 logs its exit. If a daemon was killed by a signal, failed or hung,
+only the MasterLog records when it ended."""
 
 
 class MasterLogReader(DaemonLog):
-    """Reads a MasterLog: the master's own beginning and end, and the deaths of the daemons that it started."""
+    """Reads a MasterLog: the master's own start and exit, and the deaths of the daemons that it started."""
 
     PATTERNS = table(DAEMON_LIFE, CHILDREN)
     DAEMON = "master"

@@ -1,6 +1,6 @@
-"""Cut the logs of all daemons into records: a line with a time (docs/import.md says what may follow it).
+"""Split the logs of all daemons into records. A record starts with a line with a time; see docs/import.md.
 
-A gap, where lines were taken out or a rotated part is missing, becomes a ``SourceGap``, and the reader gets ``GAP``.
+A gap, where lines were removed or a rotated part is missing, becomes a ``SourceGap``, and the reader receives ``GAP``.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ...domain.events import Event
 from .log_times import KNOWN, LogClock, TimeFormat, compiled
 from .source_reader import SourceFile, State
 
-GAP: Final = "\0gap"  #: the text of a record that marks a gap: what was known from the log may no longer hold
+GAP: Final = "\0gap"  #: the text of a record that marks a gap: the state known from the log may be out of date
 
-LONGEST = 1 << 20  #: refuse a line of so many bytes, and skip the rest of it
-ODD = 8  #: after so many odd lines in a piece, the rest of the piece is read line by line
-PATIENCE = 100  #: after so many lines without a known time, a file's times count as not understood
+LONGEST = 1 << 20  #: reject a line with this many bytes, and skip the rest of it
+ODD = 8  #: after this many lines in other formats in a piece, read the rest of the piece line by line
+PATIENCE = 100  #: after this many lines without a recognized time, treat the file's time format as unknown
 
-ASIDE: Final = 5_000_000  #: how far a line alone lies from both around it, in microseconds, before it is doubted
+ASIDE: Final = 5_000_000  #: report a single line that differs from both neighbours by more than this, in microseconds
 CLOSE: Final = 5_000_000
-"""A line alone lies too late only where those around it are so close to each other (microseconds), or in a sixtieth of
-what it is too late by: else the clock may have been set back behind it."""
-_SHOWN: Final = 100  #: characters of a doubted line that are kept
+"""A single line is considered too late only if its neighbours are this close to each other (microseconds), or within a
+sixtieth of its lateness. Otherwise the clock may have been set back after it."""
+_SHOWN: Final = 100  #: characters of a reported line that are stored
 
-Record = tuple[int, int, str]  #: line, instant (microseconds), message
+Record = tuple[int, int, str]  #: line, time (microseconds), message
 
 _FLAGS = r"(?:\((?:(?:fd|pid|tid|cid|bt):[\w:-]+|D_\w+(?::\d+)?(?:\|D_\w+)?)\) )*"
 _MARKER = re.compile(
@@ -41,7 +41,7 @@ _MOMENT = 1_000_000
 
 
 class _LineFormat(NamedTuple):
-    """A time format, and the pattern that cuts whole lines into (time, fraction, message, line without a time)."""
+    """A time format, and the pattern that splits lines into (time, fraction, message, line without a time)."""
 
     form: TimeFormat
     lines: re.Pattern[str]
@@ -61,17 +61,17 @@ def _split_line(line_format: _LineFormat, text: str) -> tuple[_LineFormat, str, 
 
 @define
 class _Neighbours:
-    """The last lines of one instant, and the instant above them (0: none is known)."""
+    """The most recent lines with the same time, and the time before them (0: unknown)."""
 
     above: int = 0
     at: int = 0
-    line: int = 0  #: the first of them
+    line: int = 0  #: the first of these lines
     text: str = ""
-    alone: bool = False  #: it is the only one
+    alone: bool = False  #: whether there is only one
 
     def doubt(self, at: int) -> int:
-        """Return by how much the last line is too late (negative: too early), in microseconds, if one at `at` follows;
-        0 if it may be right."""
+        """Return by how much the last line is too late (negative: too early), in microseconds, given that a line at
+        `at` follows; 0 if its time is plausible."""
         if not self.alone or not self.above:
             return 0
         lateness, gap_above = self.at - at, at - self.above
@@ -82,9 +82,9 @@ class _Neighbours:
 
 
 class LogLines:
-    """The records of one log, or of a chain of rotated logs: ``split`` yields them, then ``consumed`` says how many
-    bytes they took. Gaps and refusals are put into the list of events in place; the text of a gap is ``GAP``. Raises
-    ``ValueError`` if the source's ``time_format`` cannot be read."""
+    """The records of one log, or of a chain of rotated logs. ``split`` yields the records; ``consumed`` is then their
+    length in bytes. Gaps and rejected lines are inserted into the list of events; the text of a gap is ``GAP``. Raises
+    ``ValueError`` if the source's ``time_format`` is invalid."""
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         state = state or {}
@@ -101,7 +101,7 @@ class LogLines:
         self._last = _SAVED if state.get("saved", False) else ""
         self._near = _Neighbours(*state.get("near", ()))
         self._follows = bool(state.get("follows", line == 0 and self._clock.last > 0))
-        """True if the next record is the first of its part, and another part precedes."""
+        """True if the next record is the first of its part, and there is a previous part."""
 
     def state(self) -> State:
         """Return the state from which another ``LogLines`` continues."""
@@ -116,11 +116,12 @@ class LogLines:
 
     @property
     def at(self) -> int:
-        """Return the instant of the last record; 0 before the first."""
+        """Return the time of the last record; 0 before the first."""
         return self._clock.last
 
     def split(self, data: bytes, events: list[Event]) -> Iterator[Record]:
-        """Yield the records of the whole lines of `data`. ``consumed`` and ``state`` hold once all were taken."""
+        """Yield the records in the complete lines of `data`. ``consumed`` and ``state`` are valid after the last
+        record."""
         start = 0
         if self._long:
             start = data.find(b"\n") + 1 or len(data)
@@ -141,7 +142,7 @@ class LogLines:
         self.consumed = start
 
     def _compare(self, at: int, line: int, text: str, events: list[Event]) -> None:
-        """Take a line of another instant than the one above it; tell if that one alone does not fit."""
+        """Process a line whose time differs from the line before; report the line before if its time is implausible."""
         neighbours = self._near
         if at == neighbours.at:
             neighbours.alone = False
@@ -155,7 +156,7 @@ class LogLines:
 
     def _piece(self, data: bytes, events: list[Event]) -> Iterator[Record]:
         text = data.decode("utf-8", "backslashreplace")
-        if "\0" in text:  # a hole of the file system
+        if "\0" in text:  # a hole in the file
             text = text.replace("\0", "")
         if "\r" in text:
             text = text.replace("\r\n", "\n")
@@ -174,7 +175,7 @@ class LogLines:
                 done_count, odd_count = done_count + 1, odd_count + 1
 
     def _quickly(self, text: str, line_format: _LineFormat, events: list[Event]) -> Iterator[Record]:
-        """Yield the records of lines in one time format, up to the first line that needs `_records_of`."""
+        """Yield the records of lines in one time format, up to the first line that `_records_of` must handle."""
         instant, form, line, last_text = self._clock.instant, line_format.form, self.line, self._last
         previous_text, at = "", 0
         is_repeated = False
@@ -199,8 +200,8 @@ class LogLines:
         self.line, self._last = line, last_text
 
     def _recognized(self, text: str) -> tuple[_LineFormat, str, str, str] | None:
-        """Return the format, time, fraction and message of a line, or None. The format in use goes first. Another one
-        must fit the times before."""
+        """Return the format, time, fraction and message of a line, or None. The current format is tried first. Another
+        format must be consistent with the previous times."""
         if self._using is not None and (cut := _split_line(self._using, text)):
             return cut
         if not self.source.time_format and not text[:1].isdigit() and text[:1] != "(":
@@ -217,7 +218,7 @@ class LogLines:
         return not self.at or self.at - day <= at <= max(self.source.now, self.at) + day
 
     def _records_of(self, text: str, events: list[Event]) -> Iterator[Record]:
-        """Yield the record of a line in an unknown format."""
+        """Yield the record of a line in another format."""
         self.line += 1
         split_line = self._recognized(text)
         if split_line is None:
@@ -242,15 +243,15 @@ class LogLines:
         yield self.line, at + int(fraction.ljust(6, "0")), message
 
     def _is_next(self, time_later: int) -> bool:
-        """Check whether a part that begins so much `time_later` (microseconds) directly follows the last one."""
+        """Check whether a part that starts this much later (microseconds) directly follows the last one."""
         return self._last.startswith(_SAVED) and 0 <= time_later <= _MOMENT
 
     def _without_time(self, text: str, events: list[Event]) -> None:
-        """Take a line without a time: a marker, part of the message before, or one to refuse."""
+        """Process a line without a time: a marker, part of the previous message, or a line to reject."""
         if _MARKER.match(text):
             self._gap = True
         elif self._using is None and text.strip():
             self._untimed += 1
-            is_continuation = text[0].isspace() and self._untimed < PATIENCE  # the message's beginning is missing
+            is_continuation = text[0].isspace() and self._untimed < PATIENCE  # the message's start is missing
             if not self._gap and not is_continuation and self._untimed in (1, PATIENCE):
-                events.append(self.source.refused(self.line, "it does not begin with a time that is known", text))
+                events.append(self.source.refused(self.line, "it does not start with a time in a known format", text))

@@ -1,7 +1,7 @@
 """Read job_queue.log and Accountantnew.log, the transaction logs of the schedd and the negotiator.
 
-A line is an operation: a number and its operands. docs/import.md says what holds of transactions that are unfinished or
-torn, and when an event happened.
+Each line is an operation: a number and its operands. docs/import.md describes how unfinished or torn transactions are
+handled, and how the time of an event is determined.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ DATES: Final = frozenset(
     BeginUsageTime LastUpdateTime LastUsageTime StartTime
     """.lower().split()
 )
-"""The attributes (lower case) that hold a date which a daemon writes (seconds since the epoch): of jobs; of submitters,
-slots and the accountant."""
+"""The attributes (lower case) that contain a date written by a daemon (seconds since the epoch): first of jobs, then of
+submitters, slots and the accountant."""
 
-LATER = 86_400  #: ignore a date that is later than the import by more than this (seconds): it is a mistake
+LATER = 86_400  #: ignore a date that is later than the import by more than this (seconds), since it must be wrong
 
-# Operation -> its operands: key, attribute, text. An empty group () replaces a missing operand.
+# Operation -> its operands: key, attribute, text. An empty group () stands for a missing operand.
 _FORMS: Final = {
     NEW_AD: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
     DESTROY_AD: re.compile(rb"(\S+)()()\s*"),
@@ -52,12 +52,12 @@ _FORMS: Final = {
 }
 _NUMBER = re.compile(rb"[ \t]*(10[1-7])(?![^ \t\r#])[ \t]*")
 _TRIMMED = re.compile(rb"(?:#+|\.{3,})[ \t]*trimmed")
-# The end of a transaction: its 106, the next one's 105, or a place where something was cut out.
+# The end of a transaction: its 106, the 105 of the next transaction, or a place where lines were removed.
 _ENDS = re.compile(rb"^[ \t]*(?:106(?![^ \t\r\n#])|105(?![^ \t\r\n])|(?:#+|\.{3,})[ \t]*trimmed)", re.MULTILINE)
 
 
 class _TableLine(NamedTuple):
-    """A line of the file: its number, where it and the next one begin in the data, and its bytes."""
+    """A line of the file: its number, the positions in the data at which it and the next line start, and its bytes."""
 
     number: int
     begin: int
@@ -66,7 +66,7 @@ class _TableLine(NamedTuple):
 
 
 class TableReader:
-    """Reads a table's log (kinds "queue" and "accountant")."""
+    """Reads a transaction log (kinds "queue" and "accountant")."""
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         state = state or {}
@@ -74,7 +74,7 @@ class TableReader:
         self._source = source
         self._at: int = state.get("at", 0)
         self._number: int = state.get("number", 0)
-        # Behind a cut, up to the next transaction, a line may be the rest of something.
+        # After removed lines, a line before the next transaction may be the rest of an operation.
         self._cut: bool = state.get("cut", False) and line > 0
         self._names: dict[bytes, str] = {}
 
@@ -98,7 +98,7 @@ class TableReader:
         return _TableLine(number or self.line + 1, position, newline + 1, data[position:newline].rstrip(b"\r"))
 
     def _take(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
-        """Read what begins with `line`; return where it ends, or None if it is not complete."""
+        """Process the operation or transaction that starts at `line`; return its end, or None if it is not complete."""
         if _TRIMMED.match(line.text):
             events.append(self._source.gap(self._at, line.number, "lines were taken out of the file", self._at))
             self._cut = True
@@ -117,25 +117,26 @@ class TableReader:
         return line.end
 
     def _nonsense(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
-        """Refuse a line outside of transactions that is not an operation, unless it is blank or was cut."""
+        """Reject a line outside of transactions that is not an operation, unless it is blank or was truncated."""
         if line.text.strip():
             follower = self._next(data, line.end, line.number + 1)
             if follower is None:
                 return None
             if not self._cut and not _TRIMMED.match(follower.text):
-                events.append(self._refused(line, "no operation of a table"))
+                events.append(self._refused(line, "not a valid operation"))
         self.line = line.number
         return line.end
 
     def _transaction(self, data: bytes, begin: _TableLine, events: list[Event]) -> int | None:
-        """Read the transaction that begins with the 105 in `begin`; return where it ends, or None if it is not
+        """Process the transaction that starts with the 105 in `begin`; return its end, or None if it is not
         complete."""
         match = _ENDS.search(data, begin.end)
         if match is None or (last_break := data.find(b"\n", match.start())) < 0:
             return None
         self._cut = False
         if match[0].strip() != b"106":
-            # The next transaction begins inside this one, or its end was cut out: whether it took effect is unknown.
+            # The next transaction starts inside this one, or its end was removed, so it is unknown whether it took
+            # effect.
             if match[0].strip() == b"105":
                 events.append(self._refused(begin, "a transaction that was never finished"))
             self.line = begin.number + data.count(b"\n", begin.end, match.start())
@@ -148,7 +149,7 @@ class TableReader:
             if operation is not None and operation[0] != LOG_SEQUENCE:
                 operations.append(operation)
             elif text.strip():
-                events.append(self._refused(line, "no operation of a table"))
+                events.append(self._refused(line, "not a valid operation"))
         events.append(self._written(begin.number, operations))
         self.line = begin.number + len(lines) - 1
         return last_break + 1
@@ -165,7 +166,7 @@ class TableReader:
         return number, self._name(key), self._name(name), text.decode("utf-8", "backslashreplace")
 
     def _name(self, text: bytes) -> str:
-        """Return a key or attribute as text; the same few occur often and are stored once."""
+        """Return a key or attribute as text. The same few names occur often, so each is stored once."""
         name = self._names.get(text)
         if name is None:
             if len(self._names) > 100_000:
@@ -186,7 +187,7 @@ class TableReader:
         return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(cleaned_operations))
 
     def _date(self, text: str) -> None:
-        """Advance the table's instant to a date, unless `text` is none."""
+        """Advance the table's time to the date in `text`, if there is one."""
         text = text.strip()
         if not text.isdecimal() or not text.isascii() or len(text) > 12:
             return

@@ -1,7 +1,7 @@
 """Read the logs of the daemons that run jobs: the SchedLog, the ShadowLog and the StarterLog (docs/import.md).
 
-The lines are the D_ALWAYS messages of condor_schedd, condor_shadow and condor_starter. Users and slots are as written
-there: a user without the domain.
+The lines are the D_ALWAYS messages of condor_schedd, condor_shadow and condor_starter. Users and slots are stored as
+written in the log; users have no domain there.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ SHADOWS: Rows = (
     (rf"Shadow pid (?P<shadow>\d+) for job {_JOB} reports job exit reason (?P<reason>\d+)\.", "_note:shadow_gone"),
     (rf"Shadow pid (?P<shadow>\d+) switching to job {_JOB}\.", "_switched"),
     (r"Shadow pid (?P<shadow>\d+) died with (?P<words>.*)", "_died"),
-    # The shadow did not take the job to which it was to switch: the schedd requeues that one.
+    # The shadow did not switch to its next job, which the schedd then requeues.
     (r"Failed to (?:expand job ad|get ok) when switching shadow (?P<shadow>\d+) to .*", f"_died:{NOT_SWITCHED}"),
     (rf"match \({_CLAIM}\) switching to job {_JOB}", "_switching"),
     (rf"Match record \({_CLAIM}, {_ANY}\) deleted", "_forgotten"),
     (rf"Completed RELEASE_CLAIM to startd {_CLAIM}", "_released"),
 )
 
-Held = dict[str, str]  #: the claim that a shadow uses: slot, user and claim, as far as they are known
+Held = dict[str, str]  #: the claim that a shadow uses: slot, user and claim id, as far as known
 
 
 class SchedLogReader(DaemonLog):
-    """Reads a SchedLog: the shadow of each job and slot, its exit, and the release of claims. ``_remembered``: the
-    running shadows' jobs and claims by pid, the claim last given another job, slots by claim id."""
+    """Reads a SchedLog: the shadow for each job and slot, its exit, and the release of claims. ``_remembered``: the
+    running shadows' jobs and claims by pid, the claim most recently reused for another job, and slots by claim id."""
 
     PATTERNS = table(DAEMON_LIFE, SHADOWS)
     DAEMON = "schedd"
@@ -57,7 +57,7 @@ class SchedLogReader(DaemonLog):
         return {"slot": slot, "user": message["user"], "claim": claim}
 
     def _began(self, message: LogMessage, claim_facts: Held, shadow_before: str = "") -> None:
-        """Report a job's shadow; `shadow_before`: the former job of this shadow."""
+        """Report a job's shadow; `shadow_before`: the previous job of this shadow."""
         self._shadows()[message["shadow"]] = (message["job"], claim_facts)
         self.job(message, "shadow_began", claim_facts | {"shadow": message["shadow"], "before": shadow_before})
 
@@ -83,7 +83,7 @@ class SchedLogReader(DaemonLog):
             self.job(message, "shadow_gone", {"shadow": message["shadow"], "reason": reason}, job)
 
     def _forgotten(self, message: LogMessage) -> None:
-        """Report a deleted match record. Without a job in it, the claim was released."""
+        """Report a deleted match record. If it names no job, the claim was released."""
         if "-" in message["job"]:
             self._released(message)
         else:
@@ -112,12 +112,12 @@ ENDS: Rows = (
 
 
 class ShadowLogReader(DaemonLog):
-    """Reads a ShadowLog: how each shadow's job ended, and why it left its slot. All shadows of an access point write to
-    one file: each line begins with its job, and the shadow's pid."""
+    """Reads a ShadowLog: how each shadow's job ended, and why the job left its slot. All shadows of an access point
+    write to one file; each line starts with the job and the shadow's pid."""
 
     PATTERNS = table(ENDS)
     DAEMON = "shadow"
-    _shadow = ""  #: the shadow that wrote the line, by its pid
+    _shadow = ""  #: the pid of the shadow that wrote the line
 
     def _take(self, line: int, at: int, text: str, word: str) -> None:
         shadow_match = _OF_SHADOW.match(text)
@@ -150,12 +150,12 @@ PROCESSES: Rows = (
 
 
 class StarterLogReader(DaemonLog):
-    """Reads a StarterLog: when a job's process began, and how it exited.
+    """Reads a StarterLog: when a job's process started, and how it exited.
 
-    A slot's starters write to one file, one after the other; each runs one job. Its first process after "Starting a
-    ... universe job" is the job's; processes before (PreCmd) and afterwards (PostCmd, ssh_to_job) are not. Containers
-    are not reported, because their status is that of the command that watches them. ``_remembered``: the job that is
-    started, its process, whether that was asked to end."""
+    The starters for a slot write to one file, one after the other; each runs one job. The first process after "Starting
+    a ... universe job" is the job's; processes before (PreCmd) and after it (PostCmd, ssh_to_job) are not. Containers
+    are not reported, because the logged status is that of the command that watches the container. ``_remembered``: the
+    job being started, its process, and whether that process was told to stop."""
 
     PATTERNS = table(PROCESSES)
     DAEMON = "starter"

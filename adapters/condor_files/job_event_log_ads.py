@@ -1,6 +1,6 @@
-"""Turn the entries of a job event log that are XML or JSON ads into the text of the classic form.
+"""Convert the entries of a job event log that are XML or JSON ads to the text of the classic format.
 
-Missing attributes are left out. The names and forms of the attributes are as in ``toClassAd`` in HTCondor's
+Missing attributes are omitted. The names and formats of the attributes are those of ``toClassAd`` in HTCondor's
 ``condor_event.cpp`` (25.14).
 """
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Final, TypeGuard
 from xml.etree import ElementTree
 
-Values = dict[str, Any]  #: an ad's attributes: texts, numbers, booleans, None, nested ads, and ``ExpressionText``
+Values = dict[str, Any]  #: an ad's attributes: strings, numbers, booleans, None, nested ads, and ``ExpressionText``
 Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc, time, text
 
 
 class Unreadable(Exception):
-    """An ad is not a valid entry; the text says why."""
+    """An ad is not a valid entry; the text is the reason."""
 
 
 class ExpressionText(str):
@@ -36,23 +36,23 @@ _UNITS: Final = {"Memory": "(MB)", "Disk": "(KB)", "TimeExecute": "(s)", "TimeSl
 
 
 def entry_of_json(text: str) -> Entry:
-    """Return a JSON object as an entry. Raise ``Unreadable``."""
+    """Return the entry in a JSON object. Raise ``Unreadable``."""
     try:
         ad = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"it is no JSON: {error}") from None
+        raise Unreadable(f"it is not valid JSON: {error}") from None
     if not isinstance(ad, dict):
         raise Unreadable("it is not an ad")
     return _entry(_plain(ad))
 
 
 def entry_of_xml(text: str) -> Entry:
-    """Return an XML ad as an entry. Raise ``Unreadable``."""
+    """Return the entry in an XML ad. Raise ``Unreadable``."""
     try:
         tree = ElementTree.fromstring(text)
         return _entry(_xml_ad(tree))
     except (ElementTree.ParseError, ValueError, RecursionError, OverflowError) as error:
-        raise Unreadable(f"it is no XML ad: {error}") from None
+        raise Unreadable(f"it is not a valid XML ad: {error}") from None
 
 
 def _plain(value: Any) -> Any:
@@ -93,16 +93,16 @@ def _entry(ad: Values) -> Entry:
     number, when = ad.get("EventTypeNumber"), ad.get("EventTime")
     ids = [ad.get(name, missing) for name, missing in (("Cluster", -1), ("Proc", -1), ("Subproc", 0))]
     if not _is_number(number) or not 0 <= number <= 999:
-        raise Unreadable("it does not say what kind of entry it is")
+        raise Unreadable("the type of the entry is missing")
     if not isinstance(when, str):
-        raise Unreadable("it does not say when it was written")
+        raise Unreadable("the time of the entry is missing")
     if not all(_is_number(id_part) and abs(id_part) < 10**9 for id_part in ids):
-        raise Unreadable("it does not name its job")
+        raise Unreadable("the job's id is missing")
     try:
         was_requeued = number == 4 and ad.get("TerminatedAndRequeued") in (True, 1)
         text = _texts().get("requeued" if was_requeued else str(number), "{=other}").format_map(_Fields(ad))
     except (ValueError, OverflowError, TypeError) as error:
-        raise Unreadable(f"it makes no sense: {error}") from None
+        raise Unreadable(f"it has an invalid value: {error}") from None
     return number, ids[0], ids[1], ids[2], when, text
 
 
@@ -111,7 +111,7 @@ def _is_number(value: Any) -> TypeGuard[int]:
 
 
 class _Piece:
-    """The text that replaces a placeholder; its form is written after the placeholder's colon."""
+    """The text that replaces a placeholder; its format follows the placeholder's colon."""
 
     def __init__(self, write_text: Callable[[str], str]) -> None:
         self._written = write_text
@@ -121,7 +121,7 @@ class _Piece:
 
 
 class _Fields:
-    """An ad's attributes for a text of ``job_event_texts.txt``."""
+    """The attributes of an ad, for a text from ``job_event_texts.txt``."""
 
     def __init__(self, ad: Values) -> None:
         self._ad = ad
@@ -133,7 +133,8 @@ class _Fields:
 
 
 def _text(ad: Values, name: str, separator: str = "\n\t") -> str:
-    """Return a text, after ``separator`` on a separate line, or "". Its line ends become ``|`` then, as in HTCondor."""
+    """Return the attribute's text on a separate line after ``separator``, or "". As in HTCondor, its line ends become
+    ``|``."""
     value = ad.get(name, "" if separator else _MISSING.get(name, ""))
     if not separator:
         return str(value)
@@ -190,7 +191,7 @@ def _how_ended(ad: Values, _: str) -> str:
 
 
 def _resources(ad: Values, _: str) -> str:
-    """Return the table of resources, from the attributes that HTCondor makes of it."""
+    """Return the table of resources, from the attributes into which HTCondor converts it."""
     table: dict[str, list[str]] = {}
     for name in sorted(ad.keys() - _NOT_RESOURCES, key=str.lower):
         for column, (head, heading_end) in enumerate((("", "Usage"), ("Request", ""), ("", ""), ("Assigned", ""))):
@@ -242,7 +243,7 @@ def _changed(ad: Values, _: str) -> str:
 
 
 def _other(ad: Values, _: str) -> str:
-    """Return the text and attributes of an entry whose type has no special form here."""
+    """Return the text and attributes of an entry of any other type."""
     head_text = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
     return head_text + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
 
@@ -254,14 +255,14 @@ _PIECES: Final[dict[str, Callable[[Values, str], str]]] = {
     "checkpointed": lambda ad, _: ("(0) CPU times", "(1) Job was checkpointed.")[ad.get("Checkpointed") in (True, 1)],
     "hold reason": lambda ad, _: _text(ad, "HoldReason") or "\n\tReason unspecified",
 }  # fmt: skip
-"""The parts of texts that are more than an attribute."""
+"""The parts of texts that are not a single attribute."""
 _MISSING: Final = {"Node": 0, "NumberOfPIDs": 0, "Size": -1}
-"""The defaults of missing attributes, where they are not empty."""
+"""The defaults of missing attributes that are not empty."""
 
 
 @cache
 def _texts() -> dict[str, str]:
-    """Return the texts of entries by their numbers: see ``job_event_texts.txt``."""
+    """Return the texts of entries by event number; see ``job_event_texts.txt``."""
     text = Path(__file__).with_name("job_event_texts.txt").read_text(encoding="utf-8")
     rows = (row.partition("  ") for row in text.partition("\n\n")[2].splitlines())
     return {number: form.encode().decode("unicode_escape") for number, _, form in rows}

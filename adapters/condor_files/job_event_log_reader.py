@@ -1,9 +1,9 @@
-"""Read job event logs, a user's own and the pool-wide EventLog, including torn entries.
+"""Read job event logs, a user's own or the pool-wide EventLog, including torn entries.
 
-An entry has one of three forms, and a file may mix them: the classic one (a header line, a body, a line of three dots),
-an XML ad, or a JSON object (``job_event_log_ads`` turns both into the classic text). A time without a year, or in the
-hour that is repeated when daylight saving ends, follows from the time before it (``log_times.LogClock``); the first one
-follows from the EventLog's header, or from when the file was modified.
+An entry has one of three formats, which can be mixed in a file: the classic format (a header line, a body, a line with
+three dots), an XML ad, or a JSON object (``job_event_log_ads`` converts both to the classic text). If a time has no
+year, or is in the hour that is repeated when daylight saving time ends, the preceding time determines it
+(``log_times.LogClock``). For the first time, the EventLog's header or the file's modification time does.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .job_event_log_ads import Unreadable, entry_of_json, entry_of_xml
 from .log_times import LogClock, compiled
 from .source_reader import SourceFile, State, without_secrets
 
-LONGEST: Final = 1 << 22  #: refuse so many bytes without the end of an entry. Real entries are below 100 kB.
-_REMEMBERED: Final = 10_000  #: the number of times whose instants are cached
+LONGEST: Final = 1 << 22  #: reject this many bytes without the end of an entry; actual entries are below 100 kB
+_REMEMBERED: Final = 10_000  #: maximum number of times in the cache
 
 _HEADER: Final = re.compile(
     r"(\d{3}) \((-?\d{1,9})\.(-?\d{1,9})\.(-?\d{1,9})\) "
     r"((?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d )\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)(?: |(?=\n)|$)",
     re.ASCII,
 )
-_WITHIN: Final = ".000) "  #: a part of every header that may begin an entry within another
+_WITHIN: Final = ".000) "  #: part of every header that can start an entry within another
 _TIME: Final = re.compile(
     r"(?:\d\d(?P<old>/)\d\d|\d{4}-\d\d-\d\d)(?P<t>[ T])[\d:]{8}(?:\.(?P<fraction>\d{1,6}))?(?P<offset>Z|[+-][\d:]+)?",
     re.ASCII,
@@ -36,36 +36,36 @@ _MARKER: Final = re.compile(r"## trimmed here|\.{6} trimmed")
 _GLOBAL: Final = re.compile(r"Global JobLog:\s+ctime=(\d{1,10}) id=(\S*) sequence=(\d{1,9})")
 _BLANK: Final = re.compile(rb"(?:[ \t\r]*\n)+")
 _NEXT: Final = re.compile(rb"\n(?=<c>|\{|\d{3} \(-?\d{1,9}\.|## trimmed here|\.{6} trimmed)")
-"""The beginning of anything that may follow an ad."""
+"""The start of anything that can follow an ad."""
 _OTHERS: Final = ((b"\n<c>", b"<c>"), (b"\n{", b"{"))
-"""The beginnings of entries in XML and JSON, each after a shorter text that is faster to find."""
+"""The starts of entries in XML and JSON, each after a shorter text that is faster to find."""
 _PROLOGUE: Final = (b"<?", b"<!", b"<classads>", b"</classads>")
 
-# All lines of these types are the daemons' own; of other types the first line, and lines that look like the daemons'.
+# In entries of these types, daemons write all lines; in others, the first line and lines that look like theirs.
 _OWN_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
 _NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
 _OWN_LINE: Final = re.compile(r"[ \t]+(?:Usr |\d+ +- |   \S|Partitionable )|\.{1,3}\d{3} ")
 
-_MARKED: Final = "trimmed"  #: a part of every marker
+_MARKED: Final = "trimmed"  #: part of every marker
 
-_Entry = tuple[int, int, int, int, str, str]  #: number, cluster, proc, subproc, time, text
+_Entry = tuple[int, int, int, int, str, str]  #: event number, cluster, proc, subproc, time, text
 
 
 class _Segment:
-    """Lines that belong together: an entry (``whole`` if its end was seen), a marker, or something else."""
+    """Lines that belong together: an entry (``whole`` if its end was found), a marker, or something else."""
 
     def __init__(self, index: int, kind: str, first_line: str) -> None:
         self.index, self.kind, self.lines, self.whole = index, kind, [first_line], False
 
 
 def _may_be_xml(data: bytes, at: int) -> bool:
-    """Check whether XML begins at `at`, or may begin there when more bytes follow."""
+    """Check whether XML starts at `at`, or may start there once more bytes are available."""
     begin = data[at : at + 11]
     return any(begin.startswith(opening) or opening.startswith(begin) for opening in (b"<c>", *_PROLOGUE))
 
 
 class JobEventLogReader:
-    """Reads a job event log in any of its forms."""
+    """Reads a job event log in any format."""
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         self.line = line
@@ -109,7 +109,7 @@ class JobEventLogReader:
         return end - begin
 
     def _marker(self, data: bytes, at: int) -> int:
-        """Take a marker, or a line of dots without an entry; return its length in bytes, or 0."""
+        """Process a marker, or a line of dots without an entry; return its length in bytes, or 0."""
         if data[at : at + 1] not in (b"#", b".") or (end := data.find(b"\n", at, at + 1000)) < 0:
             return 0
         text = data[at:end].decode("utf-8", "backslashreplace").rstrip("\r")
@@ -125,7 +125,7 @@ class JobEventLogReader:
             self._gap = [line, text.strip("#. "), self._clock.last]
 
     def _add(self, entry: _Entry, line: int, events: list[Event]) -> str:
-        """Take an entry and the gap in front of it; return the error, or "" if it was taken."""
+        """Process an entry and the gap before it; return the error, or "" if the entry is valid."""
         number, cluster, proc, subproc, when, text = entry
         header = _GLOBAL.match(text) if number == 8 and cluster < 0 else None
         if header is not None:
@@ -146,7 +146,7 @@ class JobEventLogReader:
         return ""
 
     def _instant(self, when: str) -> int:
-        """Return the instant (microseconds) of an entry's time. Raise ``ValueError`` for an invalid time."""
+        """Return an entry's time in microseconds. Raise ``ValueError`` for an invalid time."""
         match = _TIME.fullmatch(when)
         if match is None:
             raise ValueError(f"no time: {when!r}")
@@ -156,10 +156,11 @@ class JobEventLogReader:
         at = self._clock.instant(compiled(form), time_stamp + (match["offset"] or ""))
         return at + int((match["fraction"] or "").ljust(6, "0"))
 
-    # The classic form
+    # The classic format
 
     def _classic(self, data: bytes, at: int, events: list[Event]) -> int:
-        """Take the entries up to the last complete one, or all if XML or JSON follows; return their bytes."""
+        """Process the entries up to the last complete one, or all if XML or JSON follows; return their length in
+        bytes."""
         window = min(len(data), at + LONGEST)
         starts = (start for start, opening in _OTHERS if data.find(opening, at, window) >= 0)
         other_starts = [place for start in starts if (place := data.find(start, at, window)) >= 0]
@@ -172,9 +173,9 @@ class JobEventLogReader:
             return 0
         text = _lines(data[at:end])
         pieces = text.split("\n...\n")
-        dots_line = pieces.pop()  # a line of them behind another, whose newline went with that one
+        dots_line = pieces.pop()  # a line of dots directly after another one, whose newline was removed with it
         headers = text.count(_WITHIN)
-        if not self._clock.last:  # the first time of a log, or its header, needs the slow path
+        if not self._clock.last:  # the first time in a log, or its header, must be processed slowly
             headers -= pieces[0].count(_WITHIN)
             self._walk_to_dots(pieces.pop(0), events)
         is_plain = headers == len(pieces) and self._gap is None and _MARKED not in text
@@ -185,8 +186,8 @@ class JobEventLogReader:
         return end - at
 
     def _fast(self, pieces: list[str], events: list[Event]) -> bool:
-        """Take all pieces if each is just one entry; return whether they are. There are as many headers as pieces, so
-        if each piece begins with one, none has a second."""
+        """Process all pieces if each contains exactly one entry; return whether that is the case. There are as many
+        headers as pieces, so if each piece starts with a header, no piece has a second one."""
         line, time_before, match, known_times = self.line + 1, self._clock.last, _HEADER.match, self._known
         at, runs, taken_entries, last_stamp = time_before, list[tuple[str, list[Taken]]](), list[Taken](), ""
         add_entry = taken_entries.append
@@ -226,7 +227,7 @@ class JobEventLogReader:
         return True
 
     def _remember(self, when: str) -> int:
-        """Return the instant of a time; cache it if the same text can mean no other instant."""
+        """Return a time in microseconds; cache it if the same text cannot stand for another time."""
         at = self._instant(when)
         if when[2] != "/" and self._is_plain(at):
             if len(self._known) >= _REMEMBERED:
@@ -235,7 +236,7 @@ class JobEventLogReader:
         return at
 
     def _is_plain(self, at: int) -> bool:
-        """Check whether clocks showed this local time only once."""
+        """Check whether this local time is unambiguous."""
         local = datetime.fromtimestamp(at // 1_000_000, self._source.zone)
         return local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
 
@@ -244,7 +245,7 @@ class JobEventLogReader:
         self.line += 1
 
     def _walk(self, text: str, ended: bool, events: list[Event]) -> None:
-        """Take line by line the lines before a line of dots, or (not `ended`) before anything else."""
+        """Process, line by line, the lines before a line of dots or (not `ended`) before anything else."""
         lines = text.split("\n")
         segments = _segments(lines)
         if segments and ended:
@@ -252,12 +253,12 @@ class JobEventLogReader:
         for segment in segments:
             line, text = self.line + segment.index + 1, "\n".join(segment.lines)
             header = _HEADER.match(text)
-            reason = "it does not begin as an entry does"
+            reason = "it does not start like an entry"
             if segment.kind == "marker":
                 self._missing(line, text)
                 continue
             if header is not None:
-                reason = "the entry was torn: something else begins before its end"
+                reason = "the entry was torn: something else starts before its end"
                 if segment.whole:
                     cluster, proc, subproc = map(int, header.group(2, 3, 4))
                     entry = (int(header[1]), cluster, proc, subproc, header[5], text[header.end() :])
@@ -269,7 +270,7 @@ class JobEventLogReader:
     # Ads
 
     def _prologue(self, data: bytes, at: int) -> int:
-        """Take a line around the ads of an XML log; return its length in bytes, or 0."""
+        """Process a line around the ads of an XML log; return its length in bytes, or 0."""
         end = data.find(b"\n", at, at + LONGEST)
         if end < 0 or not data.startswith(_PROLOGUE, at):
             return 0
@@ -277,8 +278,8 @@ class JobEventLogReader:
         return end + 1 - at
 
     def _ad(self, data: bytes, at: int, close: bytes, entry_of: Callable[[str], _Entry], events: list[Event]) -> int:
-        """Take an ad: one line, or the lines up to one that begins with `close_tag`; return its bytes, 0 if it is
-        unfinished."""
+        """Process an ad: one line, or the lines up to one that starts with `close_tag`; return its length in bytes, or
+        0 if it is unfinished."""
         window = min(len(data), at + LONGEST)
         end = data.find(b"\n", at, window) + 1
         if end and not data[at:end].rstrip().endswith(close):
@@ -286,7 +287,7 @@ class JobEventLogReader:
             end = data.find(b"\n", last_close + 1, window) + 1 if last_close >= 0 else 0
         other_begin = _NEXT.search(data, at, window)
         if other_begin is not None and (not end or other_begin.start() + 1 < end):
-            reason = "the entry was torn: another begins before its end"
+            reason = "the entry was torn: another entry starts before its end"
             return self._refuse(data, at, other_begin.start() + 1, reason, events)
         if not end:
             return 0
@@ -301,7 +302,7 @@ class JobEventLogReader:
 
 
 def _last_end(data: bytes, at: int, limit: int) -> int:
-    """Return where the last line of dots ends, or 0."""
+    """Return the end of the last line of dots, or 0."""
     dots_at, crlf_dots_at = data.rfind(b"\n...\n", at, limit), data.rfind(b"\n...\r\n", at, limit)
     return max(dots_at + 5 if dots_at >= 0 else 0, crlf_dots_at + 6 if crlf_dots_at >= 0 else 0)
 
@@ -312,12 +313,12 @@ def _lines(data: bytes) -> str:
 
 
 def _segments(lines: list[str]) -> list[_Segment]:
-    """Cut the lines before a line of dots into entries, markers and the rest."""
+    """Split the lines before a line of dots into entries, markers and the rest."""
     segments: list[_Segment] = []
     now: _Segment | None = None
     for index, line in enumerate(lines):
         while (header := _begin_in(line, now, now is not None and now.index == index)) is not None:
-            if now is not None and now.index == index and header.start():  # behind another header in the same line
+            if now is not None and now.index == index and header.start():  # after another header in the same line
                 now.lines[-1] = line[: header.start()]
             elif now is not None and line[: header.start()] == "...":
                 now.whole = True
@@ -343,7 +344,7 @@ def _segments(lines: list[str]) -> list[_Segment]:
 
 
 def _begin_in(line: str, now: _Segment | None, is_first: bool) -> re.Match[str] | None:
-    """Return the header of an entry in a line, unless it may be a user's own text."""
+    """Return the header of an entry in a line, unless the line may be a user's own text."""
     if now is None and (header := _HEADER.match(line)) is not None:
         return header
     if _WITHIN not in line:

@@ -1,8 +1,8 @@
-"""Read the times before a daemon's messages: compile a strftime format to a parser.
+"""Parse the times before a daemon's messages; compile a strftime format to a parser.
 
-The usual formats are known (``KNOWN``); DEBUG_TIME_FORMAT gives any other. Names of days and months are in the C
-locale. A time lacks its zone, and in the hour that daylight saving repeats it does not say which pass it is. An old
-format lacks the year. ``LogClock`` derives these from the times before.
+The usual formats are built in (``KNOWN``); DEBUG_TIME_FORMAT names any other. Names of days and months are in the C
+locale. A time has no zone, and does not show whether it is in the first or second pass of the hour repeated at the end
+of daylight saving time. In an old format it has no year. ``LogClock`` derives these from the preceding times.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ KNOWN: Final = (
     "(%s)",
     "%s",
 )
-"""The formats that are recognized: HTCondor's, its older one without a year, ISO 8601, LOGS_USE_TIMESTAMP's."""
+"""The formats that are recognized: HTCondor's, its older one without a year, ISO 8601, that of LOGS_USE_TIMESTAMP."""
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_BACK = 60_000_000  #: a clock set back by up to this (microseconds) in the repeated hour does not begin its second pass
+_BACK = 60_000_000  #: a clock set back by up to this (microseconds) in the repeated hour does not start its second pass
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 # directive -> (pattern, field; "": ignored)
@@ -74,7 +74,7 @@ _DAYS = ({"day", "month"}, {"day", "month_name"}, {"day_of_year"})
 
 
 class TimeFormat(NamedTuple):
-    """A strftime format: ``shape`` matches a time, without groups; ``fields`` has a group for each part."""
+    """A compiled strftime format: ``shape`` matches a time, without groups; ``fields`` has a group for each field."""
 
     text: str
     shape: str
@@ -84,7 +84,7 @@ class TimeFormat(NamedTuple):
 
 @cache
 def compiled(text: str) -> TimeFormat:
-    """Compile a strftime format. Raise ``ValueError`` if it cannot be read, or lacks the day or the hour."""
+    """Compile a strftime format. Raise ``ValueError`` if it is invalid, or lacks the day or the hour."""
     form = text.strip('"')
     while any(short_directive in form for short_directive in (f"%{name}" for name in _SHORT)):
         form = re.sub(r"%([cDFRrTxX+])", lambda match: _SHORT[match[1]], form)
@@ -92,7 +92,7 @@ def compiled(text: str) -> TimeFormat:
     for directive, literal, lone_char in _PART.findall(form):
         directive = _LIKE.get(directive, directive)
         if lone_char or (directive and directive not in _DIRECTIVES):
-            raise ValueError(f"a time format cannot be read: %{directive} in {text!r}")
+            raise ValueError(f"invalid time format {text!r}: unknown directive %{directive}")
         if literal:
             shape_pattern += re.escape(literal)
             fields += re.escape(literal)
@@ -103,16 +103,16 @@ def compiled(text: str) -> TimeFormat:
         names.add(name)
     if "epoch" not in names:
         if not any(days <= names for days in _DAYS):
-            raise ValueError(f"a time format cannot be read: {text!r} has no day")
+            raise ValueError(f"invalid time format {text!r}: it has no day")
         if not (names & {"hour", "half_hour"} and "minute" in names):
-            raise ValueError(f"a time format cannot be read: {text!r} has no time of day")
+            raise ValueError(f"invalid time format {text!r}: it has no time of day")
     return TimeFormat(form, shape_pattern, re.compile(fields, re.ASCII), form.endswith("%S"))
 
 
 class LogClock:
-    """Turns the times of one file (or chain of rotated files), in their order, into instants in microseconds. ``last``
-    is the instant of the last one (0: none yet). ``limit`` is when the file was modified (seconds): a time without a
-    year is at most a day later."""
+    """Converts the times in one file (or chain of rotated files), in order, to microseconds since the epoch. ``last``
+    is the last time (0: none yet). ``limit`` is the file's modification time (seconds): a time without a year is at
+    most a day later."""
 
     def __init__(self, zone: tzinfo, limit: float, last_time: int) -> None:
         self.zone = zone
@@ -121,10 +121,10 @@ class LogClock:
         self._base = ("", "", 0)
 
     def instant(self, form: TimeFormat, time_stamp: str) -> int:
-        """Return the instant of a time of the format's shape. Raise ``ValueError`` for an invalid time."""
+        """Convert a time in this format. Raise ``ValueError`` for an invalid time."""
         if not form.seconds_last:
             at = self._read(form, time_stamp)
-        else:  # add the seconds to the minute: zones change at whole minutes
+        else:  # add the seconds to the minute, since zone offsets change at whole minutes
             text, minute, at = self._base
             if minute != time_stamp[:-2] or text != form.text:
                 at = self._read(form, time_stamp[:-2] + "00")
@@ -144,7 +144,7 @@ class LogClock:
         for year in [_year(fields)] if {"year", "short_year"} & fields.keys() else self._years():
             try:
                 found_times.append(self._local(_date(fields, year) + _time(fields), fields))
-            except (ValueError, OverflowError):  # 29 February of another year
+            except (ValueError, OverflowError):  # 29 February in another year
                 continue
         if not found_times:
             raise ValueError(f"no such time: {time_stamp!r}")
@@ -153,8 +153,8 @@ class LogClock:
         return next((at for at in possible_times if at >= earliest_time), possible_times[0])
 
     def _years(self) -> list[int]:
-        """Return the possible years of a time that lacks one, most likely first. That is the first one not before the
-        time before; without that, the last one not after the file's modification."""
+        """Return the possible years of a time without one, the most likely first: the first year not before the
+        preceding time or, without one, the last year not after the file's modification."""
         latest_year = datetime.fromtimestamp(max(self.limit, 0) + DAY, self.zone).year
         if not self.last:
             return [latest_year, *range(latest_year - 1, latest_year - 9, -1)]
@@ -168,7 +168,7 @@ class LogClock:
             return _micros(when.replace(tzinfo=datetime.strptime(offset, "%z").tzinfo if offset else UTC))
         first_fold, second = (when.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
         at = _micros(first_fold)
-        if second.utcoffset() == first_fold.utcoffset() or _micros(second) < at:  # <: a time that no clock showed
+        if second.utcoffset() == first_fold.utcoffset() or _micros(second) < at:  # <: this local time does not exist
             return at
         if zone and second.tzname() == zone != first_fold.tzname():
             return _micros(second)

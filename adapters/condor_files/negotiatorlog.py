@@ -1,6 +1,6 @@
-"""Read the NegotiatorLog: cycles, matches, rejections, submitter shares, and condor_userprio's settings.
+"""Read the NegotiatorLog: cycles, matches, rejections, submitter shares, and changes made with condor_userprio.
 
-NEGOTIATOR_DEBUG decides how much it contains (see docs/import.md). The numbers of the pie and its slices keep the
+NEGOTIATOR_DEBUG determines its content (see docs/import.md). The numbers of the pie and its slices have the
 negotiator's names.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...domain.events import CycleReported, SubmitterReported
 from .daemon_log import DAEMON_LIFE, DaemonLog, LogMessage, Rows, table
 
-# Read the MatchLog, whose lines the NegotiatorLog may have, too: matches, and rejections with their reasons.
+# Read the MatchLog: matches, and rejections with their reasons. The NegotiatorLog can contain the same lines.
 #
 # ``source`` is the address of the job's schedd, ``startd`` that of the slot's startd.
 
@@ -45,7 +45,7 @@ _SLICE = (
     "SubmitterPrio", "SubmitterPrioFactor", "submitterShare", "submitterAbsShare", "submitterLimit",
     "submitterCeiling remaining", "submitterUsage",
 )  # fmt: skip
-"""The names in the order in which they are written: the last one ends a block."""
+"""The names in the order in which they are written; the last one ends a block."""
 
 _SETTINGS = "priority factor|priority|ceiling|floor|accumulated usage|begin usage time|last usage time"
 CYCLES: Rows = (
@@ -64,12 +64,12 @@ SETTINGS: Rows = (
     (r"Resetting the usage of (?P<user>all users|\S+)", "_set:usage 0"),
     (r"Deleting accounting record of (?P<user>\S+)", "_set:record deleted"),
 )
-EVERYONE = "*"  #: the submitter of an event that is about all of them
+EVERYONE = "*"  #: the submitter in an event about all submitters
 
 
 class NegotiatorLogReader(MatchLogReader):
-    """Reads a NegotiatorLog. ``_remembered``: the cycle, the current block of numbers, the submitter and job in
-    negotiation, the last match's slot."""
+    """Reads a NegotiatorLog. ``_remembered``: the cycle, the current block of numbers, the submitter and job being
+    negotiated, and the slot of the last match."""
 
     PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES)
 
@@ -121,7 +121,7 @@ class NegotiatorLogReader(MatchLogReader):
         self._count("rejections")
 
     def _successfully(self, message: LogMessage) -> None:
-        """Report a match, unless its "Matched" line did already."""
+        """Report a match, unless its "Matched" line was already reported."""
         if self._remembered.pop("matched", None) == message["slot"] or "job" not in self._remembered:
             return
         facts = {"slot": message["slot"]} | {name: self._remembered.get(name, "") for name in ("user", "source")}
@@ -136,7 +136,7 @@ class NegotiatorLogReader(MatchLogReader):
     # -- the pie and its slices
 
     def _before(self, line: int, at: int, text: str) -> None:
-        """End the block of numbers if another line comes before its last number."""
+        """End the block of numbers if another line precedes its last number."""
         if "block" in self._remembered and text.split(None, 1)[:1] not in _WORDS[self._remembered["block"]["of"]]:
             self._block_over()
 
@@ -159,7 +159,7 @@ class NegotiatorLogReader(MatchLogReader):
         elif block["of"] == "slice":
             self._submitter(block["at"], block["line"], self._remembered["user"], "slice", block["facts"])
 
-    # -- what is set
+    # -- changes
 
     def _submitter(self, at: int, line: int, user: str, report_name: str, facts: dict[str, str]) -> None:
         self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, report_name, facts))

@@ -1,8 +1,8 @@
-"""The interface of every reader of HTCondor files: bytes in, events out, interruptible at any byte.
+"""The interface of all readers of HTCondor's files: bytes in, events out, interruptible at any byte.
 
-``read`` takes whole records from the beginning of its data, and returns their length in bytes; the rest is passed again
-with more data after it. So the events do not depend on where the pieces were cut. No reader raises: an invalid record
-becomes a ``SourceRefused`` with its line. ``state`` is all that a later reader needs to continue.
+``read`` processes complete records at the start of its data and returns their length in bytes; the rest is passed again
+with the next data. So the events do not depend on the chunk boundaries. No reader raises an exception: an invalid
+record becomes a ``SourceRefused`` with its line. ``state`` is everything that a later reader needs to continue.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from attrs import frozen
 
 from ...domain.events import DaemonReported, Event, SourceGap, SourceRefused
 
-State = dict[str, Any]  #: JSON: texts, numbers, lists, and dicts with texts as keys
+State = dict[str, Any]  #: JSON: strings, numbers, lists, and dicts with strings as keys
 
-KEPT = 200  #: characters of a refused record that are kept
+KEPT = 200  #: characters of a rejected record that are stored
 _DAEMONS = {
     "startlog": "startd", "startd_history": "startd", "schedlog": "schedd", "history": "schedd",
     "negotiatorlog": "negotiator", "matchlog": "negotiator", "masterlog": "master", "collectorlog": "collector",
     "starterlog": "starter", "shadowlog": "shadow",
 }  # fmt: skip
-"""The daemons that write the kinds of files of which a record can be doubted."""
+"""The daemon that writes each kind of file in which a record can be reported as inconsistent."""
 
 
 @frozen
 class SourceFile:
-    """A file to read. ``modified`` is its modification time (seconds), for times without a year; ``now`` the instant of
-    the import (microseconds); ``time_format`` is DEBUG_TIME_FORMAT if the user gives it, else ""."""
+    """A file to read. ``modified``: its modification time (seconds), for times without a year; ``now``: the time of the
+    import (microseconds); ``time_format``: DEBUG_TIME_FORMAT if the user gave it, else ""."""
 
     number: int
     path: str
@@ -41,20 +41,20 @@ class SourceFile:
     time_format: str = ""
 
     def place(self, line: int) -> str:
-        """Return a line's place, as events name it."""
+        """Return a line's location, as named in events."""
         return f"{self.number}:{line}"
 
     def refused(self, line: int, reason: str, text: str, at: int = 0) -> SourceRefused:
-        """Return the event of a record that could not be read."""
+        """Return the event for an unreadable record."""
         text = without_secrets(text[:KEPT])
         return SourceRefused(at or self.now, "refused", self.place(line), self.number, line, reason, text)
 
     def gap(self, at: int, line: int, reason: str, since: int = 0, until: int = 0, cause: str = "read") -> SourceGap:
-        """Return the event of records that are missing before a line."""
+        """Return the event for records that are missing before a line."""
         return SourceGap(at, cause, self.place(line), self.number, line, reason, since, until)
 
     def doubted(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> DaemonReported:
-        """Return the event of a record that does not fit with what surrounds it (`said`: of ``OF_DAEMONS``)."""
+        """Return the event for a record that is inconsistent with those around it (`said`: of ``OF_DAEMONS``)."""
         facts = {name: without_secrets(text) for name, text in facts.items()}
         daemon = _DAEMONS[self.kind]
         return DaemonReported(at, "reported", self.place(line), self.machine, daemon, report_name, facts)
@@ -66,11 +66,11 @@ class SourceReader(Protocol):
     line: int
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
-        """Continue from `state`, which an earlier reader of this source, or of the one it continues, left; None at
-        first."""
+        """Continue from the `state` of an earlier reader of this source, or of the source that it continues; None for a
+        new source."""
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
-        """Return the events of the whole records at the beginning of `data`, and their length in bytes."""
+        """Return the events in the complete records at the start of `data`, and their length in bytes."""
 
     def state(self) -> State: ...
 
@@ -80,7 +80,7 @@ PRIVATE = frozenset(
     Capability ChildClaimIds ClaimId ClaimIdList ClaimIds PairedClaimId PreemptingClaimId TransferKey
     """.lower().split()
 )
-"""The attributes of ads that hold secrets, in lower case (HTCondor's own list of private attributes)."""
+"""The attributes of ads that contain secrets, in lower case (HTCondor's own list of private attributes)."""
 
 _SECRET = re.compile(r"""(#\d{6,}#\d+#)(?!\.\.\.(?!\.))(?:\.{4,}|(?:\[[^\]\n]*\])?[^\s",;)>\]]*)""")
 _CLAIM = re.compile(rb"""(#\d{6,}#\d+#)(?!\.\.\.)((?:\[[^\]\n]*\])?[^\s",;)>\]<]*)""")
@@ -89,21 +89,21 @@ _NAMED = re.compile(
     rb"(?:\"?\s*[:=]\s*|\"\s*>\s*<\w+>\s*|[ \t]+(?=\"))"
     rb"(\"(?:[^\"\\\n]|\\[^\n])*|[^\s\"<,;\]}]+)"
 )
-"""A private attribute with its value, as ads, tables, JSON and XML write it. In prose ("Received ClaimId from ...") no
-value follows the name."""
+"""A private attribute with its value, as written in ads, tables, JSON and XML. In prose ("Received ClaimId from ...")
+the name has no value."""
 _STEMS = ((b"claimid", b"publicclaimid"), (b"capability", b""), (b"transferkey", b""), (b"_condor_priv", b""))
-"""A part of every private attribute's name, and the public name that also contains it."""
+"""A substring of every private attribute's name, and the public name that also contains it."""
 
 
 def is_private(name: str) -> bool:
-    """Check whether an attribute is private and must not be stored."""
+    """Check whether an attribute is private, so that it must not be stored."""
     name = name.lower()
     return name in PRIVATE or name.startswith("_condor_priv")
 
 
 def hidden(data: bytes) -> bytes:
-    """Return the bytes of a file with every secret in them replaced by as many dots. This is done before reading, so
-    that no reader has to know where in a record a secret may be."""
+    """Replace every secret in a file's bytes by dots. This happens before parsing, so that readers do not need to
+    handle secrets."""
     if b"#" in data:
         data = _CLAIM.sub(lambda match: match[1] + b"." * len(match[2]), data)
     lower = data.lower()
@@ -118,5 +118,5 @@ def _dots(match: re.Match[bytes]) -> bytes:
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with each claim id cut to its public part, as HTCondor itself prints it."""
+    """Return the text with each claim id reduced to its public part, as HTCondor prints it."""
     return _SECRET.sub(r"\1...", text) if "#" in text else text

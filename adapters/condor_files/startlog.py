@@ -1,7 +1,8 @@
-"""Read the StartLog: a slot's transitions, its claims and starters, and the startd's start and end.
+"""Read the StartLog: slots' transitions, claims and starters, and the startd's start and exit.
 
-A slot's lines begin with its name, ``slot1_1: `` or, with its job, ``slot1_1[12.0]: ``. Its full name has the machine's
-behind an ``@``; the log gives that as the alias of the startd's address. docs/import.md says what the lines mean.
+The lines of a slot start with its name, ``slot1_1: `` or, with its job, ``slot1_1[12.0]: ``. The full name also
+contains the machine after an ``@``; the log shows it as the alias of the startd's address. docs/import.md explains the
+lines.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from .daemon_log_lines import GAP
 from .source_reader import SourceFile, State, without_secrets
 from .startlog_transitions import CHANGES, TRANSITIONS, transition_of
 
-# Recognize lines of a StartLog that give the reason of a transition, or describe a slot without changing it.
+# Recognize StartLog lines that contain the reason for a transition, or describe a slot without changing it.
 
 _SOURCE_FILE = re.compile(r"\s*:?\s*\S+\.(?:cpp|cc|C|h)\(\d+\)")
 
 
 @lru_cache(1_000)
 def reason_of(text: str) -> str:
-    """Return the reason that a line gives. The cache helps as most lines give one of a few."""
+    """Return the reason in a line. The result is cached, since most lines contain one of a few reasons."""
     return without_secrets(_SOURCE_FILE.sub(":", text.removeprefix("State change:").strip()))
 
 
@@ -58,9 +59,9 @@ LEAVING: Final = ("Claimed/Retiring", "Preempting/", "Owner/")
 
 
 CAUSE: Final = "reported"
-REASONS: Final = 8  #: the number of reasons that are kept for the next transition: the last ones
+REASONS: Final = 8  #: the maximum number of recent reasons that are remembered for the next transition
 UNREADABLE: Final = "a transition that cannot be read"
-GENERAL: Final = 1_000_000  #: microseconds for which a message about the machine is the reason of its transitions
+GENERAL: Final = 1_000_000  #: for this many microseconds, a message about the machine is the reason for its transitions
 
 _STEP = re.compile(r"(?:Changing|Reverting) ([a-z ]+): (\S+) -> (\S+)$")
 _OF_SLOT = re.compile(r"([^\s:\[]+)(?:\[([^\]\s]*)\])?: (\s*\S+)(.*)", re.DOTALL)
@@ -81,8 +82,8 @@ STARTD: Rows = (
 
 @define
 class _LoggedSlot:
-    """A slot as far as it is known. ``pair`` is "" if unknown; ``reasons`` (place, instant, words) belong to the
-    next transition; ``schedd`` asks for it."""
+    """The known state of a slot. ``pair`` is "" if unknown; ``reasons`` (line, time, text) belong to the next
+    transition; ``schedd`` requests it."""
 
     name: str
     pair: str = ""
@@ -92,7 +93,7 @@ class _LoggedSlot:
 
 
 class _StartdBanner(NamedTuple):
-    """The banner of a startd that starts, as far as it was read."""
+    """The banner of a starting startd, as far as it was read."""
 
     place: str
     at: int
@@ -100,7 +101,7 @@ class _StartdBanner(NamedTuple):
 
 
 class _NewSlot(NamedTuple):
-    """A new slot, until the line of its resources."""
+    """A new slot whose line of resources has not been read yet."""
 
     place: str
     at: int
@@ -109,7 +110,7 @@ class _NewSlot(NamedTuple):
 
 
 class StartLogReader(DaemonLog):
-    """Reads StartLogs. Refuses a line of a transition that does not say from where to where."""
+    """Reads StartLogs. Rejects a line about a transition from which the source and target cannot be read."""
 
     PATTERNS = table(DAEMON_LIFE, STARTD)
     DAEMON = "startd"
@@ -118,7 +119,7 @@ class StartLogReader(DaemonLog):
         super().__init__(source, state, line)
         state = state or {}
         self.machine = str(state.get("machine", source.machine))
-        self._fresh = bool(state.get("fresh", False))  #: true if everything that this startd's slots did was read
+        self._fresh = bool(state.get("fresh", False))  #: whether everything since this startd's start was read
         self._slots = {
             name: _LoggedSlot(full_name, pair, [tuple(reason) for reason in reasons], job, schedd)
             for name, (full_name, pair, reasons, job, schedd) in state.get("slots", {}).items()
@@ -130,7 +131,7 @@ class StartLogReader(DaemonLog):
         self._begun = _StartdBanner(**state["begun"]) if "begun" in state else None
         self._birth = _NewSlot(**state["birth"]) if "birth" in state else None
         self._moves: dict[str, tuple[str, str, str]] = {}
-        """Message -> what changes, from, to. Only words of the table get in, so that no log makes it grow."""
+        """Message -> what changes, from, to. It contains only words in the table, so its size is limited."""
         self._line, self._at = 0, 0
 
     def state(self) -> State:
@@ -164,7 +165,7 @@ class StartLogReader(DaemonLog):
                 self._line, self._at = line, at
                 self._dispatch(text)
                 continue
-            # A line of a known slot, as most are; most messages were seen before.
+            # Most lines are about a known slot and contain a known message.
             move_words = slot_moves.get(message)
             if move_words is None:
                 handler = _ON_SLOT.get(message.partition(" ")[0])
@@ -186,7 +187,7 @@ class StartLogReader(DaemonLog):
             if handler is not None:
                 handler(self, match[1], match[2] or "", match[3] + match[4])
                 return
-        if text.startswith(OF_THE_MACHINE):  # the reason why its slots change
+        if text.startswith(OF_THE_MACHINE):  # the reason for transitions of its slots
             self._general = (self._at, text.removeprefix("State change: ").rstrip("."))
         elif text == GAP:
             self._gap()
@@ -199,7 +200,7 @@ class StartLogReader(DaemonLog):
         return self.source.place(self._line)
 
     def _settle(self) -> None:
-        """Report a start or a new slot that was waiting for lines that did not come."""
+        """Report a start or a new slot that was waiting for lines that were not written."""
         if self._begun is not None:
             begun, self._begun = self._begun, None
             facts = dict(begun.facts)
@@ -208,7 +209,7 @@ class StartLogReader(DaemonLog):
             self._born({})
 
     def _slot(self, name: str) -> _LoggedSlot:
-        """Return the slot by its name in the log; a new one is in Owner/Idle if the startd's start was read."""
+        """Return the slot with this name in the log; a new slot is in Owner/Idle if the startd's start was read."""
         self._settle()
         if name not in self._slots:
             self._add(name, INITIAL_PAIR if self._fresh else "")
@@ -218,7 +219,8 @@ class StartLogReader(DaemonLog):
         self._slots[name] = _LoggedSlot(name if "@" in name else f"{name}@{self.machine}", pair)
 
     def _reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
-        """Return the reason of a transition: what was said before it, of the slot and then of the whole machine."""
+        """Return the reason for a transition: the messages before it about the slot and then about the whole
+        machine."""
         last_at = max((at for _, at, _ in slot.reasons), default=0)
         reasons, slot.reasons = [general_reason for _, _, general_reason in slot.reasons], []
         since, general_reason = self._general
@@ -233,7 +235,7 @@ class StartLogReader(DaemonLog):
         self._events.append(SlotReported(self._at, CAUSE, self._place(), slot.name, report_name, cleaned_facts))
 
     def _forget(self) -> None:
-        """Drop the slots, which may have changed. Report reasons that no transition followed."""
+        """Forget the slots, since they may have changed. Report reasons that no transition followed."""
         self._settle()
         for slot in self._slots.values():
             for place, at, reason in slot.reasons:

@@ -1,7 +1,7 @@
-"""Read the transitions of a StartLog: from which pair of state and activity to which a slot went.
+"""Parse the transitions in a StartLog: the states and activities that a slot left and entered.
 
-A line names the state, the activity, or both. What it does not name stays as it is. If the slot's state is unknown, or
-contradicts the line, the HTCondor table says what is possible.
+A line names the state, the activity, or both; the other one does not change. If the slot's state is unknown or
+contradicts the line, HTCondor's table of transitions determines what is possible.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Final
 from ...domain.state_machines import DELETED, HTCONDOR_25, classify
 
 _LIKELY: Final = ("Claimed", "Unclaimed", "Owner", "Drained", "Preempting", "Matched", "Backfill")
-"""The order in which states are tried in which a change of activity is possible."""
+"""The order in which states are tried for a change of activity."""
 CHANGES: Final = {
     "state and activity": re.compile(r"\w+/\w+ \w+/\w+"),
     "state": re.compile(r"\w+ \w+"),
     "activity": re.compile(r"\w+ \w+"),
 }
 TRANSITIONS: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
-"""(pair, what changes, from, to) as logged -> source, target, row, and the pair known after it ("": not certain). Only
-words of the table get in, so that no log makes it grow."""
+"""(pair, what changes, from, to) in the log -> source, target, row, and the pair afterwards ("": uncertain). Contains
+only words in the table, so its size is limited."""
 
 
 def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, str, str] | None:
-    """Return source, target, row ("": none) and the pair known after a transition ("": not certain), or None if
+    """Return source, target, row ("": none) and the pair after a transition ("": uncertain); None if the transition is
     unreadable."""
     if not CHANGES[what].fullmatch(f"{old} {new}"):
         return None
@@ -42,7 +42,8 @@ def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, s
 
 
 def _ends(pair: str, report_name: str, old: str, new: str) -> list[tuple[str, str]]:
-    """Return the possible sources and targets, most likely first. What the line does not name stays as it was."""
+    """Return the possible sources and targets, most likely first. The part that the line does not name does not
+    change."""
     if report_name == "state and activity":
         return [(old, new)]
     state, _, activity = pair.partition("/")

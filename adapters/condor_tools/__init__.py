@@ -1,7 +1,7 @@
-"""The options and the output of the commands ``q``, ``status``, ``history``, ``rm``, ``hold`` and similar ones.
+"""The options and the output of ``q``, ``status``, ``history``, ``rm``, ``hold`` and similar commands.
 
-Argument lists become queries and selections, ads become lines in HTCondor's columns. Nothing here opens a
-log, talks to a server, reads a clock or writes to a stream: the command line passes ads, the time and the terminal's
-width, and writes the result. Short commands must be quick, so no module here imports the ClassAd engine before it
-evaluates an expression.
+Argument lists become queries and selections; ClassAds become lines in the columns of HTCondor's tools. No code here
+opens a log, connects to a server, reads a clock or writes to a stream: the command line passes the ads, the time and
+the terminal's width, and prints the result. Short commands must be fast, so no module here imports the ClassAd engine
+before it evaluates an expression.
 """

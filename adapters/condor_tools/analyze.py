@@ -1,9 +1,9 @@
-"""``poolbook q -better-analyze``: why jobs do not run, in the form of condor_q -better-analyze.
+"""``poolbook q -better-analyze``: why jobs do not run, in the format of condor_q -better-analyze.
 
-For a rejected job, it prints the result of the next negotiation cycle: how many slots each condition of its
-Requirements leaves, how many reject it, how many are in use. If that cycle would match it, it prints the counts of the
-last rejection, with their time. ``-better-analyze:summary`` matches jobs with the current slots. Source of its tables:
-HTCondor's queue.cpp and jobmatch.cpp.
+For a rejected job, it prints the expected result of the next negotiation cycle: how many slots remain after each
+condition of Requirements, how many slots reject the job, and how many are in use. If that cycle would match the job, it
+prints the counts of the last rejection instead, with its time. ``-better-analyze:summary`` matches jobs with the
+current slots. Source of its tables: HTCondor's queue.cpp and jobmatch.cpp.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _STEP = 7
 
 
 class AnalysisStep(NamedTuple):
-    """A part of an expression: its text, with other steps in brackets; and, for a condition that must be true, its text
-    in a cycle's result."""
+    """A part of an expression: its text, with other steps in brackets. A condition that must be true also has the text
+    that identifies it in a cycle's result."""
 
     text: str
     condition: str
@@ -51,7 +51,7 @@ class AnalysisStep(NamedTuple):
 def analysis(ad: ClassAd, judge: Callable[[int, int], RejectionAnalysis] | None, display: CellContext) -> Iterator[str]:
     """Yield the analysis of one job.
 
-    :param judge: returns the log's record of a job, by cluster and process
+    :param judge: returns the log's record of a job, given its cluster and proc
     """
     cluster, proc = int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
     name, short_id = f"{cluster:03d}.{proc:03d}", f"{cluster}.{proc:03d}"
@@ -77,7 +77,7 @@ def analysis(ad: ClassAd, judge: Callable[[int, int], RejectionAnalysis] | None,
 
 
 def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
-    """Break an expression into lines after && and ||, indented by the nesting of its brackets."""
+    """Split an expression into lines after && and ||, indented by the nesting of its brackets."""
     lines, line, depth, begin, quoted = [], " " * indent, 0, 0, False
     pieces: list[tuple[str, int]] = []
     for at, char in enumerate(source):
@@ -102,7 +102,7 @@ def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
 
 
 def steps(requirements: Expression) -> list[AnalysisStep]:
-    """Return the conditions of an expression, and their combinations by && and ||, in the order of evaluation."""
+    """Return the conditions of an expression and their combinations by && and ||, in the order of evaluation."""
     from ...domain.classad import unparse
     from ...domain.classad.tree import Binary, Parentheses
 
@@ -211,8 +211,8 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
 
 
 def _last(judged: RejectionAnalysis, is_waiting: bool, display: CellContext) -> Iterator[str]:
-    """Yield when the job was last matched and rejected. A rejection after its match concerns its autocluster, unless
-    the job is idle."""
+    """Yield when the job was last matched and rejected. If the job is not idle, a rejection after its match was of
+    another job in its autocluster."""
     from ...domain.negotiator.reported_rejections import rejection_reason
 
     refused_at = judged.refusal[0] if judged.refusal is not None else 0
@@ -248,14 +248,14 @@ _OF_SLOTS = (
 
 
 class AnalyzedSlots(NamedTuple):
-    """The slots to match jobs with."""
+    """The slots with which jobs are matched."""
 
     ads: Sequence[ClassAd]
     signing: Signing  #: returns a job's significant attributes for the negotiator
 
 
 def analysis_options(arguments: Arguments, names: Iterable[str]) -> frozenset[str]:
-    """Return the qualifiers of an analysis, after the colon: summary, reverse, priority.
+    """Return the analysis qualifiers after the colon: summary, reverse, priority.
 
     :raises UsageError: a qualifier is unknown
     """
@@ -270,8 +270,8 @@ def analysis_options(arguments: Arguments, names: Iterable[str]) -> frozenset[st
 
 
 def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
-    """Yield a line for each autocluster: how many slots it accepts, and how many of these reject it, run it, or are
-    available."""
+    """Yield a line for each autocluster: the number of slots that it accepts and, of these, how many reject it, run it,
+    or are available."""
     static_slots = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
     yield f"Analyzing matches for {len(static_slots)} slots\n"
     for head in _OF_JOBS:
@@ -297,7 +297,7 @@ def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext)
 
 
 def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
-    """Yield a line for each slot: how many jobs it accepts, how many accept it, and the share that does both."""
+    """Yield a line for each slot: how many jobs it accepts, how many jobs accept it, and the percentage that match."""
     kinds = _kinds(jobs, slots.signing)
     total = sum(map(len, kinds))
     yield f"Analyzing matches for {total} jobs\n"
@@ -318,7 +318,7 @@ def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext
 
 
 def _kinds(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
-    """Return the jobs by autocluster, in the order of their AutoClusterIds if they have any."""
+    """Return the jobs grouped by autocluster, in the order of their AutoClusterIds, if any."""
     return sorted(grouped(jobs, signing).values(), key=lambda own: int(number(own[0], "AutoClusterId") or 0))
 
 

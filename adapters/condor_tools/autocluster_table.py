@@ -1,7 +1,7 @@
-"""Groups of jobs as ads: equal jobs (``q -autocluster`` and ``-group-by``), equal hold codes, jobs of one factory.
+"""Groups of jobs: by significant attributes (``q -autocluster``, ``-group-by``), hold code, or job factory.
 
-Each group is an ad: the significant attributes that its jobs share, its number, and how many jobs it has. Groups are
-numbered by their first jobs, since the negotiator often discards its own numbers.
+The ad of a group contains the significant attributes that its jobs share, its number, and the number of its jobs. The
+order of their first jobs numbers the groups, since the negotiator often discards its own numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Signature = tuple[tuple[str, str], ...]
 """The significant attributes of a job, in lower case, with their texts."""
 Signing = Callable[[Mapping[str, str]], Signature]
-"""Returns the significant attributes of a job's ad, whose attributes are texts."""
+"""A function that returns the significant attributes of a job's ad, given as texts."""
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -36,9 +36,9 @@ _SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "Request
 def asked_groups(
     jobs: Iterable[ClassAd], arguments: Arguments, selection: JobSelector, display: CellContext, signing: Signing | None
 ) -> list[ClassAd]:
-    """Return an ad for each group of equal jobs, for -autocluster or -group-by.
+    """Return an ad for each group of jobs with equal attributes, for -autocluster or -group-by.
 
-    :param signing: returns the significant attributes for the negotiator; None: use the jobs' own ads
+    :param signing: returns the significant attributes for the negotiator; None: take them from the jobs' ads
     """
     if arguments.has("autocluster"):  # a constraint applies to the groups
         chosen_ads = chosen_jobs(selection._replace(constraints=()), jobs, display)
@@ -55,7 +55,7 @@ def asked_groups(
 
 
 def _negotiated(job: ClassAd) -> bool:
-    """Return True if a job is in an autocluster: a held one that was never matched is not."""
+    """Return True if a job is in an autocluster; a held job that was never matched is not."""
     return number(job, "JobStatus") != HELD or bool(number(job, "NumJobMatches")) or "AutoClusterId" in job
 
 
@@ -64,13 +64,13 @@ def _by(names: Container[str]) -> Signing:
 
 
 def signature_from_ad(texts: Mapping[str, str]) -> Signature:
-    """Return the significant attributes of a job by its own ad."""
+    """Return the significant attributes of a job, taken from its ad."""
     names = texts.get("AutoClusterAttrs", ",".join(_SIGNIFICANT)).strip('"').lower().split(",")
     return _by(names)(texts)
 
 
 def grouped(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[ClassAd]]:
-    """Return groups of equal jobs, in the order of their first jobs."""
+    """Return the jobs grouped by equal attributes, in the order of their first jobs."""
     write_line = old_lines()
     members: dict[Signature, list[ClassAd]] = {}
     for job in jobs:
@@ -80,8 +80,8 @@ def grouped(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[C
 
 
 def autocluster_ads(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]:
-    """Return an ad for each group of equal jobs, in the order of their first jobs. ``name`` is the attribute of its
-    number; if the jobs have it, use their value."""
+    """Return an ad for each group of equal jobs, in the order of their first jobs. The attribute ``name`` contains the
+    group's number; if the jobs have this attribute, use its value."""
     from ...domain.state.caches import ad_of
 
     ads = []
@@ -99,7 +99,7 @@ def _ids(jobs: Sequence[ClassAd]) -> str:
 
 
 def by_hold_codes(jobs: Iterable[ClassAd]) -> list[ClassAd]:
-    """Return the first job of each code and subcode, with the number of jobs."""
+    """Return the first job for each hold code and subcode, with the number of such jobs."""
     from ...domain.classad import ClassAd
 
     kinds: dict[tuple[Any, Any], list[ClassAd]] = {}
@@ -109,7 +109,7 @@ def by_hold_codes(jobs: Iterable[ClassAd]) -> list[ClassAd]:
 
 
 def _order(ad: ClassAd) -> tuple[str, str, int, int]:
-    """Return the sort key: the texts of code and subcode, then the id."""
+    """Return the sort key: the texts of code and subcode, then the job id."""
     code, subcode = (value_text(ad.eval(name)) for name in ("HoldReasonCode", "HoldReasonSubCode"))
     return code, subcode, int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
 
@@ -119,7 +119,7 @@ _ALL_MADE = 2
 
 
 def factory_ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
-    """Return the clusters' ads, with the numbers of their jobs in the queue and the state of the factory."""
+    """Return the clusters' ads, with the number of queued jobs and the state of the factory."""
     from ...domain.state.caches import ad_of
 
     ads = []

@@ -1,6 +1,6 @@
-"""The queue in batches: one line per batch of jobs, from counts by cluster and status, without ads.
+"""The queue in batches: one line per batch of jobs, computed from counts by cluster and status, without ads.
 
-A batch has one owner and one batch name; a cluster without a name is a separate batch. (Manual: condor_q, default
+A batch has one owner and one batch name; a cluster without a batch name is a separate batch. (Manual: condor_q, default
 output.)
 """
 
@@ -34,36 +34,36 @@ Counts = Mapping[int, int]
 
 
 class BatchCluster(NamedTuple):
-    """A cluster, as the batch table needs it."""
+    """A cluster with the values that the batch table needs."""
 
     owner: str
-    batch: str | None  #: JobBatchName or its substitute; None if it has none
+    batch: str | None  #: JobBatchName or its substitute; None if there is neither
     cluster: int
-    qdate: int  #: when it was submitted, seconds since the epoch
-    counts: Counts  #: its selected jobs in the queue, by status
-    lowest: int  #: the lowest proc of these, ``highest`` the highest
+    qdate: int  #: the submission time, seconds since the epoch
+    counts: Counts  #: the number of its selected jobs in the queue, by status
+    lowest: int  #: the lowest proc of these jobs; ``highest`` is the highest
     highest: int
     submitted: int | None  #: the number of jobs submitted (TotalSubmitProcs); None if unknown
-    materialized: int | None = None  #: how many of them have been materialized so far; None if all were at submission
-    dag: int | None = None  #: the cluster of its DAG; None if it is not a node
-    nodes_done: int | None = None  #: DAG_NodesDone of a job of the scheduler universe, otherwise None
-    node: str = ""  #: the name of its node, to show in place of the owner
+    materialized: int | None = None  #: number of jobs materialized so far; None if all were materialized at submission
+    dag: int | None = None  #: the cluster of its DAG; None if it is not a DAG node
+    nodes_done: int | None = None  #: DAG_NodesDone of a scheduler universe job, otherwise None
+    node: str = ""  #: the name of its DAG node, shown instead of the owner
 
     @property
     def jobs(self) -> int:
-        """Return how many of its jobs are in the queue."""
+        """Return the number of its jobs in the queue."""
         return sum(self.counts.values())
 
     @property
     def done(self) -> int | None:
-        """Return how many of its jobs have left the queue; None if unknown."""
+        """Return the number of its jobs that have left the queue; None if unknown."""
         made_count = self.submitted if self.materialized is None else self.materialized
         return None if made_count is None or self.submitted is None else made_count - self.jobs
 
 
 def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster]:
-    """Return the rows of job ads, which must be in the order of their ids; with `dag`, show the node's name as the
-    owner of a node."""
+    """Return the rows of job ads, which must be sorted by job id. With `dag`, the owner of a DAG node is the node's
+    name."""
     rows: dict[int, BatchCluster] = {}
     for ad in ads:
         cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))
@@ -100,7 +100,7 @@ def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster
 
 
 class BatchRow(NamedTuple):
-    """A line of the table, which shows ``_`` for a count of 0."""
+    """A line of the table. A count of 0 is printed as ``_``."""
 
     owner: str
     name: str
@@ -114,16 +114,16 @@ class BatchRow(NamedTuple):
 
 
 def batches(rows: Iterable[BatchCluster], partial: bool = False) -> list[BatchRow]:
-    """Return the batches of clusters, by the lowest job of each.
+    """Return the clusters grouped into batches, sorted by the lowest job of each batch.
 
-    :param partial: whether some jobs of the clusters were not selected, so that missing ones are not done
+    :param partial: whether some jobs of the clusters were not selected, so that jobs not listed need not be done
     """
     named_batches: dict[tuple[str, str], int] = {}
     leaders_by_dag: dict[int, int] = {}
     gathered_rows: dict[int, list[BatchCluster]] = {}
     for row in sorted(rows, key=lambda row: row.cluster):
         leader = row.cluster
-        if row.dag is not None:  # a node is in its DAG's batch, or in its own if the DAG is not shown
+        if row.dag is not None:  # a node belongs to its DAG's batch, or is a separate batch if the DAG is not shown
             leader = leaders_by_dag.get(row.dag, leader)
         elif row.batch is not None:
             first = named_batches.setdefault((row.owner, row.batch), leader)
@@ -134,7 +134,7 @@ def batches(rows: Iterable[BatchCluster], partial: bool = False) -> list[BatchRo
 
 
 def _batch(clusters: list[BatchCluster], partial: bool) -> BatchRow:
-    # Jobs of the scheduler universe represent their nodes: they count neither as jobs nor in the ids.
+    # Scheduler universe jobs represent their nodes: they are neither counted as jobs nor shown in the ids.
     jobs = [row for row in clusters if row.nodes_done is None]
     plain_rows = [row for row in jobs if row.dag is None]
     dags = [row for row in clusters if row.nodes_done is not None]
@@ -166,7 +166,7 @@ def _batch(clusters: list[BatchCluster], partial: bool) -> BatchRow:
 def batch_table(rows: Iterable[BatchCluster], display: CellContext, *, partial: bool = False) -> Iterator[str]:
     """Yield the heading and a line for each batch.
 
-    The column HOLD appears only if a job is held, or if there is no batch at all.
+    The HOLD column is shown only if a job is held, or if there are no batches.
 
     :param rows: clusters, in any order; those without jobs in the queue are not listed
     :param partial: see ``batches``
@@ -202,15 +202,15 @@ def batch_table(rows: Iterable[BatchCluster], display: CellContext, *, partial: 
 
 
 def _name_widths(listed_batches: list[BatchRow], width: int | None) -> tuple[int, int]:
-    """Return the widths of the owner's and the batch's names, as in condor_q; less on a narrow terminal."""
+    """Return the widths of the owner and batch name columns: condor_q's, or less on a narrow terminal."""
     if not listed_batches:
         return 5, 12
     owner = max(len(batch.owner) for batch in listed_batches)
     owner = 8 if owner < 5 else owner
     name = max(10, *(len(batch.name) for batch in listed_batches))
     if width is not None:
-        # The numbers take 50 columns. The names shrink to leave room for the ids: the batch's down to 10 letters, the
-        # owner's down to 8.
+        # The numbers take 50 columns. The names are shortened to leave room for the ids: the batch name to no less than
+        # 10 letters, the owner to no less than 8.
         surplus_width = max(0, owner + name + max(len(batch.ids) for batch in listed_batches) - (width - 50))
         cut_width = min(surplus_width, max(0, name - 10))
         name -= cut_width
@@ -222,7 +222,7 @@ def _name_widths(listed_batches: list[BatchRow], width: int | None) -> tuple[int
 
 
 class Census(NamedTuple):
-    """The jobs of a queue by status: the selected ones, mine (None without a user), and all."""
+    """The number of jobs in a queue by status: selected jobs, the user's jobs (None without a user), and all jobs."""
 
     asked: Counts
     mine: Counts | None
@@ -240,7 +240,7 @@ _TOTALS = (
 
 
 def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
-    """Count the jobs in each state. Like condor_q, do not count those of the scheduler universe."""
+    """Count the jobs in each state. Like condor_q, do not count scheduler universe jobs."""
     return Counter(int(number(ad, "JobStatus") or 0) for ad in ads if number(ad, "JobUniverse") != SCHEDULER)
 
 
@@ -249,8 +249,8 @@ _FILE_PADDING = 51
 
 
 def totals(census: Census, my_name: str, *, alone: bool = False) -> str:
-    """Return the lines under a table: the selected jobs, mine and everyone's; ``alone``: only the first line, for jobs
-    from a file."""
+    """Return the lines below a table: the totals of the selected jobs, of the user's and of all jobs. ``alone``: only
+    the first line, for jobs from a file."""
     lines = [_total("query", census.asked)]
     if alone:
         return lines[0] + " " * _FILE_PADDING + "\n\n"
@@ -266,7 +266,7 @@ def _total(owner_text: str, counts: Counts) -> str:
 
 
 def totals_ad(census: Census) -> dict[str, int]:
-    """Return the totals under the HTCondor summary ad's names: Jobs, Idle, ..., AllusersJobs, ..."""
+    """Return the totals with the attribute names of HTCondor's summary ad: Jobs, Idle, ..., AllusersJobs, ..."""
     named_counts: dict[str, int] = {}
     for prefix, counts in (("", census.asked), ("My", census.mine), ("Allusers", census.everyone)):
         if counts is not None:

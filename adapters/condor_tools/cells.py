@@ -1,4 +1,4 @@
-"""Format an attribute's value for a column: times, sizes, commands, letters of states."""
+"""Format an attribute's value for a column: times, sizes, commands, state letters."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ if TYPE_CHECKING:
 
 
 class CellContext(NamedTuple):
-    """The context of a command's output, besides its ads."""
+    """The context of a command's output, in addition to the ads."""
 
-    now: int  #: the time, in seconds since the epoch
-    timezone: tzinfo = UTC  #: the zone in which times are shown
+    now: int  #: the current time, in seconds since the epoch
+    timezone: tzinfo = UTC  #: the time zone for printed times
     schedd: str = "localhost"  #: the name of the queue, for titles
-    address: str = "<127.0.0.1:0>"  #: its address; the part after a question mark is not shown
-    me: str = ""  #: the user, ``alice@localhost``; empty for none, who sees all jobs
-    source: str = ""  #: the source of the ads, for titles, if it is not a queue
+    address: str = "<127.0.0.1:0>"  #: the queue's address; the part after a question mark is not printed
+    me: str = ""  #: the user, ``alice@localhost``; empty: no user, all jobs are shown
+    source: str = ""  #: the source of the ads, for titles, if the source is not a queue
     submitter: str = ""  #: the value of -submitter, for titles
-    width: int | None = None  #: the columns of the terminal; None if the output is not a terminal, and nothing is cut
+    width: int | None = None  #: the terminal's width in columns; None (not a terminal): lines are not truncated
 
     @property
     def longest(self) -> int | None:
-        """Return the length of the longest line; None if nothing is cut."""
+        """Return the maximum length of a line; None if lines are not truncated."""
         return None if self.width is None else self.width - 1
 
     @property
     def owner(self) -> str:
-        """Return the Owner of the user's jobs."""
+        """Return the Owner attribute of the user's jobs."""
         return self.me.partition("@")[0]
 
     def context(self) -> Context:
-        """Return the context of the expressions that this command evaluates."""
+        """Return the evaluation context for the command's expressions."""
         from ...domain.classad import Context
 
-        # random() must return the same in both passes of one listing, so its seed is the time.
+        # random() must return the same values in both passes over a listing, so the time is its seed.
         return Context(now=self.now, timezone=self.timezone, seed=self.now)
 
 
 Cell = Callable[["ClassAd", CellContext], str | None]
-"""Returns a column's text for an ad; None if the ad has no value for it."""
+"""Return a column's text for an ad; None if the ad has no value for it."""
 
 # -- values --------------------------------------------------------------------------------------------------------
 
 
 def number(ad: ClassAd, name: str) -> int | float | None:
-    """Return an attribute's number (a boolean counts as 0 or 1); None if it has no finite one."""
+    """Return an attribute's number (1 or 0 for a boolean); None if it has no finite number."""
     value = _value(ad, name)
     return value if isinstance(value, int) or (isinstance(value, float) and isfinite(value)) else None
 
 
 def text(ad: ClassAd, name: str) -> str | None:
-    """Return an attribute's string; None if it has none."""
+    """Return an attribute's string; None if it is not a string."""
     value = _value(ad, name)
     return value if isinstance(value, str) else None
 
@@ -77,8 +77,8 @@ _PARSED: dict[str, Expression] = {}
 
 
 def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
-    """Return the value of an attribute, or of an expression if the ad has no attribute of that name. A failed
-    evaluation returns an error value, which the table shows."""
+    """Return the value of an attribute, or of an expression if the ad has no attribute with this name. If the
+    evaluation fails, return an error value, which the table shows."""
     from ...domain.classad import ERROR, EvaluationError, parse
 
     try:
@@ -93,7 +93,7 @@ def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
 
 
 def value_text(value: Any) -> str:
-    """Return a value as ``%v`` prints it: strings unquoted, any other value as ClassAd text."""
+    """Return a value as ``%v`` prints it: strings unquoted, all other values as ClassAd text."""
     if isinstance(value, str):
         return value
     if type(value) is int:
@@ -114,7 +114,7 @@ def length(seconds: float) -> str:
 
 
 def length_of(microseconds: int) -> str:
-    """Format a duration in microseconds, in as many columns as it needs."""
+    """Format a duration in microseconds, without padding."""
     return length(microseconds // 1_000_000).strip()
 
 
@@ -122,7 +122,7 @@ LAST_YEAR = 253370764800  # 9999 begins
 
 
 def date(seconds: float, zone: tzinfo) -> str:
-    """Format an instant as month/day hour:minute, in 11 columns; question marks before 1970 and after the year 9998."""
+    """Format a time as month/day hour:minute, in 11 columns; question marks before 1970 and after the year 9998."""
     if not 0 <= seconds < LAST_YEAR:
         return "    ???    "
     at = datetime.fromtimestamp(int(seconds), zone)
@@ -130,7 +130,7 @@ def date(seconds: float, zone: tzinfo) -> str:
 
 
 def hold_reason(ad: ClassAd, _: object = None) -> str | None:
-    """Return why a job is held; shorten a very long reason."""
+    """Return a job's hold reason; shorten a very long reason."""
     from ...replay.narration.formatting import excerpt
 
     reason = text(ad, "HoldReason")
@@ -138,7 +138,7 @@ def hold_reason(ad: ClassAd, _: object = None) -> str | None:
 
 
 def metric(size: float) -> str:
-    """Format a size in bytes with its unit: 23.5 GB."""
+    """Format a size in bytes with a unit, as in 23.5 GB."""
     units = ["B ", "KB", "MB", "GB", "TB"]
     while size > 1024 and len(units) > 1:
         size /= 1024
@@ -156,12 +156,12 @@ ACTIVITY_CODES = {
     "Idle": "i", "Busy": "b", "Retiring": "r", "Vacating": "v", "Suspended": "s", "Benchmarking": "e", "Killing": "k",
     "Cleaning": "c",
 }  # fmt: skip
-"""The letters of the column ST: the state's and the activity's; ``*`` if the slots differ."""
+"""The letters in the column ST for the state and the activity; ``*`` if the slots differ."""
 _ARCHITECTURES = {"X86_64": "x64", "X86": "x86"}
 
 
 def short_platform(ad: ClassAd, _: Any = None) -> str | None:
-    """Return the platform in short: x64/Debian13."""
+    """Return a short form of the platform, as in x64/Debian13."""
     system = text(ad, "OpSys")
     name = text(ad, "OpSysShortName" if system == "WINDOWS" else "OpSysAndVer")
     arch = text(ad, "Arch") or ""
@@ -171,10 +171,10 @@ def short_platform(ad: ClassAd, _: Any = None) -> str | None:
 # -- jobs ----------------------------------------------------------------------------------------------------------
 
 IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING_OUTPUT, SUSPENDED = range(1, 8)
-"""HTCondor's numbers of the job states (manual: Job ClassAd Attributes, JobStatus)."""
+"""HTCondor's numbers for the job states (manual: Job ClassAd Attributes, JobStatus)."""
 
 STATUS_LETTERS = " IRXCH>SFBP"
-"""The letter of each state, by its number."""
+"""The letter of each job state, by its number."""
 
 UNIVERSES = {1: "Standard", 5: "Vanilla", 7: "Scheduler", 8: "MPI", 9: "Grid", 10: "Java", 11: "Parallel", 12: "Local"}
 
@@ -185,7 +185,7 @@ def job_id(ad: ClassAd, _: CellContext | None = None) -> str | None:
 
 
 def job_status(ad: ClassAd, _: CellContext) -> str | None:
-    """Return the state's letter, or the file transfer's: ``<`` in, ``>`` out, ``q`` waiting."""
+    """Return the letter of the job's state or file transfer: ``<`` input, ``>`` output, ``q`` waiting."""
     status = number(ad, "JobStatus")
     if status is None:
         return None
@@ -199,7 +199,7 @@ def job_status(ad: ClassAd, _: CellContext) -> str | None:
 
 
 def memory(ad: ClassAd) -> float | None:
-    """Return the job's memory in MB; before it was measured, its image size."""
+    """Return the job's memory usage in MB, or its image size before the usage was measured."""
     used_memory, image = number(ad, "MemoryUsage"), number(ad, "ImageSize")
     if used_memory is not None:
         return float(int(used_memory))
@@ -207,13 +207,13 @@ def memory(ad: ClassAd) -> float | None:
 
 
 def memory_usage(ad: ClassAd, _: CellContext) -> str | None:
-    """Return the job's memory for the column SIZE."""
+    """Return the job's memory usage for the column SIZE."""
     used_memory = memory(ad)
     return None if used_memory is None else f"{used_memory:.1f}"
 
 
 def description(ad: ClassAd, _: CellContext) -> str | None:
-    """Return the job's description in brackets, else the base name of the program and its arguments."""
+    """Return the job's description in brackets, otherwise the base name of the program and its arguments."""
     program = text(ad, "Cmd")
     if program is None:
         return None
@@ -227,8 +227,8 @@ def description(ad: ClassAd, _: CellContext) -> str | None:
 
 
 def wall_time(ad: ClassAd, display: CellContext, current: bool = False) -> float | None:
-    """Return the job's run time in seconds: its finished runs and the current one, or only the ``current`` one. If the
-    job is not running, the current run is the last one. (Manual: condor_q, -currentrun.)"""
+    """Return the job's run time in seconds: of all its runs, or with ``current`` only of the current one. If the job is
+    not running, the current run is the last one. (Manual: condor_q, -currentrun.)"""
     if number(ad, "RemoteUserCpu") is None:
         return None
     status, since = number(ad, "JobStatus"), number(ad, "ShadowBday")
@@ -246,14 +246,14 @@ Written = Callable[[Any, "ClassAd", CellContext], str | None]
 
 
 class Function(NamedTuple):
-    """Formats a column's value; None if there is none."""
+    """A function that formats a column's value; the result is None if there is no value."""
 
     written: Written
-    late: bool = False  #: whether the heading is not widened with the column's data
+    late: bool = False  #: whether the column's data does not widen its heading
 
 
 def cell_of(source: str, function: Function) -> Cell:
-    """Return the column of an expression, formatted by a function."""
+    """Return the cell for an expression whose value is formatted by a function."""
     return lambda ad, setting: function.written(evaluate(ad, source, setting.context()), ad, setting)
 
 
@@ -278,12 +278,12 @@ def _run_time(_: Any, ad: ClassAd, display: CellContext) -> str | None:
 
 
 def _clock(ad: ClassAd, *names: str) -> float | None:
-    """Return an ad's time: the first of these attributes that it has."""
+    """Return a time in an ad: the first of these attributes that exists."""
     return next((time for time in (number(ad, name) for name in names) if time is not None), None)
 
 
 def _since(write: Callable[[float, float], float], *clock_names: str) -> Written:
-    """Format a length of time that ends at the ad's time."""
+    """Format the time from an attribute's time to the ad's time."""
 
     def written(value: Any, ad: ClassAd, _: CellContext) -> str | None:
         now = _clock(ad, *clock_names)
@@ -293,7 +293,7 @@ def _since(write: Callable[[float, float], float], *clock_names: str) -> Written
 
 
 def _until_now(*clock_names: str) -> Written:
-    """Format the time from an instant to the ad's time, or to now if it has none."""
+    """Format the time from an attribute's time to the ad's time, or to now if the ad has none."""
 
     def written(value: Any, ad: ClassAd, display: CellContext) -> str | None:
         at = _clock(ad, *clock_names)
@@ -334,7 +334,7 @@ def _version(value: Any, *_: Any) -> str | None:
 
 
 def _package(value: Any, *_: Any) -> str | None:
-    """Return the version with the text after its date: ``25.14.1.PackageID:``."""
+    """Return the version with the text that follows its date, as in ``25.14.1.PackageID:``."""
     words = value.split() if isinstance(value, str) else []
     if len(words) < 2:
         return None
@@ -350,7 +350,7 @@ def _activity(value: Any, ad: ClassAd, _: CellContext) -> str:
 
 
 def transfer(ad: ClassAd, _: CellContext | None = None) -> str:
-    """Return a job's transfers for -io; empty if there are none."""
+    """Return a job's file transfers for -io; empty if there are none."""
     phases = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
     running_phases = [word for name, word in phases if flag(ad, name)]
     return " transfer=" + ",".join(running_phases) if running_phases else ""
@@ -422,7 +422,7 @@ OWN_FUNCTIONS: dict[str, Function] = {
     "transfer": Function(_of_ad(transfer)),
     "version": Function(_package),
 }
-"""Functions of the tools' built-in tables, which print formats cannot use."""
+"""Functions for the tools' built-in tables; print formats cannot use them."""
 
 UNSUPPORTED: dict[str, str] = {
     **dict.fromkeys(("GRID_JOB_ID", "GRID_RESOURCE", "GRID_STATUS"), "Poolbook has no grid jobs"),
@@ -431,4 +431,4 @@ UNSUPPORTED: dict[str, str] = {
     "BUFFER_IO_MISC": "-io shows transfers",
     "UNHEALTH": "Poolbook does not report health checks",
 }
-"""HTCondor functions that are rejected: why, or what to do instead."""
+"""HTCondor functions that are rejected, with the reason or the alternative."""

@@ -1,7 +1,7 @@
-"""Write whole ads and chosen attributes: -af, -format, -long, -json, -jsonl, -xml, and -attributes.
+"""Print complete ads or selected attributes: -af, -format, -long, -json, -jsonl, -xml, and -attributes.
 
-The letters after ``-af:`` are HTCondor's (manual: condor_q, -autoformat). Plain attribute names need no ads:
-``plain_attributes`` returns the columns, ``join_lines`` formats rows of texts.
+The letters after ``-af:`` are HTCondor's (manual: condor_q, -autoformat). Plain attribute names can be printed without
+ads: ``plain_attributes`` returns the columns, and ``join_lines`` formats rows of texts.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ SEPARATORS: dict[str, dict[str, str]] = {
     "n": {"after": "\n"},
     "g": {"before_row": "\n", "before": ""},
 }
-"""The separators of values and lines, by the letter after ``-af:``."""
+"""The separators of values and lines for each letter after ``-af:``."""
 
 FORMS = {"V": "%V", "r": "%r", "o": "%r", "T": "%T", "Y": "%Y"}
-"""The printf form of values, by the letter after ``-af:``. The first of r, V, Y, T that was given wins."""
+"""The printf format of values for each letter after ``-af:``. The first of r, V, Y, T that was given applies."""
 
 
 WIDEST = 10_000
 
 
 class Autoformat(NamedTuple):
-    """The letters, and the attributes or expressions, of an ``-af``."""
+    """The letters of an ``-af`` option, and its attributes or expressions."""
 
     letters: str
     attributes: tuple[str, ...]
@@ -48,8 +48,8 @@ class Autoformat(NamedTuple):
 
 
 def autoformat(option: GivenOption) -> Autoformat:
-    """Check an ``-af`` option. Like HTCondor's tools, stop at the first blank attribute. Raise `UsageError` if a letter
-    is unknown, or an expression cannot be parsed."""
+    """Parse an ``-af`` option. Like HTCondor's tools, stop at the first blank attribute. Raise `UsageError` if a letter
+    is unknown or an expression is invalid."""
     letters = option.qualifier or ""
     for letter in letters:
         if letter not in LETTERS and letter != "o":
@@ -90,7 +90,7 @@ def custom_layout(arguments: Arguments) -> Layout | None:
 
 
 def _columns(form: Autoformat) -> Iterator[Column]:
-    """Yield the columns of an -af: with headings as wide as necessary, else unpadded."""
+    """Yield the columns of an -af option: with headings they are as wide as their data, otherwise unpadded."""
     has_headings, has_labels = "h" in form.letters, "l" in form.letters
     width = None if has_headings else 0
     if "j" in form.letters:
@@ -101,9 +101,9 @@ def _columns(form: Autoformat) -> Iterator[Column]:
 
 
 def check_expression(option: str, text: str) -> str:
-    """Return the text if it is a valid expression; do not parse a plain name.
+    """Return the text if it is a valid expression; plain names are not parsed.
 
-    :raises UsageError: it is invalid; the message has the position of the error
+    :raises UsageError: the expression is invalid; the message contains the position of the error
     """
     if not _NAME.fullmatch(text):
         parsed(option, text)
@@ -113,7 +113,7 @@ def check_expression(option: str, text: str) -> str:
 def parsed(option: str, text: str) -> Expression:
     """Parse an option's value as an expression.
 
-    :raises UsageError: it is invalid; the message has the position of the error
+    :raises UsageError: the expression is invalid; the message contains the position of the error
     """
     from ...domain.classad import ClassAdSyntaxError, parse
 
@@ -132,9 +132,9 @@ _BLOCK = 4096
 
 
 def plain_attributes(arguments: Arguments) -> list[str] | None:
-    """Return the attributes of the only ``-af`` if all are plain names and texts suffice to print them, else None.
+    """Return the attributes of the only ``-af`` option if all are plain names that need no ads, else None.
 
-    Ads are needed for expressions, for letters that depend on types (V, r, T, Y) or widths (h), with -format, and for
+    Ads are needed for expressions, for letters that depend on types (V, r, T, Y) or widths (h), for -format, and for
     complete ads or a label next to an id. With the letter j, ClusterId and ProcId come first.
     """
     if arguments.has("format", "long", "json", "jsonl", "xml", "totals", "attributes"):
@@ -149,8 +149,8 @@ def plain_attributes(arguments: Arguments) -> list[str] | None:
 
 
 def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Format rows of texts, in the order of ``plain_attributes``, like -af; yield blocks of some thousand lines. The
-    texts are as for ``%v``: strings unquoted, ``undefined`` for a missing value."""
+    """Format rows of texts, in the order of ``plain_attributes``, like -af; yield blocks of several thousand lines. The
+    texts are formatted as for ``%v``: strings unquoted, ``undefined`` for a missing value."""
     (option,) = arguments.every("af", "autoformat")
     form = autoformat(option)
     places = ["{}"] * len(form.attributes)
@@ -171,25 +171,25 @@ def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[
 
 
 def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
-    """Return the names of an ad's attributes in alphabetical order: all, or those in the list, spelled as in the
-    list."""
+    """Return the names of an ad's attributes in alphabetical order: all names, or those in the list, with the spelling
+    of the list."""
     return sorted(ad if attributes is None else {name for name in attributes if name in ad}, key=str.lower)
 
 
 def attribute_list(arguments: Arguments) -> list[str] | None:
-    """Return the names after -attributes; None if it was not given."""
+    """Return the names given with -attributes; None without the option."""
     names = [name for option in arguments.every("attributes") for name in re.split(r"[,\s]+", option.values[0]) if name]
     return names or None
 
 
 Written = Callable[["ClassAd", str], str]
-"""Returns the text of an ad's attribute."""
+"""A function that returns the text of an ad's attribute."""
 
 _MOST_REMEMBERED = 50_000
 
 
 def _remembering(write: Callable[[ClassAd], str]) -> Written:
-    """Return a formatter of attributes that formats one shared by many ads, as in a cluster, only once."""
+    """Return a formatter that formats an attribute shared by many ads, as in a cluster, only once."""
     from ...domain.classad import ClassAd
 
     texts: dict[tuple[str, int], tuple[Expression, str]] = {}
@@ -201,7 +201,7 @@ def _remembering(write: Callable[[ClassAd], str]) -> Written:
         if known_text is None:
             if len(texts) >= _MOST_REMEMBERED:
                 texts.clear()
-            # Keep the expression with its text, so that no other expression can get its id.
+            # Store the expression with its text, so that no other expression can have the same id.
             known_text = texts[key] = expression, write(ClassAd({name: expression}))
         return known_text[1]
 
@@ -219,7 +219,7 @@ def json_members() -> Written:
 
 
 def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, write_line: Written | None = None) -> str:
-    """Return the ad as lines ``Name = value`` and an empty line; empty if it has none of the attributes.
+    """Return the ad as lines ``Name = value`` and an empty line; empty if the ad has none of the attributes.
 
     :param written: ``old_lines()``, reused for all ads
     """
@@ -250,11 +250,11 @@ def whole_ads(
     gap: str = "",
     edge: str = "",
 ) -> Iterator[str]:
-    """Yield the ads in one of the forms ``long``, ``json``, ``jsonl``, ``xml``.
+    """Yield the ads in one of the formats ``long``, ``json``, ``jsonl``, ``xml``.
 
-    :param bare: whether to print nothing for an empty JSON list (like condor_q), rather than ``[ ]``
+    :param bare: whether to print nothing for an empty JSON list (like condor_q), instead of ``[ ]``
     :param gap: the text after each ad in XML
-    :param edge: the text after the head, and after the foot, in XML
+    :param edge: the text after the XML header and after the XML footer
     """
     if form == "long":
         write_line = old_lines()
@@ -279,27 +279,27 @@ def whole_ads(
 
 
 def bare_json(arguments: Arguments) -> bool:
-    """Return True if nothing is printed for an empty JSON list, as for ``-json``; ``--json`` prints an empty list."""
+    """Return True if an empty JSON list prints nothing, as with ``-json``; ``--json`` prints an empty list."""
     option = arguments.last("json")
     return option is None or not option.spelling.startswith("--")
 
 
 _LONG_FORMS = ("auto", "long", "xml", "json")
-"""The forms of -long:FORM; HTCondor's ``new`` is not implemented."""
+"""The formats of -long:FORMAT; HTCondor's ``new`` is not implemented."""
 
 
 def ads_form(arguments: Arguments) -> str | None:
-    """Return the form of complete ads: ``long``, ``json``, ``jsonl``, ``xml``; None if none is requested. Raise
-    `UsageError` if two of the last three are given, or -long names an unknown form."""
+    """Return the format for complete ads: ``long``, ``json``, ``jsonl``, ``xml``; None if none is requested. Raise
+    `UsageError` if two of the last three are given, or the format of -long is unknown."""
     forms = [name for name in ("json", "jsonl", "xml") if arguments.has(name)]
     option = arguments.last("long")
     if option is not None and option.qualifier is not None:
         if option.qualifier not in _LONG_FORMS:
-            raise UsageError(f"{option.spelling}: unknown form; use {', '.join(_LONG_FORMS)}")
+            raise UsageError(f"{option.spelling}: unknown format; use {', '.join(_LONG_FORMS)}")
         if option.qualifier in ("json", "xml"):
             forms.append(option.qualifier)
     if len(forms) > 1:
-        raise UsageError(f"-{forms[0]} and -{forms[1]} cannot both be printed: choose one")
+        raise UsageError(f"-{forms[0]} and -{forms[1]} cannot be combined; use one of them")
     if forms:
         return forms[0]
     return "long" if arguments.has("long") else None

@@ -1,5 +1,5 @@
-"""``poolbook history``: the jobs that have left the queue, in the table of condor_history; and ads from a file of
-HTCondor's tools, for -jobads, -ads and -file."""
+"""``poolbook history``: the jobs that have left the queue, in the table of condor_history. Also reads ads from files
+that HTCondor's tools wrote, for -jobads, -ads and -file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HistoryQuery(NamedTuple):
     arguments: Arguments
     selection: JobSelector
     since: Expression | None  #: stop at the first job for which this is true
-    limit: int | None  #: the most jobs to print; ``scan``: the most to read
+    limit: int | None  #: maximum number of jobs to print; ``scan``: to read
     scan: int | None
     layout: Layout | None
     form: str | None
@@ -38,11 +38,11 @@ class HistoryQuery(NamedTuple):
 
 
 def read(argv: Sequence[str]) -> HistoryQuery:
-    """Parse a command line. Raise `UsageError` if an option is invalid, or two contradict each other."""
+    """Parse a command line. Raise `UsageError` if an option is invalid, or two options contradict each other."""
     arguments = parse(COMMAND, argv)
     since = arguments.last("since")
     if since is not None and arguments.has("forwards", "nobackwards"):
-        raise UsageError("poolbook history: -since stops a backwards scan: it cannot be combined with -forwards")
+        raise UsageError("poolbook history: -since stops a backwards scan: omit -forwards")
     limit = last_number(COMMAND, arguments, "limit", "match", least=1)
     scan = last_number(COMMAND, arguments, "scanlimit", least=1)
     form = print_format(arguments)
@@ -70,8 +70,8 @@ def _stop(arguments: Arguments) -> Expression | None:
 def render(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) -> Iterator[str]:
     """Yield the command's output.
 
-    :param ads: the jobs that have left the queue, the last one first, or with ``query.forwards`` the first one. Only
-        as many as needed are read.
+    :param ads: the jobs that have left the queue, the most recent first; with ``query.forwards``, the oldest first.
+    Only as many as needed are read.
     """
     jobs = _select(ads, query, display)
     if query.form is not None:
@@ -102,17 +102,17 @@ _FORMS = ("auto", "long", "json", "xml", "new")
 
 
 def ads_of_file(option: str, name: str, form: str | None, missing: str) -> list[ClassAd]:
-    """Return the ads of a file; ``-`` is standard input.
+    """Return the ads in a file; ``-`` is standard input.
 
-    :param option: the option that names it, for messages
-    :param form: the file's form, from the option's text after the colon; None and auto: detect it
-    :param missing: the message if it cannot be read
-    :raises ToolError: it cannot be read
-    :raises UsageError: the form is unknown, or the file has another one
+    :param option: the option that names the file, for messages
+    :param form: the file's format, given after the option's colon; None and auto: detect it
+    :param missing: the message if the file cannot be read
+    :raises ToolError: the file cannot be read
+    :raises UsageError: the format is unknown, or the file has another format
     """
     form = form or "auto"
     if form not in _FORMS:
-        raise UsageError(f"{option}: unknown form {form!r}; use {', '.join(_FORMS)}")
+        raise UsageError(f"{option}: unknown format {form!r}; use {', '.join(_FORMS)}")
     try:
         text = read_input() if name == "-" else read_text(name)
     except OSError:

@@ -1,4 +1,4 @@
-"""Parse the entries of a job event log, also while it grows."""
+"""Parse the entries of a job event log that may still be growing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..condor_files.job_event_log_ads import Unreadable, entry_of_json, entry_of
 SUBMITTED, EXECUTING, TERMINATED, ABORTED = 0, 1, 5, 9
 _HEADER: Final = re.compile(r"(\d{3}) \((-?\d+)\.(-?\d+)\.(-?\d+)\) ", re.ASCII)
 _ENDS: Final = ((b"<c>", b"</c>\n", entry_of_xml), (b"{", b"}\n", entry_of_json))
-"""The start and end of an entry in XML or JSON, and its parser. All others end with a line of three dots."""
+"""The start and end of an entry in XML or JSON, and its parser. Other entries end with a line of three dots."""
 
 
 class LogEntry(NamedTuple):
-    """An entry of a job event log: its number, its job, and its text."""
+    """An entry of a job event log: its event number, its job, and its text."""
 
     number: int
     job: tuple[int, int, int]  #: cluster, proc, subproc
@@ -27,11 +27,11 @@ class LogEntry(NamedTuple):
 
 
 class UnreadableEntry(Exception):
-    """A part of a log is not a valid entry."""
+    """A part of a job event log is not a valid entry."""
 
 
 def take_entries(data: bytes) -> tuple[list[LogEntry], int]:
-    """Parse the complete entries at the start of `data`; return them and their size. Raise ``UnreadableEntry``."""
+    """Parse the complete entries at the start of `data`; return them and their length. Raise ``UnreadableEntry``."""
     entries, at = list[LogEntry](), 0
     while at < len(data):
         if data[at : at + 1] in b"\r\n":
@@ -65,9 +65,9 @@ Reader = Callable[[], bytes]
 
 
 def follow(read: Reader) -> Iterator[list[LogEntry]]:
-    """Yield the entries that were added to a log since the last time. Raise ``UnreadableEntry``.
+    """Yield the entries that were appended since the last call of `read`. Raise ``UnreadableEntry``.
 
-    :param read: returns the bytes that were added
+    :param read: returns the bytes that were appended
     """
     unread_bytes = b""
     while True:

@@ -1,4 +1,4 @@
-"""Select jobs by ids, owners and constraints, and as nodes of DAGs, which workflow engines mark with DAGManJobId and
+"""Select jobs by id, owner, constraint or DAG. Workflow engines mark the nodes of a DAG with DAGManJobId and
 DAGNodeName."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context, Expression
 
 SCHEDULER = 7
-"""The JobUniverse of jobs that may represent a DAG."""
+"""The JobUniverse of jobs that can represent a DAG."""
 
 
 def id_of(ad: ClassAd) -> tuple[int, int]:
@@ -26,7 +26,7 @@ def id_of(ad: ClassAd) -> tuple[int, int]:
 
 
 def dag_of(ad: ClassAd) -> int | None:
-    """Return the cluster of a node's DAG, from 201 or "201.0"; None if the job is not a node."""
+    """Return the cluster of a DAG node's DAG, from 201 or "201.0"; None if the job is not a DAG node."""
     if "DAGManJobId" not in ad:
         return None
     match = re.match(r"\s*(\d+)(?:\.|$)", text(ad, "DAGManJobId") or "")
@@ -35,17 +35,17 @@ def dag_of(ad: ClassAd) -> int | None:
 
 
 def is_node_of(ad: ClassAd, dag: int) -> bool:
-    """Return True if condor_q shows a job when its DAG's cluster is requested."""
+    """Return True if condor_q shows this job when the cluster of its DAG is requested."""
     return number(ad, "DAGManJobId") == dag or (text(ad, "JobBatchId") or "").partition(".")[0] == str(dag)
 
 
 def node_of(ad: ClassAd) -> str | None:
-    """Return the name of a node; None for any other job."""
+    """Return the name of a DAG node; None for any other job."""
     return text(ad, "DAGNodeName") if "DAGManJobId" in ad else None
 
 
 def owner_or_node(ad: ClassAd) -> str:
-    """Return a node's name, or the owner of any other job. Report a node without a name on standard error."""
+    """Return a DAG node's name, or another job's owner. Warn about a node without a name on standard error."""
     name = node_of(ad)
     if name is None and "DAGManJobId" in ad:
         print("DAG node job with no DAGNodeName attribute!", file=sys.stderr)
@@ -53,10 +53,10 @@ def owner_or_node(ad: ClassAd) -> str:
 
 
 def tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[list[ClassAd], Column]:
-    """Return the jobs, sorted by id, with nodes below their DAGs; and the column of their names.
+    """Return the jobs sorted by id, with DAG nodes below their DAGs, and the column of their names.
 
     :param column: the column of owners
-    :param width: the columns of the terminal; None if the output is not a terminal
+    :param width: the terminal's width in columns; None if the output is not a terminal
     """
     ads_by_id = {id_of(ad): ad for ad in jobs}
     depths: dict[tuple[int, int], int] = {}
@@ -65,7 +65,7 @@ def tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[li
     for job, ad in ads_by_id.items():
         parent = (dag_of(ad) or 0, 0)
         depths[job] = depths.get(parent, -1) + 1
-        # As in condor_q, only the first job of a cluster follows its DAG.
+        # As in condor_q, only the first job of a cluster is placed below its DAG.
         if parent in depths and (parent not in children or depth_before != job[0]):
             children.setdefault(parent, []).append(job)
         depth_before = job[0]
@@ -93,7 +93,7 @@ _ID = re.compile(r"(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 class ClusterOrJob(NamedTuple):
-    """A cluster, or one of its jobs."""
+    """A cluster, or a single job."""
 
     cluster: int
     proc: int | None = None
@@ -103,8 +103,8 @@ class ClusterOrJob(NamedTuple):
 
 
 def read_job_id(word: str) -> ClusterOrJob | None:
-    """Parse an id such as ``12`` or ``12.3``; return None for any other word, which is a user's name. Raise
-    `UsageError` for a number that is not a valid id."""
+    """Parse an id such as ``12`` or ``12.3``; return None for any other word, which is a user name. Raise `UsageError`
+    for a number that is not a valid id."""
     match = _ID.fullmatch(word)
     if match is None:
         if word[:1].isdigit() or word[:1] == ".":
@@ -117,7 +117,7 @@ def read_job_id(word: str) -> ClusterOrJob | None:
 
 
 class JobSelector(NamedTuple):
-    """Selects jobs by id or owner, and by constraints. A job must have one of the ids or owners, and meet every
+    """Selects jobs by id, owner and constraint. A job must match one of the ids or owners, and satisfy every
     constraint."""
 
     ids: tuple[ClusterOrJob, ...] = ()
@@ -131,7 +131,7 @@ class JobSelector(NamedTuple):
         return not (self.ids or self.owners or self.constraints)
 
     def as_request(self, *more_fields: str) -> dict[str, Any]:
-        """Return the selection in a request to the pool; ``more_fields`` are further constraints."""
+        """Return the selection as part of a request to the pool; ``more_fields`` are additional constraints."""
         constraints = [*(f"({constraint})" for constraint in self.constraints), *more_fields]
         return {
             "clusters": [job.cluster for job in self.ids if job.proc is None],
@@ -142,7 +142,7 @@ class JobSelector(NamedTuple):
         }
 
     def names(self, cluster: int, owner: str) -> bool:
-        """Return True if a complete cluster is selected by its number, by its owner, or because all are."""
+        """Return True if the whole cluster is selected: by its number, by its owner, or because all jobs are."""
         is_by_id = any(job.cluster == cluster and job.proc is None for job in self.ids)
         return is_by_id or owner in self.owners or not (self.ids or self.owners)
 
@@ -161,7 +161,7 @@ class JobSelector(NamedTuple):
 
 
 def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
-    """Return True if an ad meets a constraint: its value is true, or a number other than 0."""
+    """Return True if an ad satisfies a constraint: its value is true, or a number other than 0."""
     from ...domain.classad import EvaluationError
 
     try:
@@ -173,7 +173,7 @@ def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
 
 def select(words: Iterable[str], constraints: Iterable[str]) -> JobSelector:
     """Return the selection for words (ids and owners) and the values of -constraint options. Raise `UsageError` if a
-    word is neither an id nor a name, or a constraint is not a valid expression."""
+    word is neither an id nor a name, or a constraint is invalid."""
     ids_by_word = [(word, read_job_id(word)) for word in words]
     ids = tuple(job for _, job in ids_by_word if job is not None)
     owners = tuple(word for word, job in ids_by_word if job is None)
@@ -186,6 +186,6 @@ def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:
 
 
 def chosen_jobs(selection: JobSelector, ads: Iterable[ClassAd], display: CellContext) -> list[ClassAd]:
-    """Return the jobs of a selection, by cluster and proc."""
+    """Return the selected jobs, sorted by cluster and proc."""
     context = display.context()
     return in_order([ad for ad in ads if selection.everything or selection.has(ad, context)])

@@ -1,11 +1,11 @@
-"""Lay out values in columns, for the built-in tables, ``-af`` and ``-format``.
+"""Arrange values in columns, for the built-in tables, ``-af`` and ``-format``.
 
 The rules are HTCondor's for print masks (manual: Print Formats):
 
-* A column is as wide as its heading, left-aligned, and grows with its data. A given width (negative: left-aligned, 0:
-  no padding) pads narrow data; wide data exceeds it.
-* ``cut`` shortens wider data; ``grow`` lets a given width grow with the data, too.
-* An ad without a value shows ``missing``: once, or in brackets over the full width if it is doubled.
+* By default, a column is as wide as its heading, left-aligned, and grows with its data. A specified width (negative:
+  left-aligned, 0: no padding) pads shorter data; longer data exceeds it.
+* ``cut`` truncates longer data; ``grow`` lets a specified width grow with the data.
+* If an ad has no value, ``missing`` is printed: once, or in brackets over the full width if it is doubled.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Column(NamedTuple):
-    """One column. ``value`` is an attribute or expression, printed with ``form`` (a printf format), or a function. The
-    ``form`` "" prints strings and leaves other values blank. ``joined``: no separator before the column."""
+    """One column. ``value`` is an attribute or expression, printed with ``form`` (a printf format), or a function. If
+    ``form`` is "", strings are printed and other values left blank. ``joined``: no separator before the column."""
 
     heading: str
     value: str | Cell
@@ -34,7 +34,7 @@ class Column(NamedTuple):
     grow: bool = False
     cut: bool = False
     joined: bool = False
-    late: bool = False  #: it grows while its lines are printed, without widening the heading
+    late: bool = False  #: the column grows while its lines are printed, without widening the heading
     bare_after: bool = False  #: no separator after the column
 
 
@@ -47,18 +47,18 @@ class Layout(NamedTuple):
     after: str = ""
     after_row: str = "\n"
     headed: bool = True
-    streamed: bool = False  #: print the heading before reading the data: widths grow from line to line
-    trimmed: bool = False  #: no blanks at the end of a line
-    limit: int | None = None  #: the longest line; None for no limit
+    streamed: bool = False  #: print the heading before reading the data; widths grow from line to line
+    trimmed: bool = False  #: strip blanks at the end of a line
+    limit: int | None = None  #: maximum length of a line; None: no limit
 
 
 Row = Sequence[str | None]
 _UNMEASURED = frozenset({"undefined", "error", "true", "false"})
-"""Values that widen their column while they are printed, but not the heading."""
+"""Values that widen their column while lines are printed, but not the heading."""
 
 
 def lines(layout: Layout, ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]:
-    """Yield the heading and the text for each ad, usually one line."""
+    """Yield the heading and then the text for each ad, usually one line."""
     context = display.context()
 
     def row(ad: ClassAd) -> Row:
@@ -73,7 +73,7 @@ def lines(layout: Layout, ads: Iterable[ClassAd], display: CellContext) -> Itera
 
 
 def _escape_cell(text: str | None) -> str | None:
-    """Escape control characters in a cell, so that it adds no lines and moves no columns."""
+    """Escape control characters in a cell, so that it cannot add lines or shift columns."""
     return text if text is None or text.isprintable() else visible(text)
 
 
@@ -86,7 +86,7 @@ def with_appended(columns: tuple[Column, ...], more_columns: tuple[Column, ...])
 
 
 def lay_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
-    """Yield the heading and the lines of rows of texts. Escape control characters in the cells."""
+    """Yield the heading and the lines for rows of texts, with control characters in the cells escaped."""
     return _lines(layout, ([_escape_cell(text) for text in texts] for texts in rows))
 
 
@@ -110,7 +110,7 @@ def _lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
 def text_table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> Iterator[str]:
     """Yield the lines of a table of texts: columns as wide as their texts, two blanks apart.
 
-    :param right: the numbers of the right-aligned columns, including headings
+    :param right: the indexes of the right-aligned columns, including their headings
     """
     columns = tuple(Column("", "", 0 if at in right else None, grow=True) for at in range(len(headings)))
     return lay_out(Layout(columns, before="  ", after_row="", headed=False, trimmed=True), [headings, *rows])
@@ -175,11 +175,11 @@ _STRINGS_ONLY = "S"
 
 
 class Conversion(NamedTuple):
-    """A parsed printf format: the text before and after its conversion, flags, width, precision and letter.
+    """A parsed printf format: the text before and after its conversion, and its flags, width, precision and letter.
 
-    Letters: the integers ``diouxXc``, the reals ``eEfFgGaA``, ``s``; and HTCondor's own: ``v`` the value, ``V`` the
-    value with strings quoted, ``r`` the expression unevaluated, ``T`` a length of time, ``Y`` a date
-    (manual: condor_q, -format and -autoformat). A format without a conversion prints itself.
+    Letters: the integers ``diouxXc``, the reals ``eEfFgGaA``, ``s``; and HTCondor's extensions: ``v`` the value, ``V``
+    the value with strings quoted, ``r`` the unevaluated expression, ``T`` a duration, ``Y`` a date (manual: condor_q,
+    -format and -autoformat). A format without a conversion is printed unchanged.
     """
 
     before: str
@@ -190,7 +190,7 @@ class Conversion(NamedTuple):
     precision: str | None = None
 
     def of(self, ad: ClassAd, source: str, context: Any) -> str | None:
-        """Return the text for an ad's attribute or expression; None if its value's type does not fit the letter."""
+        """Return the text for an ad's attribute or expression; None if its value's type does not match the letter."""
         if not self.letter:
             return self.before
         if self.letter == "r":
@@ -206,14 +206,14 @@ class Conversion(NamedTuple):
         return None if text is None else self.before + text + self.after
 
     def filled(self, text: str) -> str:
-        """Return the text in the conversion's place, with its width and precision."""
+        """Return the text that replaces the conversion, padded and truncated to its width and precision."""
         if self.precision is not None:
             text = text[: int(self.precision or 0)]
         text = text.ljust(self.width) if "-" in self.flags else text.rjust(self.width)
         return self.before + text + self.after
 
     def converted(self, value: Any, context: Any) -> str | None:
-        """Convert a value of a fitting type, without the surrounding text."""
+        """Convert a value of a matching type, without the surrounding text."""
         if self.letter in "sV":
             from ...domain.classad.unparse import unparse_old
 
@@ -243,7 +243,7 @@ _CONVERSIONS: dict[str, Conversion] = {}
 
 
 def conversion(form: str) -> Conversion:
-    """Parse a printf format. Only its first conversion counts; a later ``%`` is text."""
+    """Parse a printf format. Only its first conversion is used; a later ``%`` is literal text."""
     known_conversion = _CONVERSIONS.get(form)
     if known_conversion is None:
         known_conversion = _CONVERSIONS[form] = _parse_conversion(unescaped(form))

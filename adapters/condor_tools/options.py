@@ -1,7 +1,7 @@
-"""Options in the style of HTCondor tools: one dash, long names, abbreviations down to a minimum length.
+"""Options in the style of HTCondor's tools: a single dash, long names, abbreviations down to a minimum length.
 
-A command's options are a table, a file of ``commands/``, which defines parsing, help and error messages. The values are
-NamedTuples, not attrs classes: importing attrs takes a third of a short command's time.
+The file in ``commands/`` for a command defines its options: their parsing, help and error messages. The classes are
+NamedTuples, not attrs classes, because importing attrs takes a third of a short command's time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MANY = -1
 
 
 class UsageError(Exception):
-    """Invalid usage: the message says what is wrong and how to fix it. The command exits with ``exit_code``."""
+    """Invalid usage. The message contains the problem and the fix. The command exits with ``exit_code``."""
 
     exit_code = 2
 
@@ -25,9 +25,9 @@ class UsageError(Exception):
         self, message: str, option: str = "", tool_message: str | None = None, *, lacks_value: str = "",
         number: str = "", word: str = "", command: str = "",
     ) -> None:  # fmt: skip
-        """``option``: an unknown option; ``lacks_value``: an option of a ``command`` without its values; ``number``: an
-        option whose value is not a valid number; ``word``: that option or value as typed; ``tool_message``: the message
-        of the HTCondor tool before its help (None: unknown)."""
+        """``option``: an unknown option; ``lacks_value``: an option of ``command`` without its values; ``number``: an
+        option whose value is not a valid number; ``word``: the option or value as typed; ``tool_message``: the message
+        of HTCondor's tool before its help (None: unknown)."""
         super().__init__(message)
         self.option, self.tool_message, self.lacks_value = option, tool_message, lacks_value
         self.number, self.word, self.command = number, word, command
@@ -40,8 +40,8 @@ class ToolError(Exception):
 
 
 class NotHere(ToolError):
-    """A name that this pool does not have. ``tool_message`` is the message of HTCondor tools, with ``{tool}`` for the
-    tool's name."""
+    """A name that does not exist in this pool. ``tool_message`` is the message of HTCondor's tools, with ``{tool}`` for
+    the name of the tool."""
 
     def __init__(self, message: str, tool_message: str, tool_code: int = 1) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class NotHere(ToolError):
 
 
 class Help(Exception):
-    """Not an error: print the help of a ``command`` on standard output."""
+    """Not an error: requests the help of ``command`` on standard output."""
 
     exit_code = 0
 
@@ -61,20 +61,20 @@ class Help(Exception):
 
 
 class Version(Exception):
-    """Not an error: print the HTCondor version that Poolbook implements."""
+    """Not an error: requests the HTCondor version that Poolbook implements."""
 
     exit_code = 0
 
 
 class Option(NamedTuple):
-    """One row of a command's table."""
+    """A row of a command's table of options."""
 
-    name: str  #: the long name, without its dash
+    name: str  #: the long name without the dash
     least: int  #: the minimum length of an abbreviation
-    values: str = ""  #: its values in the help: ``<expr>``, ``<fmt> <attr>``, ``<attr>...``
-    help: str = ""  #: its purpose, for the help
-    colon: str = ""  #: the qualifier after a colon, as in the help
-    refused: str = ""  #: for an unsupported HTCondor option: why, and what to do instead
+    values: str = ""  #: its values as shown in the help: ``<expr>``, ``<fmt> <attr>``, ``<attr>...``
+    help: str = ""  #: the description in the help
+    colon: str = ""  #: the qualifier after a colon, as shown in the help
+    refused: str = ""  #: for an unsupported HTCondor option: the reason and the alternative
     also: str = ""  #: an alternative full name
 
     @property
@@ -95,7 +95,7 @@ class ToolSyntax(NamedTuple):
 
 
 class GivenOption(NamedTuple):
-    """An option on a command line: its full name, the text after the colon, its values, and its spelling."""
+    """An option on a command line: its full name, the text after the colon, its values, and its original spelling."""
 
     name: str
     qualifier: str | None
@@ -104,7 +104,7 @@ class GivenOption(NamedTuple):
 
 
 class Arguments(NamedTuple):
-    """A command's arguments: the options in order, and the other arguments."""
+    """A command's arguments: the options in order, and the remaining words."""
 
     options: tuple[GivenOption, ...]
     words: tuple[str, ...]
@@ -118,7 +118,7 @@ class Arguments(NamedTuple):
         return any(True for _ in self.every(*names))
 
     def last(self, *names: str) -> GivenOption | None:
-        """Return the last of these options that was given, which overrides the others."""
+        """Return the last of these options that was given; it overrides the others."""
         return next((option for option in reversed(self.options) if option.name in names), None)
 
     def chosen(self, *names: str) -> str:
@@ -132,24 +132,24 @@ class Arguments(NamedTuple):
         return default if option is None else option.values[0]
 
     def values(self, name: str) -> list[str]:
-        """Return the values of an option that may be repeated."""
+        """Return the values of all occurrences of an option."""
         return [option.values[0] for option in self.every(name)]
 
 
 def data_text(folder: str, name: str) -> str:
-    """Return the text of a data file of these tools."""
+    """Return the text of a data file of this package."""
     with open(os.path.join(os.path.dirname(__file__), folder, f"{name}.txt"), encoding="utf-8") as file:
         return file.read()
 
 
 def sections(name: str) -> dict[str, list[str]]:
-    """Return the rows of a data file's sections, by their headings."""
+    """Return the rows of each section of a data file, by the section's heading."""
     blocks = data_text("commands", name).replace("\n    ", " ").strip().split("\n\n")
     return {heading: rows for heading, *rows in (block.split("\n") for block in blocks)}
 
 
 def texts_by_name(rows: Iterable[str]) -> dict[str, str]:
-    """Return the texts of rows by name; a row may have several names."""
+    """Return the text of each row by name; a row may have several names."""
     return {name: text for names, text in map(pair, rows) for name in names.split(", ")}
 
 
@@ -162,8 +162,8 @@ _SHARED = sections("shared")
 LETTERS = dict(map(pair, _SHARED["letters after -af:"]))
 """The meanings of the letters after ``-af:``."""
 ELSEWHERE = dict(map(pair, _SHARED["names of options elsewhere:"]))
-"""Full names of options, and their commands, that another command would take for an abbreviation of an option: it
-rejects them. They are listed here since a short command does not load the other tables; a test compares them."""
+"""Full names of options of other commands, by name, which a command must not treat as an abbreviation of its own
+option. They are listed here since a short command does not load the other tables; a test compares them."""
 _REFUSED = "not supported: "
 
 
@@ -182,7 +182,7 @@ def command_table(name: str) -> ToolSyntax:
 
 
 def option_rows(rows: Iterable[str]) -> tuple[Option, ...]:
-    """Return the options of a data file's rows."""
+    """Return the options defined by a data file's rows."""
     return tuple(_options(rows))
 
 
@@ -203,8 +203,8 @@ def _options(rows: Iterable[str]) -> Iterator[Option]:
 
 
 def parse(command: ToolSyntax, argv: Sequence[str]) -> Arguments:
-    """Parse the arguments by the command's table. Raise `Help` for -help, `Version` for -version, `UsageError` if an
-    option is unknown (with suggestions), is not supported, or lacks its values."""
+    """Parse the arguments according to the command's table. Raise `Help` for -help, `Version` for -version, and
+    `UsageError` if an option is unknown (with suggestions), is not supported, or lacks its values."""
     options_given: list[GivenOption] = []
     words: list[str] = []
     at = 0
@@ -230,9 +230,9 @@ def find(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
     """Return the option for an argument such as ``-con``, ``-af:jh`` or ``--constraint``, and the text after its colon.
 
     With two dashes the name must be complete, as in HTCondor's tools. The full name of another command's option
-    (``ELSEWHERE``) is not an abbreviation.
+    (``ELSEWHERE``) is not accepted as an abbreviation.
 
-    :raises UsageError: the option is unknown; the message names similar ones
+    :raises UsageError: the option is unknown; the message suggests similar ones
     """
     is_exact = word.startswith("--")
     name, colon, qualifier = word.lstrip("-").partition(":")
@@ -271,7 +271,7 @@ def _values(
             end += 1
         values = tuple(argv[at:end])
         if end < len(argv) and argv[end] == "-":
-            end += 1  # a single dash ends a list, so that ids may follow
+            end += 1  # a single dash ends a list, so that job ids can follow
         missing = not values
     else:
         end = at + option.arity
@@ -284,27 +284,27 @@ def _values(
 
 
 def whole_number(command: ToolSyntax, option: GivenOption, least: int = 0) -> int:
-    """Return the value of an option as an integer. Raise `UsageError` if it is invalid, or less than ``least``."""
+    """Return an option's value as an integer. Raise `UsageError` if it is invalid or less than ``least``."""
     (value,) = option.values
     try:
         number = int(value)
     except ValueError:
         number = least - 1
     if number < least:
-        message = f"poolbook {command.name}: -{option.name} takes a whole number from {least}, not {value!r}"
+        message = f"poolbook {command.name}: -{option.name} must be a whole number, at least {least}, not {value!r}"
         raise UsageError(message, number=option.name, word=value, command=command.name)
     return number
 
 
 def last_number(command: ToolSyntax, arguments: Arguments, *names: str, least: int = 0) -> int | None:
-    """Return the last value of these options, parsed by `whole_number`; None if none was given."""
+    """Return the last value of these options, parsed by `whole_number`; None without these options."""
     option = arguments.last(*names)
     return None if option is None else whole_number(command, option, least)
 
 
 def line_width(command: ToolSyntax, arguments: Arguments, terminal: int | None) -> int | None:
-    """Return the width of lines: the terminal's, None with -wide, 120 with ``-wide:120``. Raise `UsageError` if the
-    text after the colon is not a valid width."""
+    """Return the maximum line width: the terminal's width, None with -wide, 120 with ``-wide:120``. Raise `UsageError`
+    if the text after the colon is not a valid width."""
     wide_option = arguments.last("wide")
     if wide_option is None:
         return terminal
@@ -314,7 +314,7 @@ def line_width(command: ToolSyntax, arguments: Arguments, terminal: int | None) 
 
 
 def usage(command: ToolSyntax, width: int | None = None) -> str:
-    """Format the help of a command from its table, in lines no longer than `width`."""
+    """Format a command's help from its table, in lines of at most `width` columns."""
     shown_options = [option for option in command.options if not option.refused]
     refused_names = [option.name for option in command.options if option.refused]
     parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("arguments:", command.words)] if command.words else []
@@ -333,7 +333,7 @@ def usage(command: ToolSyntax, width: int | None = None) -> str:
 
 
 def spelling(option: Option) -> str:
-    """Return an option and its values for the help."""
+    """Return an option with its values, as shown in the help."""
     letters = f"[{option.colon}]" if option.colon else ""
     values = option.values.replace(">...", "> ...")
     other_spelling = f", -{option.also}" if option.also else ""

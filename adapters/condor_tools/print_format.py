@@ -1,4 +1,4 @@
-"""``-print-format FILE``: parse the columns of a table in HTCondor's print format.
+"""``-print-format FILE``: parse a table's columns in HTCondor's print format.
 
     SELECT [BARE | NOTITLE | NOHEADER] [LABEL [SEPARATOR text]]
            [RECORDPREFIX | RECORDSUFFIX | FIELDPREFIX | FIELDSUFFIX text] ...
@@ -7,8 +7,8 @@
     [GROUP BY expression ...]
     [SUMMARY STANDARD | NONE]
 
-Source: HTCondor's make_printmask.cpp, and captured output of its tools. Keywords are in capitals; the text of a row
-before the first one is the expression.
+Source: HTCondor's make_printmask.cpp, and recorded output of its tools. Keywords are in capitals; the text of a row
+before its first keyword is the expression.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SEPARATORS = {
     "FIELDPREFIX": "before",
     "FIELDSUFFIX": "after",
 }
-_SIGNS = " ?*.-_#0"  #: the signs for a missing value
+_SIGNS = " ?*.-_#0"  #: characters that can stand for a missing value
 
 
 class Format(NamedTuple):
@@ -45,14 +45,14 @@ class Format(NamedTuple):
 
     layout: Layout
     where: Expression | None
-    order: tuple[str, ...]  #: the expressions that sort the rows
+    order: tuple[str, ...]  #: the expressions by which the rows are sorted
     titled: bool
     summed: bool
-    complaints: tuple[str, ...]  #: warnings about unknown parts, as HTCondor tools print them
+    complaints: tuple[str, ...]  #: warnings about unknown elements, with the messages of HTCondor's tools
 
 
 class Token(NamedTuple):
-    """A word of a line, with its position; a quoted word is not a keyword."""
+    """A word of a line, with its position; a quoted word is not treated as a keyword."""
 
     text: str
     at: int
@@ -60,11 +60,11 @@ class Token(NamedTuple):
 
 
 def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
-    """Return the format that -print-format names; None without the option. Print its warnings.
+    """Return the format in the file named by -print-format; None without the option. Print its warnings.
 
-    :param cut: whether a column with a given width cuts wider data, as in every tool except condor_status
+    :param cut: whether a column with a specified width truncates longer data, as in all tools except condor_status
     :raises ToolError: the file cannot be read
-    :raises UsageError: it has an unsupported keyword or an invalid expression
+    :raises UsageError: the file has an unsupported keyword or an invalid expression
     """
     option = arguments.last("print-format")
     if option is None:
@@ -83,12 +83,12 @@ def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
 
 
 def read_format(text: str, name: str, *, cut: bool = True) -> Format:
-    """Parse the text of a print format; ``name`` is the file's, for messages."""
+    """Parse the text of a print format; ``name`` is the name of its file, for messages."""
     return _PrintFormatReader(name, cut).read(text)
 
 
 class OwnTable(NamedTuple):
-    """A built-in table of a tool: the MyType of its ads (empty for all), and its columns as a print format."""
+    """A built-in table of a tool: the MyType of its ads (empty: any), and its columns in print format."""
 
     kind: str
     text: str
@@ -96,7 +96,7 @@ class OwnTable(NamedTuple):
 
 @cache
 def own_tables(tool: str) -> dict[str, OwnTable]:
-    """Return the built-in tables of a tool, by the names of their views."""
+    """Return the built-in tables of a tool, by view name."""
     blocks = (block.partition("\n") for block in data_text("tables", tool).strip().split("\n\n"))
     head_text = ((head.partition(" "), text) for head, _, text in blocks)
     return {view: OwnTable(kind, text) for (view, _, kind), text in head_text}
@@ -104,18 +104,18 @@ def own_tables(tool: str) -> dict[str, OwnTable]:
 
 @cache
 def own_table(tool: str, view: str) -> Format:
-    """Return one of these tables, parsed."""
+    """Return a built-in table of a tool, parsed."""
     return _PrintFormatReader(view, False, FUNCTIONS | OWN_FUNCTIONS).read(own_tables(tool)[view].text)
 
 
 _FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
-"""The printf form of values, by the letter after ``-aaf:``."""
+"""The printf format of values for each letter after ``-aaf:``."""
 
 
 def appended(arguments: Arguments) -> tuple[Column, ...]:
-    """Return the columns that -aaf appends to a table: each is an attribute, or a row of a print format.
+    """Return the columns that -aaf appends to a table: each is an attribute, or a row in print format.
 
-    :raises UsageError: its letter is unknown, or an expression is invalid
+    :raises UsageError: a letter is unknown, or an expression is invalid
     """
     columns: list[Column] = []
     for option in arguments.every("aaf"):
@@ -167,7 +167,7 @@ class _PrintFormatReader:
         return Format(layout, self.where, tuple(self.order), has_title, has_summary, tuple(self.complaints))
 
     def append(self, row: str, form: str) -> None:
-        """Parse one row; ``form`` is the default form of its values."""
+        """Parse one row; ``form`` is the default printf format for its values."""
         tokens = list(_tokens(row))
         source, values, flags = _split_row(row, tokens, _VALUES, _FLAGS) if tokens else ("", {}, set())
         if source:
@@ -286,7 +286,7 @@ def _width(values: Mapping[str, str]) -> int | None:
 
 
 def _sign(word: str, complaints: list[str]) -> str:
-    """Return the sign for a missing value, or two signs for the column's full width."""
+    """Return the sign for a missing value; doubled to fill the column's width."""
     if not word:
         return ""
     if word[0] not in _SIGNS:

@@ -1,4 +1,4 @@
-"""``poolbook q``: the jobs in the queue, in the tables of condor_q."""
+"""``poolbook q``: the jobs in the queue, in condor_q's tables."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 OF_THE_PAST = (
     "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` show a past state, `poolbook log` all events"
 )
-"""Alternatives if the queue at an instant is unknown."""
+"""Alternatives if the past queue is unknown."""
 
 COMMAND = command_table("q")
 
 VIEWS = ("jobs", "dag", "run", "hold", "idle", "io")
-"""The tables of one line per job."""
+"""The tables with one line per job."""
 WHOLE = ("long", "json", "jsonl", "xml")
-"""The forms of complete ads."""
+"""The formats for complete ads."""
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
 EMPTY = {
     "jobset": "JOBSETID NAME OWNER COMPLETE REMOVED    IDLE RUNNING    HELD",
     "grid": " ID      OWNER          STATUS     GRID->MANAGER    HOST       GRID_JOB_ID",
 }
-"""Options for kinds of jobs that do not exist here, and the headings of their tables."""
+"""Options for kinds of jobs that Poolbook does not have, and the headings of their tables."""
 GROUPINGS = ("autocluster", "group-by")
-"""Options that show groups of equal jobs with their sizes."""
+"""Options that show groups of equal jobs with the number of jobs in each."""
 WITHOUT_TOTALS = frozenset({"run", "idle"})
 
 STATES = {
@@ -61,7 +61,7 @@ STATES = {
     "hold": (("hold", "held", "hold-codes"), (HELD,)),
     "idle": (("idle",), (IDLE,)),
 }
-"""Views of jobs in certain states: the options, which cannot be combined, and the states."""
+"""Views of jobs in certain states: the options, which exclude each other, and the states."""
 
 # -- the query -----------------------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ class QueueQuery(NamedTuple):
     """A parsed command line."""
 
     arguments: Arguments
-    view: str  #: ``batch``, ``totals``, ``analysis``, ``custom`` (-af, -format), a name of ``VIEWS``, a form of ads
+    view: str  #: ``batch``, ``totals``, ``analysis``, ``custom`` (-af, -format), a name in ``VIEWS``, or an ad format
     selection: JobSelector
     everyone: bool  #: whether to include other users' jobs
     limit: int | None
@@ -80,25 +80,25 @@ class QueueQuery(NamedTuple):
 
     @property
     def analysis(self) -> frozenset[str]:
-        """Return the requested kind of analysis: summary, reverse; empty: of each job."""
+        """Return the qualifiers of the requested analysis: summary, reverse; empty: analyze each job."""
         return _analysis(self.arguments)
 
     @property
     def partial(self) -> bool:
-        """Return True if a cluster may be shown in part, so that the number of its done jobs is unknown."""
+        """Return True if only part of a cluster may be shown, so that the number of its completed jobs is unknown."""
         return bool(self.selection.constraints) or any(job.proc is not None for job in self.selection.ids)
 
     @property
     def statuses(self) -> tuple[int, ...] | None:
-        """Return the states of the selected jobs; None for all."""
+        """Return the states of the selected jobs; None for all states."""
         return next((STATES[name][1] for name in _states(self.arguments)), None)
 
     @property
     def plain(self) -> list[str] | None:
-        """Return the attributes whose texts suffice for ``formats.join_lines``; None if ads are needed.
+        """Return the attributes for ``formats.join_lines`` if texts suffice to print them; None if ads are needed.
 
-        Their rows are the jobs of ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, by cluster
-        and proc.
+        Each row is a job selected by ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, in the
+        order of cluster and proc.
         """
         if self.selection.constraints or self.arguments.has("io", "unmatchable", *EMPTY, *GROUPINGS):
             return None
@@ -106,18 +106,18 @@ class QueueQuery(NamedTuple):
 
     @property
     def aggregated(self) -> bool:
-        """Return True if counts by cluster and status suffice: ``render_rows`` then needs no ads."""
+        """Return True if counts by cluster and status suffice, so that ``render_rows`` needs no ads."""
         is_partial = self.partial or self.limit is not None or self.statuses is not None
         is_partial = is_partial or self.arguments.has("io", "unmatchable", *EMPTY)
         return self.view in ("batch", "totals") and not is_partial
 
 
 def read(argv: Sequence[str]) -> QueueQuery:
-    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
+    """Parse a command line. Raise `UsageError` if options are invalid or contradict each other."""
     arguments = parse(COMMAND, argv)
     states = _states(arguments)
     if len(states) > 1:
-        raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} cannot be combined: a job has one state")
+        raise UsageError(f"poolbook q: -{states[0]} and -{states[1]} cannot be combined: a job has only one state")
     if arguments.has("currentrun") and arguments.has("cumulative-time"):
         raise UsageError("poolbook q: -currentrun and -cumulative-time cannot be combined")
     users = [name.removeprefix("nice-user.") for name in arguments.values("submitter")]
@@ -164,7 +164,7 @@ def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
         )
     if view not in VIEWS and not arguments.has("print-format"):
         raise UsageError("Error: output formatting options conflict with -aaf options")
-    # As in condor_q, quotes do not widen a heading.
+    # As in condor_q, the quotes around strings do not widen a heading.
     return tuple(column._replace(late=column.form == "%V") for column in appended(arguments))
 
 
@@ -214,9 +214,9 @@ def render(
 ) -> Iterator[str]:
     """Yield the command's output.
 
-    :param ads: the jobs of the queue: all of them, unless a census is given
-    :param census: my and everyone's jobs by status, if known without the ads
-    :param judge: for the view ``analysis``: returns the log's record of a job, by cluster and process
+    :param ads: the jobs in the queue: all of them, unless a census is given
+    :param census: the user's and all jobs by status, if known without the ads
+    :param judge: for the view ``analysis``: returns the log's record of a job, given its cluster and proc
     :param signing: for -autocluster: returns a job's significant attributes for the negotiator
     :param slots: for -better-analyze:summary: the pool's slots
     """
@@ -286,7 +286,7 @@ def render(
 
 
 def group_table(ads: Sequence[ClassAd], query: QueueQuery, view: str, display: CellContext) -> Iterator[str]:
-    """Print ads, each of which may represent several jobs, as a query requests: complete, by -af, or in a table."""
+    """Print ads that may each represent several jobs, as the query requests: complete, with -af, or as a table."""
     if query.view in WHOLE:
         yield from whole_ads(query.view, ads, attribute_list(query.arguments), bare=bare_json(query.arguments))
     elif query.layout is not None:
@@ -299,9 +299,9 @@ def group_table(ads: Sequence[ClassAd], query: QueueQuery, view: str, display: C
 
 
 def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, display: CellContext) -> Iterator[str]:
-    """Yield the command's output if ``query.aggregated``: the batch table or the totals, from clusters' counts.
+    """Yield the command's output if ``query.aggregated``: the batch table or the totals, computed from counts.
 
-    :param rows: all clusters of the queue
+    :param rows: all clusters in the queue
     """
     rows = list(rows)
     selected_rows = [row for row in rows if _is_selected(row, query, display)]
@@ -341,7 +341,7 @@ def _select(ads: Iterable[ClassAd], query: QueueQuery, display: CellContext) -> 
 
 
 def _sorted(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> list[ClassAd]:
-    """Sort the jobs by the texts of the print format's expressions."""
+    """Sort the jobs by the values of the print format's expressions."""
     if query.format is None or not query.format.order:
         return jobs
     order, context = query.format.order, display.context()
@@ -349,7 +349,7 @@ def _sorted(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> lis
 
 
 def title(display: CellContext, is_timed: bool = True) -> Iterator[str]:
-    """Yield the line above a table: the queue, and the time."""
+    """Yield the line above a table: the name of the queue, and the time."""
     address, mark, _ = display.address.partition("?")
     queue, host = ("Submitter", f" : {display.schedd}") if display.submitter else ("Schedd", "")
     name = display.submitter or display.schedd
@@ -379,7 +379,7 @@ _CPU_TIME = Column("    CPU_TIME", "RemoteUserCpu", 12, "%T")
 
 
 def _table(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> Iterator[str]:
-    """Yield a table of one line per job. Widen ids, owners and sizes only if the usual width is too small."""
+    """Yield a table with one line per job. Widen ids, owners and sizes only if the default width is too small."""
     from .print_format import own_table
 
     columns = list(own_table("q", query.view).layout.columns)

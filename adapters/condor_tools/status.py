@@ -1,4 +1,4 @@
-"""``poolbook status``: the pool's slots, machines, queues and users, in the tables of condor_status."""
+"""``poolbook status``: the pool's slots, machines, queues and users, in condor_status's tables."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class StatusQuery(NamedTuple):
     """A parsed command line."""
 
     arguments: Arguments
-    view: str  #: a name of ``VIEWS``
-    compact: bool  #: whether the slots of a machine share a line
-    constraints: tuple[Expression, ...]  #: the expressions that must be true for each ad
-    order: tuple[str, ...] | None  #: the expressions that sort the ads; None: the order of the input
+    view: str  #: the name of a view in ``VIEWS``
+    compact: bool  #: whether to print one line per machine
+    constraints: tuple[Expression, ...]  #: conditions that each ad must satisfy
+    order: tuple[str, ...] | None  #: expressions by which the ads are sorted; None: keep the order of the input
     limit: int | None
     layout: Layout | None
     form: str | None
@@ -38,7 +38,7 @@ class StatusQuery(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the MyType of the required ads; empty for all."""
+        """Return the MyType of the required ads; empty for all types."""
         return VIEWS[self.view].kind
 
     @property
@@ -48,7 +48,7 @@ class StatusQuery(NamedTuple):
 
 
 def read(argv: Sequence[str]) -> StatusQuery:
-    """Parse a command line. Raise `UsageError` if the options contradict each other or cannot be understood."""
+    """Parse a command line. Raise `UsageError` if options are invalid or contradict each other."""
     arguments = parse(COMMAND, argv)
     view = _view(arguments)
     is_compact = arguments.chosen("compact", "nocompact", "slots") == "compact"
@@ -90,7 +90,7 @@ def _appended(arguments: Arguments, is_compact: bool) -> tuple[Column, ...]:
 
 
 def _view(arguments: Arguments) -> str:
-    """Return the table: -run shows the queue's jobs, unless -slots or -claimed is also given."""
+    """Return the view. -run shows the jobs of the queue, unless -slots or -claimed is also given."""
     view_names = [option.name for option in arguments.every(*VIEWS)]
     if "run" in view_names and ("slots" in view_names or "claimed" in view_names):
         view_names = ["claimed"]
@@ -117,8 +117,8 @@ def _order(arguments: Arguments) -> tuple[str, ...] | None:
 def render(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) -> Iterator[str]:
     """Yield the command's output.
 
-    :param ads: the pool's ads of the kind ``query.kind``
-    :raises Refusal: a slot or machine that was named does not exist
+    :param ads: the ads with the MyType ``query.kind``
+    :raises Refusal: a named slot or machine does not exist
     """
     selected_ads = _select(ads, query, display)
     if query.arguments.has("totals"):
@@ -142,7 +142,7 @@ def _table(ads: list[ClassAd], query: StatusQuery, display: CellContext) -> Iter
     wide_option = query.arguments.last("wide")
     if (wide_option is not None and wide_option.qualifier is None) or (display.width or 0) >= 100:
         *columns_before, last = columns
-        if last.joined:  # the time in an activity, which has no separator before it
+        if last.joined:  # the time in an activity has no separator before it
             columns = (*columns_before, last._replace(heading="ActivityTime", joined=False))
     table = Layout(with_appended(columns, query.more), limit=None if query.more else display.longest)
     heading, *rows = lines(table, ads, display)
@@ -191,7 +191,7 @@ _Key = tuple[tuple[tuple[int, int, str], ...], ...]
 
 
 def _sort_key(order: Sequence[str], display: CellContext, is_natural: bool) -> Callable[[ClassAd], _Key]:
-    """Return the sort key of ads: the values' texts, with numbers in them by size."""
+    """Return the sort key for ads: the texts of the values, with numbers in them compared by value."""
     context = display.context()
 
     def parts(value: str) -> tuple[tuple[int, int, str], ...]:

@@ -1,4 +1,4 @@
-"""The totals under the tables of ``status``, and ``status -compact``: one line per machine."""
+"""The totals below the tables of ``status``, and ``status -compact``: one line per machine."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     from ...domain.classad import ClassAd
 
 Sums = dict[str, float]
-"""The sums of one line, by the heading of the column."""
+"""The sums in one line, by the column's heading."""
 
 MALFORMED = "malformed"
-"""The sum that counts incomplete ads; it has no column."""
+"""The sum that counts malformed ads; it has no column."""
 
 
 class StatusTotals(NamedTuple):
-    """One kind of totals."""
+    """A kind of totals."""
 
     headings: tuple[tuple[str, int], ...]
-    key: Callable[[ClassAd], str | None]  #: returns the key of an ad's line; None if it cannot be counted
-    sums: Callable[[ClassAd], Sums | None]  #: returns the ad's part of the sums
-    show: Callable[[Mapping[str, float]], Sequence[str]]  #: returns a line's texts
-    total_only: bool = False  #: whether only the line Total is filled
+    key: Callable[[ClassAd], str | None]  #: returns the key of an ad's line; None if the ad is malformed
+    sums: Callable[[ClassAd], Sums | None]  #: returns an ad's contribution to the sums
+    show: Callable[[Mapping[str, float]], Sequence[str]]  #: returns the texts for a line
+    total_only: bool = False  #: whether only the line Total has values
 
 
 def totals_lines(
     totals: StatusTotals, counted_sums: Iterable[tuple[str | None, Sums | None]], width: int | None
 ) -> Iterator[str]:
-    """Yield the lines of totals: one for each key, and the line Total.
+    """Yield the lines with totals: one for each key, and the line Total.
 
-    :param counted: the key and sums of each ad; those without one are counted as malformed
-    :param width: of the column of keys; None: that of the longest key
+    :param counted: the key and sums of each ad; ads without either are counted as malformed
+    :param width: the width of the key column; None: the length of the longest key
     """
     sums_by_key: dict[str, Sums] = {}
     total_sums: Sums = {}
@@ -72,12 +72,12 @@ def _counting(
     sums: Callable[[ClassAd], Sums | None],
     total_only: bool = False,
 ) -> StatusTotals:
-    """Return totals that show an integer under each of the headings."""
+    """Return totals with an integer below each heading."""
     return StatusTotals(headings, key, sums, whole(*(name for name, _ in headings)), total_only)
 
 
 def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
-    """Return a formatter of these sums as integers."""
+    """Return a formatter that prints these sums as integers."""
     return lambda sums: [str(int(sums.get(name, 0))) for name in names]
 
 
@@ -85,7 +85,7 @@ def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
 
 _LIKEWISE = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Backfill")
 STATES = {state: state for state in _LIKEWISE} | {"Drained": "Drain"}
-"""A slot's state -> the heading that counts it."""
+"""The state of a slot -> the heading of the column that counts it."""
 
 
 def platform(ad: ClassAd) -> str | None:
@@ -95,7 +95,7 @@ def platform(ad: ClassAd) -> str | None:
 
 
 def one_state(state: str | None, backfill: bool = False) -> Sums | None:
-    """Count a slot in a state. The total excludes idle backfill slots."""
+    """Count a slot in a state. Idle backfill slots are not included in the total."""
     if backfill and state == "Unclaimed":
         return {"BkIdle": 1}
     if backfill and state == "Claimed":
@@ -109,7 +109,7 @@ def slot_state(ad: ClassAd) -> Sums | None:
 
 
 def _activity_state(ad: ClassAd) -> Sums | None:
-    # Like HTCondor, -state never fills the column Total.
+    # Like HTCondor, -state leaves the column Total empty.
     sums = slot_state(ad)
     return None if sums is None else {name: count for name, count in sums.items() if name != "Total"}
 
@@ -126,7 +126,7 @@ ACTIVITIES = _counting((*_BY_ACTIVITY, *_REST), lambda ad: text(ad, "Activity"),
 
 
 def _sums(ad: ClassAd, names: Mapping[str, str], extra: Sums) -> Sums:
-    """Return the values of attributes by heading; an ad that lacks one is malformed."""
+    """Return the values of attributes by heading; an ad without one of these attributes is malformed."""
     sums = dict(extra)
     for heading, name in names.items():
         value = number(ad, name)
@@ -204,11 +204,11 @@ TOTALS = {
     **dict.fromkeys(("gpus", "state"), ACTIVITIES),
     "claimed": CLAIMS, "server": SERVERS, "startd": MACHINES, "schedd": QUEUES, "submitters": USERS,
 }  # fmt: skip
-"""The totals under each table."""
+"""The totals below each table."""
 
 
 COMPACT_CONSTRAINT = "PartitionableSlot =?= true || DynamicSlot =!= true"
-"""The ads for the lines: a partitionable slot also represents its dynamic slots."""
+"""Selects the ads that are printed: a partitionable slot also represents its dynamic slots."""
 
 COLUMNS = (
     Column("Machine", "Machine", -12, grow=True),
@@ -228,7 +228,8 @@ COLUMNS = (
 
 
 def letters(states: Iterable[str], table: dict[str, str], winner: str) -> str:
-    """Return the common letter of these states, else ``*``; if the state ``winner`` is among them, its letter."""
+    """Return the letter of these states if they are equal, else ``*``; the letter of ``winner`` if it is one of
+    them."""
     state_letters_found = {table.get(state, " ") for state in states}
     if table[winner] in state_letters_found:
         return table[winner]
@@ -236,10 +237,10 @@ def letters(states: Iterable[str], table: dict[str, str], winner: str) -> str:
 
 
 def state_letters(ad: ClassAd) -> str:
-    """Return the letters of a slot and, for a partitionable one, of its dynamic slots.
+    """Return the letters for a slot; a partitionable slot includes its dynamic slots.
 
-    A fully used partitionable slot shows its dynamic slots' letters; a drained one shows Claimed until they finish.
-    (Manual: condor_status, -compact.)
+    A fully used partitionable slot shows the letters of its dynamic slots; a drained one shows Claimed until they
+    finish. (Manual: condor_status, -compact.)
     """
     state, activity = STATE_CODES.get(text(ad, "State") or "", " "), ACTIVITY_CODES.get(text(ad, "Activity") or "", " ")
     if not flag(ad, "PartitionableSlot"):
@@ -264,7 +265,7 @@ def _strings(value: Any) -> list[str]:
 
 
 class MachineTotals:
-    """The line of a machine, from its partitionable and static slots."""
+    """The line for a machine, computed from its partitionable and static slots."""
 
     __slots__ = ("first", "free_cpus", "free_gb", "kind", "largest", "slots", "starts", "state")
 
@@ -297,7 +298,7 @@ class MachineTotals:
         self.state = "".join(own_letter if own_letter == other_letter else "*" for own_letter, other_letter in pairs)
 
     def row(self, display: CellContext, name: str) -> list[str | None]:
-        """Return the texts of the columns; the first is ``name``."""
+        """Return the texts of the columns; the first column is ``name``."""
         ad, context = self.first, display.context()
         load = evaluate(ad, "TotalLoadAvg * 1.0 / TotalCpus", context)
         return [
@@ -320,8 +321,8 @@ class MachineTotals:
 def compact_table(ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]:
     """Yield the heading, an empty line, and a line for each machine; nothing without ads.
 
-    :param ads: slots for which ``COMPACT_CONSTRAINT`` is true, by machine; a partitionable slot has its own line, the
-        static slots of a machine share one. Further lines of a machine show the slot's name
+    :param ads: slots for which ``COMPACT_CONSTRAINT`` is true, sorted by machine. A partitionable slot has its own
+    line, the static slots of a machine share one. All but the first line of a machine show the slot's name
     """
     machines: dict[tuple[str, str], MachineTotals] = {}
     for ad in ads:
@@ -344,8 +345,8 @@ def compact_table(ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]
 
 
 def compact_totals(ads: Iterable[ClassAd], width: int | None) -> Iterator[str]:
-    """Yield the totals under the table: slots by state, including dynamic ones and what partitionable ones have
-    left."""
+    """Yield the totals below the table: slots by state, including dynamic slots and the unused part of partitionable
+    slots."""
     return totals_lines(SLOTS, ((short_platform(ad), sums) for ad in ads for sums in _counted(ad)), width)
 
 

@@ -1,9 +1,9 @@
 """Format output for a terminal: wrap lines at words, colour outcomes, escape control characters.
 
-``guard_streams`` protects a terminal from the text of ads, logs and files: only Poolbook's own colours and rewritten
-lines (``print_colored``, ``rewrite``) control it. Output to a file or a pipe is unchanged, byte by byte. NO_COLOR and
-TERM=dumb turn colours off, CLICOLOR_FORCE and FORCE_COLOR turn them on everywhere. TERM=dumb also turns off rewritten
-lines.
+``guard_streams`` protects a terminal from control characters in ads, logs and files: only Poolbook's own colours and
+rewritten lines (``print_colored``, ``rewrite``) control the terminal. Output to a file or a pipe is not changed.
+NO_COLOR and TERM=dumb disable colours, CLICOLOR_FORCE and FORCE_COLOR enable them everywhere. TERM=dumb also disables
+rewritten lines.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from io import TextIOWrapper
 from typing import IO
 
 NARROWEST = 40
-"""A terminal with fewer columns gets unwrapped lines."""
+"""Lines are not wrapped on a terminal with fewer columns."""
 
 
 def width_of(stream: IO[str] | None = None) -> int | None:
-    """Return the columns of a stream's terminal (standard output unless given); None if it has none."""
+    """Return the width of a stream's terminal (default: standard output); None if it is not a terminal."""
     stream = stream or sys.stdout
     try:
         return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None
@@ -36,15 +36,15 @@ def is_live(stream: IO[str]) -> bool:
 
 
 def rewrite(line: str, stream: IO[str]) -> None:
-    """Replace the current line on a terminal with this one, cut to one line."""
+    """Replace the current line on a terminal with this one, truncated to the terminal's width."""
     width, shown_line = width_of(stream), visible(line)
     _control(f"\r{shown_line if width is None else shown_line[: width - 1]}\x1b[K", stream)
     stream.flush()
 
 
 class ProgressLine:
-    """A progress line on standard error, updated periodically: rewritten on a terminal; elsewhere printed as a new
-    line, or not at all."""
+    """A progress line on standard error that is updated periodically. On a terminal it is rewritten; elsewhere it is
+    printed as a new line, or not at all."""
 
     def __init__(self, live_interval: float, elsewhere: float = float("inf")) -> None:
         self.live = is_live(sys.stderr)
@@ -63,14 +63,14 @@ class ProgressLine:
             print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Clear the line of a terminal."""
+        """Clear the line on a terminal."""
         if self.live and self._told:
             rewrite("", sys.stderr)
 
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:
-    """Wrap each line of a text at words; indent continuation lines by `indent` more than their line. Do not break a
-    word that is longer than a line."""
+    """Wrap each line of a text at words; indent continuation lines by `indent` more than their line. A word longer than
+    a line is not split."""
     if width is None or width < NARROWEST:
         return text
     return "\n".join("\n".join(_lines(line, width, indent)) for line in text.split("\n"))
@@ -93,9 +93,9 @@ def _lines(line: str, width: int, indent: int) -> list[str]:
 
 
 def columns(rows: Sequence[tuple[str, str]], width: int | None) -> list[str]:
-    """Format rows of two columns; wrap the second one next to the first."""
+    """Format rows with two columns; wrap the second column next to the first."""
     width_of_first = max((len(first) for first, _ in rows), default=0)
-    if width is not None and width_of_first + 4 > width // 2:  # then put it below
+    if width is not None and width_of_first + 4 > width // 2:  # put the second column below the first
         return [folded(f"  {first}\n      {text}".rstrip(), width) for first, text in rows]
     return [folded(f"  {first:{width_of_first}}  {text}".rstrip(), width, width_of_first + 2) for first, text in rows]
 
@@ -107,17 +107,17 @@ OUTCOMES: Roles = {
     "failed": "bad", "held": "bad", "removed": "bad", "NOT SOUND": "bad", "violation": "bad", "violations": "bad",
     "idle": "waits", "suspended": "waits",
 }  # fmt: skip
-"""The words for outcomes of jobs and logs in Poolbook's own counts and tables."""
+"""The words for outcomes of jobs and logs in Poolbook's own counts and tables, with their colours."""
 STATES: Roles = {
     "Completed": "good", "Running": "good", "Claimed": "good",
     "Held": "bad", "Removed": "bad", "Preempting": "bad",
     "Suspended": "waits", "Owner": "waits", "Drained": "waits",
 }  # fmt: skip
-"""HTCondor's words for the states of jobs and slots."""
+"""HTCondor's words for the states of jobs and slots, with their colours."""
 
 
 def has_colour(stream: IO[str] | None = None) -> bool:
-    """Return True if a stream (standard output unless given) gets colours."""
+    """Return True if a stream (default: standard output) uses colours."""
     if os.environ.get("NO_COLOR"):
         return False
     if any(os.environ.get(name, "0") != "0" for name in ("CLICOLOR_FORCE", "FORCE_COLOR")):
@@ -126,7 +126,7 @@ def has_colour(stream: IO[str] | None = None) -> bool:
 
 
 def print_colored(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = None, end: str = "\n") -> None:
-    """Print a text with states and outcomes in colour, if the stream (standard output unless given) gets colours."""
+    """Print a text, with states and outcomes in colour if the stream (default: standard output) uses colours."""
     stream = stream or sys.stdout
     if not roles or not has_colour(stream):
         stream.write(text + end)
@@ -147,8 +147,8 @@ _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Characters that control a terminal, or hide or reorder text: Unicode's Cc (except newline and tab), the Cf that are
-not part of a script, Zl, Zp and Cs."""
+"""Characters that control a terminal, or hide or reorder text: Unicode's categories Cc (except newline and tab), Cf
+(except characters of a script), Zl, Zp and Cs."""
 
 
 def escape_controls(text: str) -> str:
@@ -157,7 +157,7 @@ def escape_controls(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Escape control characters and line ends, so that a text stays in its place."""
+    """Escape control characters and line ends, so that the text stays on its line."""
     return escape_controls(text).replace("\n", "\\n").replace("\t", "    ")
 
 
@@ -191,7 +191,7 @@ _ORIGINAL_BYTES = "poolbook.original_bytes"
 
 
 def _original_bytes(error: UnicodeError) -> tuple[bytes, int]:
-    """Restore undecodable bytes; escape any other character that the encoding lacks."""
+    """Restore undecodable bytes; escape other characters that the encoding cannot represent."""
     assert isinstance(error, UnicodeEncodeError)
     char = error.object[error.start]
     byte_count = 0xDC80 <= ord(char) <= 0xDCFF
@@ -199,8 +199,8 @@ def _original_bytes(error: UnicodeError) -> tuple[bytes, int]:
 
 
 def guard_streams() -> None:
-    """Escape control characters on standard output and standard error if they are terminals; write to a pipe or a file
-    unchanged, including undecodable bytes."""
+    """Escape control characters on standard output and standard error if they are terminals. Output to a pipe or a file
+    is not changed, including undecodable bytes."""
     codecs.register_error(_ORIGINAL_BYTES, _original_bytes)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

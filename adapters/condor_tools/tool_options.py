@@ -1,7 +1,7 @@
-"""The options of HTCondor tools that Poolbook has only under their HTCondor names, parsed and rejected like there.
+"""Options of the tools that Poolbook has only under their HTCondor names; they are parsed and rejected as in HTCondor.
 
-Every such tool has its own messages and exit code for invalid usage: the fields of its ``Tool``. Its help is that of
-HTCondor's tool, a file of ``usages/``. `htcondor_message` has the messages of condor_q, condor_history and
+Each of these tools has its own messages and exit code for invalid usage, the fields of its ``Tool``. Its help is that
+of HTCondor's tool, from a file in ``usages/``. `htcondor_message` returns the messages of condor_q, condor_history and
 condor_status for options without their values. Source: HTCondor's queue.cpp, history.cpp and status.cpp, and their
 output."""
 
@@ -14,35 +14,35 @@ from .options import MANY, Arguments, GivenOption, Option, UsageError, data_text
 
 
 class ToolEnded(Exception):
-    """A tool exits early: its exit code, and its output on standard error and standard output."""
+    """A tool exits early; contains its exit code, and its output on standard error and standard output."""
 
     def __init__(self, exit_code: int, err: str = "", out: str = "") -> None:
         self.exit_code, self.err, self.out = exit_code, err, out
 
 
 class Tool(NamedTuple):
-    """A tool's syntax, from its file of ``tools/``.
+    """A tool's syntax, from its file in ``tools/``.
 
-    The texts have Python escapes; in them ``{option}`` is the invalid argument, ``{usage}`` the tool's help. After them
-    come the options, in rows like those of ``commands/``."""
+    The texts contain Python escapes; ``{option}`` stands for the invalid argument, ``{usage}`` for the tool's help. The
+    options follow the texts, in rows as in ``commands/``."""
 
     name: str
     options: tuple[Option, ...]
     lacking: str  #: the message for an option without its value
-    lacking_all: str = ""  #: the same for an option with any number of values, if it differs
-    unknown: str = ""  #: the message for an unknown option; empty: it counts as an argument
+    lacking_all: str = ""  #: the message for an option that takes any number of values, if it differs
+    unknown: str = ""  #: the message for an unknown option; empty: it is treated as an argument
     wrong: str = "1"  #: the exit code for invalid usage
     helped: str = "0"  #: the exit code of -help
-    help_out: str = ""  #: whether the help goes to standard output
-    words_end_it: str = ""  #: whether no options may follow the first argument
+    help_out: str = ""  #: not empty if the help goes to standard output
+    words_end_it: str = ""  #: not empty if no options may follow the first argument
 
     def usage_error(self, message: str, **values: str) -> ToolEnded:
-        """Return the exit for invalid usage, with this message."""
+        """Return the exception for invalid usage, with this message."""
         usage = usage_of(self.name) if "{usage}" in message else ""
         return ToolEnded(int(self.wrong), message.format(usage=usage, **values))
 
     def find(self, word: str) -> tuple[Option, str | None] | None:
-        """Return the option for an argument, and the text after its colon."""
+        """Return the option that an argument names, and the text after its colon."""
         option_name, colon, qualifier = word.lstrip("-").partition(":")
         for option in self.options:
             if (option.colon or not colon) and len(option_name) >= option.least and option.name.startswith(option_name):
@@ -63,7 +63,7 @@ def usage_of(tool: str) -> str:
 
 
 def read(tool: Tool, argv: Sequence[str]) -> Arguments:
-    """Parse a tool's arguments by its table. Raise ``ToolEnded``, also for -help and -version."""
+    """Parse a tool's arguments according to its table. Raise ``ToolEnded``, also for -help and -version."""
     options_given: list[GivenOption] = []
     words: list[str] = []
     at = 0
@@ -116,7 +116,7 @@ def htcondor_message(error: UsageError) -> str | None:
 
 
 def number_message(error: UsageError, noun: str = "") -> str:
-    """Return a tool's message for an option whose value, its ``noun``, is not a valid number."""
+    """Return a tool's message for an option whose value, described by ``noun``, is not a valid number."""
     if error.word.lstrip("+-").isdigit():
         return f"Error: {int(error.word)} is not a valid for -{error.number}."
     return f"Error: Unable to convert {noun}({error.word}) to a number for -{error.number}."

@@ -1,4 +1,4 @@
-"""Format ads in HTCondor's XML: an element for each kind of value, ``<e>`` for expressions."""
+"""Format ads in HTCondor's XML: a different element for each type of value, ``<e>`` for expressions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EMPTY = {True: '<b v="t"/>', False: '<b v="f"/>'}
 
 
 def xml_text(ad: ClassAd, names: Iterable[str]) -> str:
-    """Return the attributes of these names as an element ``<c>``, one per line."""
+    """Return the attributes with these names in a ``<c>`` element, one per line."""
     return _ad([(name, ad[name]) for name in names], 0) + "\n"
 
 
@@ -27,7 +27,7 @@ def _ad(attributes: Iterable[tuple[str, Expression]], indent: int) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a string in ClassAd syntax, without the enclosing quotes and without escapes of inner quotes."""
+    """Return a string in ClassAd syntax, without the enclosing quotes and without escaping inner quotes."""
     return unparse(value)[1:-1].replace('\\"', '"').translate(_SIGNS)
 
 

@@ -192,7 +192,7 @@ def test_held_jobs_and_jobs_that_fit_no_slot_are_found(doctor: Doctor) -> None:
     create_log(jobs=3, request_cpus="64")
     code, (no_fit,) = doctor()
     assert (code, no_fit["check"]) == (0, "jobs")
-    assert no_fit["words"].startswith("no slot fits job 1.0, or 2 more like it")
+    assert no_fit["words"].startswith("no slot matches job 1.0, or 2 more like it")
     create_log(jobs=2, hold="true")
     code, findings = doctor()
     assert (code, [finding["check"] for finding in findings]) == (0, ["jobs", "jobs"])

@@ -44,7 +44,7 @@ def test_the_limit_depends_on_the_size_unless_it_is_set(
 @pytest.mark.parametrize("setting", ["x", "-1", "0", "1.5"])
 def test_a_setting_that_is_not_a_number_is_refused(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POOLBOOK_MAX_UNPACKED", setting)
-    with pytest.raises(ValueError, match="POOLBOOK_MAX_UNPACKED is a number of MiB"):
+    with pytest.raises(ValueError, match="POOLBOOK_MAX_UNPACKED must be a number of MiB"):
         Importer(open_log("memory:", create=True), [], UTC)
 
 
@@ -57,7 +57,7 @@ def test_a_file_that_unpacks_to_too_much_is_read_up_to_the_limit(
     monkeypatch.setenv("POOLBOOK_MAX_UNPACKED", "1")
     log, result = imported(tmp_path)
     (refusal,) = result.refused
-    assert refusal.words.startswith("no more is read of the file: it unpacks to over 1 MiB")
+    assert refusal.words.startswith("the rest is not read: it unpacks to over 1 MiB")
     assert "POOLBOOK_MAX_UNPACKED" in refusal.words
     assert 0 < result.counts["userlog"].bytes <= MB
     assert length_of(str(tmp_path / "job.log.1")) <= MB

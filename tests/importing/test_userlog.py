@@ -419,7 +419,7 @@ def test_an_entry_cut_by_a_marker_is_refused() -> None:
     log = entry(0) + entry(9)[:45] + "\n## trimmed here: 5 bytes\n" + entry(9, "2.0")
     events = read(log.encode())[0]
     assert jobs(events) == ["000 1.0", "009 2.0"]
-    assert refused_lines(events) == [(3, "the entry was torn: something else begins before its end")]
+    assert refused_lines(events) == [(3, "the entry was torn: something else starts before its end")]
 
 
 def test_a_marker_within_an_entry_removes_both_halves() -> None:

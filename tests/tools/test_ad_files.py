@@ -77,7 +77,7 @@ def test_held_jobs_are_counted_by_their_codes(name: str) -> None:
 @together(
     ("arguments", "why"),
     [
-        ("q -jobads:csv ads.long", "unknown form 'csv'; use auto, long, json, xml, new"),
+        ("q -jobads:csv ads.long", "unknown format 'csv'; use auto, long, json, xml, new"),
         ("q -jobads:json ads.long", ""),
         ("q -jobads ads.long -better-analyze", "needs the log; omit -jobads"),
         ("status -ads nosuch", "Can't open file of ClassAds: nosuch"),

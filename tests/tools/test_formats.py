@@ -73,12 +73,12 @@ def test_a_format_prints(argv: list[str], text: str) -> None:
 @together(
     ("argv", "message"),
     [
-        (["-af:x", "A"], "unknown letter 'x'; the letters are: j the job's id first"),
+        (["-af:x", "A"], "unknown letter 'x'; the letters are: j print the job's id first"),
         (["-af", "1 +"], "not a valid expression"),
         (["-af"], "-af needs <attr"),
         (["-format", "%d"], "-format needs <fmt> <attr>"),
         (["-format", "%99999999d", "A"], "at most 10000 letters"),
-        (["-json", "-xml"], "cannot both be printed"),
+        (["-json", "-xml"], "cannot be combined; use one of them"),
     ],
 )
 def test_an_invalid_format_is_wrong_usage(argv: list[str], message: str) -> None:

@@ -116,7 +116,7 @@ def test_jobs_of_slots_are_suspended_continued_and_vacated(call: Call, served: P
         (("drain", "a", "-request-id", "1"), "-request-id may only be used with -cancel"),
         (("drain", "a", "-cancel", "-check", "true"), "-check may not be used with -cancel"),
         (("drain", "a", "-cancel", "-exit-on-completion"), "-exit-on-completion may not be used with -cancel"),
-        (("drain", "a", "-cancel", "-request-id", "x"), "takes a whole number"),
+        (("drain", "a", "-cancel", "-request-id", "x"), "must be a whole number"),
         (("drain", "a", "-resume", "-restart"), "-restart-on-completion conflicts with -resume-on-completion"),
         (("off", "a", "b"), "name only one machine"),
         (("on", "a"), "only affects this machine"),

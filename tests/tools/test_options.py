@@ -209,13 +209,13 @@ def test_arguments_belong_to_their_option_or_to_none(
 @together(
     ("argv", "message"),
     [
-        (["-constrain"], "-constrain needs <expr>: only jobs for which"),
+        (["-constrain"], "-constrain needs <expr>: show only jobs for which"),
         (["-conztraint", "A"], r"unknown option -conztraint \(near: -constraint"),
         (["-to"], r"unknown option -to \(near: -totals\). `poolbook q -help` lists"),
         (["--help-me"], "unknown option --help-me"),
         (["-reverse-analyze", "12"], "-reverse-analyze is not supported: `poolbook why JOB` explains"),
-        (["-limit", "many"], "-limit takes a whole number from 1, not 'many'"),
-        (["-wide:x"], "-wide takes a whole number"),
+        (["-limit", "many"], "-limit must be a whole number, at least 1, not 'many'"),
+        (["-wide:x"], "-wide must be a whole number"),
     ],
 )
 def test_an_error_names_the_problem_and_the_fix(argv: list[str], message: str) -> None:

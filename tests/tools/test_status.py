@@ -268,7 +268,7 @@ def test_slots_of_another_type_have_a_line_below_their_machine() -> None:
         (["-compact", "-state"], "no columns for -state"),
         (["-sort", "1 +"], "-sort: not a valid expression"),
         (["-constraint", "("], "-constraint: not a valid expression"),
-        (["-limit", "0"], "takes a whole number from 1"),
+        (["-limit", "0"], "must be a whole number, at least 1"),
     ],
 )
 def test_meaningless_arguments_are_wrong_usage(argv: list[str], message: str) -> None:

@@ -40,4 +40,4 @@ def test_wrong_usage_is_reported_as_by_htcondor(
 
 def test_poolbooks_own_command_names_the_correct_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["q", "-limit", "x"]) == 2
-    assert capsys.readouterr().err == "poolbook q: -limit takes a whole number from 1, not 'x'\n"
+    assert capsys.readouterr().err == "poolbook q: -limit must be a whole number, at least 1, not 'x'\n"

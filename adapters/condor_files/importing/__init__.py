@@ -1,6 +1,6 @@
-"""Import an HTCondor pool's files into a log, each once, as far as they have grown.
+"""Import the files of an HTCondor pool into a log; a repeated import reads only new content.
 
-``folders`` recognizes, lists and orders a folder's files, ``content`` reads bytes of any compression,
-``time_zones`` finds zones, ``source_registry`` knows the sources in the log; ``driver`` imports, ``session`` serves
-commands.
+``folders`` recognizes, lists and sorts the files in a directory, ``content`` reads plain or compressed bytes,
+``time_zones`` determines time zones, ``source_registry`` identifies the sources already in the log; ``driver`` performs
+the import, ``session`` is the interface for commands.
 """

@@ -1,4 +1,4 @@
-"""Read the bytes of a file, compressed or not, and digests of its beginning."""
+"""Read the bytes of a file, compressed or not, and compute digests of its start."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from typing import IO, Any
 from attrs import define
 
 PIECE = 1 << 20
-HEAD = 1024  #: size of a file's head in bytes: no two logs begin alike, as their times differ
-DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)  #: the errors of a file that is damaged or cut
+HEAD = 1024  #: size of a file's head in bytes; the heads of two logs differ, since their times differ
+DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)  #: the errors raised for a damaged or truncated file
 
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-"""The first bytes of compressed files."""
+"""The magic bytes at the start of compressed files."""
 SUFFIXES = (".gz", ".bz2", ".xz")
 _REWRITTEN = re.compile(rb"\A(\s*008 \(-?\d+\.[^\n]*?Global JobLog:\s*ctime=\d* id=\S*)( [^\n]*)")
 
 
-VARIABLE = "POOLBOOK_MAX_UNPACKED"  #: MiB that are read of a compressed file; without it, the limits below apply
-RATIO = 100  #: times its size that a compressed file is unpacked to; logs compress by 10 to 50
-ALWAYS = 256 << 20  #: bytes that are read whatever the ratio
-MOST = 8 << 30  #: bytes that are read at most
+VARIABLE = "POOLBOOK_MAX_UNPACKED"  #: maximum MiB to read from a compressed file; if unset, the limits below apply
+RATIO = 100  #: maximum ratio of unpacked to compressed size; logs compress by a factor of 10 to 50
+ALWAYS = 256 << 20  #: bytes that may always be read, regardless of the ratio
+MOST = 8 << 30  #: maximum number of bytes to read
 
 
 class TooMuchError(OSError):
-    """A compressed file holds more than is read of one: it may have been made to fill a disk."""
+    """A compressed file contains more than the limit; it may be an attempt to fill the disk."""
 
     def __init__(self, most: int) -> None:
         super().__init__(
             errno.EFBIG,
-            f"it unpacks to over {most >> 20} MiB, which is more than is read of a compressed file of its size; if it "
-            f"is an honest one, unpack it, or set {VARIABLE} to the MiB that it may have",
+            f"it unpacks to over {most >> 20} MiB, which exceeds the limit for a compressed file of its size; if you "
+            f"trust it, unpack it, or set {VARIABLE} to a higher limit in MiB",
         )
 
 
 class UnpackedFile:
-    """A compressed file, read unpacked; raises `TooMuchError` after the maximum number of bytes."""
+    """A compressed file that is read unpacked. Reading raises `TooMuchError` when it exceeds the maximum size."""
 
     def __init__(self, path: str, opener: Callable[..., Any]) -> None:
         self._packed = open(path, "rb")  # noqa: SIM115  # closed with this
@@ -68,7 +68,7 @@ class UnpackedFile:
         return self._packed.fileno()
 
     def packed(self) -> int:
-        """Return how many bytes of the compressed file were read."""
+        """Return the number of bytes read from the compressed file itself."""
         return self._packed.tell()
 
     def close(self) -> None:
@@ -86,18 +86,18 @@ Content = IO[bytes] | UnpackedFile
 
 
 def most_of(size: int) -> int:
-    """Return how many bytes are read of a compressed file of this size. Raise `ValueError` if the setting is no
-    number."""
+    """Return the maximum number of bytes to read from a compressed file of this size. Raise `ValueError` if the setting
+    is not a number."""
     setting_text = os.environ.get(VARIABLE)
     if not setting_text:
         return min(MOST, max(ALWAYS, RATIO * size))
     if not setting_text.isdigit() or not int(setting_text):
-        raise ValueError(f"{VARIABLE} is a number of MiB, not {setting_text!r}")
+        raise ValueError(f"{VARIABLE} must be a number of MiB, not {setting_text!r}")
     return int(setting_text) << 20
 
 
 def open_content(path: str) -> Content:
-    """Open the file's content, decompressed. Raise OSError; reading raises `TooMuchError` if that becomes too much."""
+    """Open the file's content, decompressed. Raise OSError; reading raises `TooMuchError` beyond the limit."""
     with open(path, "rb") as file:
         first_bytes = file.read(6)
     for begin, opener in _OPENERS.items():
@@ -107,12 +107,12 @@ def open_content(path: str) -> Content:
 
 
 def bytes_read(file: Content, offset: int) -> int:
-    """Return how much of a file itself was read when `offset` bytes of its content were."""
+    """Return how many bytes of the file itself were read to obtain `offset` bytes of its content."""
     return file.packed() if isinstance(file, UnpackedFile) else offset
 
 
 def lasting(beginning: bytes) -> bytes:
-    """Blank out what the writer changes later: an EventLog's header is updated in place when it is rotated."""
+    """Blank out the part that the writer changes later: an EventLog's header is updated when the log is rotated."""
     return _REWRITTEN.sub(lambda match: match[1] + b" " * len(match[2]), beginning)
 
 
@@ -121,8 +121,8 @@ def digest(data: bytes = b"") -> Any:
 
 
 def read_exactly(file: Content, size: int) -> bytes:
-    """Read `size` bytes, or fewer up to the end or the damage. Raise one of ``DAMAGED`` if none can be read."""
-    read_chunk: Callable[[int], bytes] = getattr(file, "read1", file.read)  # keeps the bytes before the damage
+    """Read `size` bytes, or fewer before the end or damage. Raise one of ``DAMAGED`` if nothing can be read."""
+    read_chunk: Callable[[int], bytes] = getattr(file, "read1", file.read)  # returns the bytes before the damage
     chunks: list[bytes] = []
     remaining = size
     while remaining > 0:
@@ -154,14 +154,14 @@ def length_of(path: str) -> int:
 
 
 def pieces(file: Content) -> Iterator[bytes]:
-    """Yield the rest of the content in pieces, as far as it can be read."""
+    """Yield the rest of the content in chunks, as far as it is readable."""
     with suppress(*DAMAGED):
         while chunk := read_exactly(file, PIECE):
             yield chunk
 
 
 def begins_with(path: str, other: str) -> bool:
-    """Check whether the content of `path` begins with the whole content of `other`."""
+    """Check whether the content of `path` starts with the complete content of `other`."""
     with open_content(path) as longer_file, open_content(other) as shorter_file:
         return all(lasting(read_exactly(longer_file, len(chunk))) == lasting(chunk) for chunk in pieces(shorter_file))
 
@@ -179,7 +179,7 @@ class Prefix:
         return cls(open_content(path), 0, digest())
 
     def go(self, offset: int) -> bool:
-        """Advance to `offset`; return False if the content ends before."""
+        """Advance to `offset`; return False if the content ends before that."""
         with suppress(*DAMAGED):
             while self.offset < offset and (chunk := read_exactly(self.file, min(PIECE, offset - self.offset))):
                 self.take(chunk)

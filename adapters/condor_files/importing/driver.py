@@ -1,7 +1,7 @@
-"""Import every file below some folders, once, as far as it has grown (docs/import.md).
+"""Import the files in some directories; a repeated import reads only new content (docs/import.md).
 
-The events and the place reached are one append, so an import that dies anywhere continues there. Memory does not grow
-with the length of a file: it is read in pieces and appended in batches.
+An append contains events together with the position reached, so an import that is interrupted continues there. Memory
+usage does not depend on the length of a file: files are read in chunks and appended in batches.
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ from .folders import Candidate, FolderContents, family_of, folder_contents
 from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
 from .time_zones import SEARCHED, ZoneSigns, local_zone, zone_of
 
-BATCH = 5_000  #: events in an append: more of them are hardly faster
-BATCH_BYTES = 8 << 20  #: bytes read between two appends at most, which a crash repeats
-LONGEST_RECORD = 16 << 20  #: refuse a record that has not ended after so many bytes
-LONGEST_TRANSACTION = 256 << 20  #: the same for job_queue.log, where a submission of a million jobs is one transaction
+BATCH = 5_000  #: events per append; larger batches are hardly faster
+BATCH_BYTES = 8 << 20  #: maximum bytes read between two appends; a crash repeats them
+LONGEST_RECORD = 16 << 20  #: reject a record that has not ended after this many bytes
+LONGEST_TRANSACTION = 256 << 20  #: the limit for job_queue.log: submitting a million jobs is one transaction
 KEPT_REFUSALS = 1000
-Progress = Callable[[str, int, int, int], None]  #: called with a file's path, bytes read and in all, events
+Progress = Callable[[str, int, int, int], None]  #: arguments: a file's path, bytes read, its size, number of events
 
 
 @frozen
 class Options:
-    """``zone`` and ``machine`` of daemons' logs that do not say; "" is this machine's zone, and the folder's name."""
+    """``zone`` and ``machine`` apply to daemon logs that do not name them; "": this machine's zone, the directory's
+    name."""
 
     zone: str = ""
     machine: str = ""
@@ -64,10 +65,10 @@ class Options:
 
 @define
 class SourceCounts:
-    """The counts of one kind of source."""
+    """The counts for one kind of source."""
 
     files: int = 0
-    new: int = 0  #: files that the log did not have
+    new: int = 0  #: files that were not in the log before
     lines: int = 0
     bytes: int = 0
     events: int = 0
@@ -84,19 +85,19 @@ class ImportResult:
     """
 
     counts: dict[str, SourceCounts] = field(factory=dict)
-    copies: list[tuple[str, str]] = field(factory=list)  #: (copy, original) of files that were not imported
+    copies: list[tuple[str, str]] = field(factory=list)  #: (copy, original) for files that were not imported
     skipped: list[str] = field(factory=list)
-    refused: list[e.SourceRefused] = field(factory=list)  #: the first ``KEPT_REFUSALS`` of them
+    refused: list[e.SourceRefused] = field(factory=list)  #: the first ``KEPT_REFUSALS`` rejected records
     paths: dict[int, str] = field(factory=dict)
-    zone: str = ""  #: the zone of local times in the files
+    zone: str = ""  #: the time zone of local times in the files
     events: int = 0
     seconds: float = 0.0
 
 
 _KINDS_OF_ADS = ("history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads")
-"""Kinds with independent records: a missing one makes no other one wrong."""
+"""Kinds whose records are independent: a missing record does not make others wrong."""
 PRINTED = frozenset({"job_ads", "machine_ads", "submitter_ads"})
-"""Kinds that a tool printed in one go, while daemons add to files of the other kinds."""
+"""Kinds that a tool wrote in one go; daemons append to files of the other kinds."""
 READERS: dict[str, tuple[str, str]] = {
     "startlog": ("startlog", "StartLogReader"),
     "schedlog": ("job_daemon_logs", "SchedLogReader"),
@@ -110,27 +111,27 @@ READERS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("queue", "accountant"), ("daemon_table_reader", "TableReader")),
     **dict.fromkeys(_KINDS_OF_ADS, ("ads", "AdsReader")),
 }
-"""The module and the name of each kind's reader."""
+"""The module and the name of the reader for each kind."""
 
 
 def begin_import(log: EventStore, machine: str, now: int) -> None:
-    """Begin an import in a new log. Raise `LogError` if the log is not one of an import."""
+    """Start an import into a new log. Raise `LogError` if the log does not belong to an import."""
     if not log.head.position:
         settings = {IMPORTED: "true"}
         names = machine, HTCONDOR_25.name, machine, VERSION
         log.append([e.PoolFounded(now, "founded", "import", *names, settings, new_log_id())])
     elif not is_imported(log):
-        raise LogError("it is a pool's own log, and what another pool left cannot be added to it: name a new log")
+        raise LogError("it is a pool's own log, and records of another pool cannot be added to it: name a new log")
 
 
 class Importer:
-    """Imports the files below some folders into a log; may run again and again while they grow."""
+    """Imports the files in some directories into a log; may run repeatedly while the files grow."""
 
     def __init__(
         self, log: EventStore, folders: Sequence[str], options: Options, excluded_paths: Sequence[str] = ()
     ) -> None:
-        """Leave out `excluded_paths`, such as the log itself. Raise ValueError for an unknown zone or time
-        format, or a setting that is not a number."""
+        """Exclude `excluded_paths`, such as the log itself. Raise ValueError for an unknown zone or time format, or a
+        setting that is not a number."""
         self._log = log
         self._folders = folders
         self._options = options
@@ -142,11 +143,11 @@ class Importer:
         most_of(0)
         self._known: dict[int, KnownSource] = {}
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
-        """Source number -> identity of the file that was read, and the digest so far."""
+        """Source number -> the identity of the file that was read, and the digest of the bytes read so far."""
 
     def run(self, progress: Progress | None = None) -> ImportResult:
-        """Import new content. Raise `LogError`, OSError if a folder is missing, or ValueError if the files' local times
-        contradict the given zone, or each other."""
+        """Import new content. Raise `LogError`, OSError if a directory is missing, or ValueError if the files' local
+        times contradict the given zone or each other."""
         began = time.monotonic()
         contents = folder_contents(self._folders, self._leave_out)
         now = time.time_ns() // 1000
@@ -158,14 +159,15 @@ class Importer:
         run.result.zone = self._zone
         for _, members in groupby(_without_copies(contents, run.result), key=lambda c: c.family):
             run.family(list(members))
-        run.flush()  # what is left: files that could not be opened
+        run.flush()  # the remaining events: files that could not be opened
         run.result.seconds = time.monotonic() - began
         run.result.skipped = contents.skipped
         run.result.paths = {number: known_source.path for number, known_source in self._known.items()}
         return run.result
 
     def _zone_of_files(self, contents: FolderContents) -> str:
-        """Return the zone of an earlier import into this log, unless another is given; else the zone of the files."""
+        """Return the given zone, otherwise the zone of an earlier import into this log, otherwise the zone of the
+        files."""
         earlier_zone = next((source.origin.zone for source in self._known.values() if source.origin.kind), "")
         if earlier_zone and not self._options.zone:
             return earlier_zone
@@ -177,7 +179,7 @@ class Importer:
 
 
 def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[Candidate]:
-    """Yield the candidates in order, without copies of another one or of its beginning."""
+    """Yield the candidates in order, without files that are copies of another file or of its start."""
     copied_paths: set[str] = set()
     by_first_line: dict[tuple[str, bytes], list[Candidate]] = {}
     for candidate in contents.candidates:
@@ -185,8 +187,9 @@ def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[
     for same_start in by_first_line.values():
         if len(same_start) < 2:
             continue
-        # Keep the longest; of equal ones the uncompressed one, then the last name in its family, which is the one that
-        # grows.
+        # Prefer the longest file; among equal ones the uncompressed one, then the last name in its family, which is the
+        # one
+        # that grows.
         lengths = {c.path: length_of(c.path) for c in same_start}
         same_start.sort(key=lambda c: (-lengths[c.path], c.size != lengths[c.path], [-c.rank[0]], c.path))
         originals: list[Candidate] = []
@@ -201,7 +204,7 @@ def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[
 
 
 class _Import:
-    """One run of the importer."""
+    """A single run of the importer."""
 
     def __init__(self, importer: Importer, contents: FolderContents, now: int, progress: Progress | None) -> None:
         self._importer = importer
@@ -219,7 +222,7 @@ class _Import:
 
     def _unreadable(self, path: str, reason: str) -> None:
         if any(known.origin.path == path and not known.origin.kind for known in self._known.values()):
-            return  # it was reported before
+            return  # it was reported by an earlier import
         source = self._new(path, "", "", 0)
         self._batch.append(self._refusal(source.number, 0, reason))
 
@@ -239,7 +242,7 @@ class _Import:
                 place = self._reopened(candidate) or recognize(candidate.path, candidate.kind, self._known)
                 files.append((candidate, place))
             except FileNotFoundError:
-                continue  # rotated just now: the next run finds the new name
+                continue  # rotated just now; the next run finds the new name
             except DAMAGED as error:
                 self._unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
         present_numbers = {recognized.source.number for _, recognized in files if recognized is not None}
@@ -261,7 +264,7 @@ class _Import:
         previous: KnownSource | None,
         lost_source: KnownSource | None,
     ) -> tuple[KnownSource | None, KnownSource | None]:
-        """Import a file; return the source that the next one follows, and the source still missing before that."""
+        """Import a file; return the source that the next file continues, and the source before it that is missing."""
         if recognized is None:
             return self._import(candidate, previous, lost_source), None
         match recognized:
@@ -274,14 +277,14 @@ class _Import:
         return recognized.source, lost_source
 
     def _import(self, candidate: Candidate, previous: KnownSource | None, lost: KnownSource | None) -> KnownSource:
-        """Import a new file. `previous`: the source that it follows; `lost_source`: a missing source."""
+        """Import a new file. `previous`: the source that it continues; `lost_source`: a missing source before it."""
         self.result.counts[candidate.kind].new += 1
         followed_source = previous or lost
         machine = self._importer._options.machine or self._found.machines.get(candidate.folder, "")
         machine = machine or os.path.basename(os.path.abspath(candidate.folder))
         source = self._new(candidate.path, candidate.kind, machine, followed_source.number if followed_source else 0)
         if previous is None and lost is not None and candidate.kind not in _KINDS_OF_ADS:
-            reason = f"the end of {lost.path} was rotated away before it was read"
+            reason = f"the end of {lost.path} was deleted by rotation before it was read"
             self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, reason, 0, 0))
         self._read(candidate, source, Prefix.of(candidate.path), previous)
         return source
@@ -298,14 +301,14 @@ class _Import:
         return same_family[-1] if same_family and same_family[-1].number not in present_numbers else None
 
     def _reopened(self, candidate: Candidate) -> Continued | None:
-        """Return a file that this importer read before and that only grew, without reading its beginning again."""
+        """Return a file that this importer already read and that only grew, without rereading its start."""
         for number, (identity, prefix) in self._importer.open.items():
             if identity != candidate.identity or candidate.size < prefix.offset:
                 continue
             known_source = self._known[number]
             file = open_content(candidate.path)
             status = os.fstat(file.fileno())
-            # It may have been rotated since the folder was listed, or emptied and filled again.
+            # It may have been rotated since the directory was listed, or truncated and rewritten.
             is_same_file = (status.st_dev, status.st_ino) == identity and begins_as(known_source, candidate.path)
             if is_same_file and file.seek(prefix.offset) == prefix.offset:
                 return Continued(known_source, Prefix(file, prefix.offset, prefix.sum))
@@ -315,13 +318,13 @@ class _Import:
     def _changed(self, candidate: Candidate, source: KnownSource, same_bytes: int) -> None:
         assert source.read is not None
         reason = (
-            f"what was read of it before has changed: the same up to byte {same_bytes}, different before byte "
-            f"{source.read.offset}; nothing was read of it again"
+            f"the part that was imported before has changed: equal up to byte {same_bytes}, different before byte "
+            f"{source.read.offset}; it was not read again"
         )
         self._once(source, candidate.kind, 0, reason, candidate.path)
 
     def _once(self, source: KnownSource, kind: str, line: int, reason: str, text: str = "") -> None:
-        """Report, once, something that every import will find again."""
+        """Report a problem once, although every import finds it again."""
         refusals = [old for _, old in self._log.read_stream(source.origin.stream) if isinstance(old, e.SourceRefused)]
         if not any((old.line, old.words, old.text) == (line, reason, text) for old in refusals):
             self._add([self._refusal(source.number, line, reason, text)], kind)
@@ -332,12 +335,13 @@ class _Import:
     # -- Reading
 
     def _read(self, candidate: Candidate, source: KnownSource, prefix: Prefix, before: KnownSource | None) -> None:
-        """Read a file from where its source was left (`previous`: the source whose reader continues here)."""
+        """Read a file from the position where reading its source stopped (`previous`: the source whose reader continues
+        here)."""
         read = source.read
         state = read.state if read is not None else before.read.state if before is not None and before.read else ""
         lines = read.lines if read is not None else 0
         reader = self._reader(candidate, source, json.loads(state) if state else None, lines)
-        head_bytes = head_of(candidate.path, HEAD)  # it may have been shorter before
+        head_bytes = head_of(candidate.path, HEAD)  # the file may have been shorter before
         unread_bytes, appended_from = b"", prefix.offset
         size = PIECE
         while True:
@@ -346,7 +350,7 @@ class _Import:
             except DAMAGED as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 enough = isinstance(error, TooMuchError)
-                text = f"{'no more is read of the file' if enough else 'the file is damaged from here on'}: {reason}"
+                text = f"{'the rest is not read' if enough else 'the file is damaged from here on'}: {reason}"
                 self._once(source, candidate.kind, reader.line + 1, text)
                 break
             if not chunk:
@@ -358,7 +362,7 @@ class _Import:
             unread_bytes += chunk
             events, consumed = reader.read(hidden(unread_bytes))
             if not consumed:
-                # A longer record: try twice as much next, so that it is not read too often.
+                # For a longer record, read twice as much next time, to avoid rereading it too often.
                 size = len(unread_bytes)
                 if len(unread_bytes) < (LONGEST_TRANSACTION if candidate.kind == "queue" else LONGEST_RECORD):
                     continue
@@ -416,7 +420,7 @@ class _Import:
         head_bytes: bytes,
         unread_bytes: int,
     ) -> None:
-        """Append the events, and the place reached."""
+        """Append the events, and the position reached."""
         old = source.read
         state = json.dumps(reader.state(), separators=(",", ":"))
         event = e.SourceRead(
@@ -437,23 +441,23 @@ class _Import:
         try:
             self._log.append(batch)
         except LogError as error:
-            if type(error) is not LogError:  # the log cannot be written; no event is to blame
+            if type(error) is not LogError:  # the log cannot be written; this is not caused by an event
                 raise
             self._log.append([self._storable(event) for event in batch])
         self.result.events += len(batch)
 
     def _storable(self, event: e.Event) -> e.Event:
-        """Return the event, or a refusal if no log can hold it (half a surrogate pair, as JSON can say it)."""
+        """Return the event, or a rejection if a log cannot store it (JSON can contain an unpaired surrogate)."""
         try:
             CODEC.encode([event])
-            reason = "a name with a NUL" if "\0" in event.stream else ""
+            reason = "a name contains the character NUL" if "\0" in event.stream else ""
         except LogError as error:
             reason = str(error)
         place = place_of(event.stimulus)
         if not reason or place is None:
             return event
         self.result.counts[self._known[place.source].origin.kind].refused += 1
-        return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be kept: {reason}", "")
+        return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be stored: {reason}", "")
 
     def _tell(self, candidate: Candidate, read: int) -> None:
         if self._progress is not None:

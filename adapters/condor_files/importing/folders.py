@@ -1,7 +1,7 @@
-"""List a folder's files with their kinds, in the order in which they were written.
+"""List the files in a directory with their kinds, in the order in which they were written.
 
-Daemons rotate their logs: the older part of a log gets another name. All parts of one log are a family, the oldest
-first; the reader of one continues in the next.
+Daemons rotate their logs: the older part of a log is renamed. All parts of a log form a family, the oldest first; the
+reader of one part continues in the next.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from attrs import define, field
 
 from .content import DAMAGED, SUFFIXES, head_of
 
-# Recognize the kind of a file by its content; the name breaks a tie, and helps where the beginning is missing.
+# Recognize the kind of a file by its content. The name decides if several kinds match, or if the start is missing.
 #
-# So flat folders, renamed copies and rotations are recognized, and a file that merely has the name of a log is not.
+# So flat directories, renamed copies and rotations are recognized, but not a file that only has the name of a log.
 
 SNIFFED = 1 << 16  #: the number of bytes of a file that are examined
 
 
 class FileSigns(NamedTuple):
-    """The signs of one kind: `sure` whatever the name; else `name` and `content` together. All files match `begins`."""
+    """The patterns for one kind: `sure` suffices alone; otherwise `name` and `content` must both match. `begins` must
+    always match."""
 
     kind: str
     name: re.Pattern[str]
@@ -43,7 +44,7 @@ _ANYTHING = rb"\S"
 _AD = rb"^[A-Za-z_]\w*[ \t]*=|^\s*[\[{<]"
 
 _BEGINS = rb"\s*(?:#[^\n]*\n\s*)*(?:[A-Za-z_]\w*[ \t]*=|[\[{<]|\*\*\* )"
-"""Daemons' logs may hold ads, too; but they do not begin with one."""
+"""The start of a file of ads. Daemon logs can also contain ads, but do not start with one."""
 _TABLE = rb"\A107 \d+ CreationTimestamp \d+\n(?:10\d[^\n]*\n)*?10[13] "
 _MY_TYPE = rb"^[ \t]*\"?MyType\"?[ \t]*[=:][ \t]*"
 _EPOCHS = rb"(SPAWN|EPOCH|TRANSFER|INPUT|OUTPUT|CHECKPOINT|COMMON)"
@@ -74,7 +75,7 @@ SIGNS: Final = (
     _sign("job_ads", r"^(q|queue|jobs?)\b", _AD, _MY_TYPE + rb'"Job"', _BEGINS),
 )
 # fmt: on
-"""In the order in which they are tried."""
+"""The kinds, in the order in which they are tried."""
 
 _NOT_READ = re.compile(
     r"^(sharedport|proc|schedaudit|xferstats|procd|gridmanager|credmon|transfer|"
@@ -83,14 +84,15 @@ _NOT_READ = re.compile(
     r"|^instancelock|^\.|^readme|\.sub$|\.conf$|\.md$",
     re.IGNORECASE,
 )
-"""Files to skip without a report: HTCondor's other ones (PER_JOB_HISTORY_DIR's repeat the history), and scripts."""
+"""Files to skip without a report: other HTCondor files (PER_JOB_HISTORY_DIR repeats the history), and scripts."""
 
 _MAIL = re.compile(rb"^\*\*\* Last \d+ line\(s\) of file ", re.MULTILINE)
-"""How the mail of a master quotes a daemon's log: the log itself has the lines, too."""
+"""Recognizes a master's mail, which quotes a daemon's log; the log itself contains the same lines."""
 
 
 def kind_of(name: str, head: bytes) -> str | None:
-    """Return a file's kind (a key of ``KINDS``), or None, by its uncompressed name and first ``SNIFFED`` bytes."""
+    """Return the kind of a file (a key of ``KINDS``), or None, from its uncompressed name and first ``SNIFFED``
+    bytes."""
     if _NOT_READ.search(name) or not head.strip() or _MAIL.search(head):
         return None
     sure_signs = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
@@ -108,7 +110,7 @@ def _begins(sign: FileSigns, head_bytes: bytes) -> bool:
 
 
 def _of_log(kind: str, name: str) -> str:
-    # An EventLog's rotated part may lack the header; its name then tells it from a user's log.
+    # A rotated part of an EventLog may lack the header; its name then distinguishes it from a user's log.
     return "eventlog" if kind == "userlog" and name.lower().startswith("eventlog") else kind
 
 
@@ -116,11 +118,11 @@ _JOBS = frozenset({"history", "startd_history", "job_ads"})
 
 
 def _of_jobs(kind: str, head_bytes: bytes) -> str:
-    """Return which job ads these are, if they say so, else `kind`: their kinds look alike."""
+    """Return the kind of these job ads, if they show it, otherwise `kind`: the kinds look similar."""
     if re.search(rb"^[ \t]*\"?ServerTime\"?[ \t]*[=:]", head_bytes, re.MULTILINE):
-        return "job_ads"  # condor_q states when it asked
+        return "job_ads"  # only condor_q records the time of the query
     if kind == "startd_history" or re.search(rb"^(JobState|StarterExitStatus) = ", head_bytes, re.MULTILINE):
-        return "startd_history"  # only a startd and its starters know these
+        return "startd_history"  # only a startd and its starters have these attributes
     finished_job = re.search(rb"^[ \t]*\"?JobStatus\"?[ \t]*[=:][ \t]*[34]\b", head_bytes, re.MULTILINE)
     return "history" if finished_job is not None else kind
 
@@ -133,7 +135,7 @@ _MACHINE = re.compile(rb"^Machine = \"([\w.-]+)\"", re.MULTILINE)
 
 @define
 class Candidate:
-    """A file that may be imported. ``base`` and ``rank`` are its family and its place there; ``first`` is its first
+    """A file that may be imported. ``base`` and ``rank`` are its family and its position there; ``first`` is its first
     line."""
 
     path: str
@@ -152,12 +154,12 @@ class Candidate:
 
 
 def uncompressed(name: str) -> str:
-    """Return a file's name without the suffix of a compression."""
+    """Return a file's name without the suffix for compression."""
     return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
 
 
 def family_of(name: str, kind: str) -> tuple[str, tuple[int, str]]:
-    """Return the name of the log that a file is a part of, and its rank: the older, the lower."""
+    """Return the name of the log to which a file belongs, and its rank: a lower rank is older."""
     match = _ROTATED.match(uncompressed(name))
     if match is None:
         return uncompressed(name), (3, "")
@@ -171,16 +173,16 @@ def family_of(name: str, kind: str) -> tuple[str, tuple[int, str]]:
 
 @define
 class FolderContents:
-    """Files of folders: ``candidates`` to import, ``skipped`` of no known kind, ``unreadable`` with the error."""
+    """Files in directories: ``candidates`` to import, ``skipped`` of unknown kind, ``unreadable`` with the error."""
 
     candidates: list[Candidate] = field(factory=list)
     skipped: list[str] = field(factory=list)
     unreadable: list[tuple[str, str]] = field(factory=list)
-    machines: dict[str, str] = field(factory=dict)  #: folder -> the host whose daemons wrote there, if a file says so
+    machines: dict[str, str] = field(factory=dict)  #: directory -> the host of its daemons, if a file names it
 
 
 def files_below(path: str) -> Iterator[str]:
-    """Yield the files below a folder, by name, or the file itself. Raise OSError if there is neither."""
+    """Yield the files in a directory, sorted by name, or the file itself. Raise OSError if the path does not exist."""
     if not stat.S_ISDIR(os.stat(path).st_mode):
         yield path
         return
@@ -193,7 +195,7 @@ def files_below(path: str) -> Iterator[str]:
 
 
 def folder_contents(paths: Sequence[str], excluded_paths: Iterable[str] = ()) -> FolderContents:
-    """Return the files below `paths` by use, without `excluded_paths`: the import's own files."""
+    """Return the files in `paths`, classified by use, without `excluded_paths` (the import's own files)."""
     contents = FolderContents()
     excluded = {os.path.realpath(path) for path in excluded_paths}
     seen_files: set[tuple[int, int]] = set()

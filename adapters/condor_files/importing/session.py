@@ -1,4 +1,4 @@
-"""Run an import for commands and programs: its log, locked against other writers, and the folders."""
+"""Run an import for commands and programs: lock its log against other writers, and import the directories."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ...stores.opening import open_log
 from .driver import Importer, ImportResult, Options, Progress, begin_import
 
 StrPath = str | os.PathLike[str]
-Folders = StrPath | Sequence[StrPath]  #: one or several files or folders to import
+Folders = StrPath | Sequence[StrPath]  #: one or more files or directories to import
 
 
 class ImportSession:
-    """The import of some folders into one log, which no other process writes meanwhile. Close it after use."""
+    """The import of some directories into one log, which no other process can write meanwhile. Close it after use."""
 
     def __init__(self, folders: Folders, url: StrPath, options: Options | None = None) -> None:
-        """Lock the log at `url`, and create it if it is missing. Raise `Refusal` if one of the folders is missing,
-        `ValueError` if no folder is named, or a zone or time format does not exist, `AlreadyServed` if another process
-        writes the log, `LogError` if it cannot be opened, or is a pool's own."""
+        """Lock the log at `url`, and create it if it is missing. Raise `Refusal` if one of the directories is missing,
+        `ValueError` if no directory is named or a zone or time format is invalid, `AlreadyServed` if another process
+        writes the log, `LogError` if the log cannot be opened, or is a pool's own log."""
         self.url = os.fspath(url)
         paths = [os.fspath(path) for path in ([folders] if isinstance(folders, str | os.PathLike) else folders)]
         if not paths:
             raise ValueError("name a folder to import")
         for path in paths:
             if not os.path.exists(path):
-                raise Refusal(f"there is no {path}: name an HTCondor folder, such as its LOG or SPOOL, or a file")
+                raise Refusal(f"{path} does not exist: name an HTCondor directory, such as LOG or SPOOL, or a file")
         with ExitStack() as stack:
             self._lock(stack)
             self.log: EventStore = open_log(self.url, create=True)
@@ -50,23 +50,23 @@ class ImportSession:
             is_taken = lock.take()
         except OSError as error:
             cause = f"{error.strerror}: {error.filename}"
-            raise LogUnavailable(f"no log can be kept at {safe_url(self.url)}: {cause}") from None
+            raise LogUnavailable(f"cannot create a log at {safe_url(self.url)}: {cause}") from None
         if not is_taken:
             raise AlreadyServed(f"process {lock.holder()} is writing {safe_url(self.url)}; wait until it has ended")
         stack.callback(lock.give_up)
 
     def run(self, progress: Progress | None = None) -> ImportResult:
-        """Import new content, and bring the views of the log up to date. Raise `LogError` if the log cannot be
-        written, `OSError` if one of the folders cannot be read."""
+        """Import new content, and update the views of the log. Raise `LogError` if the log cannot be written, `OSError`
+        if one of the directories cannot be read."""
         result = self._importer.run(progress)
         if result.events:
-            views_current(self.url).close()  # so that no later reader has to make them
+            views_current(self.url).close()  # so that no later reader has to rebuild them
         return result
 
     def rounds(
         self, interval: float, timeout: float | None = None, stop: Event | None = None
     ) -> Iterator[ImportResult]:
-        """Import again and again, as `pauses` says; yield the first result, and each that brings something new."""
+        """Import repeatedly, with these pauses; yield the first result, and each later result with new events."""
         is_first = True
         for _ in polls(pauses(interval, timeout), stop):
             result = self.run()
@@ -85,7 +85,7 @@ class ImportSession:
 
 
 def _beside(url: str) -> list[str]:
-    """Return the log's own files, which are no source."""
+    """Return the log's own files, which must not be imported."""
     location = locate(url)
     if location.kind != "sqlite":
         return []
@@ -109,17 +109,17 @@ def import_pool(
 
     A repeated import reads only new content, even if files were renamed.
 
-    :param folders: a folder, which is read recursively, or a file; or several
+    :param folders: a directory, which is read recursively, or a file; or several of them
     :param log: the log, created if it is missing: a file's path, ``sqlite:///x.db`` or ``postgresql://...``
-    :param zone: where the daemons wrote their local times: Europe/Madrid, UTC, +02:00 (empty: here)
-    :param machine: the host of the daemons, where the files do not say it (empty: the folder's name)
-    :param time_format: the pool's DEBUG_TIME_FORMAT, if it is not one of the usual ones
-    :param progress: called with the file's path, the bytes read, the bytes in all, and the number of events
-    :raises Refusal: one of the folders is missing
-    :raises ValueError: a zone or time format that does not exist
+    :param zone: the time zone of the daemons' local times: Europe/Madrid, UTC, +02:00 (empty: this machine's)
+    :param machine: the daemons' host, if the files do not name it (empty: the directory's name)
+    :param time_format: the pool's DEBUG_TIME_FORMAT, if it is not one of the usual formats
+    :param progress: called with the file's path, the bytes read, the file's size, and the number of events
+    :raises Refusal: one of the directories does not exist
+    :raises ValueError: the zone or time format is invalid
     :raises AlreadyServed: another process writes the log
-    :raises LogError: the log cannot be opened or written, or is a pool's own
-    :raises OSError: one of the folders cannot be read
+    :raises LogError: the log cannot be opened or written, or is a pool's own log
+    :raises OSError: one of the directories cannot be read
     """
     with ImportSession(folders, log, Options(zone, machine, time_format)) as session:
         return session.run(progress)
@@ -145,9 +145,9 @@ def follow_pool(
     The arguments and errors are those of `import_pool`; errors are raised when the first result is requested.
 
     :param interval: seconds between two polls
-    :param timeout: end after so many seconds (None: never)
-    :param stop: end when this is set, from another thread
-    :raises ValueError: a zone, time format or length of time that does not exist
+    :param timeout: stop after this many seconds (None: never)
+    :param stop: stop when another thread sets this
+    :raises ValueError: the zone, time format or a duration is invalid
     """
     with ImportSession(folders, log, Options(zone, machine, time_format)) as session:
         yield from session.rounds(interval, timeout, stop)

@@ -1,7 +1,7 @@
-"""Recognize which source of the log a file is, by its content.
+"""Determine by its content whether a file is a source that is already in the log.
 
-The log has a digest of a source's first bytes, and one of all that was read for each time that an import stopped. So a
-log that was rotated, renamed, moved or compressed remains the same source.
+The log contains a digest of each source's first bytes, and a digest of all bytes read up to each point at which an
+import stopped. So a log that was rotated, renamed, moved or compressed is recognized as the same source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .content import DAMAGED, HEAD, Prefix, begins_with, digest, head_of
 
 @define
 class KnownSource:
-    """A source in the log. ``stops``: the offsets at which reading stopped, each with the digest up to there."""
+    """A source in the log. ``stops``: the offsets at which reading stopped, each with the digest up to that offset."""
 
     origin: e.SourceFound
     read: e.SourceRead | None = None
@@ -36,7 +36,7 @@ class KnownSource:
 
 
 def known_sources(log: EventStore) -> dict[int, KnownSource]:
-    """Return the sources of a log by their numbers, which count from 1."""
+    """Return the sources in a log by their numbers, which start at 1."""
     sources: dict[int, KnownSource] = {}
     while True:
         number = len(sources) + 1
@@ -51,12 +51,12 @@ def known_sources(log: EventStore) -> dict[int, KnownSource]:
         sources[number] = source
 
 
-_SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})  #: kinds that are rewritten under the same name
+_SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})  #: kinds whose files are rewritten
 
 
 @define
 class Continued:
-    """A file that continues where a source was left; ``prefix`` has the digest up to there."""
+    """A file that continues at the point where reading a source stopped; ``prefix`` has the digest up to that point."""
 
     source: KnownSource
     prefix: Prefix
@@ -64,7 +64,7 @@ class Continued:
 
 @define
 class Copy:
-    """A file whose content a source already has."""
+    """A file whose content was already imported from a source."""
 
     source: KnownSource
 
@@ -78,7 +78,7 @@ class Changed:
 
 
 def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continued | Copy | Changed | None:
-    """Return what a file is to the known sources; None if it is new. Raise OSError."""
+    """Return how a file relates to the known sources; None if it is new. Raise OSError."""
     head_bytes = head_of(path, HEAD)
     same_start = [
         source_known
@@ -89,7 +89,7 @@ def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continue
         and head_digest(head_bytes[: source_known.read.head_size]) == source_known.read.head
     ]
     changed_source: Changed | None = None
-    # The longest first: what continues it continues its copies, too.
+    # The longest first: a file that continues the longest source also continues its copies.
     for source_known in sorted(same_start, key=lambda known: -known.stops[-1][0]):
         prefix = Prefix.of(path)
         same_bytes = _same(prefix, source_known)
@@ -105,13 +105,13 @@ def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continue
 
 
 def begins_as(known_source: KnownSource, path: str) -> bool:
-    """Check whether a file begins as a source did. Raise OSError."""
+    """Check whether a file has the same start as a source. Raise OSError."""
     source_read = known_source.read
     return source_read is not None and head_digest(head_of(path, source_read.head_size)) == source_read.head
 
 
 def _same(prefix: Prefix, known_source: KnownSource) -> int:
-    """Return the last of the source's stops up to which the file agrees."""
+    """Return the last of the source's stops up to which the file is equal."""
     same_bytes = 0
     for offset, expected in known_source.stops:
         if not prefix.go(offset) or prefix.hex != expected:
@@ -121,7 +121,7 @@ def _same(prefix: Prefix, known_source: KnownSource) -> int:
 
 
 def _is_beginning(path: str, longer_path: str) -> bool:
-    """Check whether a file is the beginning of another one; False if that is missing."""
+    """Check whether a file is the start of a longer one; False if that is missing."""
     try:
         return begins_with(longer_path, path)
     except DAMAGED:
@@ -129,5 +129,5 @@ def _is_beginning(path: str, longer_path: str) -> bool:
 
 
 def head_digest(data: bytes) -> str:
-    """Return the digest of a file's first bytes as a log has it."""
+    """Return the digest of a file's first bytes, as stored in a log."""
     return str(digest(data).hexdigest())

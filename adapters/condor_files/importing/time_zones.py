@@ -1,8 +1,9 @@
-"""Find the time zone of a pool's files: HTCondor's daemons write local times without their zone.
+"""Determine the time zone of a pool's files: HTCondor's daemons write local times without a zone.
 
-Some files show it. The EventLog's first line has one instant both as a local time and as an epoch (``ctime=``). Of a
-job or slot, some files have local times (job event logs, the daemons' logs), and others epochs (ads, job_queue.log). A
-local time and an epoch of one job or slot that differ by a whole number of quarter hours are a sign of that offset.
+Some files reveal it. The first line of an EventLog contains the same time as a local time and as seconds since the
+epoch (``ctime=``). For a job or slot, some files contain local times (job event logs, daemon logs) and others epoch
+times (ads, job_queue.log). If a local time and an epoch time of the same job or slot differ by a multiple of 15
+minutes, this is evidence for that offset.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from zoneinfo import ZoneInfo
 _OFFSET = re.compile(r"(?:UTC)?[+-]\d\d:?\d\d", re.ASCII)
 _LOCALTIME = "/etc/localtime"
 
-SEARCHED: Final = 1 << 18  #: bytes at the beginning of each file that are searched for signs of its zone
+SEARCHED: Final = 1 << 18  #: bytes at the start of each file that are searched for evidence of its zone
 _QUARTER: Final = 15 * 60  #: all zones' offsets are multiples of this, in seconds
-_NEAR: Final = 2  #: a local time and an epoch of one instant differ by so many seconds at most
-_ENOUGH: Final = 0.8  #: the share of the signs that a zone has to explain
-_FEWEST: Final = 3  #: fewer signs from jobs' records may be chance
-_COMPARED: Final = 100  #: times of one job or slot that are compared, at most
+_NEAR: Final = 2  #: maximum difference in seconds between a local time and an epoch time of the same event
+_ENOUGH: Final = 0.8  #: the minimum share of the evidence that a zone must explain
+_FEWEST: Final = 3  #: less evidence than this from jobs' records may be coincidence
+_COMPARED: Final = 100  #: maximum number of times compared for a job or slot
 _FARTHEST: Final = 14 * 3600
 _STAMP: Final = (
     rb"(?:(\d{4})-(\d\d)-(\d\d)|(\d\d)/(\d\d)(?:/(\d\d|\d{4}))?)[ T](\d\d):(\d\d):(\d\d)(?![.:\d]*(?:Z|[+-]\d\d))"
@@ -41,8 +42,8 @@ _EPOCH: Final = re.compile(rb"^\w+ = (1\d{9})$", re.M)
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the zone "Europe/Madrid" (of the time zone database), "UTC" or "+02:00". Raise ValueError for another
-    name."""
+    """Return the zone for "Europe/Madrid" (a name in the time zone database), "UTC" or "+02:00". Raise ValueError for
+    other names."""
     if name in ("UTC", "Z"):
         return UTC
     try:
@@ -54,7 +55,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 def local_zone() -> str:
-    """Return the name of this machine's zone for ``zone_of``."""
+    """Return the name of this machine's zone, for ``zone_of``."""
     for name in (os.environ.get("TZ", "").removeprefix(":"), os.path.realpath(_LOCALTIME).partition("zoneinfo/")[2]):
         try:
             if name:
@@ -67,12 +68,12 @@ def local_zone() -> str:
     return "UTC" if not minutes else f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
-Thing = tuple[bytes, ...]  #: a job, as cluster and proc, or a slot
-Sign = tuple[datetime, int]  #: a local time without its zone, and an epoch that may be the same instant
+Thing = tuple[bytes, ...]  #: a job, given as cluster and proc, or a slot
+Sign = tuple[datetime, int]  #: a local time without a zone, and an epoch time that may be of the same event
 
 
 class ZoneSigns:
-    """Collects the signs of the files' zone: ``take`` the beginning of each file, then ask ``zone``."""
+    """Collects evidence of the files' zone: call ``take`` with the start of each file, then ``zone``."""
 
     def __init__(self) -> None:
         self._of_headers: list[Sign] = []
@@ -80,7 +81,7 @@ class ZoneSigns:
         self._epochs: dict[Thing, set[int]] = {}
 
     def take(self, data: bytes, modified: float) -> None:
-        """Take a file's beginning. ``modified`` (seconds) has the year of times that lack one."""
+        """Process the start of a file. ``modified`` (seconds) determines the year of times without one."""
         year = datetime.fromtimestamp(modified, UTC).year
         for header in _HEADER.finditer(data):
             epoch = int(header[10])
@@ -99,8 +100,8 @@ class ZoneSigns:
                     _note(self._epochs, name_match.groups(), map(int, _EPOCH.findall(ad[0])))
 
     def zone(self, default: str, given: bool) -> str:
-        """Return `default` if it explains the signs, or if they are too few; else the offset that does. Raise
-        ValueError if none does, or if `default` was `given` by the user and explains none."""
+        """Return `default` if it explains the evidence, or if there is too little; else the offset that does. Raise
+        ValueError if no offset does, or if the user `given` zone contradicts the evidence."""
         signs = [(sign, offset) for sign in self._signs() if (offset := _offset_of(sign)) is not None]
         if len(signs) < (1 if self._of_headers else _FEWEST):
             return default
@@ -114,13 +115,14 @@ class ZoneSigns:
             raise ValueError(f"-zone {default}: the files' local times are {names[0]}; give -zone {names[0]}")
         if counts[0][1] < _ENOUGH * len(signs):
             raise ValueError(
-                f"the files' local times are of several zones ({', '.join(names[:3])}): name the zone with -zone, such "
+                f"the files' local times are in several zones ({', '.join(names[:3])}): name the zone with -zone, such "
                 "as -zone Europe/Madrid, or import the files of each zone separately"
             )
         return names[0]
 
     def _signs(self) -> Iterator[Sign]:
-        """Yield the signs of the EventLogs' headers, which are certain; without any, the signs of the jobs' records."""
+        """Yield the evidence in the EventLogs' headers, which is certain; without any, the evidence in jobs'
+        records."""
         yield from self._of_headers
         if not self._of_headers:
             for thing, times in self._local.items():
@@ -133,7 +135,7 @@ def _note(times: dict[Thing, set[Any]], thing: Thing, new_times: Iterable[Any]) 
 
 
 def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
-    """Return the time of a ``_STAMP``, or nothing if that is not a valid time."""
+    """Return the time in a ``_STAMP``, or an empty list if it is invalid."""
     weekday, month, day, old_month, old_day, short_year, hour, minute, second = (int(field or 0) for field in fields)
     year = weekday or (short_year + 2000 if 0 < short_year < 100 else short_year) or year
     try:
@@ -143,7 +145,8 @@ def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
 
 
 def _offset_of(sign: Sign) -> int | None:
-    """Return the offset (seconds) by which the local time and the epoch are one instant, None if none is near."""
+    """Return the offset (seconds) between the local time and the epoch time; None if it is not close to a valid
+    offset."""
     seconds_apart = int(sign[0].replace(tzinfo=UTC).timestamp()) - sign[1]
     offset = round(seconds_apart / _QUARTER) * _QUARTER
     return offset if abs(seconds_apart - offset) <= _NEAR and abs(offset) <= _FARTHEST else None
