@@ -64,7 +64,7 @@ def test_good_facts_have_no_problems() -> None:
 @together(
     ("facts", "check", "level", "text", "remedy"),
     [
-        (vary("program", python=(3, 10, 4)), "python", "problem", "Python 3.10.4; Poolbook needs at least 3.11", "3.11"),
+        (vary("program", python=(3, 10, 4)), "python", "problem", "3.10.4; Poolbook needs at least 3.11", "3.11"),
         (vary("program", command=""), "command", "warning", "PATH has no poolbook", 'PATH="/opt/venv/bin:$PATH"'),
         (vary("program", command="", own=""), "command", "warning", "PATH has no poolbook", "pip, uv or pipx"),
         (vary("program", command="/usr/bin/poolbook"), "command", "warning",
