@@ -41,8 +41,8 @@ def number(record: Record, name: str) -> float:
 
 
 class Groups(NamedTuple):
-    """The accounting groups of a pool: their names, their standings (empty without groups), and their members' default
-    and per-group priority factors (by lower-case group names)."""
+    """The accounting groups of a pool: their names, their standings (empty without groups), and the default and
+    per-group priority factors of their members (by lower-case group name)."""
 
     names: tuple[str, ...]
     default: float
@@ -51,7 +51,7 @@ class Groups(NamedTuple):
 
 
 class CycleShares(NamedTuple):
-    """The submitters in a cycle that began now, and the weight of all slots, in cores."""
+    """The submitters in a cycle that starts now, and the weight of all slots, in cores."""
 
     taking_part: Container[str] = ()
     pie: float = 0.0
@@ -105,12 +105,12 @@ def _submitter(standing: Standing, share: float, pie: float) -> dict[str, Any]:
 
 
 def _bare(cores: float) -> float:
-    """Return whole numbers as integers, as HTCondor prints them."""
+    """Return a whole number as an integer, as HTCondor prints it."""
     return int(cores) if cores == int(cores) else cores
 
 
 def _usage(members: Sequence[Standing]) -> dict[str, Any]:
-    """Sum up the usage of members. Leave out its times if there is no usage."""
+    """Return the total usage of the members, without times if there is no usage."""
     now: dict[str, Any] = {
         "ResourcesUsed": sum(member.slots for member in members),
         "WeightedResourcesUsed": float(sum(member.cores for member in members)),
@@ -128,8 +128,8 @@ def _usage(members: Sequence[Standing]) -> dict[str, Any]:
 def _group(
     name: str, members: Mapping[str, Sequence[Standing]], groups: Groups, group: GroupStanding | None
 ) -> dict[str, Any]:
-    """Return a group's record. Its priority (HTCondor's tools do not show it) is computed from its members', or is that
-    of its only member."""
+    """Return a group's record. Its priority (which HTCondor's tools do not show) is computed from its members'
+    priorities, or is that of its only member."""
     own_members = members[name]
     inner_groups = [inner for inner in members if name == NO_GROUP or _within(inner, name)]
     under = [member for inner in inner_groups for member in members[inner]]
@@ -166,7 +166,7 @@ def _parent(name: str, groups: Iterable[str]) -> str:
 
 
 def with_subgroups(records: Iterable[Record]) -> list[Record]:
-    """Return the records. Each group's record includes its subgroups."""
+    """Return the records, with the usage of subgroups included in each group's record."""
     all_of_them = [dict(record) for record in records]
     groups = {str(record["Name"]): record for record in all_of_them if record.get("IsAccountingGroup")}
     inner_first = sorted(groups, key=lambda name: (name == NO_GROUP, -name.count(".")))
@@ -192,8 +192,8 @@ _FACTOR = 1000.0
 
 
 def records_of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
-    """Return the records of an Accountantnew.log from its ads, by key. It has real priorities, and only factors that
-    differ from the default."""
+    """Return the records in an Accountantnew.log from its ads, by key. It contains real priorities, and only those
+    factors that differ from the default."""
     updated = _plain(ads.get(_ACCOUNTANT, {}).get("LastUpdateTime", "0"))
     customers = {key.removeprefix(_CUSTOMER): ad for key, ad in ads.items() if key.startswith(_CUSTOMER)}
     groups = [name for name in customers if "@" not in name]
@@ -219,7 +219,7 @@ def records_of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
 
 
 def _plain(text: str) -> Any:
-    """Return the value of a text that is a literal; any other text unchanged."""
+    """Return the value of a text that is a literal; any other text is returned unchanged."""
     if not _NUMBER.fullmatch(text):
         return {"true": True, "false": False}.get(text.lower(), text.strip('"'))
     if len(text) < _DIGITS and text.lstrip("-").isdigit():
@@ -233,8 +233,8 @@ _NUMBER = re.compile(r"-?\d+(\.\d*)?([eE][-+]?\d+)?", re.ASCII)
 
 
 def records_of_output(ads: Iterable[Mapping[str, str]]) -> list[Record]:
-    """Return the records that condor_userprio printed: one ad for each record, or one ad for all records, negotiator
-    attribute names end in a record's number."""
+    """Return the records that condor_userprio printed: one ad per record, or one ad for all records, in which attribute
+    names end in the record's number."""
     records: list[Record] = []
     for ad in ads:
         record = {name: _plain(text) for name, text in ad.items()}
@@ -255,8 +255,8 @@ def _split_record(record: Record) -> list[Record]:
 
 
 def imported_records(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
-    """Return the records of an imported log at an instant (microseconds; None: the last), and their instant, from an
-    Accountantnew.log or from condor_userprio's output. Raise `NotKnown` if no imported file has them."""
+    """Return the records in an imported log at a time (microseconds; None: the last), and their time, from an
+    Accountantnew.log or from condor_userprio's output. Raise `NotKnown` if no imported file contains them."""
     from ...replay.forensics.daemon_tables import NotKnown, last_sample, tables
 
     early = 0
@@ -275,7 +275,7 @@ def imported_records(log: EventStore, at: int | None = None) -> tuple[list[Recor
 
 
 def standing_of(record: Record) -> Standing:
-    """Return the standing of the submitter in an HTCondor record."""
+    """Return the standing of the submitter described by an HTCondor record."""
     factor = number(record, "PriorityFactor") or _FACTOR
     ceiling = record.get("Ceiling")
     return Standing(
@@ -304,8 +304,8 @@ def ad_of(record: Record) -> ClassAd:
 
 
 def current_records(views: Views, now: int, *, detailed: bool = True, negotiator: str = "") -> list[Record]:
-    """Return the current records, in seconds; with `detailed`, also fields that no table shows. ``negotiator``: the
-    negotiator, if there are several."""
+    """Return the current records, in seconds; with `detailed`, including fields that no table shows. ``negotiator``:
+    selects one if the pool has several."""
     from ...domain.state.negotiators import name_in_events, negotiator_settings
 
     pool, cycle = views.pool(), CycleShares()
@@ -324,7 +324,7 @@ def current_records(views: Views, now: int, *, detailed: bool = True, negotiator
 
 
 def past_records(log: EventStore, at: int, *, detailed: bool = True, negotiator: str = "") -> list[Record] | None:
-    """Return the records as of an instant, in microseconds; None if the log begins later."""
+    """Return the records as of a time in microseconds; None if the log starts later."""
     from ...domain.fold.evolve import state_at
     from ...domain.negotiator.accounting import accounts_of
     from ...domain.state.cluster import IDLE
@@ -362,7 +362,7 @@ def _groups(
 ) -> Sequence[GroupStanding]:
     """Return the standings of the accounting groups.
 
-    :param jobs: the submitters of waiting jobs, each with the number of its jobs and the cores that each requests
+    :param jobs: the submitters with waiting jobs, each with the number of jobs and the cores that each job requests
     """
     from ...domain.negotiator.group_standings import Holding, group_standings
     from ...domain.state_machines import dialect_named
@@ -377,7 +377,7 @@ def _groups(
 
 
 def past_claims(log: EventStore, submitter: str, at: int) -> list[tuple[str, int]] | None:
-    """Return the slots that a submitter had claimed at an instant, and since when; None if the log begins later."""
+    """Return the slots that a submitter had claimed at a time, and since when; None if the log starts later."""
     from ...domain.fold.evolve import state_at
 
     state = state_at(log, at)

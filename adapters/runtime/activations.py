@@ -19,11 +19,11 @@ from ..machine.starter import Starter
 from .job_containers import container_of, with_image
 
 SOFT_KILL = int(signal.SIGTERM)
-PLAIN = Starter()  #: without a configuration jobs run beside the log, with the pool's own niceness
+PLAIN = Starter()  #: without a configuration, jobs run next to the log, with the pool's own niceness
 
 
 class ReadAd:
-    """The values of an ad. Plain numbers and strings are read from the text; the ad is parsed only for expressions."""
+    """Reads the values in an ad. Literal numbers and strings are read from the text; only expressions need parsing."""
 
     def __init__(self, texts: Ad) -> None:
         self._texts = texts
@@ -33,7 +33,7 @@ class ReadAd:
         return name in self._texts
 
     def value(self, text: str) -> object:
-        """Return the value of an expression over the ad; None if it has none."""
+        """Return the value of an expression evaluated in the ad; None if it has no value."""
         if self._ad is None:
             self._ad = ad_of(self._texts)
         parsed = parse_cached(text)
@@ -73,14 +73,14 @@ def environment(job: ReadAd) -> dict[str, str]:
 
 
 def _listed(job: ReadAd, name: str) -> list[str]:
-    """Return the words of an attribute in the new syntax."""
+    """Return the words in an attribute in the new syntax."""
     items = job.value(f"argsToList({name})") if job.text(name) else ()
     return [str(value) for value in items] if isinstance(items, Sequence) else []
 
 
 def kill_signals(job: ReadAd) -> dict[str, int]:
-    """Return the signals that end a job softly: ``HoldKillSig`` for a hold, ``RemoveKillSig`` for a removal, otherwise
-    ``KillSig``, with SIGTERM as the default."""
+    """Return the soft-kill signals: ``HoldKillSig`` for a hold, ``RemoveKillSig`` for a removal, otherwise ``KillSig``,
+    with SIGTERM as the default."""
     soft = _signal(job, "KillSig") or SOFT_KILL
     return {"soft": soft, "hold": _signal(job, "HoldKillSig") or soft, "remove": _signal(job, "RemoveKillSig") or soft}
 
@@ -107,7 +107,7 @@ def activation(
     place: str = "",
     spool: str = "",
 ) -> execution.LaunchRequest:
-    """Return the supervisor's request to start a job. ``account``: the user it runs as; ``files``: the owner of its
+    """Return the supervisor's request to start a job. ``account``: the user to run it as; ``files``: the owner of its
     files, if not the pool's user; ``place``: the parent of its scratch directory, if not the configured one; ``spool``:
     the job's spool directory."""
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
@@ -201,8 +201,8 @@ _AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
 def file_transfer(
     job: ReadAd, slot: ReadAd, starter: Starter = PLAIN, limits: Mapping[str, str] = NO_LIMITS, spool: str = ""
 ) -> execution.FileTransfer | None:
-    """Return how a job's files are transferred; None if the job uses them in place: it runs at the access point, or has
-    should_transfer_files = IF_NEEDED and a slot in its FileSystemDomain."""
+    """Return how a job's files are transferred; None if the job accesses them directly because it runs at the access
+    point, or has should_transfer_files = IF_NEEDED and a slot in its FileSystemDomain."""
     should = job.text("ShouldTransferFiles").upper()
     shared = job.text("FileSystemDomain").lower() == slot.text("FileSystemDomain").lower()
     if should not in ("YES", "IF_NEEDED") or (should == "IF_NEEDED" and shared):
@@ -244,7 +244,7 @@ def file_transfer(
 
 
 def _max_transfer(job: ReadAd, name: str, setting: str | None) -> int | None:
-    """Return the most MiB that a job may transfer, from its ad or else from a setting."""
+    """Return the maximum size in MiB that a job may transfer, from its ad or otherwise from a setting."""
     ad_limit = job.number(name)
     value = job.value(setting) if ad_limit is None and setting else ad_limit
     return int(value) if isinstance(value, int | float) else None
@@ -255,7 +255,7 @@ def _at_the_access_point(job: ReadAd) -> bool:
 
 
 def _checkpoint(job: ReadAd) -> dict[str, int] | None:
-    """Return the exit code or signal with which a job reports a checkpoint; None if it makes none."""
+    """Return the exit code or signal by which a job reports a checkpoint; None if it takes no checkpoints."""
     if job.value("WantFTOnCheckpoint") is not True:
         return None
     if job.value("SuccessCheckpointExitBySignal") is True:
@@ -268,8 +268,8 @@ _STREAMS = {
     "stdout": ("Out", "TransferOut", "StreamOut"),
     "stderr": ("Err", "TransferErr", "StreamErr"),
 }
-"""Of each stream the attributes of its path, whether it is transferred, and whether it is written where it belongs:
-what is read is brought, whatever StreamIn says."""
+"""For each stream: the attributes that contain its path, whether to transfer it, and whether to stream it. Input is
+always transferred, regardless of StreamIn."""
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -283,9 +283,9 @@ def job_plugins(text: str) -> dict[str, str]:
 
 
 def remaps(text: str) -> dict[str, str]:
-    """Parse TransferOutputRemaps, ``name = other; name = other``; the first entry for a name counts. A backslash
-    escapes a = in the first name and a ; in the second, and is an ordinary character elsewhere. Text before a ; without
-    a = belongs to no entry, so no name contains a ;. (filename_remap_find)"""
+    """Parse TransferOutputRemaps, ``name = other; name = other``; the first entry for a name applies. A backslash
+    escapes = in the first name and ; in the second, and is an ordinary character elsewhere. A text before ; without =
+    is not an entry, so names cannot contain ;. (filename_remap_find)"""
     targets: dict[str, str] = {}
     text, place = text.replace("\t", "").replace("\n", ""), 0
     while entry := _ENTRY.match(text, place):

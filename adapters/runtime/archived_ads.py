@@ -1,7 +1,7 @@
 """Read imported ads from the log, at the places in ``projections/imported_ads``.
 
-A log in a file is read with SQLite directly, because opening the log takes longer than finding an ad. The log is opened
-for other stores, and for ads in an older form.
+An SQLite log is read directly, because opening a log takes longer than finding an ad. Other logs are opened, as are
+logs whose ads have an older format.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Sieve:
-    """Skips ads for which constraints cannot be true, without parsing complete ads, by the attributes in the
-    constraints. An ad that may match is never skipped."""
+    """Skips ads that cannot match the constraints, based on the attributes in the constraints and without parsing
+    complete ads. An ad that may match is never skipped."""
 
     def __init__(self, texts: Sequence[str], constraints: Sequence[Expression], context: Context) -> None:
         self._constraints, self._context = constraints, context
@@ -48,12 +48,12 @@ class Sieve:
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _INDIRECT = re.compile(r"\b(?:eval|evalin\w*|unparse|debug|my(?!\.)|target(?!\.)|self|parent|toplevel|root)\b", re.I)
-"""Functions and scopes through which an expression reaches attributes that it does not name."""
+"""Functions and scopes by which an expression can refer to attributes without naming them."""
 _PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefined', re.I)
 
 
 def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> Iterator[ClassAd]:
-    """Yield the ads at these places of the log at `url`, in order and lazily, except the ads that `sieve` skips. Raise
+    """Yield the ads at these places in the log at `url`, in order and lazily, except those that `sieve` skips. Raise
     `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 
@@ -75,7 +75,7 @@ def history_ads(
 
 
 def slot_ads(url: str, views: Views, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
-    """Yield the slots' ads; for an import, as condor_status last printed them, updated by StartLogs."""
+    """Yield the slots' ads; for an imported log, as last printed by condor_status and updated from StartLogs."""
     sampled: dict[object, ClassAd] = {ad.eval("Name"): ad for ad in sample_ads(url, views.last_sample("machine_ads"))}
     machines = {row.machine for row in views.slots()} if sampled else set()
     for slot in views.slot_ads(now, timezone):
@@ -106,7 +106,7 @@ def _packed(url: str, position: int) -> bytes:
 
 
 def _of_file(path: str, position: int) -> bytes | None:
-    """Read an event from a log in a file; return None if it is not there in the current form."""
+    """Read an event from a log file; return None if it is not there in the current format."""
     import json
     from base64 import b64decode
 

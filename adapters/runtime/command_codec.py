@@ -15,14 +15,14 @@ from .requests import SubmitDescription
 
 @frozen
 class Reschedule:
-    """Start a negotiation cycle; ``name`` selects the negotiator, if there are several."""
+    """Start a negotiation cycle; ``name`` selects the negotiator, if the pool has more than one."""
 
     name: str = ""
 
 
 @frozen
 class ReadConfiguration:
-    """Read the configuration of the server's machine and pool again."""
+    """Reread the configuration of the server's machine and pool."""
 
 
 @frozen
@@ -36,13 +36,13 @@ class ReserveCluster:
 
 
 Served = Reschedule | ReadConfiguration | ComeBack | ReserveCluster | SubmitDescription
-"""What a server does besides deciding the pool's commands."""
+"""Requests that a server handles itself, in addition to the pool's commands."""
 _COMMANDS: tuple[type[s.Command], ...] = (
     s.Submit, *s.JOB_COMMANDS.values(), s.RunNow, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain,
     s.CancelDrain, s.ShutDown, s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter,
 )  # fmt: skip
 COMMANDS = {kind.__name__: kind for kind in _COMMANDS}
-"""The commands that a client may send, by the name in its request."""
+"""The commands that a client may send, by the name in the request."""
 SERVED: dict[str, type[Served]] = {
     kind.__name__: kind for kind in (Reschedule, ReadConfiguration, ComeBack, ReserveCluster, SubmitDescription)
 }

@@ -1,7 +1,7 @@
-"""Find a pool's configuration: files and environment variables. ``configuration.load`` reads them.
+"""Find a pool's configuration: files and environment variables; ``configuration.load`` reads them.
 
-A file that may run programs is used only if no one but the user and root can have written, created or replaced it.
-Imports little, because short commands use it.
+A file that can run programs is used only if no one except the user and root could have written, created or replaced it.
+Imports little, because short commands use this module.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from pathlib import Path
 
 
 def why_not_own(path: Path) -> str:
-    """Return why others than the user and root could write a file or a folder on its path; empty if they cannot. Raise
-    `OSError` if it cannot be examined."""
+    """Return why someone other than the user and root could write a file or a directory on its path; empty if no one
+    could. Raise `OSError` if the path cannot be examined."""
     real = Path(os.path.realpath(path))
-    places = {real, real.parent, Path(os.path.realpath(path.parent))}  # a link may lead elsewhere
+    places = {real, real.parent, Path(os.path.realpath(path.parent))}  # a link may point to another directory
     for place in sorted(places, reverse=True):
         status = place.stat()
         if status.st_uid not in (0, os.geteuid()):
@@ -41,7 +41,7 @@ def _name(uid: int) -> str:
 
 
 def _is_private(gid: int) -> bool:
-    """Check whether a group is private: it has the user's name, or root's, and no other members."""
+    """Check whether a group is private: it is named after the user or root, and has no other members."""
     import grp
 
     name = _name(os.geteuid())

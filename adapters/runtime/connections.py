@@ -1,7 +1,7 @@
-"""A server's clients, their requests (a line of JSON each) and the answers.
+"""A server's clients, their requests (one line of JSON each) and the answers.
 
-No client can starve others: the length of a request, the bytes of incomplete requests and the time to complete one are
-limited, and waiting requests are served round-robin.
+No client can block others: the length of a request, the total size of incomplete requests and the time to complete a
+request are limited, and waiting requests are processed round-robin.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from ..machine.host import user_name
 from ..sockets import Lines, peer_of
 
-LONGEST_REQUEST = 4 << 20  #: bytes of a request: more than a command line can hold
-LONGEST_SUBMIT = 64 << 20  #: bytes of one that brings jobs along
-MOST_UNFINISHED = 128 << 20  #: bytes received of requests that are not finished, of all clients together
-SLOWEST = 30.0  #: seconds that a request may take from its first byte to its last
-TURN = 16  #: requests of one client that are taken before others have their turn
+LONGEST_REQUEST = 4 << 20  #: maximum bytes of a request: more than a command line can contain
+LONGEST_SUBMIT = 64 << 20  #: maximum bytes of a request that contains jobs
+MOST_UNFINISHED = 128 << 20  #: maximum bytes received of incomplete requests, of all clients together
+SLOWEST = 30.0  #: maximum seconds from a request's first byte to its last
+TURN = 16  #: requests from one client that are processed before other clients' requests
 _KIND = re.compile(rb'\s*\{"kind": ?"(\w+)"')
 _BRING_JOBS = frozenset({b"Submit", b"SubmitDescription"})
 _PIECE = 1 << 20
@@ -31,31 +31,31 @@ _PIECE = 1 << 20
 
 @cache
 def name_of(uid: int) -> str:
-    """Return a user's name. It is cached, because a look-up fails when no file descriptor is left."""
+    """Return a user's name; cached, because a look-up fails when no file descriptors are left."""
     name = user_name(uid)
     return "root" if name == "0" else name
 
 
 class JsonConnection(Lines):
-    """A connection on which each line of JSON is answered by a line of JSON. A client that gets no answer repeats the
-    request with the same id."""
+    """A connection on which each line of JSON is answered by a line of JSON. A client that receives no answer repeats
+    the request with the same id."""
 
     def __init__(self, connection: socket.socket, now: float) -> None:
         super().__init__(connection)
         self.uid = peer_of(connection)
         self.user = name_of(self.uid)
-        self.heard = now  #: when it last sent something
-        self.begun = now  #: when the unfinished request began
+        self.heard = now  #: the time of the client's last data
+        self.begun = now  #: the time when the incomplete request started
         self.unfinished = bytearray()
         self.waiting: deque[bytes] = deque()
-        self.refused = False  #: whether the unfinished request was refused: the rest of it is discarded
-        self.ended = False  #: whether it sends nothing more
+        self.refused = False  #: whether the incomplete request was rejected, so that the rest of it is discarded
+        self.ended = False  #: whether the client has closed its side
 
     def answer(self, value: dict[str, Any]) -> None:
         self.send(json.dumps(value).encode() + b"\n")
 
     def answer_text(self, text: str) -> None:
-        """Send an answer that is JSON already."""
+        """Send an answer that is already JSON."""
         self.send(b'{"answer": %b}\n' % text.encode())
 
     def longest(self) -> int:
@@ -66,7 +66,7 @@ class JsonConnection(Lines):
 
 
 class Connections:
-    """All clients of a server. `closed` is called with a client from which nothing more is read."""
+    """All clients of a server. `closed` is called with a client from which no more data is read."""
 
     def __init__(self, closed: Callable[[JsonConnection], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._closed = closed
@@ -74,7 +74,7 @@ class Connections:
         self._clients: dict[int, JsonConnection] = {}
         self._unfinished = 0
         self._turns: deque[JsonConnection] = deque()
-        """Return the clients with waiting requests, the next one first."""
+        """The clients with waiting requests; the next one to serve comes first."""
 
     def __iter__(self) -> Iterator[JsonConnection]:
         return iter(list(self._clients.values()))
@@ -124,7 +124,7 @@ class Connections:
             self._closed(client)
             client.ended = True
             self._forget(client)
-            if not client.waiting:  # what it asked has its turn first
+            if not client.waiting:  # its earlier requests come first
                 self.drop(client)
             return
         *lines, incomplete = piece.split(b"\n")
@@ -181,8 +181,8 @@ class Connections:
                 self._turns.append(client)
 
     def tidy(self) -> float | None:
-        """Drop clients that have disconnected and got their answers, and clients whose request takes too long. Return
-        the seconds until the next request does; None if no request is incomplete."""
+        """Drop clients that have disconnected and received their answers, and clients whose request takes too long.
+        Return the seconds until the next request exceeds the limit; None if no request is incomplete."""
         now = self._clock()
         remaining = []
         for client in self:

@@ -25,7 +25,7 @@ ALTERED = (
     sqlite3.Error,
     zlib.error,
 )
-"""What reading and judging events or views may raise that are not the ones that were written."""
+"""Exceptions that altered events or views can cause when they are read or checked."""
 
 
 def raise_if_damaged(url: str, error: BaseException | None) -> None:
@@ -47,14 +47,14 @@ def raise_if_damaged(url: str, error: BaseException | None) -> None:
 
 
 def _views_hold(url: str, path: str) -> bool:
-    """Return True if the views in the file equal views rebuilt from their log."""
+    """Return True if the views in the file equal views rebuilt from the log."""
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(None)) as rebuilt:
         catch_up(log, rebuilt)
         try:
             with closing(open_tables(path)) as stored:
                 if (
                     read_checkpoint(stored).position != log.head.position
-                ):  # else it might be rebuilt before it is looked at
+                ):  # otherwise the log could be rebuilt before it is examined
                     catch_up(log, stored)
                 return all(old == new for old, new in zip_longest(stored.iterdump(), rebuilt.iterdump()))
         except ALTERED:

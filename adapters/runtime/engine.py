@@ -19,7 +19,7 @@ from ...domain.state.state import State
 from ...domain.units import SECOND
 from .log_writer import LogWriter, StimulusResult
 
-RETRY = SECOND  #: microseconds until timed work is tried again after its append has failed
+RETRY = SECOND  #: microseconds before timed work is retried after a failed append
 _NAMES: dict[type[s.Stimulus], str] = {
     s.FireTimers: "tick",
     s.EvaluatePolicies: "round",
@@ -30,7 +30,7 @@ _NAMES: dict[type[s.Stimulus], str] = {
     s.Negotiate: "cycle",
     s.ClaimMatches: "claim",
 }
-"""The prefixes of the ids of stimuli that a pool raises itself."""
+"""Prefixes of the ids of stimuli that the pool itself creates."""
 
 
 @define
@@ -46,7 +46,7 @@ class Engine(LogWriter):
     # Deciding
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
-        """Decide each stimulus, and then the timed actions that are due at the same instant."""
+        """Decide each stimulus, and then the timed actions that are due at the same time."""
         answers = super()._decide_all(stimuli, now, events)
         for stimulus in agenda.following_stimuli(self._moment(now), stimuli):
             self._decide(self._named(stimulus), now, events)
@@ -79,10 +79,10 @@ class Engine(LogWriter):
         return machines
 
     def reschedule(self, negotiator: str = "") -> None:
-        """Run a negotiation cycle as soon as allowed, even if it may not help.
+        """Run a negotiation cycle as soon as allowed, even if it is not expected to change anything.
 
-        :param negotiator: the name, in any case; empty for the only one
-        :raises Refusal: the name is unknown, or there are several negotiators and none is named
+        :param negotiator: its name, in any case; empty if the pool has only one
+        :raises Refusal: the name is unknown, or empty although the pool has several negotiators
         """
         try:
             name = negotiator_named(self.state.settings, negotiator)
@@ -95,13 +95,13 @@ class Engine(LogWriter):
         return not (self.busy() or agenda.waits_for_cycle(self._moment()))
 
     def busy(self) -> bool:
-        """Return True if jobs run, or may start soon: see `agenda.is_busy`."""
+        """Return True if jobs are running or may start soon; see `agenda.is_busy`."""
         return agenda.is_busy(self._moment())
 
     # The world
 
     def recover(self) -> None:
-        """Find out what happened since the log was last written to the running activations and backfill clients, and
+        """Determine what happened to the running activations and backfill clients since the log was last written, and
         continue them."""
         living = [each for each in self.state.activations.values() if not each.deferred]
         clients = [machine.backfill for machine in self.state.machines.values() if machine.backfill is not None]
@@ -110,11 +110,11 @@ class Engine(LogWriter):
             if client.last_signalled:
                 self.world.signal(client.key, "hard")
         for activation in living:
-            if activation.stop:  # whether the signal went out before the crash is not known: it may go out twice
+            if activation.stop:  # it is unknown whether the signal was sent before the crash, so it may be sent twice
                 self.world.signal(activation.key, how_to_end(self.state, activation, activation.stop))
             elif self.state.clusters[activation.cluster].status_of(activation.proc) == "Suspended":
                 self.world.signal(activation.key, "suspend")
-            else:  # it may have been continued while no pool ran that could signal it
+            else:  # it may have been continued while no pool was running
                 self.world.signal(activation.key, "continue")
         for slot in self.state.slots.values():
             if slot.state_activity == BENCHMARKING:
@@ -126,12 +126,12 @@ class Engine(LogWriter):
             self.handle([self._named(stimulus)])
 
     def next_wake(self) -> int | None:
-        """Return the instant of the next timed action."""
+        """Return the time of the next timed action."""
         return agenda.next_deadline(self._moment())
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
-        """Wait until something happens in the world or a timed action is due, at most `until` (by the world's clock).
-        Return the stimuli, which the caller must handle."""
+        """Wait until something happens in the world or a timed action is due, at the latest until `until` (by the
+        world's clock). Return the stimuli, which the caller must handle."""
         wake = self._retry_at()
         if wake is None:
             wake = self.next_wake() if self.executing else None
@@ -139,14 +139,14 @@ class Engine(LogWriter):
         instants = [at for at in (wake, until) if at is not None]
         came = [*self.unlogged, *map(self._in_log_time, self.world.wait(min(instants, default=None)))]
         self.unlogged = []
-        if self._retry_at() is not None:  # a full disk is not asked again and again: nothing is due before that
+        if self._retry_at() is not None:  # after a failed append, nothing is due before the retry
             return came
         look = self._moment()
         due = agenda.due_stimuli(look, came) if self.executing else agenda.timer_stimuli(look)
         return [*came, *map(self._named, due)]
 
     def _retry_at(self) -> int | None:
-        """Return when to retry, by the world's clock, after the log could not be written; None if there is no need."""
+        """Return when to retry after a failed append, by the world's clock; None if no retry is pending."""
         refused = self._refused_at
         if refused is None or not refused <= self.world.now() < refused + RETRY:  # or the clock was set back
             return None

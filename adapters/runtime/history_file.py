@@ -1,7 +1,7 @@
 """The history file in HTCondor's text form, for programs that read HTCondor's.
 
-It is written from the views, so missing parts are added again. A pool has one only if a client has asked for its path:
-condor_config_val creates the file, and from then on the pool updates it.
+It is written from the views, so missing records are added later. A pool has a history file only if a client has
+requested its path: condor_config_val creates the file, and then the pool keeps it up to date.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...domain.config import Configuration
     from ...projections.views import Views
 
-_SETTINGS: Final = "history.json"  #: in a pool's folder: the place and the limits of its history file
+_SETTINGS: Final = "history.json"  #: in the pool's directory: the path and limits of its history file
 _BANNER: Final = re.compile(rb"\*\*\* Offset = \d+ ClusterId = (\d+) ProcId = (\d+) .*\n")
 
 
@@ -44,7 +44,7 @@ class HistoryFile(NamedTuple):
         for older in reversed(self._rotated()):
             last = last or _last_job(older)[0]
         later = _later(views, last)
-        if later is None:  # it is another log's
+        if later is None:  # the file belongs to another log
             end, later = 0, views.history_ads(forwards=True)
         with open(self.path, "ab") as file:
             file.truncate(end)
@@ -63,7 +63,7 @@ class HistoryFile(NamedTuple):
 
     def _rotate(self, at: int) -> None:
         rotated = self._rotated()
-        # Files of one second get later ones: their names are in the order of their jobs.
+        # Files written in the same second are given later times, since their names must be in the order of their jobs.
         while (name := f"{self.path}.{datetime.fromtimestamp(at):%Y%m%dT%H%M%S}") <= max(rotated, default=""):
             at += 1
         os.rename(self.path, name)
@@ -91,7 +91,7 @@ def update_history_file(folder: Path, views: Views) -> None:
 
 
 def _banner(ad: ClassAd, offset: int) -> bytes:
-    """Return the line after an ad, with which HTCondor's readers find the ad. Its time is the end of the job."""
+    """Return the line after an ad, by which HTCondor's readers find the ad. Its time is the time when the job ended."""
     cluster, proc = id_of(ad)
     at, completed = (int(number(ad, name) or 0) for name in ("EnteredCurrentStatus", "CompletionDate"))
     ids = f'ClusterId = {cluster} ProcId = {proc} Owner = "{text(ad, "Owner") or "?"}"'
@@ -99,7 +99,7 @@ def _banner(ad: ClassAd, offset: int) -> bytes:
 
 
 def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
-    """Return the last job in a history file, and the end of its record: None and 0 if there is none."""
+    """Return the last job in a history file, and the end of its record; None and 0 if the file has no jobs."""
     with (
         suppress(FileNotFoundError, ValueError),  # ValueError: an empty file cannot be mapped
         open(path, "rb") as file,
@@ -113,7 +113,7 @@ def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
 
 
 def _later(views: Views, last: tuple[int, int] | None) -> Iterable[ClassAd] | None:
-    """Return the ads of the jobs that left the queue after this one; None if this one did not leave it."""
+    """Return the ads of the jobs that left the queue after this job; None if this job has not left the queue."""
     if last is None:
         return views.history_ads(forwards=True)
     ads: list[ClassAd] = []

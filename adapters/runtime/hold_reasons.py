@@ -1,4 +1,4 @@
-"""The hold reasons of this machine's jobs, in HTCondor's words if HTCondor has this hold."""
+"""The hold reasons of this machine's jobs, with HTCondor's text where HTCondor has the same hold."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "s
 
 
 def held_for_limit(limit: str, request: execution.LaunchRequest | None) -> str:
-    """Return the hold reason of a job that exceeded a limit, in HTCondor's words if HTCondor has this limit."""
+    """Return the hold reason of a job that exceeded a limit, with HTCondor's text if HTCondor has this limit."""
     memory, disk = (request.memory_mb, request.disk_kb) if request else ("?", "?")
     return _LIMITS.get(limit, "").format(memory=memory, disk=disk)
 
 
 def held_for_failure(failed: execution.Failed, request: execution.LaunchRequest | None) -> str:
-    """Return the hold reason of a job that could not be started, as HTCondor's starter words it, or its shadow
+    """Return the hold reason of a job that could not be started, with the text of HTCondor's starter, or of its shadow
     if the initial directory is the problem."""
     if failed.failure is not None:
         return held_for_transfer("input", failed.failure, request)
@@ -57,7 +57,7 @@ def rights_in(account: execution.UnixAccount | None) -> UserIds | None:
 
 
 def not_ours(owner: str) -> str:
-    """Return the hold reason of another user's job."""
+    """Return the hold reason of a job that belongs to another user."""
     return (
         f"this pool runs its jobs as {user_name()}, and this is a job of {owner}: it can run if {owner} serves the "
         f"log, or in a separate pool"

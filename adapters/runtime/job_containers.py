@@ -23,13 +23,13 @@ from ..machine import execution
 from ..machine.containers import Containers, containment
 from ..machine.execution.activation import Apptainer, DockerSettings
 
-_LONGEST_NAME = 63  #: of a host, as docker takes it
+_LONGEST_NAME = 63  #: maximum length of a host name that docker accepts
 _PLAIN_NETWORKS = {"host": ["--network=host"], "none": ["--network=none"], "nat": [], "": []}
 _NO_RUNTIME = "this machine has no runtime that could run the job's container"
 
 
 class _Ads:
-    """The ads with which settings are evaluated: MY is the slot, TARGET the job."""
+    """The ads in which settings are evaluated: MY is the slot, TARGET the job."""
 
     def __init__(self, job: Ad, slot: Ad) -> None:
         self._job, self._slot = ad_of(job), ad_of(slot)
@@ -59,8 +59,8 @@ def _value(text: str, ad: ClassAd, target: ClassAd | None = None) -> object:
 def container_of(
     launch: Launch, settings: Containers, transfers: bool, account: execution.UnixAccount | None
 ) -> DockerSettings | Apptainer | None:
-    """Return the container of a job; None if it runs in none. ``transfers``: whether its files are transferred. Raise
-    `ValueError` if it requests a container and this machine supports none."""
+    """Return the container for a job; None if the job uses none. ``transfers``: whether its files are transferred.
+    Raise `ValueError` if it requests a container that this machine does not support."""
     wants = ("WantDocker", "WantContainer", "WantSIF", "WantSandboxImage", "WantDockerImage")
     if not any(name in launch.job_ad for name in wants) and not (settings.docker or settings.singularity):
         return None
@@ -89,8 +89,8 @@ def container_of(
 
 
 def with_image(transfer: execution.FileTransfer | None, job: Ad) -> execution.FileTransfer | None:
-    """Return the file transfer of a job with the name of its image. Like HTCondor, treat ``image/``, the contents of a
-    directory, as no name."""
+    """Return the job's file transfer with the name of its image. As in HTCondor, ``image/``, the contents of a
+    directory, is not treated as a name."""
     path = unquoted(job.get("ContainerImageFullPath", ""))
     if transfer is None or not path.endswith("/"):
         return transfer
@@ -106,7 +106,7 @@ def _under_scratch(settings: Containers, ads: _Ads) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Split arguments: by the new syntax if they are in double quotes, otherwise at spaces."""
+    """Split arguments: in the new syntax if they are in double quotes, otherwise at spaces."""
     if text.strip().startswith('"'):
         try:
             return split(text.strip()[1:-1].replace('""', '"'))
@@ -162,7 +162,7 @@ def _limits(settings: Containers, ads: _Ads) -> list[str]:
 
 
 def _surroundings(launch: Launch, settings: Containers, ads: _Ads) -> list[str]:
-    """Return the arguments for network, ports, image and the machine owner's options."""
+    """Return the arguments for the network, the ports, the image and the machine owner's options."""
     network = ads.text("DockerNetworkType")
     options = list(_PLAIN_NETWORKS.get(network, [f"--network={network}"]))
     if network != "host":

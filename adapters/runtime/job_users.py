@@ -1,7 +1,7 @@
-"""Choose the users as whom jobs run in a pool that root serves, and whose rights apply to their files.
+"""Choose the users as whom jobs run in a pool served by root, and whose rights apply to their files.
 
 Work for another user's job is done with that user's rights: the supervisor's processes become the user
-(``supervisor/rights``), and this process uses ``rights_of``, which changes the rights of the calling thread only.
+(``supervisor/rights``), and this process uses ``rights_of``, which changes the rights only of the calling thread.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..machine.starter import make_private_directory
 from .hold_reasons import NOT_ROOTS, rights_in
 
 NO_ACCOUNT = 23  #: HoldReasonCode of a job whose user's account cannot be used: FailedToAccessUserAccount
-NO_GROUP = 49  #: HoldReasonCode of a job whose first group cannot be set: CannotSwitchPrimaryGroup
+NO_GROUP = 49  #: HoldReasonCode of a job whose primary group cannot be set: CannotSwitchPrimaryGroup
 NO_STARTER = 1007  #: VacateReasonCode of a job whose starter could not start
-NO_SCRATCH = 1024  #: VacateReasonCode of a job that can have no scratch directory: ScratchDirError
+NO_SCRATCH = 1024  #: VacateReasonCode of a job whose scratch directory cannot be created: ScratchDirError
 
 Whom = tuple[execution.UnixAccount | None, execution.UnixAccount | None]
-"""The user a job runs as, and the owner of its files; None: this process's user."""
+"""The user as whom a job runs, and the owner of its files; None: this process's user."""
 
 
 class NotRun(Exception):
-    """A job must not run: the HoldReasonCode or VacateReasonCode, and the reason."""
+    """A job must not run; contains the HoldReasonCode or VacateReasonCode, and the reason."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class JobUsers:
         return account, files
 
     def _roots(self, launch: Launch, accounts: JobAccountSettings) -> execution.UnixAccount | None:
-        """Return the user as whom a job of root runs; None for root."""
+        """Return the user as whom root's job runs; None for root."""
         if self._refuses_root:
             raise NotRun(NO_ACCOUNT, NOT_ROOTS)
         if accounts.runs_as_owner(launch.job_ad, launch.owner):
@@ -74,8 +74,8 @@ class JobUsers:
         return accounts.account_of(launch.job_ad, launch.slot, launch.owner)
 
     def place(self, configured: str) -> str:
-        """Return the parent of users' scratch directories: the configured one, or one next to the pool's folder, which
-        users cannot enter. Raise `NotRun` if they cannot enter it."""
+        """Return the parent of users' scratch directories: the configured directory, or one next to the pool's
+        directory, which users cannot enter. Raise `NotRun` if users cannot enter it."""
         place = configured or str(self._folder.with_name(self._folder.name.removesuffix(".d") + ".execute"))
         try:
             make_private_directory(place, passable=True)

@@ -41,8 +41,8 @@ from .job_users import NO_ACCOUNT, JobUsers, NotRun, client_account
 
 _CLIENT = ""  #: the key for the load of the machine's backfill client, instead of a slot's name
 NOT_STARTED = 1003  #: VacateReasonCode of a job that could not be started: JobNotStarted
-AGAIN = 1_000_000  #: microseconds until a supervisor that could not be reached is tried again
-WARM_UP = 2_000_000  #: microseconds that a pool waits at its start, at most, for its sensors' first readings
+AGAIN = 1_000_000  #: microseconds before retrying to connect to the supervisor
+WARM_UP = 2_000_000  #: maximum microseconds that a starting pool waits for its sensors' first readings
 
 
 def _ticker() -> int:
@@ -89,8 +89,8 @@ class LocalWorld(World):
     separately for each log id ``log``; ``tell`` is called with messages for the machine's administrator. Sensors start
     when a configuration names them.
 
-    All processes have the rights of this process's user, so only jobs of this user and of ``owners``, for whom the
-    calling program vouches, are started, whatever log they are in. If root serves the pool (``serve_users``), each job
+    All processes have the rights of this process's user. So whatever the log contains, only jobs of this user and of
+    ``owners``, for whom the calling program vouches, are started. If root serves the pool (``serve_users``), each job
     runs as its owner instead, or as configured.
     """
 
@@ -120,16 +120,16 @@ class LocalWorld(World):
         return time.time_ns() // 1000
 
     def serve_users(self, refuses_root: bool = False) -> None:
-        """Run each user's jobs with that user's rights, if this process is root's. ``refuses_root``: do not run root's
-        jobs."""
+        """Run each user's jobs with that user's rights, if this process runs as root. ``refuses_root``: do not run
+        root's jobs."""
         if os.geteuid() == 0:
             self._users = JobUsers(self._folder, refuses_root)
 
     # The machine
 
     def configure(self, configuration: Configuration) -> None:
-        """Apply a configuration: its sensors, including STARTD_CRON jobs, and how jobs are started. Raise the
-        `ConfigError` of ``check`` and change nothing."""
+        """Apply a configuration: its sensors, including STARTD_CRON jobs, and its settings for starting jobs. If
+        ``check`` raises `ConfigError`, change nothing."""
         _check_owner(configuration)
         jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
         self._starter = Starter.configured(configuration, self._folder)
@@ -166,7 +166,7 @@ class LocalWorld(World):
         return evolve(readings, attributes=attributes, backfill_load=client) if attributes or client else readings
 
     def benchmark(self, slot: str) -> None:
-        """Run the benchmarks in a separate process; the pool continues meanwhile."""
+        """Run the benchmarks in a separate process, without blocking the pool."""
         if slot in self._benchmarks:
             return
         command, environment = benchmarks.command()
@@ -192,8 +192,8 @@ class LocalWorld(World):
     # Jobs
 
     def claimed(self) -> frozenset[str]:
-        """Return the log's activations in this folder: those running under its supervisor, and those whose ends it has
-        recorded."""
+        """Return the log's activations in this directory: those running under its supervisor, and those whose end it
+        has recorded."""
         return self._supervisor.claimed()
 
     def prepare(self) -> None:
@@ -202,7 +202,7 @@ class LocalWorld(World):
         self._listen()
 
     def watch(self, fileno: int, called: Callable[[], None]) -> None:
-        """When `fileno` becomes readable, end the current wait and call `called`."""
+        """Call `called` when `fileno` becomes readable; this also ends the current wait."""
         self._selector.register(fileno, selectors.EVENT_READ, called)
 
     def unwatch(self, fileno: int) -> None:
@@ -255,13 +255,13 @@ class LocalWorld(World):
         self._news.append(end)
 
     def _listen(self) -> None:
-        """Wait for the supervisor, too, once it runs: it starts with the first job."""
+        """Also wait for the supervisor once it is running; it starts with the first job."""
         if not self._watching:
             self.watch(self._supervisor.fileno(), self._has_news)
             self._watching = True
 
     def _has_news(self) -> None:
-        """Record that the supervisor has sent something, so that the next retry need not wait."""
+        """Record that the supervisor has sent a message, so that the next retry need not wait."""
         self._again_at = 0
 
     def signal(self, key: str, how: How) -> None:
@@ -350,7 +350,8 @@ class LocalWorld(World):
                 yield self._stimulus(report)
 
     def _of_client(self, report: execution.Report | execution.Running) -> Stimulus | None:
-        """Return the stimulus for a report about a backfill client; None for its usage, which only sets its load."""
+        """Return the stimulus for a report about a backfill client; None for a usage report, which only sets its
+        load."""
         key = report.key
         if isinstance(report, execution.Started | execution.Running):
             self._load.began(key, _CLIENT, report.at)
@@ -359,7 +360,7 @@ class LocalWorld(World):
             self._load.measured(key, report.at, report.user_us + report.system_us)
             return None
         if isinstance(report, execution.Transferring | execution.Chirped):
-            return None  # it has no files, and no condor_chirp
+            return None  # backfill clients have no files and no condor_chirp
         if isinstance(report, execution.Failed):
             return BackfillEnded(f"end-{key}", key, report.at, failure=report.reason)
         if isinstance(report, execution.Lost):
@@ -413,14 +414,14 @@ class LocalWorld(World):
         over = sorted(self.claimed() - keys)
         if not launches and not over:
             return []
-        # The supervisor's answer replaces a start that has failed here and was not reported yet.
+        # The supervisor's answer replaces a failed start that was not reported yet.
         ends = (ActivationEnded, BackfillEnded)
         self._news = [item for item in self._news if not (isinstance(item, ends) and item.key in keys)]
-        self._supervisor.acknowledge(over)  # a pool that was killed may not have come to say it
+        self._supervisor.acknowledge(over)  # a killed pool may not have acknowledged them
         recovered = self._supervisor.recover([launch.key for launch in launches])
         self._listen()
         for launch in launches:
-            with suppress(NotRun, ValueError):  # of one that is to be started after all, ``start`` tells why not
+            with suppress(NotRun, ValueError):  # if it must be started after all, ``start`` reports the reason
                 self._slots[launch.key] = self._launch_request(launch)
         self.start([launch for launch in launches if recovered[launch.key] == "unknown"])
         return list(self._stimuli_of(report for report in recovered.values() if not isinstance(report, str)))

@@ -20,7 +20,7 @@ from .damage import ALTERED
 
 
 def _unchecked(url: str) -> EventStore:
-    """Open a log without checking its seal again, so that events after a damaged one are checked, too."""
+    """Open a log without checking its seal again, so that events after a damaged one are also checked."""
     return open_log(url, create=False, read_only=True, checked=False)
 
 
@@ -87,6 +87,6 @@ def audit_log(url: str) -> Audit:
     except (LogError, *ALTERED):
         if not problems:
             raise
-        audit = Audit()  # the seal says why it cannot be read
+        audit = Audit()  # the problems of the seal explain why the log cannot be read
     audit.seal, audit.seal_checked = problems, True
     return audit

@@ -1,10 +1,10 @@
-"""Write a log: decide stimuli, append the events, perform effects.
+"""Write a log: decide stimuli, append the events, and perform their effects.
 
-Stimuli that arrive together are decided one by one and appended as one batch (group commit); after the append, commands
-are answered and effects performed. The state is the folded log: if an append fails, the state is discarded, and the log
-is folded again before the next decision.
+Stimuli that arrive together are decided one by one and appended as one batch (group commit). After the append, commands
+are answered and effects performed. The state is folded from the log: if an append fails, the state is discarded, and
+the log is folded again before the next decision.
 
-Short commands need only this module and the `NullWorld`. ``engine`` adds timed actions.
+Short commands need only this module and `NullWorld`; ``engine`` adds timed actions.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _REPORTED_ONCE = (
 class StimulusResult:
     """The result of a stimulus: its answer, the reason for its rejection, or the jobs to evaluate first."""
 
-    text: str = "null"  #: the answer, as JSON: that of a command over many scattered jobs has megabytes
+    text: str = "null"  #: the answer as JSON; for a command about many separate jobs it can be megabytes long
     refusal: str = ""
-    code: str = ""  #: which kind of refusal it is, for programs
-    tool: str = ""  #: what HTCondor's tool prints, where its words differ
-    first: NeedsPreEvaluation | None = None  #: nothing was decided: these jobs must be evaluated first
+    code: str = ""  #: the kind of rejection, for programs
+    tool: str = ""  #: the message of HTCondor's tool, if it differs
+    first: NeedsPreEvaluation | None = None  #: nothing was decided, because these jobs must be evaluated first
 
     @property
     def value(self) -> Any:
@@ -73,11 +73,11 @@ class LogWriter:
     log: EventStore
     world: World
     tables: Tables | None = None
-    snapshot: Snapshot | None = None  #: where the state is kept between two starts
+    snapshot: Snapshot | None = None  #: stores the state between two starts
     zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
     _state: State = field(factory=State)
-    _caches: Caches = field(factory=Caches)  #: what was computed of the state: it goes with it
-    _stale: bool = True  #: whether the log must be folded again: nothing was read yet, or an append has failed
+    _caches: Caches = field(factory=Caches)  #: values computed from the state; discarded together with it
+    _stale: bool = True  #: whether the log must be folded again: it was not read yet, or an append has failed
     _subscribers: list[Subscriber] = field(factory=list)
     _serial: int = 0
     _clock_lead: int = 0
@@ -87,7 +87,7 @@ class LogWriter:
     performing: bool = False  #: whether effects are being performed
     _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
     unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
-    _refused_at: int | None = None  #: when the log did not take the last append, by the world's clock
+    _refused_at: int | None = None  #: when the last append failed, by the world's clock
 
     # The state
 
@@ -99,14 +99,14 @@ class LogWriter:
         return self._state
 
     def now(self) -> int:
-        """The log's time: the world's, unless the world's clock was set back. Then it continues from the log's last
-        instant."""
+        """Return the log's time: the world's time or, if the world's clock was set back, a time that continues from the
+        log's last event."""
         self._clock_lead = max(self._clock_lead, self.state.at - self.world.now())
         return self.world.now() + self._clock_lead
 
     def load(self) -> None:
         """Fold the log."""
-        # What is folded lives on; looking through it for cycles again and again costs a tenth of the time.
+        # The folded state is long-lived; repeatedly searching it for garbage would cost a tenth of the time.
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -139,7 +139,7 @@ class LogWriter:
         self._subscribers.append(subscriber)
 
     def id(self, kind: str) -> str:
-        """Return an id, unique in the log, for a stimulus of the pool itself."""
+        """Return an id, unique in the log, for a stimulus that the pool creates."""
         self._serial += 1
         return f"{kind}-{self.state.position + 1}-{self._serial}"
 
@@ -149,7 +149,7 @@ class LogWriter:
         """Decide `stimuli` and their immediate consequences, append the events, and perform the effects.
 
         Return one answer for each stimulus, after the append. A rejected stimulus changes nothing. `patience` limits
-        how many jobs are checked one by one against a command's constraint; None for no limit.
+        how many jobs are evaluated one by one for a command's constraint; None: no limit.
 
         :raises LogError: nothing was changed
         """
@@ -160,8 +160,8 @@ class LogWriter:
         try:
             answers = self._decide_all(stimuli, now, events)
             self._append(events, before, now)
-        except BaseException:  # a Ctrl-C, too
-            self._stale = True  # the state has folded what is not in the log
+        except BaseException:  # also KeyboardInterrupt
+            self._stale = True  # the state contains events that are not in the log
             self._refused_at = self.world.now()
             self.unlogged += [stimulus for stimulus in stimuli if isinstance(stimulus, _REPORTED_ONCE)]
             raise
@@ -180,13 +180,13 @@ class LogWriter:
         return answer.value
 
     def _append(self, events: Sequence[Event], before: int, began: int) -> None:
-        """Append the events that were decided at the instant `began` for a log that ends at position `before`."""
+        """Append the events, which were decided at the time `began` for a log that ends at position `before`."""
         if events:
             self.log.append(events, before)
 
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
-        """Decide each stimulus. Jobs that have ended leave the queue before any other kind of stimulus is decided, so
-        that one event can record many ends."""
+        """Decide each stimulus. Jobs that have ended leave the queue before a stimulus of another kind is decided, so
+        that a single event can record many ends."""
         answers: list[StimulusResult] = []
         looked = 0
         for stimulus in stimuli:
@@ -197,16 +197,16 @@ class LogWriter:
         return answers
 
     def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
-        """Let jobs leave the queue that ended, or changed after their end, in the events from ``looked`` on. Return the
-        new number of events."""
+        """Remove jobs from the queue that ended, or changed after their end, in the events from ``looked`` on. Return
+        the new number of events."""
         jobs = jobs_to_evaluate(self.state, islice(events, looked, None))
         if jobs:
             self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
         return len(events)
 
     def _publish(self) -> None:
-        """Pass the events to the subscribers, in the order of the log. Events that a subscriber causes follow after all
-        subscribers have had the event that caused them."""
+        """Pass the events to the subscribers, in the order of the log. If a subscriber causes further events, these
+        follow after all subscribers have received the event that caused them."""
         if self._publishing:
             return
         self._publishing = True
@@ -232,7 +232,7 @@ class LogWriter:
         events += decided
         earlier = StimulusResult(self.state.answers.get(stimulus.id, "null"))
         if earlier.text.startswith("{") and "refusal" in earlier.value:
-            reason = earlier.value["refusal"]  # the schedd's policy says so: no other refusal is written down
+            reason = earlier.value["refusal"]  # a rejection by the schedd's policy; no other rejection is recorded
             return StimulusResult(refusal=reason, code=POLICY, tool=reason.rstrip())
         return earlier
 
@@ -245,8 +245,8 @@ class LogWriter:
     # The world
 
     def _perform_effects(self) -> None:
-        """Perform effects in the order of the log. Effects of a nested request (a virtual job's behaviour may make one)
-        wait for the others; after an error, the effects of the same append are performed again."""
+        """Perform effects in the order of the log. Effects of a nested request (which a virtual job's behaviour can
+        make) wait for the others. After an error, the effects of the same append are performed again."""
         if self.performing:
             return
         self.performing = True
@@ -307,7 +307,7 @@ class LogWriter:
 
 
 class NullWorld(World):
-    """A world that only has a clock."""
+    """A world that has only a clock."""
 
     def now(self) -> int:
         return time.time_ns() // 1000

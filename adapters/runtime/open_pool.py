@@ -1,4 +1,4 @@
-"""Open a log for a pool, as its only writer. A new log gets its first event."""
+"""Open a log for a pool as its only writer, and write the first event of a new log."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ..stores.opening import open_log
 def take_in_turn(
     lock: WriterLock | MemoryLock, url: str, wait: float, hopeless: Callable[[], bool] = lambda: False
 ) -> None:
-    """Lock the log at `url` for writing. Raise `AlreadyServed` if that takes longer than `wait` seconds, or `hopeless`
-    returns True, `LogError` if the lock's file cannot be created."""
+    """Lock the log at `url` for writing. Raise `AlreadyServed` if that takes longer than `wait` seconds or `hopeless`
+    returns True, `LogError` if the lock file cannot be created."""
     until = time.monotonic() + wait
     try:
         while not lock.take_in_turn():
@@ -33,7 +33,7 @@ def take_in_turn(
             if remaining <= 0 or hopeless():
                 raise AlreadyServed(_in_use(safe_url(url), lock.holder()))
             if lock.holder() == str(os.getpid()):
-                gc.collect()  # its pool may be unreachable garbage of this process
+                gc.collect()  # the pool that holds the lock may be unreachable garbage in this process
             time.sleep(min(0.02, remaining))
     except BaseException as error:
         lock.give_up()
@@ -69,9 +69,9 @@ def open_pool_log(
     uid_domain: str = "",
     now: int | None = None,
 ) -> EventStore:
-    """Open the log at `url`, and write its first event if it is new. That fixes the pool's `dialect`, `settings` and
-    names; for an existing log these arguments are ignored. Raise `LogError` if the log is missing and `create` is not
-    set, cannot be opened, or was imported; `Refusal` for an unknown dialect or setting."""
+    """Open the log at `url`, and write its first event if it is new. This event fixes the pool's `dialect`, `settings`
+    and names, so these arguments are ignored for an existing log. Raise `LogError` if the log was imported, cannot be
+    opened, or is missing without `create`; `Refusal` for an unknown dialect or setting."""
     log = open_log(url, create=create)
     if log.head.position:
         return _check_not_imported(log, url)
@@ -96,7 +96,7 @@ def _initial_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_not_imported(log: EventStore, url: str) -> EventStore:
-    """Return the log unless it was imported."""
+    """Return the log. Raise `LogError` if it was imported."""
     imported = True
     try:
         imported = is_imported(log)

@@ -18,11 +18,11 @@ _OTHERS: Final = {
     ("collections", "Counter"),
     (dialect_named.__module__, dialect_named.__name__),
 }
-"""What a snapshot may refer to besides the classes of these packages."""
+"""The objects to which a snapshot may refer, in addition to the classes of these packages."""
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles a state without its agendas and change logs, which are computed again after a start."""
+    """Pickles a state without its agendas and change logs, which are recomputed after a start."""
 
     dispatch_table = {  # noqa: RUF012 - the library's name
         Agendas: lambda agendas: (Agendas, ()),

@@ -1,8 +1,8 @@
 """Build the ads of a pool's daemons, users and slots for condor_status, from its views and its log.
 
-A pool is one process that does the work of all HTCondor daemons. Their ads have the recorded values under HTCondor's
-names, and no attribute without a value. The negotiator's ad has the statistics of the last cycles in the log: a cycle
-without decisions has no event, and cycles take no time.
+A pool is a single process that does the work of all HTCondor daemons. Their ads contain the recorded values under
+HTCondor's names, and omit attributes without a value. The negotiator's ad contains the statistics of the last cycles in
+the log: a cycle without decisions has no event, and cycles take no time.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from ...projections.views import Views
 
 WINDOW = 1200
-"""Seconds that HTCondor Recent... attributes cover: STATISTICS_WINDOW_SECONDS."""
+"""The number of seconds that HTCondor's Recent... attributes cover: STATISTICS_WINDOW_SECONDS."""
 _STATES = {"RunningJobs": (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED), "IdleJobs": (IDLE,), "HeldJobs": (HELD,)}
 
 
 _SEPARATE_UNIVERSES = {"local": "Local", "scheduler": "Scheduler"}
-"""Universes whose jobs are counted separately, with the words in the names of their counts."""
+"""Universes whose jobs are counted separately, with the word used in the names of these counts."""
 
 
 class PoolInstant(NamedTuple):
-    """A pool at an instant: its name, the time, and since when it is served (None: it is not), in seconds."""
+    """A pool at a point in time: its name, the time, and since when it is served (None: not served), in seconds."""
 
     name: str
     now: int
@@ -54,7 +54,7 @@ class Count(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """Job starts and completions of the last ``WINDOW`` seconds."""
+    """Job starts and completions in the last ``WINDOW`` seconds."""
 
     started: int
     completed: int
@@ -76,14 +76,14 @@ def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], universe: str = ""
 
 
 def _by_state(counts: list[Count]) -> dict[str, int]:
-    """Return the numbers of running, idle and held jobs. Held jobs of all universes are counted together."""
+    """Return the numbers of running, idle and held jobs. Held jobs are counted over all universes."""
     totals = {name: _jobs(counts, statuses) for name, statuses in _STATES.items()}
     totals["HeldJobs"] += sum(_jobs(counts, (HELD,), universe) for universe in _SEPARATE_UNIVERSES)
     return totals
 
 
 def _count_separately(counts: list[Count], prefix: str = "") -> dict[str, int]:
-    """Return the numbers of running and idle jobs of the access point's own universes."""
+    """Return the numbers of running and idle jobs in the access point's own universes."""
     totals = {}
     for universe, name in _SEPARATE_UNIVERSES.items():
         totals[f"{prefix}{name}JobsRunning"] = _jobs(counts, _STATES["RunningJobs"], universe)
@@ -106,7 +106,7 @@ def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent) -> Clas
 
 
 def submitter_ads(pool: PoolInstant, counts: list[Count]) -> list[ClassAd]:
-    """Return an ad for each submitter that has jobs in the queue, by name."""
+    """Return an ad for each submitter that has jobs in the queue, sorted by name."""
     ads = []
     for name in sorted({count.submitter for count in counts}):
         submitter_counts = [count for count in counts if count.submitter == name]
@@ -169,7 +169,7 @@ _NO_TIME: dict[str, float] = {
 }
 _NOBODY = ("ScheddsOutOfTime", "SubmittersFailed", "SubmittersOutOfTime")
 _COUNTED = ("SubmittersShareLimit", "SubmittersMatchLimit")
-"""Counted in the log; HTCondor's ad has the names of the first, and not the second."""
+"""Counted in the log. HTCondor's ad contains the names of the first kind, and nothing about the second."""
 
 
 _NO_LIMITS: Mapping[str, float] = {}
@@ -187,7 +187,8 @@ def negotiator_ad(
 ) -> ClassAd:
     """Return the ad of a pool's negotiator, or of one of several (``name``).
 
-    :param cycles: the last cycles, the last one first; one more than is shown, for the end of the one before
+    :param cycles: the last cycles, the most recent first, with one more than is shown, to determine the end of that
+    cycle
     :param limits: the use of each concurrency limit, which HTCondor's negotiator reports with the priorities
         (Accountant::ReportLimits)
     """
@@ -257,9 +258,9 @@ def _latest(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> list[Cl
 
 
 def defrag_ads(pool: PoolInstant, defrag: Defrag, settings: Mapping[str, str]) -> list[ClassAd]:
-    """Return the ad, if the pool defragments.
+    """Return the ad if the pool defragments.
 
-    :param settings: the pool's settings in force
+    :param settings: the pool's current settings
     """
     policy = policy_in_force(settings)
     if policy is None:
@@ -284,7 +285,7 @@ class ViewsAndLog(Protocol):
 
 
 def pool_ads(queries: ViewsAndLog, kind: str, now: int, timezone: tzinfo) -> Iterator[ClassAd]:
-    """Yield the ads of a kind (MyType; empty: all), in the order in which a collector shows them."""
+    """Yield the ads of a kind (MyType; empty: all), in the order of a collector."""
     gathered = _Gathered(queries, now, timezone)
     for each, ads in _KINDS.items():
         if kind in (each, ""):
@@ -292,7 +293,7 @@ def pool_ads(queries: ViewsAndLog, kind: str, now: int, timezone: tzinfo) -> Ite
 
 
 class _Gathered:
-    """The sources of ads, each loaded on first use. (Not an attrs class, because importing attrs takes long.)"""
+    """The sources of ads, each loaded on first use. (Not an attrs class, because importing attrs is slow.)"""
 
     def __init__(self, queries: ViewsAndLog, now: int, timezone: tzinfo) -> None:
         self.queries, self.views, self.now, self.timezone = queries, queries.views, now, timezone
@@ -358,11 +359,11 @@ def _since(log: EventStore) -> int | None:
 
 
 def recent(log: EventStore, since: int) -> Recent:
-    """Count the job starts and completions in the log from an instant on (microseconds)."""
+    """Count the job starts and completions in the log since a time (microseconds)."""
     from ...domain.events import JobActivated, JobExited
 
     behind, last = 0, log.head.position
-    while behind < last:  # events are in the order of their instants
+    while behind < last:  # events are in chronological order
         middle = (behind + last) // 2
         _, event = next(log.read(middle, 1))
         behind, last = (behind, middle) if event.at >= since else (middle + 1, last)

@@ -1,7 +1,7 @@
 """Send requests to a pool: to the log's server, or by becoming the log's writer for one request.
 
-A request is a command as JSON: ``{"kind": "Hold", "id": ..., ...}``; ``command_codec`` has the kinds. `ask` gives it an
-id, and repeats it if it gets no answer: a repeated id gets the first answer.
+A request is a command as JSON: ``{"kind": "Hold", "id": ..., ...}``; ``command_codec`` lists the kinds. `ask` adds an
+id and repeats the request if it receives no answer; a request with the same id receives the first answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .log_writer import LogWriter
 
 T = TypeVar("T")
-PATIENCE = 30.0  #: seconds that a command waits for the server, or for another short command, at most
+PATIENCE = 30.0  #: maximum seconds that a command waits for the server, or for another short command
 
 
 class PoolClient(Protocol):
@@ -34,10 +34,10 @@ class PoolClient(Protocol):
 
     def ask(self, request: Request) -> Any:
         """Return the answer. Raise `RequestRefused` if the pool rejects the request, `LogError` if the log cannot be
-        read or written, `ConnectionError` if the server is gone: ask again, with the same id."""
+        read or written, `ConnectionError` if the server has stopped: ask again, with the same id."""
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
-        """Submit the jobs of a submit file. With `keep`, return the parsed file, too. Raise the errors of `ask`."""
+        """Submit the jobs of a submit file. With `keep`, also return the parsed file. Raise the errors of `ask`."""
 
     def close(self) -> None: ...
 
@@ -70,8 +70,8 @@ def _ask_client(url: str, create: Mapping[str, str] | None, question: Callable[[
 
 
 def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
-    """Yield a client of the pool, and another one whenever the last one failed. Raise `LogError` if the log has a
-    writer that accepts no requests."""
+    """Yield a client of the pool, and another one each time a client fails. Raise `LogError` if the log has a writer
+    that does not accept requests."""
     place = log_paths(url)
     until = time.monotonic() + PATIENCE
     lock = WriterLock(url)
@@ -97,7 +97,7 @@ def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]
                     raise LogError(f"the log's server cannot be reached: {error.strerror or error}; {rule}") from None
                 else:
                     yield connection
-            # No one listens: other short commands hold the lock, or the server is starting or stopping.
+            # No server is listening: other short commands hold the lock, or the server is starting or stopping.
             holders[lock.holder()] = None
             if time.monotonic() > until:
                 raise LogError(_still_waiting(list(holders)))
@@ -107,7 +107,7 @@ def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]
 
 
 def _still_waiting(holders: list[str]) -> str:
-    """Return why a command could not write; ``holders``: the processes that had the lock meanwhile."""
+    """Return why a command could not write; ``holders``: the processes that held the lock meanwhile."""
     if len(holders) == 1:
         return (
             f"process {holders[0]} has been writing this log for {PATIENCE:.0f} s without accepting requests; "
@@ -161,7 +161,7 @@ class _Connection:
         self._stream = self._socket.makefile("rwb")
 
     def close(self) -> None:
-        with suppress(OSError):  # what could not be sent is of no use any more
+        with suppress(OSError):  # unsent data is no longer needed
             self._stream.close()
         self._socket.close()
 
@@ -189,7 +189,7 @@ class _Connection:
         if keep or not self._reads(description):
             return self._read_here(description, SubmitTerms(**self.ask({"kind": "ReserveCluster"})))
         answer = self.ask(description.as_request())
-        if "terms" in answer:  # the server leaves the reading to this process
+        if "terms" in answer:  # the server lets this process read the submit file
             return self._read_here(description, SubmitTerms(**answer["terms"]))
         return _submitted(answer, answer["warnings"])
 
@@ -201,7 +201,7 @@ class _Connection:
         from .submit_request import Reading, as_json
 
         reading = Reading(description)
-        settings, _ = reading.configured()  # the server has sent its warnings
+        settings, _ = reading.configured()  # the server has sent the warnings
         read = reading.request(terms, settings)
         try:
             answer = self.ask(as_json(read.request))
@@ -216,7 +216,7 @@ class _Writer:
     def __init__(self, url: str, lock: WriterLock, create: Mapping[str, str] | None) -> None:
         self._url, self._lock, self._create = url, lock, create
         self._log: EventStore | None = None
-        # All that is loaded for the request lives on: looking through it for cycles is of no use.
+        # All modules loaded for the request stay in use, so collecting garbage among them is useless.
         self._collecting = gc.isenabled()
         gc.disable()
 
@@ -244,7 +244,7 @@ class _Writer:
         writer = self._log_writer(self._create)
         from .command_codec import command_of
 
-        # As in a server, the system names the requesting user.
+        # As in a server, the system determines the requesting user.
         (answer,) = writer.handle([command_of({**request, "user": user_name()})])
         if answer.refusal:
             raise RequestRefused(answer.refusal, (), answer.code, answer.tool)
@@ -258,10 +258,10 @@ class _Writer:
         reading = Reading(description)
         settings, notes = reading.configured()
         lines = [f"poolbook submit: warning: {warning}" for warning in notes]
-        # A new log gets the user's own domains, so that a server finds its users in them.
+        # A new log receives the user's own domains, so that a server finds its users in them.
         try:
             writer = self._log_writer({name: settings[name] for name in DOMAINS if name in settings})
-            # A log that no server has configured yet gets the policy of the submitting user.
+            # A log that no server has configured yet receives the policy of the submitting user.
             policy = reading.policy() if writer.state.settings == writer.state.founding_settings else {}
             if policy:
                 writer.handle([ConfigurePool(writer.id("configure"), policy)])

@@ -1,8 +1,8 @@
 """Serve a pool: lock its log, run its jobs, and accept requests on a socket.
 
-Requests that arrived during the last append are decided and appended together, and answered after the append. If an
-append fails, the answer is the error. Reports from the world are stored and retried, so that no end of a job is lost
-when the disk is full.
+Requests that arrive during an append are then decided and appended together, and answered after their append. If it
+fails, the answer is the error. Reports from the world are stored and retried, so that no job's end is lost when the
+disk is full.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
 
 PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
-SLOW_CLIENTS = 20_000  #: microseconds between two tries to send to a client that does not read
-AT_ONCE = 64  #: connections that are accepted before the pool continues
+SLOW_CLIENTS = 20_000  #: microseconds between attempts to send to a client that does not read
+AT_ONCE = 64  #: maximum number of connections accepted before the pool continues
 
 
 @define
@@ -56,7 +56,7 @@ class _PendingRequest:
 
     client: JsonConnection
     stimulus: s.Stimulus
-    warnings: list[str] | None = None  #: the warnings of a submit file that was read here
+    warnings: list[str] | None = None  #: the warnings about a submit file that this server read
 
     def reply(self, answer: StimulusResult) -> None:
         """Send the client the result."""
@@ -72,9 +72,9 @@ class _PendingRequest:
 class ServedUsers(Enum):
     """The users whose jobs a pool runs."""
 
-    OWN = auto()  #: the jobs of the serving user
-    EACH = auto()  #: where root serves it, each user's with that user's rights, and root's with root's
-    ALL = auto()  #: the same without root's; and all users may submit
+    OWN = auto()  #: only jobs of the serving user
+    EACH = auto()  #: served by root: each user's jobs with that user's rights, root's jobs with root's rights
+    ALL = auto()  #: like EACH, but without root's jobs; all users may submit
 
 
 class PoolServer:
@@ -88,15 +88,15 @@ class PoolServer:
         served_users: ServedUsers = ServedUsers.OWN,
         wait: float | None = None,
     ) -> None:
-        """Take the lock, open the log, become its writer. With `lost`, give up jobs that another machine or folder
-        started and this one does not know. `whose`: the users whose jobs run. `wait`: the seconds that a program's pool
-        waits for the lock; None: only for a short command. Raise `AlreadyServed` if another process has the
-        lock, `LogError` if the log cannot be opened."""
+        """Take the lock, open the log, and become its writer. With `lost`, give up jobs that another machine or
+        directory started and that are unknown here. `whose`: the users whose jobs run. `wait`: the seconds that a
+        program's pool waits for the lock; None: wait only for a short command. Raise `AlreadyServed` if another process
+        holds the lock, `LogError` if the log cannot be opened."""
         self.paths = log_paths(url)
         self._whose = served_users if os.geteuid() == 0 else ServedUsers.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)
-        self._in_program = wait is not None  # it gets the errors that `serve` prints
+        self._in_program = wait is not None  # a program receives the errors that `serve` prints
         self._lock = WriterLock(url)
         if wait is None:
             take_in_turn(self._lock, url, PATIENCE, hopeless=lambda: is_served(url))
@@ -104,7 +104,7 @@ class PoolServer:
             take_in_turn(self._lock, url, wait)
         try:
             try:
-                make_private(self.paths.folder)  # before anything is put there
+                make_private(self.paths.folder)  # before anything is stored there
             except OSError as error:
                 raise LogError(f"{self.paths.folder} cannot be used: {error.strerror or error}") from None
             self.log = open_log()
@@ -113,9 +113,9 @@ class PoolServer:
                 self.world.serve_users(refuses_root=self._whose is ServedUsers.ALL)
             self.engine = Engine(self.log, self.world, snapshot=Snapshot(url), zone=local_time())
             self.engine.load()
-            gc.freeze()  # what was folded lives on: of a million clusters, each search for cycles would take seconds
+            gc.freeze()  # the state is long-lived: with a million clusters, each garbage collection would take seconds
             self.found = tuple(self.engine.state.clusters)
-            """The clusters in the queue when the log was opened; their jobs may be over by now."""
+            """The clusters in the queue when the log was opened; their jobs may have ended since then."""
             self.opened = self.engine.state.position
             place = f"{os.uname().nodename}:{self.paths.folder}"
             self._lost = self._strangers(place, lost)
@@ -127,10 +127,10 @@ class PoolServer:
         rights = None if self._whose is ServedUsers.OWN else rights_of
         self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn, rights)
         self.stopping = False
-        self._handlers: dict[int, Any] = {}  # of the signals that it catches, as they were before
+        self._handlers: dict[int, Any] = {}  # the previous handlers of the signals that it catches
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
         self._machine_requests: list[tuple[JsonConnection | None, ReadConfiguration | ComeBack]] = []
-        """Requests to this machine and their clients (None: by SIGHUP)."""
+        """Requests to this machine and their clients (None: SIGHUP)."""
         self._pending: list[_PendingRequest] = []
         self._evaluations = EvaluationQueue[_PendingRequest]()
         self._reader = DescriptionReader(self.wake)
@@ -155,7 +155,7 @@ class PoolServer:
 
     def wake(self) -> None:
         """Make `step` return early, from any thread."""
-        with suppress(OSError):  # closed, or full: then `step` returns anyway
+        with suppress(OSError):  # the pipe is closed, or full, so that `step` returns anyway
             self._wake_out.send(b"\0")
 
     def _woken(self) -> None:
@@ -172,14 +172,14 @@ class PoolServer:
                 connection, _ = listener.accept()
             except BlockingIOError:
                 return
-            except OSError:  # no descriptor is left
+            except OSError:  # no file descriptors are left
                 self._connections.drop_idlest()
                 return
             client = self._connections.add(connection)
             self.world.watch(connection.fileno(), partial(self._connections.receive, client))
 
     def _send_rest(self) -> bool:
-        """Send the data for which clients were too slow; return True if some is left. Drop clients that do not read."""
+        """Send the remaining data to slow clients; return True if some is left. Drop clients that do not read."""
         for client in self._connections:
             if client.unsent and not client.send():
                 self._connections.drop(client)
@@ -211,7 +211,7 @@ class PoolServer:
         return SubmitTerms.of(self.engine.state, self._reserved)
 
     def _reschedule(self, client: JsonConnection, request: Reschedule) -> None:
-        self.engine.reschedule(request.name)  # with the step that this is part of
+        self.engine.reschedule(request.name)  # together with the current step
         client.answer({"answer": {}})
 
     def _read_description(self, client: JsonConnection, description: SubmitDescription) -> None:
@@ -222,7 +222,7 @@ class PoolServer:
             client.answer(answer if "refusal" in answer else {"answer": {**answer, "warnings": []}})
             return
         terms = self._terms()
-        # Files that a submit file names are read with the submitter's rights: for other users, by their own process.
+        # A submit file's files are read with the submitter's rights; other users' processes read their own.
         is_own_user = client.uid == os.geteuid()
         ours = is_own_user and len(description.text) <= LONGEST_DESCRIPTION
         ours = ours and description.view == view_of_disk(description.folder)
@@ -248,8 +248,8 @@ class PoolServer:
     # Serving
 
     def begin(self) -> None:
-        """Update the log's subscribers, recover running jobs, start idle ones, and then listen to clients, so that each
-        is answered immediately. The pool's configuration is in the log before the first client reads it."""
+        """Update the log's subscribers, recover running jobs, start idle jobs, and then listen for clients, so that
+        each is answered immediately. The pool's configuration is in the log before the first client reads it."""
         self._subscribers.begin(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
         self.engine.subscribe(lambda first, events: self._evaluations.discard_changed(events))
@@ -262,8 +262,8 @@ class PoolServer:
         self._listen()
 
     def _strangers(self, place: str, lost: bool) -> list[str]:
-        """Return the activations that another machine or folder started and that are unknown here. Raise `LogError` if
-        there are some and `lost` is not set."""
+        """Return the activations that another machine or directory started and that are unknown here. Raise `LogError`
+        if there are any and `lost` is not set."""
         before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
         living = self.engine.state.activations
         if not living or not before or before[-1] == place:
@@ -274,10 +274,10 @@ class PoolServer:
                 f"{len(strangers)} jobs of this log were started on {before[-1]} and may still run there: serve the "
                 f"log there, or use -lost to run them again if they cannot be running any more"
             )
-        return strangers  # none: the log was moved together with the files beside it
+        return strangers  # none: the log was moved together with the files next to it
 
     def catch_signals(self) -> None:
-        """Make SIGINT and SIGTERM stop the server cleanly (a second one leaves the jobs to their supervisor), and
+        """Make SIGINT and SIGTERM stop the server cleanly (a second signal leaves the jobs to their supervisor), and
         SIGHUP reread the machine's configuration, until the server is closed."""
         signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
         handlers = {signal.SIGHUP: self._on_hangup, signal.SIGINT: self._on_signal, signal.SIGTERM: self._on_signal}
@@ -305,7 +305,7 @@ class PoolServer:
                 self.point.follow_up()
             except Fenced:
                 raise
-            except LogError as error:  # it is tried again with the next step
+            except LogError as error:  # it is retried in the next step
                 self._refuse([], error)
 
     def _ask_machine(self, request: ReadConfiguration | ComeBack) -> dict[str, Any]:
@@ -360,7 +360,7 @@ class PoolServer:
         self._handle_machine_requests()
 
     def _continue_evaluation(self) -> None:
-        """Continue evaluating jobs for a while, and decide a request when all its jobs are evaluated."""
+        """Continue evaluating jobs for a limited time, and decide a request when all its jobs are evaluated."""
         self._evaluations.evaluate_next()
         ready = self._evaluations.ready()
         if ready is not None:
@@ -375,8 +375,8 @@ class PoolServer:
             self.warn(str(error))
 
     def _decide_one_by_one(self, stimuli: Sequence[s.Stimulus], requests: Sequence[_PendingRequest]) -> None:
-        """Decide requests one by one after deciding them together raised an exception: only the request that causes it
-        fails."""
+        """Decide requests one by one after deciding them together raised an exception, so that only the request that
+        causes it fails."""
         self.engine.handle([stimulus for stimulus in stimuli if stimulus not in self.engine.unlogged])
         for request in requests:
             self._decide_alone(request, EvaluationBudget(MAX_JOBS))
@@ -384,7 +384,7 @@ class PoolServer:
     def _decide_alone(
         self, request: _PendingRequest, budget: EvaluationBudget, before: WaitingRequest[_PendingRequest] | None = None
     ) -> None:
-        """Decide one request. `before`: the state of its evaluation ahead, if there was one."""
+        """Decide a single request. `before`: the state of its evaluation ahead, if any."""
         try:
             (answer,) = self.engine.handle([request.stimulus], budget)
         except Fenced:
@@ -400,7 +400,7 @@ class PoolServer:
     def _answer(
         self, request: _PendingRequest, answer: StimulusResult, before: WaitingRequest[_PendingRequest] | None = None
     ) -> None:
-        """Send a request's answer, or let it wait until its jobs have been evaluated."""
+        """Send a request's answer, or make the request wait until its jobs have been evaluated."""
         if answer.first is None:
             request.reply(answer)
         else:
@@ -408,11 +408,11 @@ class PoolServer:
 
     def warn(self, text: str) -> None:
         """Print a warning for the user who runs the server."""
-        with suppress(OSError):  # the reader may be gone
+        with suppress(OSError):  # the reader may have exited
             print(f"poolbook: {text}", flush=True)
 
     def shut_down(self, patience: float = 10.0) -> None:
-        """Vacate all jobs without their retirement times, wait at most `patience` seconds, then kill the others."""
+        """Vacate all jobs without retirement time, wait at most `patience` seconds, then kill the remaining jobs."""
         self.engine.executing = False
         self._vacate(fast=False)
         if not self._all_end(patience):
@@ -429,7 +429,7 @@ class PoolServer:
     def _vacate(self, fast: bool) -> None:
         slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]
         self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
-        if not fast:  # retiring jobs must end now, too: no retirement time is left
+        if not fast:  # retiring jobs must also end now, since no retirement time is left
             everything = s.Selection(everything=True)
             self.engine.handle([s.Vacate(self.engine.id("stop"), "root", everything)])
 
@@ -458,4 +458,5 @@ _HANDLERS: dict[type, Callable[[PoolServer, JsonConnection, Any], None]] = {
     ReadConfiguration: PoolServer._queue_for_machine,
     ComeBack: PoolServer._queue_for_machine,
 }
-"""What a server does with each kind of request; with all others, the pool's commands, `PoolServer._decide`."""
+"""The handler for each kind of request to the server; all others are the pool's commands, handled by
+`PoolServer._decide`."""

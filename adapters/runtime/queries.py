@@ -37,15 +37,15 @@ _IMPORTED = "Imported"  #: the setting of an imported log (``imported_log.IMPORT
 
 
 class NotRecorded(Exception):
-    """The log does not contain the answer; the text says why."""
+    """The log does not contain the answer; the text is the reason."""
 
 
 class NoNegotiator(Exception):
-    """The negotiator is unknown, or there are several and none was named; the text lists them."""
+    """The negotiator is unknown, or none was named and the pool has several; the text lists them."""
 
 
 class LogBeginsLater(NotRecorded):
-    """The log begins after the requested instant: at ``began``, in microseconds."""
+    """The log starts after the requested time; ``began`` is its start, in microseconds."""
 
     def __init__(self, began: int) -> None:
         super().__init__("the log starts later")
@@ -62,9 +62,9 @@ class QueueAds(NamedTuple):
 class RunningProcess(NamedTuple):
     """The process of a job that has a slot."""
 
-    slot: str  #: where it runs
-    pid: int  #: the number of the process; 0: there is none yet, or it has ended
-    scratch: str  #: its scratch directory; empty: there is none yet
+    slot: str  #: the slot in which it runs
+    pid: int  #: the process id; 0: the process has not started, or has ended
+    scratch: str  #: its scratch directory; empty: not created yet
 
 
 class AccountantRecords(NamedTuple):
@@ -75,11 +75,11 @@ class AccountantRecords(NamedTuple):
 
 
 class Queries:
-    """Queries of the log at a URL, as a context manager: the views do not change within it, and results must be
+    """Queries of the log at a URL, as a context manager. The views do not change within it, and results must be
     consumed within it. Every method raises `LogError` if the log does not exist or cannot be read."""
 
     def __init__(self, url: str, log: EventStore | None = None) -> None:
-        """Ask about the log at `url`; `log` is that log if it is open already."""
+        """Query the log at `url`; `log` is that log if it is already open."""
         self.url = url
         self._given = log
 
@@ -122,12 +122,12 @@ class Queries:
     # Jobs
 
     def queue(self, selection: JobSelection = ALL, at: int | None = None, rejections: bool = False) -> QueueAds:
-        """Return the jobs in the queue; for an import, in the queue at an instant or in the last recorded queue. With
-        `rejections`, the ads of idle jobs include the reason of their rejection. Raise `NotRecorded` for another
-        instant of a pool's own log, `NotKnown` if no imported file has the queue."""
+        """Return the jobs in the queue; for an imported log, in the queue at a time or in the last recorded queue. With
+        `rejections`, the ads of idle jobs include the reason for their rejection. Raise `NotRecorded` for a past time
+        in a pool's own log, `NotKnown` if no imported file contains the queue."""
         if not self.imported:
             if at is not None:
-                raise NotRecorded(f"{safe_url(self.url)} is a Poolbook log, which only has the current queue")
+                raise NotRecorded(f"{safe_url(self.url)} is a Poolbook log, which only contains the current queue")
             ads = self.views.ads(selection)
             return QueueAds(self._with_rejections(ads) if rejections else ads, self.views.at)
         from ...domain.state.caches import ad_of
@@ -170,7 +170,7 @@ class Queries:
         return next(iter(self.queue(SelectedJobs(((cluster, proc),))).ads), None)
 
     def matchable(self) -> Callable[[ClassAd], bool]:
-        """Return a function that returns True if a slot of the pool, unused, could match a job's ad."""
+        """Return a function that checks whether an unused slot of the pool could match a job's ad."""
         from ...domain.classad.unparse import unparse_old
         from ...domain.state.user_maps import user_maps
         from ...replay.narration.unmatchable_jobs import misfit
@@ -339,7 +339,7 @@ class Queries:
         return members
 
     def places(self) -> Callable[[str], str]:
-        """Return a function from an event's stimulus to the place of its record; empty for events that were not
+        """Return a function that maps an event's stimulus to the location of its record; empty for events that were not
         imported."""
         from ...replay.forensics.imported_log import PlaceNames, is_imported
 
@@ -353,8 +353,8 @@ class Queries:
         return why(self.log, name, at, zone)
 
     def job_rejections(self) -> Callable[[int, int], RejectionAnalysis]:
-        """Return a function from a job (cluster, proc) to its last rejection, its last match, and what now prevents it
-        from running. It reads the events of one cluster at a time."""
+        """Return a function from a job (cluster, proc) to its last rejection, its last match, and the current obstacle
+        to running it. It reads the events of one cluster at a time."""
         from functools import lru_cache
 
         from ...replay.why import NextCycle, analyze_rejection, job_events

@@ -1,4 +1,4 @@
-"""Requests to a pool: submit files, the data that a submission needs, rejections.
+"""Requests to a pool: submit files, the terms of a submission, rejections.
 
 This module imports little, because every command with a request loads it.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...domain.state.state import State
 
 Request = Mapping[str, Any]
-LONGEST_DESCRIPTION = 256 << 10  #: characters of a submit file, or bytes of a file in it, that a server reads
+LONGEST_DESCRIPTION = 256 << 10  #: maximum characters of a submit file, or bytes of a file in it, that a server reads
 
 
 class SubmitTerms(NamedTuple):
@@ -38,16 +38,16 @@ class SubmitDescription(NamedTuple):
     id: str
     text: str
     file: str  #: the submit file's name, as the user gave it
-    folder: str  #: the absolute path that relative paths are relative to
-    macros: Mapping[str, str]  #: the macros of the command line
+    folder: str  #: the directory, as an absolute path, to which relative paths refer
+    macros: Mapping[str, str]  #: the macros defined on the command line
     append: Sequence[str]
     queue: str | None
     environment: Mapping[str, str]
-    most_jobs: int = 0  #: more than these are refused; none, and -1, are no limit
-    toggle_unused: bool = False  #: invert the configured choice whether to warn of unused lines
-    crlf_scripts: bool = False  #: a script with the line ends of DOS is warned of, and not refused
-    spool: bool = False  #: the jobs wait, held, until their files are in the spool
-    view: Sequence[str] = ()  #: `view_of_disk` of the folder
+    most_jobs: int = 0  #: reject a submission of more jobs; 0 and -1: no limit
+    toggle_unused: bool = False  #: invert the setting that controls warnings about unused lines
+    crlf_scripts: bool = False  #: warn about a script with DOS line endings, instead of rejecting it
+    spool: bool = False  #: hold the jobs until their files are in the spool
+    view: Sequence[str] = ()  #: the `view_of_disk` of the directory
 
     def as_request(self) -> dict[str, Any]:
         """Return the request with this submit file."""
@@ -61,18 +61,18 @@ class Submitted(NamedTuple):
     jobs: int
     warnings: Sequence[str]  #: lines for the user
     parsed: Any = None  #: the ``Submission``, unless the server read the submit file
-    warning: str = ""  #: what the schedd warns of: a heading, and the warnings in the lines below it
-    factory: bool = False  #: whether the cluster makes its jobs little by little
+    warning: str = ""  #: the schedd's warnings: a heading, and the warnings on the lines below it
+    factory: bool = False  #: whether the cluster creates its jobs gradually
 
 
 NOT_FOUND, IMMUTABLE, SECURE, POLICY, NO_JOBS = "not found", "immutable", "secure", "policy", "no jobs"
-"""Codes of refusals: unknown slot or machine; protected job attribute; a submission that the schedd's policy refuses,
-in condor_submit's words; queue statements that make no job."""
+"""Codes of rejections: unknown slot or machine; protected job attribute; rejection by the schedd's policy, with
+condor_submit's message; queue statements that create no jobs."""
 
 
 class RequestRefused(Exception):
-    """The pool rejected the request. The text says why and what would be accepted; ``warnings`` are the submit file's,
-    ``code`` is the kind of rejection, ``tool`` the HTCondor tool's message if it differs."""
+    """The pool rejected the request. The text contains the reason and what would be accepted; ``warnings`` are the
+    submit file's, ``code`` is the kind of rejection, ``tool`` the HTCondor tool's message if it differs."""
 
     def __init__(self, text: str, warnings: Sequence[str] = (), code: str = "", tool: str = "") -> None:
         super().__init__(text)
@@ -85,8 +85,8 @@ class RequestRefused(Exception):
 
 
 def view_of_disk(folder: str) -> list[str]:
-    """Return the properties that make two processes of one user read and write the same files: the umask, the groups,
-    and the identity of the root directory and of `folder`. An unreadable property equals nothing."""
+    """Return the properties that must be equal for two processes of one user to read and write the same files: the
+    umask, the groups, and the identity of the root directory and of `folder`. An unreadable property equals nothing."""
     try:
         with open("/proc/self/status") as status:
             rights = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]

@@ -31,7 +31,7 @@ from .disk import Disk
 from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, SubmitTerms
 from .submit_request import ReadDescription, Reading
 
-MOST_AT_ONCE = 4  #: submit files that are read at once; further clients read their own
+MOST_AT_ONCE = 4  #: maximum number of submit files read at a time; other clients read their own
 
 
 class LeftToClientError(Exception):
@@ -47,7 +47,7 @@ class FinishedReading(NamedTuple):
 
 
 class DescriptionReader:
-    """Reads submit files. Calls `wake`, in another thread, when one is finished."""
+    """Reads submit files. Calls `wake`, in another thread, when a file has been read."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -55,7 +55,7 @@ class DescriptionReader:
         self._finished: deque[FinishedReading] = deque()
 
     def begin(self, client: Any, description: SubmitDescription, terms: SubmitTerms) -> bool:
-        """Begin to read a submit file of `client`; return False if too many are being read."""
+        """Start reading a submit file for `client`; return False if too many are being read."""
         if self._reading == MOST_AT_ONCE:
             return False
         self._reading += 1
@@ -63,7 +63,7 @@ class DescriptionReader:
         return True
 
     def finished(self) -> list[FinishedReading]:
-        """Return the submit files that were finished since the last call."""
+        """Return the submit files that have been read since the last call."""
         readings = [self._finished.popleft() for _ in range(len(self._finished))]
         self._reading -= len(readings)
         return readings
@@ -84,7 +84,7 @@ def _read(client: Any, description: SubmitDescription, terms: SubmitTerms) -> Fi
         return FinishedReading(client, None, RequestRefused(str(error), (), error.code, error.tool).as_answer())
     except ConfigError as error:
         return FinishedReading(client, None, {"refusal": str(error)})
-    except Exception:  # also a bug here, which the client then reports itself
+    except Exception:  # also a bug here, which the client then reports
         return FinishedReading(client, None, left_to_client(terms))
 
 
@@ -94,7 +94,7 @@ def left_to_client(terms: SubmitTerms) -> dict[str, Any]:
 
 
 class _ShortDisk(Disk):
-    """The part of the disk that a server reads for a client."""
+    """The files that a server reads for a client."""
 
     def read(self, path: str) -> str:
         _check_short(self.folder / path)
@@ -120,11 +120,11 @@ def _check_short(path: Path) -> None:
 
 
 MAX_JOBS = 1000
-"""The most jobs that a decision evaluates one by one, in about 30 ms."""
+"""The maximum number of jobs that a decision evaluates one by one, in about 30 ms."""
 TURN = 0.03
 """The length of a turn in seconds."""
 MAX_ROUNDS = 5
-"""How often changed jobs are evaluated again before the decision, which then blocks other requests if necessary."""
+"""How often changed jobs are evaluated again before the decision, which may then block other requests."""
 Request = TypeVar("Request")
 
 
@@ -135,17 +135,17 @@ class WaitingRequest(Generic[Request]):
     request: Request
     constraint: SlowConstraint
     evaluation: Iterator[None]
-    rounds: int = 1  #: how often its jobs were evaluated before its decision
+    rounds: int = 1  #: the number of evaluations of its jobs before its decision
 
     @property
     def budget(self) -> EvaluationBudget:
-        """The budget of its decision, with the results of the evaluation."""
+        """The budget for its decision, with the results of the evaluation."""
         return EvaluationBudget(MAX_JOBS if self.rounds < MAX_ROUNDS else None, self.constraint)
 
 
 @define
 class EvaluationQueue(Generic[Request]):
-    """The requests that wait until their jobs have been evaluated, and take turns."""
+    """Requests that take turns while their jobs are being evaluated."""
 
     _waiting: deque[WaitingRequest[Request]] = field(factory=deque)
     _evaluated: deque[WaitingRequest[Request]] = field(factory=deque)
@@ -154,14 +154,14 @@ class EvaluationQueue(Generic[Request]):
         return bool(self._waiting or self._evaluated)
 
     def put(self, request: Request, first: NeedsPreEvaluation, before: WaitingRequest[Request] | None = None) -> None:
-        """Queue a request whose jobs must be evaluated first. With ``before``, it has already waited, but so many jobs
-        have changed meanwhile that these must be evaluated, too."""
+        """Queue a request whose jobs must be evaluated first. With ``before``, the request has already waited, but so
+        many jobs have changed meanwhile that they must be evaluated again."""
         constraint = SlowConstraint(first.context) if before is None else before.constraint
         rounds = 1 if before is None else before.rounds + 1
         self._waiting.append(WaitingRequest(request, constraint, constraint.evaluate(first), rounds))
 
     def evaluate_next(self) -> None:
-        """Evaluate jobs of the next request for the length of a turn."""
+        """Evaluate jobs of the next request for the duration of a turn."""
         if not self._waiting:
             return
         waiting = self._waiting.popleft()

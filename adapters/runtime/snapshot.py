@@ -1,8 +1,8 @@
 """A snapshot of a pool's state beside its log, so that a start folds only the events after it (docs/log.md).
 
-A snapshot is a cache: without one, the log is folded from its beginning. It is used only if this version of the code
-wrote it, if the log has the snapshot's digest at its position, and if no user who cannot write the log can have written
-the file. It can only contain instances of the state's own classes.
+A snapshot is a cache: without it, the whole log is folded. It is used only if this version of the code wrote it, if the
+log has the snapshot's digest at its position, and if only users with write access to the log can have written the file.
+It can contain only instances of the state's own classes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..stores.location import locate
 from ..stores.sqlite_files import is_trusted, make_private
 
 EVENTS: Final = 20_000
-"""How many events a start folds without a snapshot: they take less than a tenth of a second."""
+"""The number of events that are folded without a snapshot, in less than a tenth of a second."""
 _DOMAIN: Final = Path(__file__).parents[2] / "domain"
 _PACKAGES: Final = ("events", "fold", "state", "state_machines")
 """The packages of the domain that a state depends on."""
@@ -51,7 +51,7 @@ def code_version() -> str:
 
 
 class Snapshot:
-    """The snapshot of the log at `url`. Only a log in an SQLite file has one."""
+    """The snapshot of the log at `url`. Only a log in an SQLite file has a snapshot."""
 
     def __init__(self, url: str) -> None:
         location = locate(url)
@@ -63,7 +63,7 @@ class Snapshot:
         """Return the state in the snapshot; an empty state if the snapshot is missing or not usable."""
         if not self._log or not is_trusted(self._path, self._log):
             return State()
-        with suppress(Exception):  # the file can contain anything, and the log is still there
+        with suppress(Exception):  # the file can contain anything; the log is still available
             with open(self._path, "rb") as file:
                 header = msgspec.json.decode(file.readline(1000), type=_Header)
                 content = file.read()
@@ -82,8 +82,8 @@ class Snapshot:
         return State()
 
     def write(self, log: EventStore, state: State) -> None:
-        """Replace the snapshot if a start without a new one would fold many events. If the disk is full or the folder
-        cannot be written, the old one remains."""
+        """Replace the snapshot if a start without a new one would fold many events. If the disk is full or the
+        directory is not writable, the old snapshot remains."""
         if not self._log or state.position != log.head.position or state.position - self._position < EVENTS:
             return
         from .pickled_state import pickle_state
@@ -94,7 +94,7 @@ class Snapshot:
         with suppress(OSError):
             new = f"{self._path}.new"
             with suppress(FileNotFoundError):
-                os.unlink(new)  # of a start that was killed
+                os.unlink(new)  # left by a start that was killed
             make_private(new, self._log)
             with open(new, "wb") as file:
                 file.write(msgspec.json.encode(header) + b"\n" + content)

@@ -1,7 +1,7 @@
 """The files of jobs that were submitted with -spool: the submitter copies them into the spool, and fetches them later.
 
-From then on the job's initial directory is its spool directory; the former value, and all other changed values, are in
-attributes with the prefix SUBMIT_. The code that transfers files for a run also moves these.
+The job's initial directory then is its spool directory; the former value, and those of all other changed attributes,
+are in attributes with the prefix SUBMIT_. The code that transfers files for a run also moves these files.
 
 Source: spoolJobFiles and receiveJobSandbox (dc_schedd.cpp) and the ads of jobs in an HTCondor pool.
 """
@@ -26,7 +26,7 @@ from ..machine.spool import Spool
 from ..sockets import make_private
 from .activations import ReadAd, remaps
 
-BROUGHT: Final = ".poolbook-brought"  #: in the spool directory: what was put there, with sizes and times
+BROUGHT: Final = ".poolbook-brought"  #: in the spool directory: the files that were put there, with sizes and times
 SUBMIT: Final = "SUBMIT_"
 _PATHS: Final = {"stdout": "Out", "stderr": "Err"}
 
@@ -130,7 +130,7 @@ def fetch_outputs(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dic
 
 
 def _outputs(read: ReadAd, place: str) -> Iterator[str]:
-    """Yield the names of the outputs of a job that lists them, and of its standard output and error."""
+    """Yield the names of the listed outputs of a job, and of its standard output and error."""
     yield from (os.path.basename(name.rstrip("/")) for name in _names(read.text("TransferOutput")) if not scheme(name))
     yield from (name for name in map(read.text, _PATHS.values()) if name and os.path.isfile(f"{place}/{name}"))
 

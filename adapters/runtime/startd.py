@@ -33,16 +33,16 @@ class ExecutionPoint:
 
     engine: Engine
     world: LocalWorld
-    folder: Path  #: where jobs run
+    folder: Path  #: the directory in which jobs run
     tell: Callable[[str], None]  #: called with messages for the machine's administrator
-    load: Load | None = None  #: reads the configuration; None: there is none, and START is true
+    load: Load | None = None  #: reads the configuration; None: there is no configuration, and START is true
     static: int = 0  #: without a configuration, the number of equal slots; 0: one partitionable slot
-    given: Mapping[str, int] = field(factory=dict)  #: Cpus and Memory to offer in place of those detected
+    given: Mapping[str, int] = field(factory=dict)  #: Cpus and Memory to offer instead of the detected values
     ignore_unenforced: bool = False  #: accept a configuration whose policy Poolbook does not enforce
     benchmarks: bool = False  #: without a configuration, whether the machine's speed is measured
     name: str = field(factory=host_name)
-    _completion: str = ""  #: the action after the present drain
-    _again: bool = False  #: whether to read the configuration again because a drain has ended
+    _completion: str = ""  #: the action after the current drain
+    _again: bool = False  #: whether to reread the configuration because a drain has ended
 
     def __attrs_post_init__(self) -> None:
         machine = self._machine()
@@ -75,12 +75,12 @@ class ExecutionPoint:
     # Joining, and taking another configuration
 
     def join(self) -> None:
-        """Join the pool with the slots of the configuration. A machine that is already in the pool keeps its slots
-        while jobs run in them; a message then reports that. Raise `ConfigError` if the configuration is invalid,
-        `SlotTypeError` if this machine cannot have its slots."""
+        """Join the pool with the configured slots. A machine that is already in the pool keeps its slots while jobs run
+        in them, and reports that in a message. Raise `ConfigError` if the configuration is invalid, `SlotTypeError` if
+        this machine cannot provide its slots."""
         configuration = self._configuration()
         machine = self._machine()
-        if machine is not None:  # before jobs are started as it says, and its policy is asked: what is suspended stays
+        if machine is not None:  # apply it before jobs start and the policy is evaluated; suspended jobs stay suspended
             self._sense_by(configuration)
         self._configure_pool(self._pool_settings(lambda text: self.tell(f"warning: {text}")))
         if machine is None:
@@ -98,8 +98,9 @@ class ExecutionPoint:
         self.come_back()
 
     def come_back(self) -> list[str]:
-        """Join a pool that the machine has left; return warnings for the client. Raise `Refusal` if it is in the pool,
-        `ConfigError` if the configuration is invalid, `SlotTypeError` if this machine cannot have its slots."""
+        """Rejoin a pool that the machine has left; return warnings for the client. Raise `Refusal` if it is in the
+        pool, `ConfigError` if the configuration is invalid, `SlotTypeError` if this machine cannot provide its
+        slots."""
         machine = self._machine()
         if machine is not None:
             going = " and will leave it when its jobs have ended" if machine.shutdown else " already"
@@ -129,7 +130,7 @@ class ExecutionPoint:
     def _reconfigure_machine(self) -> list[str]:
         configuration = self._configuration()
         if self.load is not None:
-            self.world.check(configuration)  # find faults before anything is changed
+            self.world.check(configuration)  # find errors before anything is changed
         refused = self._reconfigured(configuration)
         if refused:
             raise Refusal(refused)
@@ -150,7 +151,7 @@ class ExecutionPoint:
         return answer.refusal
 
     def _sense_by(self, configuration: Configuration, wait: bool = True) -> None:
-        """Use the configuration's sensors; with ``wait``, wait a short time for the first reading of each."""
+        """Use the configuration's sensors; with ``wait``, wait briefly for the first reading of each."""
         for warning in _warnings(configuration):
             self.tell(f"warning: {warning}")
         self.world.configure(configuration)

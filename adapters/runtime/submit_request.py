@@ -1,4 +1,4 @@
-"""Convert a user's submit description to a request, with what it needs from the disk and the machine."""
+"""Convert a user's submit description to a request, with the required data about the disk and the machine."""
 
 from __future__ import annotations
 
