@@ -155,7 +155,7 @@ class StarterLogReader(DaemonLog):
     The starters for a slot write to one file, one after the other; each runs one job. The first process after "Starting
     a ... universe job" is the job's; processes before (PreCmd) and after it (PostCmd, ssh_to_job) are not. Containers
     are not reported, because the logged status is that of the command that watches the container. ``_remembered``: the
-    job being started, its process, and whether that process was told to stop."""
+    job being started, its process, and whether that process was asked to stop."""
 
     PATTERNS = table(PROCESSES)
     DAEMON = "starter"

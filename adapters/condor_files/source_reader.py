@@ -1,4 +1,4 @@
-"""The interface of all readers of HTCondor's files: bytes in, events out, interruptible at any byte.
+"""The interface of all readers of HTCondor files: bytes in, events out, interruptible at any byte.
 
 ``read`` processes complete records at the start of its data and returns their length in bytes; the rest is passed again
 with the next data. So the events do not depend on the chunk boundaries. No reader raises an exception: an invalid

@@ -266,7 +266,7 @@ def _total(owner_text: str, counts: Counts) -> str:
 
 
 def totals_ad(census: Census) -> dict[str, int]:
-    """Return the totals with the attribute names of HTCondor's summary ad: Jobs, Idle, ..., AllusersJobs, ..."""
+    """Return the totals with the attribute names of the HTCondor summary ad: Jobs, Idle, ..., AllusersJobs, ..."""
     named_counts: dict[str, int] = {}
     for prefix, counts in (("", census.asked), ("My", census.mine), ("Allusers", census.everyone)):
         if counts is not None:

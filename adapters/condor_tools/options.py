@@ -1,4 +1,4 @@
-"""Options in the style of HTCondor's tools: a single dash, long names, abbreviations down to a minimum length.
+"""Options in the style of HTCondor tools: a single dash, long names, abbreviations down to a minimum length.
 
 The file in ``commands/`` for a command defines its options: their parsing, help and error messages. The classes are
 NamedTuples, not attrs classes, because importing attrs takes a third of a short command's time.
@@ -27,7 +27,7 @@ class UsageError(Exception):
     ) -> None:  # fmt: skip
         """``option``: an unknown option; ``lacks_value``: an option of ``command`` without its values; ``number``: an
         option whose value is not a valid number; ``word``: the option or value as typed; ``tool_message``: the message
-        of HTCondor's tool before its help (None: unknown)."""
+        of the HTCondor tool before its help (None: unknown)."""
         super().__init__(message)
         self.option, self.tool_message, self.lacks_value = option, tool_message, lacks_value
         self.number, self.word, self.command = number, word, command
@@ -40,7 +40,7 @@ class ToolError(Exception):
 
 
 class NotHere(ToolError):
-    """A name that does not exist in this pool. ``tool_message`` is the message of HTCondor's tools, with ``{tool}`` for
+    """A name that does not exist in this pool. ``tool_message`` is the message of HTCondor tools, with ``{tool}`` for
     the name of the tool."""
 
     def __init__(self, message: str, tool_message: str, tool_code: int = 1) -> None:
@@ -162,7 +162,7 @@ _SHARED = sections("shared")
 LETTERS = dict(map(pair, _SHARED["letters after -af:"]))
 """The meanings of the letters after ``-af:``."""
 ELSEWHERE = dict(map(pair, _SHARED["names of options elsewhere:"]))
-"""Full names of options of other commands, by name, which a command must not treat as an abbreviation of its own
+"""Full names of options of other commands, by name, which a command must not treat as an abbreviation for its own
 option. They are listed here since a short command does not load the other tables; a test compares them."""
 _REFUSED = "not supported: "
 

@@ -48,7 +48,7 @@ class Format(NamedTuple):
     order: tuple[str, ...]  #: the expressions by which the rows are sorted
     titled: bool
     summed: bool
-    complaints: tuple[str, ...]  #: warnings about unknown elements, with the messages of HTCondor's tools
+    complaints: tuple[str, ...]  #: warnings about unknown elements, with the messages of HTCondor tools
 
 
 class Token(NamedTuple):

@@ -57,7 +57,7 @@ class StimulusResult:
     text: str = "null"  #: the answer as JSON; for a command about many separate jobs it can be megabytes long
     refusal: str = ""
     code: str = ""  #: the kind of rejection, for programs
-    tool: str = ""  #: the message of HTCondor's tool, if it differs
+    tool: str = ""  #: the message of the HTCondor tool, if it differs
     first: NeedsPreEvaluation | None = None  #: nothing was decided, because these jobs must be evaluated first
 
     @property

@@ -74,7 +74,7 @@ def test_one_class_answers_for_a_pools_own_log(url: str) -> None:
 
 def test_queries_that_a_log_cannot_answer_are_explained(url: str, imported: str) -> None:
     with Queries(url) as log_queries:
-        with pytest.raises(NotRecorded, match="which only has the current queue"):
+        with pytest.raises(NotRecorded, match="which only contains the current queue"):
             log_queries.queue(at=5)
         with pytest.raises(LogBeginsLater):
             log_queries.accounting(0, at=5)
