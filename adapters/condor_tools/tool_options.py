@@ -1,7 +1,7 @@
 """Options of the tools that Poolbook has only under their HTCondor names; they are parsed and rejected as in HTCondor.
 
 Each of these tools has its own messages and exit code for invalid usage, the fields of its ``Tool``. Its help is that
-of the HTCondor tool, from a file in ``usages/``. `htcondor_message` returns the messages of condor_q, condor_history and
+of the HTCondor tool, from a file in ``usages/``. `htcondor_message` gives the messages of condor_q, condor_history and
 condor_status for options without their values. Source: HTCondor's queue.cpp, history.cpp and status.cpp, and their
 output."""
 

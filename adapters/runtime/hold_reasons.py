@@ -26,7 +26,7 @@ def held_for_limit(limit: str, request: execution.LaunchRequest | None) -> str:
 
 
 def held_for_failure(failed: execution.Failed, request: execution.LaunchRequest | None) -> str:
-    """Return the hold reason of a job that could not be started, with the text of the HTCondor starter, or of its shadow
+    """Return the hold reason of a job that could not start, with the text of the HTCondor starter, or of its shadow
     if the initial directory is the problem."""
     if failed.failure is not None:
         return held_for_transfer("input", failed.failure, request)
