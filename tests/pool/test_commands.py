@@ -152,7 +152,7 @@ def test_submissions_to_a_running_pool_neither_fail_nor_wait_long(folder: Folder
 
 def test_an_unknown_option_is_reported_under_the_command_that_was_typed(folder: Folder) -> None:
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
-    assert "poolbook run: -slots takes a whole number" in folder.call("run", "job.sub", "-slots", "x", code=2)
+    assert "poolbook run: -slots must be a whole number" in folder.call("run", "job.sub", "-slots", "x", code=2)
 
 
 def test_a_job_that_fits_no_slot_ends_the_run_with_the_reason(folder: Folder) -> None:

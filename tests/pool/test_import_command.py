@@ -66,7 +66,7 @@ def test_unreadable_lines_are_shown_with_their_place(folder: Folder) -> None:
     ("arguments", "code", "answer"),
     [
         (("import",), 2, "name a folder"),
-        (("import", "nowhere"), 1, "there is no nowhere"),
+        (("import", "nowhere"), 1, "nowhere does not exist"),
         (("import", "pool", "-zone", "Atlantis"), 2, "unknown time zone 'Atlantis'"),
         (("import", "pool", "-time-format", "%Q"), 2, "%Q"),
         (("follow", "pool", "-interval", "soon"), 2, "-interval takes a number of seconds, not 'soon'"),
