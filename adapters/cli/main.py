@@ -79,7 +79,7 @@ usage: poolbook COMMAND [options]        poolbook help COMMAND shows a command's
 """
 _LAST = (
     "",
-    "Commands that use a pool accept -log URL: a file name (default: POOLBOOK_LOG, or pool.db in the current folder), "
+    "Commands that use a pool accept -log URL: a file name (default: POOLBOOK_LOG, or pool.db in the current directory), "
     "sqlite:///file.db or postgresql://...; with -json they print JSON. HTCondor's names also work: poolbook condor_q. "
     "Some commands only have HTCondor's name: " + ", ".join(map(tool_name, TOOLS)) + ".",
     "",
@@ -97,7 +97,7 @@ def overview() -> str:
     return folded(_FIRST, width) + "\n".join(lines) + "\n" + folded("\n".join(_LAST), width or _WIDTH)
 
 
-_NO_POOL = "No pool in this folder yet. `poolbook run job.sub` or `poolbook serve` starts one; -log FILE names another."
+_NO_POOL = "No pool in this directory yet: start one with `poolbook run job.sub` or `poolbook serve`, or use -log FILE."
 _DEBUG = "-debug"
 UNFORESEEN = 3  #: the exit code of a command that failed with an unexpected error
 _HELPS = ("-h", "-help", "--help", "help")

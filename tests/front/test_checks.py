@@ -65,8 +65,8 @@ def test_good_facts_have_no_problems() -> None:
     ("facts", "check", "level", "text", "remedy"),
     [
         (vary("program", python=(3, 10, 4)), "python", "problem", "3.10.4; Poolbook needs at least 3.11", "3.11"),
-        (vary("program", command=""), "command", "warning", "PATH has no poolbook", 'PATH="/opt/venv/bin:$PATH"'),
-        (vary("program", command="", own=""), "command", "warning", "PATH has no poolbook", "pip, uv or pipx"),
+        (vary("program", command=""), "command", "warning", "PATH does not contain", 'PATH="/opt/venv/bin:$PATH"'),
+        (vary("program", command="", own=""), "command", "warning", "PATH does not contain", "pip, uv or pipx"),
         (vary("program", command="/usr/bin/poolbook"), "command", "warning",
          "another poolbook, /usr/bin/", "remove one"),
         (vary("machine", granted_cores=1.5), "cores", "warning", "offers 4 cores, .* only 1.5$", "-cpus 1 "),

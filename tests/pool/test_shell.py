@@ -77,7 +77,7 @@ def test_programs_find_htcondors_tools_and_a_pool_that_runs_their_jobs(folder: F
     ("call", "arguments"),
     [
         ("condor_q -nonsense", "unknown option -nonsense"),  # 2 under the name of poolbook
-        ("condor_rm 99", "No pool in this folder yet."),
+        ("condor_rm 99", "No pool in this directory yet"),
         ("condor_wait nosuch.log", "Couldn't open nosuch.log"),
     ],
 )

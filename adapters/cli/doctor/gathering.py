@@ -194,7 +194,7 @@ def _mount_of(mounts: Mapping[str, tuple[str, list[str]]], folder: Path) -> tupl
 
 
 def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPaths | None) -> Settings:
-    option_text = "-config" if files else VARIABLE if environment.get(VARIABLE) else "it is in the current folder"
+    option_text = "-config" if files else VARIABLE if environment.get(VARIABLE) else "it is in the current directory"
     variables = tuple(environment_settings(environment))
     paths = config_files(files, environment)
     names = tuple(map(str, paths))
