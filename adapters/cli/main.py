@@ -79,9 +79,9 @@ usage: poolbook COMMAND [options]        poolbook help COMMAND shows a command's
 """
 _LAST = (
     "",
-    "Commands that use a pool accept -log URL: a file name (default: POOLBOOK_LOG, or pool.db in the current directory), "
-    "sqlite:///file.db or postgresql://...; with -json they print JSON. HTCondor's names also work: poolbook condor_q. "
-    "Some commands only have HTCondor's name: " + ", ".join(map(tool_name, TOOLS)) + ".",
+    "Commands that use a pool accept -log URL: a file name (default: POOLBOOK_LOG, or pool.db in the current "
+    "directory), sqlite:///file.db or postgresql://...; with -json they print JSON. HTCondor's names also work: "
+    "poolbook condor_q. Some commands only have HTCondor's name: " + ", ".join(map(tool_name, TOOLS)) + ".",
     "",
     "Try:  poolbook run job.sub        then  poolbook history,  poolbook why 1.0,  poolbook verify",
     "",
