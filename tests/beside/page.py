@@ -25,14 +25,14 @@ def section() -> str:
 
 Tests run {len(cases())} submit files (`tests/data/beside`) in an HTCondor pool and in Poolbook, and hold, vacate
 and remove their jobs. They compare the jobs' event logs, ads and files completely, except for times, measurements
-and names. These are all differences:
+and names. The table lists all differences:
 
 | difference (in which jobs) | reason |
 |---|---|
 {_rows(known_differences())}
-The actions of the recordings 12 (what the schedd allows), 13 (deferred jobs and policies) and 21 (factories) are
-repeated in virtual time, with the same submit files and configuration. Rejections, the ads of queue and history, and
-event logs have the differences above and these (12-15 means the recording and the job's cluster):
+Tests also repeat the actions of the recordings 12 (what the schedd allows), 13 (deferred jobs and policies) and 21
+(factories) in virtual time, with the same submit files and configuration. Rejections, the ads of the queue and the
+history, and event logs differ as listed above and as follows (12-15 means recording 12 and cluster 15):
 
 | difference (in which jobs) | reason |
 |---|---|
