@@ -1,4 +1,4 @@
-"""Read files, standard input and the output of programs as text, up to a bound: an endless one must not use all
+"""Read files, standard input and the output of programs as text, up to a limit, so that endless input does not use all
 memory."""
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from threading import Timer
 from time import monotonic
 from typing import IO
 
-LONGEST = 256 << 20  #: bytes of one text
-MOST_LINES = 10_000_000  #: lines of one text: each may be an item of a queue statement
+LONGEST = 256 << 20  #: maximum number of bytes in a text
+MOST_LINES = 10_000_000  #: maximum number of lines in a text: each may be an item of a queue statement
 _PIECE = 1 << 20
 
 
 class TooLongError(OSError):
-    """A text is longer than is read, or takes too long to come; `strerror` says what the bound is, and the fix."""
+    """A text exceeds the limit or takes too long to arrive; `strerror` states the limit and the fix."""
 
     def __init__(self, reason: str, name: str) -> None:
         super().__init__(errno.EFBIG, reason, name)
@@ -31,8 +31,8 @@ class TooLongError(OSError):
 
 
 def text_of(stream: IO[bytes], name: str, errors: str = "surrogateescape") -> str:
-    """Return all that `stream` has, as UTF-8. Raise `TooLongError` if it is longer than `LONGEST`, or has more lines
-    than `MOST_LINES`."""
+    """Return the complete content of `stream`, decoded as UTF-8. Raise `TooLongError` if it is longer than `LONGEST` or
+    has more than `MOST_LINES` lines."""
     chunks: list[bytes] = []
     size = lines = 0
     while chunk := stream.read(_PIECE):
@@ -47,20 +47,20 @@ def text_of(stream: IO[bytes], name: str, errors: str = "surrogateescape") -> st
 
 
 def read_text(path: str | Path, errors: str = "surrogateescape") -> str:
-    """Return the text of a file, each line ended by a newline character alone. Raise `OSError` if it
-    cannot be read, or is too long."""
+    """Return the text of a file, with all line ends converted to newlines. Raise `OSError` if the file cannot be read
+    or is too long."""
     with open(path, "rb") as file:
         return text_of(file, str(path), errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_input() -> str:
-    """Return what is on standard input. Raise `OSError` if it cannot be read, or is too long."""
+    """Return the text on standard input. Raise `OSError` if it cannot be read or is too long."""
     return text_of(sys.stdin.buffer, "standard input")
 
 
 def output_of(argv: Sequence[str], folder: Path, seconds: float) -> str:
-    """Return the output of a program, whatever its exit code. Raise `OSError` if it cannot be started, does not end in
-    time, or writes more than `text_of` reads: then it and what it has started are killed."""
+    """Return the output of a program, whatever its exit code. Raise `OSError` if the program cannot be started, does
+    not end in time, or writes more than `text_of` accepts; in the last two cases, kill the program and its children."""
     until = monotonic() + seconds
     with subprocess.Popen(
         argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True

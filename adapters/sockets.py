@@ -1,9 +1,9 @@
-"""Sockets and folders that are one user's own, and the lines that travel on a connection.
+"""Private sockets and folders of one user, and the lines sent over a connection.
 
-Imports little: every command that asks a pool for something loads it, and so does the supervisor of jobs.
+Imports little: every command that contacts a pool loads this module, and so does the supervisor of jobs.
 
-A socket is bound and connected to through a descriptor of its folder, so that its path may be of any length and no
-other place, which anybody could take first, is needed.
+Binding and connecting use a descriptor of the socket's folder, so that the path may have any length. A shorter path in
+a shared directory, which another user could occupy first, is then not needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _PEER = struct.Struct("3i")  #: pid, uid and gid, see unix(7), SO_PEERCRED
 _READ = 1 << 20
-MOST_UNSENT = 64 << 20  #: bytes that the other end may leave unread before it is taken to be gone
+MOST_UNSENT = 64 << 20  #: unread bytes after which the other end is considered disconnected
 
 
 class Lines:
@@ -35,20 +35,20 @@ class Lines:
 
     def receive(self, flags: int = 0) -> list[bytes]:
         """Return the complete lines after one read. Raise `ConnectionError` if the peer closed the connection,
-        `BlockingIOError` if a nonblocking read would have to wait, or another `OSError`."""
+        `BlockingIOError` if a nonblocking read would have to wait, and `OSError` for any other failure."""
         data = self.connection.recv(_READ, flags)
         if not data:
             raise ConnectionResetError("the peer closed the connection")
         self._unread += data
         end = self._unread.rfind(b"\n", self._searched) + 1
-        self._searched = len(self._unread) - end  # what stays holds no end of a line
+        self._searched = len(self._unread) - end  # the remaining bytes contain no line end
         lines = bytes(self._unread[:end]).split(b"\n")[:-1]
         del self._unread[:end]
         return lines
 
     def send(self, data: bytes = b"") -> bool:
-        """Send what can be sent without waiting, and keep the rest; return False if the other end is gone, or leaves
-        more unread than `MOST_UNSENT`."""
+        """Send as much as possible without waiting, and queue the rest. Return False if the other end has disconnected,
+        or if more than `MOST_UNSENT` bytes remain unread."""
         self.unsent += data
         try:
             while self.unsent:
@@ -62,20 +62,20 @@ class Lines:
 
 
 def peer_of(connection: socket.socket) -> int:
-    """Return the user id of the process at the other end, which for a client is the one that listens."""
+    """Return the user id of the process at the other end; for a client, this is the listening process."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     return int(_PEER.unpack(credentials)[1])
 
 
 def process_of(connection: socket.socket) -> int:
-    """Return the id of the process at the other end, which for a client is the one that listens."""
+    """Return the process id of the other end; for a client, this is the listening process."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
     return int(_PEER.unpack(credentials)[0])
 
 
 def connect(path: Path, trusted_uids: Collection[int], timeout: float | None = None) -> socket.socket:
-    """Connect to the socket at `path`, if one of these users listens; `timeout` in seconds. Raise `PermissionError`
-    if another does, `OSError` if no user does."""
+    """Connect to the socket at `path` if a process of a trusted user listens there; `timeout` is in seconds. Raise
+    `PermissionError` if another user's process listens, and `OSError` if no process does."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -93,8 +93,8 @@ def connect(path: Path, trusted_uids: Collection[int], timeout: float | None = N
 
 
 def listen(path: Path, backlog: int, mode: int) -> socket.socket:
-    """Return a socket that listens at `path`, with these permissions, in the place of a dead server's; so many clients
-    may be waiting to be accepted. Raise `OSError` if there can be none."""
+    """Return a socket that listens at `path` with the permissions `mode`, replacing the socket of a dead server. At
+    most `backlog` clients can wait to be accepted. Raise `OSError` if the socket cannot be created."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     new_name = f"{path.name}.new"
     try:
@@ -108,7 +108,7 @@ def listen(path: Path, backlog: int, mode: int) -> socket.socket:
             finally:
                 os.umask(mask)
             listener.listen(backlog)
-            # It is renamed once it listens, so that it can be connected to at once.
+            # Rename the socket only after it listens, so that clients can connect as soon as they see it.
             os.rename(new_name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             os.close(folder)
@@ -120,7 +120,7 @@ def listen(path: Path, backlog: int, mode: int) -> socket.socket:
 
 def make_private(folder: Path) -> None:
     """Create a folder that no other user can read or write; make an existing folder of this user private. Raise
-    `OSError` if it cannot be created, or is another user's."""
+    `OSError` if the folder cannot be created or belongs to another user."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.mkdir(folder, 0o700)

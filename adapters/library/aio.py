@@ -111,7 +111,8 @@ class _InThread(Generic[T]):
         return await self._call(lambda thing: thing.id)
 
     async def close(self) -> None:
-        """Close it after the calls made before; later calls fail. A cancelled `close` still closes it."""
+        """Close the pool or log after all earlier calls have finished; later calls fail. A cancelled `close` still
+        closes it."""
         if self._thing._calls.inherited:
             return
         if self._closing is None:
@@ -238,8 +239,8 @@ class AsyncLog(_InThread[Log]):
         timeout: float | None = None,
         stop: Signal | None = None,
     ) -> AsyncIterator[tuple[int, Event]]:
-        """Yield the events after a position, and then each new one, like `Log.follow`, from the iteration's first step
-        on. Other calls can run between two polls."""
+        """Yield the events after a position, and then each new one, like `Log.follow`, starting with the first step of
+        the iteration. Other calls can run between two polls."""
         waits = pauses(interval, timeout)
         reached = await self.position() if after is None else after
         for pause in waits:

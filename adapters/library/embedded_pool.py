@@ -58,7 +58,7 @@ class Outcome(TypedDict):
     first: int  #: number of the first process in the range
     last: int
     result: str  #: "done", "not found", "permission denied", "release limit", or the status that does not allow it
-    changes: dict[str, str]  #: the attributes that an edit set, as expressions
+    changes: dict[str, str]  #: the attributes that the edit set, as expressions
 
 
 @serialized("close", "advance", "run", "prio")
@@ -77,9 +77,9 @@ class Pool(Submitters, LogQueries):
     threads' calls run. `close` waits for the call in progress; later calls raise `LogClosed`. Only one thread at a time
     may use an iterator. `state` is not protected: it changes while other threads call.
 
-    Callbacks: `behave` and subscribers run in the thread whose call caused them, and may call the pool again
-    (`behave` cannot let time pass). They must not wait for another thread that calls it. A signal handler cannot call
-    the pool while it interrupts another call: that raises `RuntimeError`.
+    Callbacks: `behave` and subscribers run in the thread whose call caused them, and may call the pool again, except
+    that `behave` cannot let time pass. They must not wait for another thread that calls it. A signal handler cannot
+    call the pool while it interrupts another call: that raises `RuntimeError`.
 
     Processes: a log has one writer: an open pool, a server or a command. `open` waits for its turn; no other process
     can take the log from an open pool. A process that was forked after `open` cannot use the pool. See docs/library.md.
@@ -268,9 +268,9 @@ class Pool(Submitters, LogQueries):
         return self._act(s.Continue, jobs, user, constraint)
 
     def run_now(self, job: JobId, *victims: JobId, user: str = "") -> None:
-        """Vacate running jobs, `victims`, and run an idle job on their combined slots as soon as the last one is gone.
-        It does not run if a victim is not gone within SCHEDD_NOW_JOB_VACATE_TIMEOUT, if the job is no longer idle by
-        then, or if it does not fit: `why` shows the reason.
+        """Vacate running jobs, `victims`, and run an idle job on their combined slots as soon as the last victim has
+        stopped. The job does not run if a victim is still running after SCHEDD_NOW_JOB_VACATE_TIMEOUT, if the job is no
+        longer idle by then, or if it does not match the combined slot; `why` shows the reason.
 
         >>> pool.run_now("1.4", "1.0", "1.1")
 
@@ -290,7 +290,7 @@ class Pool(Submitters, LogQueries):
         return _each_range(self._ask(command))
 
     def prio(self, *jobs: JobId, value: int, user: str = "") -> list[Outcome]:
-        """Set the JobPrio of jobs: higher ones run first."""
+        """Set the JobPrio of jobs; jobs with higher values run first."""
         return self.edit(*jobs, user=user, JobPrio=value)
 
     # Time

@@ -30,7 +30,7 @@ class CallLock:
     """A lock that serializes the calls of all threads."""
 
     def __init__(self) -> None:
-        self.wake: Callable[[], object] = lambda: None  #: interrupts a call that waits for the world
+        self.wake: Callable[[], object] = lambda: None  #: interrupts a call that waits for events from jobs or sensors
         self._line, self._lock = RLock(), RLock()
         self._in_call = False
         self._process = os.getpid()
@@ -114,7 +114,7 @@ JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole clust
 class LogQueries(ABC):
     """Queries about a log of events."""
 
-    _url = ""  #: of a read-only log; a live pool checked its log when it opened it
+    _url = ""  #: the URL of a read-only log; a live pool checked its log when it opened it
     _calls: CallLock
 
     @property

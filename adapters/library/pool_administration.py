@@ -34,9 +34,9 @@ Config = str | Path | Sequence[Path]
 
 
 class Configured:
-    """A configuration, parsed for each machine, since the detected values differ. The environment does not affect it.
-    Raises `ConfigError` if it is invalid, or has a policy that Poolbook does not enforce, unless `ignore_unenforced`
-    accepts that."""
+    """A configuration, parsed for each machine, since machines differ in their detected values. Environment variables
+    do not affect it. Raises `ConfigError` if the configuration is invalid, or has a policy that Poolbook does not
+    enforce, unless `ignore_unenforced` accepts that."""
 
     def __init__(self, config: Config, ignore_unenforced: bool = False, stacklevel: int = 3) -> None:
         self._config = config
@@ -103,9 +103,9 @@ class Machines:
         self._configured = configured
 
     def negotiate(self, *, negotiator: str = "") -> None:
-        """Start a negotiation cycle now or, if the pace of cycles is configured, as soon as NEGOTIATOR_CYCLE_DELAY
-        allows. The pool starts a cycle automatically whenever one may find a match (with a configured pace: when a job
-        is submitted or released), and every NEGOTIATOR_INTERVAL.
+        """Start a negotiation cycle now or, if the interval between cycles is configured, as soon as
+        NEGOTIATOR_CYCLE_DELAY allows. The pool starts a cycle automatically whenever one may find a match (with a
+        configured interval, when a job is submitted or released), and every NEGOTIATOR_INTERVAL.
 
         :param negotiator: the negotiator, if the pool has several
         """

@@ -1,7 +1,7 @@
 """A read-only log in a program: ``from poolbook import Log``.
 
-Poolbook wrote it, or it was imported; it may be served meanwhile. The answers are those of the commands `q`, `status`,
-`history`, `userprio`, `usage`, `why`, `verify` and `audit`.
+The log was written by Poolbook or imported, and may be served by a pool at the same time. The methods return the same
+answers as the commands `q`, `status`, `history`, `userprio`, `usage`, `why`, `verify` and `audit`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Log(LogQueries):
 
     @property
     def imported(self) -> bool:
-        """Return True if it was imported from an HTCondor pool's records; False: Poolbook wrote it."""
+        """Return True if the log was imported from an HTCondor pool's records, and False if Poolbook wrote it."""
         return is_imported(self._log)
 
     @property
@@ -148,13 +148,13 @@ class Log(LogQueries):
         >>> log.verify().sound
         True
 
-        :param decisions: also repeat the decisions of every negotiation cycle, and compare
+        :param decisions: also repeat the decisions of every negotiation cycle, and compare the results with the log
         """
         return self._queries().verify(decisions)
 
     def audit(self) -> Audit:
-        """Audit the log: check its events against the rules, and compare its sources. Each finding has its file and
-        line or, in a log that Poolbook wrote, its position.
+        """Audit the log: check its events against the rules, and compare its sources. Each finding contains its file
+        and line or, in a log that Poolbook wrote, its position.
 
         >>> for finding in log.audit().violations:
         ...     print(finding.file, finding.line, finding.thing, finding.words)

@@ -31,12 +31,13 @@ _DEDICATED: Final = "DEDICATED_EXECUTE_ACCOUNT_REGEXP"
 _ALL_DEDICATED: Final = "EXECUTE_LOGIN_IS_DEDICATED"
 _SLOT_USER = re.compile(r"SLOT\d+(?:_\d+)?_USER", re.IGNORECASE)
 _SLOT_NAME = re.compile(r"\$\(STARTER_SLOT_NAME\)", re.IGNORECASE)
-_SHORTEST_SLOT = 5  #: letters of a slot's name: one that is shorter is slot1, for the starter
+_SHORTEST_SLOT = 5  #: minimum length of a slot's name: the starter treats a shorter name as slot1
 _AT_THE_ACCESS_POINT = frozenset({"7", "12"})  #: the universes scheduler and local
 
 
 class NoAccount(Exception):
-    """No account can run a job; the text says why. ``of_job``: the cause is the job, not the machine."""
+    """No account can run a job; the text gives the reason. ``of_job`` is true if the cause is the job, not the
+    machine."""
 
     def __init__(self, reason: str, is_of_job: bool = False) -> None:
         super().__init__(reason)
@@ -53,7 +54,7 @@ class JobAccountSettings:
     soft: bool = field(default=False, metadata=setting("SOFT_UID_DOMAIN", bool))  #: owners may lack an account here
     slots: Mapping[str, str] = field(factory=dict)  #: SLOT<N>_USER, by the slot's name in capital letters
     nobodys: tuple[str, ...] = ()  #: NOBODY_SLOT_USER, split where the slot's name goes; empty: not set
-    dedicated: re.Pattern[str] | None = None  #: the accounts whose processes are all a job's
+    dedicated: re.Pattern[str] | None = None  #: the dedicated accounts: all their processes belong to a job
 
     @classmethod
     def configured(cls, configuration: Configuration) -> JobAccountSettings:
@@ -79,13 +80,14 @@ class JobAccountSettings:
         )
 
     def account_of(self, job: Ad, slot: str, owner: str) -> UnixAccount:
-        """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if this machine does not
-        have it, or it is root's."""
+        """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if the account does not
+        exist on this machine or has root's rights."""
         account = self.owner_account(owner) if self.runs_as_owner(job, owner) else account_named(self.slot_user(slot))
         return evolve(account, dedicated=self.dedicated is not None and self.dedicated.search(account.name) is not None)
 
     def owner_account(self, owner: str) -> UnixAccount:
-        """Return the account of a job's owner, who owns the job's files. Raise `NoAccount`."""
+        """Return the account of a job's owner, who owns the job's files. Raise `NoAccount` as ``account_named``
+        does."""
         try:
             return account_named(owner)
         except NoAccount as no_account:
@@ -114,7 +116,7 @@ class JobAccountSettings:
         return bool(value)
 
     def slot_user(self, slot: str) -> str:
-        """Return the account of jobs that do not run as their owners, by the slot's name: slot1 or slot1_2."""
+        """Return the account for jobs that do not run as their owners, given the slot's name: slot1 or slot1_2."""
         name = slot.partition("@")[0]
         name = name if len(name) >= _SHORTEST_SLOT else "slot1"
         user = self.slots.get(name.upper()) or name.join(self.nobodys)
@@ -133,7 +135,8 @@ def account_named(name: str) -> UnixAccount:
 
 
 def group_of(account: UnixAccount, group: str) -> UnixAccount:
-    """Return the account with another of its groups as the primary one. Raise `NoAccount` if it is not a member."""
+    """Return the account with another of its groups as the primary one. Raise `NoAccount` if the account is not a
+    member of the group."""
     try:
         gid = grp.getgrnam(group).gr_gid
     except (KeyError, ValueError):

@@ -18,8 +18,8 @@ _RANK = 200
 
 
 def measure(work: Callable[[], int], seconds: float = SECONDS) -> float:
-    """Return the operations per second of ``work``, which returns how many it did. Repeat it for ``seconds`` and take
-    the fastest repetition, since other processes may use the machine."""
+    """Return the operations per second of ``work``, which returns the number of operations it did. Repeat ``work`` for
+    ``seconds`` and use the fastest repetition, since other processes may use the machine."""
     best_rate, end = 0.0, time.perf_counter() + seconds
     while True:
         began = time.perf_counter()
@@ -64,7 +64,7 @@ def command() -> tuple[list[str], dict[str, str]]:
 
 
 def result(printed_text: str) -> tuple[int, int]:
-    """Return the MIPS and KFLOPS that the benchmarks printed; zeros if they did not finish."""
+    """Return the MIPS and KFLOPS that the benchmarks printed, or (0, 0) if they did not finish."""
     numbers = printed_text.split()
     return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 and all(map(str.isdigit, numbers)) else (0, 0)
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 Watch = Callable[[int, Callable[[], None]], None]  #: registers a function to call whenever a descriptor is readable
 Unwatch = Callable[[int], None]
-LONGEST = 1 << 20  #: the most bytes of a line; a longer one is split
+LONGEST = 1 << 20  #: maximum bytes of a line; a longer line is split
 _PIPE = 1 << 16  #: bytes that a pipe holds
 
 
@@ -96,13 +96,13 @@ class Child:
         self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to its process group."""
+        """Send a signal to the child's process group."""
         if not self._gone:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        """Kill it and discard the rest of its output."""
+        """Kill the child and discard the rest of its output."""
         if not self._gone:
             self.signal(signal.SIGKILL)
             self._leave()

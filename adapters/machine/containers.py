@@ -1,8 +1,8 @@
-"""The container runtimes of this machine: their settings, and what its slots advertise.
+"""The container runtimes of this machine: their settings, and the attributes that slots advertise for them.
 
 A runtime is tested before a slot advertises it. Source: HTCondor 25.14's ``starter_v61_main.cpp``, ``docker-api.cpp``
 and ``singularity.cpp``. HTCondor installs images for the test. Where they are missing, docker passes if its server
-answers, and apptainer is tested with a small generated program.
+answers, and apptainer is tested with a small generated program instead.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Containers:
 
     docker: tuple[str, ...] = ()  #: the command that runs docker; empty: there is none
     singularity: str = ""  #: the runtime's program
-    texts: Mapping[str, str] = field(factory=dict)  #: by name: expressions, and literal texts
+    texts: Mapping[str, str] = field(factory=dict)  #: settings by name: expressions, and literal texts
     volumes: tuple[DockerVolume, ...] = ()
     init: bool = field(default=True, metadata=setting("DOCKER_RUN_UNDER_INIT", bool))
     silent: bool = field(default=True, metadata=setting("DOCKER_LOG_DRIVER_NONE", bool))
@@ -106,7 +106,7 @@ def container_problems(configuration: Configuration) -> list[str]:
 
 
 def _docker(configuration: Configuration) -> tuple[str, ...]:
-    """Return the command that runs docker, perhaps through sudo; empty: the program does not exist."""
+    """Return the command that runs docker, possibly through sudo, or an empty tuple if the program does not exist."""
     text = configuration.get("DOCKER")
     program = text.removeprefix("sudo ").strip()
     if not program or not os.path.exists(program):
@@ -156,7 +156,7 @@ def _run(command: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
 
 
 def _docker_trial(configuration: Configuration) -> tuple[str, str] | None:
-    """Return the file and the name of the image that tests docker; None: there is no test."""
+    """Return the file and the name of the image that tests docker, or None if there is no test."""
     path, name = configuration.get("DOCKER_TEST_IMAGE_PATH"), configuration.get("DOCKER_TEST_IMAGE_NAME")
     is_enabled = configuration.boolean("DOCKER_PERFORM_TEST", True) and path and name and os.path.exists(path)
     return (path, name) if is_enabled else None
@@ -187,7 +187,7 @@ def _docker_runs(command: tuple[str, ...], trial: tuple[str, str] | None) -> boo
 
 @cache
 def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif_path: str, namespaces: str, seconds: int) -> Ad:
-    """Test the runtime; test it again only after it has changed."""
+    """Return the runtime's attributes after testing it; test it again only after the program has changed."""
     code, output = _run([program, "--version"])
     version = output.partition("\n")[0]
     if code or not version:
@@ -231,8 +231,8 @@ _CODE = {
 
 
 def _make_image(folder: str) -> str:
-    """Make a minimal test image: a directory with a program that exits with code 37. Return its path; empty: this
-    processor is not supported."""
+    """Make a minimal test image: a directory with a program that exits with code 37. Return the image's path, or an
+    empty string if this processor is not supported."""
     if platform.machine() not in _CODE:
         return ""
     machine, code = _CODE[platform.machine()]

@@ -1,9 +1,9 @@
-"""The startd's cron jobs: programs that print attributes, run as STARTD_CRON_JOBLIST says.
+"""The startd's cron jobs: programs that print attributes, run as STARTD_CRON_JOBLIST specifies.
 
-A program prints lines ``Name = value``; a line that begins with ``-`` ends a record, and so does the program's exit.
-The last record of each program is added to the ads of all slots of the machine. As in the startd, a program runs every
-PERIOD seconds (Periodic: one that still runs is left alone, or killed if KILL is set), PERIOD after it last exited
-(WaitForExit), once (OneShot), or not on a schedule (OnDemand)."""
+A program prints lines ``Name = value``; a line that begins with ``-`` ends a record, and so does the exit of the
+program. The last record of each program is added to the ads of all slots of the machine. As in the startd, a program
+runs every PERIOD seconds (Periodic: a program that is still running is left alone, or killed if KILL is set), PERIOD
+after it last exited (WaitForExit), once (OneShot), or not on a schedule (OnDemand)."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class _ProgramState:
 
 
 class Cron:
-    """Runs programs and keeps what they published. ``watch`` and ``unwatch`` are the loop's; ``tell`` receives messages
-    for the machine's administrator."""
+    """Runs programs and stores the attributes that they published. ``watch`` and ``unwatch`` are functions of the
+    pool's loop; ``tell`` receives messages for the machine's administrator."""
 
     def __init__(self, watch: Watch, unwatch: Unwatch, report_text: Callable[[str], None]) -> None:
         self._watch, self._unwatch, self._tell = watch, unwatch, report_text
@@ -195,7 +195,7 @@ class Cron:
             state.due = time.time_ns() // 1000 + max(1, state.job.period) * SECOND
 
     def _publish(self, state: _ProgramState) -> None:
-        """Publish a complete record in place of the last one. An empty record changes nothing."""
+        """Replace the program's published record with a complete new one. An empty record changes nothing."""
         lines, state.lines, state.size = state.lines, [], 0
         if not lines:
             return

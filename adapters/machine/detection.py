@@ -27,13 +27,13 @@ from .transfer_plugins import advertised
 # Describe this machine's processor as machine ads do, from what Linux reports.
 
 FEATURES: Final = ("avx", "avx2", "avx512_vnni", "avx512dq", "avx512f", "sse4_1", "sse4_2", "ssse3")
-"""Features of a processor that ads have attributes for, as has_avx2."""
+"""Processor features that have an attribute in ads, such as has_avx2."""
 LEVELS: Final = {
     "x86_64-v4": {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"},
     "x86_64-v3": {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"},
     "x86_64-v2": {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
 }
-"""The features that each microarchitecture level asks for, the highest level first (HTCondor's lists)."""
+"""The features that each microarchitecture level requires, highest level first (HTCondor's lists)."""
 _NUMBERS: Final = {"CpuFamily": "cpu family", "CpuModelNumber": "model", "CpuCacheSize": "cache size"}
 
 
@@ -50,7 +50,7 @@ def processor_ad(cpuinfo: str) -> Ad:
 
 
 def system_names() -> Ad:
-    """Return what uname reports, and the processor's ad."""
+    """Return the attributes that uname reports, with the processor's ad."""
     names = platform.uname()
     ad = {
         "UtsnameMachine": quoted(names.machine),
@@ -108,7 +108,7 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
 
 _PATIENCE = 60  #: the most seconds that an inventory command may take
 _GPU_DISCOVERY = "condor_gpu_discovery"
-"""The inventory program that `use FEATURE : GPUs` names: where it is not installed, no GPUs are found."""
+"""The inventory program that `use FEATURE : GPUs` names: if it is not installed, no GPUs are found."""
 
 
 def _run_inventory(name: str, command: str) -> str:
@@ -173,7 +173,8 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
 
 def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
     """Return the default configuration: HTCondor's defaults, with one partitionable slot or `static` equal ones.
-    `benchmarks`: measure the machine's speed once, as by default; that takes a second of one core."""
+    With `benchmarks`, measure the machine's speed once, as HTCondor does by default; this takes a second of one
+    core."""
     static_text = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
     return read(("" if benchmarks else _UNMEASURED) + static_text)
 
@@ -201,7 +202,7 @@ def machine(
 ) -> AddMachine:
     """Return the command that adds a machine under a configuration. Without one, it has one partitionable slot, or
     `static` equal slots (there may be more slots than cores). `attributes` override those of its slots' ads; for
-    ``domains`` see ``system_ad``. Raise `ValueError` if the resources do not suffice for these slots."""
+    ``domains``, see ``system_ad``. Raise `ValueError` if the resources are not sufficient for these slots."""
     described = _describe(resources, domains, max(resources["Cpus"], static))
     joining = machine_offer(id, name, plain(static) if configuration is None else configuration, described)
     if not attributes:

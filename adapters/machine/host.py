@@ -1,4 +1,5 @@
-"""The names of this machine, its user and this program. Imports little: every command needs one of them."""
+"""The names of this machine, its user and this program. This module imports little, because every command needs one of
+these names."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def host_name() -> str:
 
 
 def user_name(uid: int | None = None) -> str:
-    """Return a user's name, or the number if it has none; by default this process's effective user's."""
+    """Return a user's name, or the user id as text if it has no name. Default: this process's effective user."""
     import pwd
 
     uid = os.geteuid() if uid is None else uid

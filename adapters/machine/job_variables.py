@@ -26,7 +26,7 @@ INHERITS: Final = "JOB_INHERITS_STARTER_ENVIRONMENT"
 _NAMES: Final = "ENVIRONMENT_FOR_Assigned"
 _NONE: Final = "ENVIRONMENT_VALUE_FOR_UnAssigned"
 _DIGITS: Final = frozenset({"CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"})
-"""Variables that get the numbers of the assigned devices, unless a pattern converts their names."""
+"""Variables that contain the numbers of the assigned devices, unless a pattern converts the devices' names."""
 _UUIDS: Final = 'join(",", evalInEachContext({}, AvailableGPUs))'
 """The names that NVIDIA's programs use for devices; a MIG instance already has its full name."""
 
@@ -41,7 +41,7 @@ class JobVariables:
     home: bool = field(default=True, metadata=setting("STARTER_SETS_HOME_ENV", bool))
     inherits: Mapping[str, str] = field(factory=dict)  #: the variables of this process that jobs inherit
     assigned: Mapping[str, tuple[str, str]] = field(factory=dict)
-    """By a custom resource's name in lower case: ENVIRONMENT_FOR_Assigned<name>, and the value if none is assigned."""
+    """By custom resource name in lower case: ENVIRONMENT_FOR_Assigned<name>, and the value if no device is assigned."""
     nvidia: bool = field(default=True, metadata=setting("AUTO_SET_NVIDIA_VISIBLE_DEVICES", bool))
 
     @classmethod
@@ -100,7 +100,7 @@ def _text(ad: Ad, expression: str) -> str:
 
 def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
     """Yield the variables that ENVIRONMENT_FOR_Assigned<name> computes from ids: ``NAME=/PATTERN/REPLACEMENT/`` for
-    each, or a name alone, which is the last. Like HTCondor, stop at any other text."""
+    each variable. A name alone is accepted only at the end. Like HTCondor, stop at any other text."""
     while text := text.lstrip():
         name, equals, rest_text = text.partition("=")
         if not equals:
@@ -136,8 +136,8 @@ def _replaced(pattern: re.Pattern[str], replacement: str, text: str) -> str:
 
 
 def _inherited(text: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or the ones that match its
-    patterns and no pattern after a ``!``."""
+    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or those that match its
+    patterns but no pattern after a ``!``."""
     if text.strip().lower() in _BOOLEANS:
         return dict(variables) if _BOOLEANS[text.strip().lower()] else {}
     patterns = re.split(r"[,;\s]+", text.lower())

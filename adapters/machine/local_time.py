@@ -21,7 +21,8 @@ class LocalTime(tzinfo):
         return local.replace(fold=int(self._instant(local) != at))
 
     def _instant(self, local: datetime | None) -> int:
-        """Return the instant of a local time: of two, the one its fold selects; in a gap, by the offset before."""
+        """Return the instant of a local time. Use `fold` if there are two such instants, and the earlier offset in a
+        gap."""
         wall = _wall(local or _EPOCH)
         before, offset_after = (time.localtime(wall + day_shift).tm_gmtoff for day_shift in (-DAY, DAY))
         offsets = {offset for offset in (before, offset_after) if time.localtime(wall - offset).tm_gmtoff == offset}
@@ -47,5 +48,5 @@ def _wall(local: datetime) -> int:
 
 
 def local_time() -> tzinfo:
-    """Return this machine's zone; UTC itself if it is that, since UTC is faster."""
+    """Return this machine's time zone. If the zone is UTC, return ``UTC`` itself, which is faster."""
     return LocalTime() if time.timezone or time.daylight else UTC

@@ -2,7 +2,7 @@
 
 A separate process sends each mail, one after the other, while the pool continues. One that takes longer than
 ``PATIENCE`` is killed; for ``PAUSE`` after that, mails fail immediately, so that a hanging program does not delay the
-pool. The programs are never taken from a log: another user may have written it.
+pool. The programs are never read from a log, because another user may have written the log.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .children import Unwatch, Watch
 PATIENCE = 20.0  #: the most seconds that a mail may take
 PAUSE = 60.0  #: after a timeout, seconds without another try
 _ESCAPE = re.compile("^~", re.MULTILINE)
-"""The start of a line that makes some mail programs run a command; any user may write the text."""
+"""The start of a line that makes some mail programs run a command; any user may have written the text."""
 _QUOTED = 300  #: the most bytes of a failed program's output to report
 
 
 class MailSettings(Struct, frozen=True):
-    """How to send mail: by the first of these that is set."""
+    """The ways to send mail; the first one that is set applies."""
 
     smtp: str = ""  #: a server, HOST or HOST:PORT
     sendmail: str = ""  #: a program like sendmail, which reads the addresses from the mail's header
@@ -53,7 +53,7 @@ class MailSettings(Struct, frozen=True):
         return cls("", _installed("sendmail"), _installed("/usr/bin/mail"))
 
     def command(self, mail: Mail) -> Sequence[str]:
-        """Return the command that sends a mail; empty: there is none."""
+        """Return the command that sends a mail, or an empty sequence if none is configured."""
         if self.smtp:
             return [sys.executable, "-m", f"{__package__}.smtp", self.smtp, self.sender, *mail.to]
         if self.sendmail:
@@ -62,7 +62,7 @@ class MailSettings(Struct, frozen=True):
         return [self.mail, "-s", mail.subject, *sender, *mail.to] if self.mail else []
 
     def content(self, mail: Mail) -> bytes:
-        """Return the program's standard input."""
+        """Return the text of a mail for the program's standard input."""
         if self.mail and not (self.smtp or self.sendmail):
             return _ESCAPE.sub(" ~", mail.text).encode()
         header_pairs = [("From", self.sender), ("Subject", mail.subject), ("To", ", ".join(mail.to))]
@@ -87,7 +87,7 @@ class _Running(Struct):
     program: str
     process: subprocess.Popen[bytes]
     output: IO[bytes]
-    end: int  #: a descriptor that is readable when it has ended
+    end: int  #: a descriptor that is readable when the program has ended
     until: float
 
 
@@ -108,7 +108,7 @@ class Mailer(Struct):
         self._start_next()
 
     def next(self) -> float | None:
-        """Return the seconds until ``turn`` has something to do; None: no program runs."""
+        """Return the seconds until ``turn`` must be called, or None if no program is running."""
         return None if self._running is None else max(0.0, self._running.until - time.monotonic())
 
     def turn(self) -> None:
@@ -139,7 +139,7 @@ class Mailer(Struct):
                 self.done(mail, failure)
 
     def _start(self, mail: Mail) -> str:
-        """Start to send a mail; return why that failed."""
+        """Start to send a mail; return the error, or an empty string if the program was started."""
         if time.monotonic() < self._paused_until:
             return "sending the previous mail timed out"
         if not mail.to or any(address.startswith("-") for address in mail.to):

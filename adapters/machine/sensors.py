@@ -1,8 +1,8 @@
 """The sensors of this machine: when it was last used, and its load, for the policy of its slots.
 
-A login terminal's access time is its last use. The file utmp lists the terminals with a login; without it every
-terminal counts (HTCondor's STARTD_HAS_BAD_UTMP). The console is CONSOLE_DEVICES, by their access times, and /dev/input,
-whose input is read and discarded."""
+The access time of a login terminal is the time of its last use. The file utmp lists the terminals with a login; without
+it every terminal counts (HTCondor's STARTD_HAS_BAD_UTMP). The console is CONSOLE_DEVICES, by their access times, and
+/dev/input, whose input is read and discarded."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CondorLoad(Struct):
         self._jobs.pop(key, None)
 
     def loads(self, now: int, most: float) -> Mapping[str, float]:
-        """Return the load of each slot, at most ``most``, the machine's load."""
+        """Return the load of each slot; no value exceeds ``most``, which is the machine's load."""
         return {job.slot: min(job.cores(now), most) for job in self._jobs.values()}
 
 
@@ -147,7 +147,7 @@ class InputDevices:
         self._open: dict[str, int] = {}
 
     def had_input(self) -> bool:
-        """Return True if any of them had input since the last call."""
+        """Return True if any device had input since the last call."""
         had_input = False
         present_names = {path.name for path in self._folder.glob("event*")}
         for name in [name for name in self._open if name not in present_names]:

@@ -2,9 +2,9 @@
 
 The supervisor's movers fill them (``execution/supervisor/spool.py``). HTCondor's layout limits the entries of each
 directory: CLUSTER % 10000, PROC % 10000, clusterN.procM.subproc0. The spool is ``spool`` in the pool's folder or, if
-SPOOL names a directory, a link to this pool's own directory in that. Other users cannot enter it. So if root serves the
-jobs of other users, each user has a directory in a separate one next to the folder, which all users may enter, and the
-movers fill it with these users' rights.
+SPOOL names a directory, a link to this pool's own directory in that directory. Other users cannot enter it. So if root
+serves the jobs of other users, each user has a directory in a separate one next to the folder, which all users may
+enter, and the movers fill it with these users' rights.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Spool:
         self._remover: Thread | None = None
 
     def configure(self, configuration: Configuration) -> None:
-        """Use the directory that SPOOL names. Raise `ConfigError` if it cannot be used, or another one still has
-        files."""
+        """Use the directory that SPOOL names. Raise `ConfigError` if the directory cannot be used, or if the previous
+        spool still contains files."""
         if configuration.source(SPOOL).kind == "default":
             return
         named = configuration.get(SPOOL)
@@ -136,15 +136,15 @@ class Spool:
             self.remove(self._waste.get())
 
     def remove(self, path: str) -> None:
-        """Remove a job's directory, and its parents if they are empty then. Use the rights of its owner, who may have
-        put links into its path."""
+        """Remove a job's directory, and its parents if this leaves them empty. Use the rights of its owner, who may
+        have put links into its path."""
         with suppress(OSError), acting(self._rights_for(path)):
             remove_now(path)
             for folder_above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
-                os.rmdir(folder_above)  # fails if it has another job's directory
+                os.rmdir(folder_above)  # fails if the parent contains another job's directory
 
     def _rights_for(self, path: str) -> UserIds | None:
-        """Return the user whose rights remove a directory; None: this process's."""
+        """Return the user whose rights are needed to remove a directory, or None for this process's rights."""
         try:
             user_folder = self.of_users / Path(path).relative_to(self.of_users).parts[0]
         except ValueError:

@@ -60,7 +60,7 @@ class Starter:
     """This pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)."""
     urls: bool = field(default=True, metadata=setting(ENABLED, bool))
     plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)
-    """By URL scheme: the plugin's command."""
+    """The plugin command for each URL scheme."""
     plugin_seconds: int = field(default=72_000, metadata=setting("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", int))
     accounts: JobAccountSettings = field(factory=JobAccountSettings)  #: the users jobs run as
     containers: Containers = field(factory=Containers)
@@ -103,7 +103,7 @@ class Starter:
         return max(0, min(int(value), _NICEST)) if isinstance(value, int | float) else _NO_NUMBER
 
     def directory(self, slot: int) -> str:
-        """Return the execute directory of a slot; empty: none is configured."""
+        """Return the execute directory of a slot, or an empty string if none is configured."""
         return self.execute.get(slot) or self.execute.get(0, "")
 
 
@@ -120,8 +120,8 @@ def make_own_directory(directory: str, folder: Path) -> str:
 
 
 def make_private_directory(own_folder: str, passable: bool = False) -> None:
-    """Create a directory for jobs that no other user may read or write. ``passable``: others may enter it, to reach
-    their own files. Raise `OSError` if that fails, or it belongs to another user."""
+    """Create a directory for jobs that no other user may read or write. With ``passable``, other users may enter the
+    directory to access their own files. Raise `OSError` if that fails, or it belongs to another user."""
     try:
         os.mkdir(own_folder, _PASSABLE if passable else _CLOSED)
     except FileExistsError:

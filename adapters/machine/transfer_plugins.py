@@ -1,8 +1,9 @@
 """The file transfer plugins of a machine: which are configured, and which URL schemes they support.
 
-FILETRANSFER_PLUGINS lists programs. Each one reports with ``-classad`` what it supports; the later of two that support
-a scheme counts. Where HTCondor's own curl_plugin and data_plugin are not installed, Poolbook's plugin replaces them.
-Source: the manual's "Enabling the Transfer of Files Specified by a URL" and "File Transfer Plug-Ins"."""
+FILETRANSFER_PLUGINS lists programs. When called with ``-classad``, a program reports the schemes that it supports. If
+two programs support a scheme, the later one is used. Where HTCondor's own curl_plugin and data_plugin are not
+installed, Poolbook's plugin replaces them. Source: the manual's "Enabling the Transfer of Files Specified by a URL" and
+"File Transfer Plug-Ins"."""
 
 from __future__ import annotations
 
@@ -27,12 +28,12 @@ PLUGINS: Final = "FILETRANSFER_PLUGINS"
 PATIENCE: Final = "FILETRANSFER_PLUGIN_CLASSAD_TIMEOUT"
 _PATIENCE_S = 20
 _OWN: Final[Mapping[str, tuple[str, ...]]] = {"curl_plugin": ("file", "ftp", "http", "https"), "data_plugin": ("data",)}
-"""The HTCondor plugins that Poolbook's own replaces, and the schemes it supports in their place."""
+"""The HTCondor plugins that Poolbook's own replaces, and the schemes that it supports instead."""
 
 
 @frozen
 class Plugin:
-    """A plugin's own report: its URL schemes and attributes for slots; and why it is not used (empty: it is)."""
+    """A plugin's report: its URL schemes, its attributes for slots, and why it is not used (empty if it is used)."""
 
     methods: tuple[str, ...] = ()
     attributes: Ad = field(factory=dict)
@@ -40,7 +41,7 @@ class Plugin:
 
 
 def plugins_by_method(configuration: Configuration | None = None) -> dict[str, tuple[str, ...]]:
-    """Return, by URL scheme, the command of the plugin."""
+    """Return the plugin command for each URL scheme."""
     return {method: command for command, plugin in _installed(configuration) for method in plugin.methods}
 
 

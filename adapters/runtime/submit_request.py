@@ -1,4 +1,4 @@
-"""Convert a user's submit description to a request, with the required data about the disk and the machine."""
+"""Convert a user's submit description to a request, with the required information about the disk and the machine."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def submission_of(
     toggle_unused: bool = False,
 ) -> Submission:
     """Parse a description: a text, or a mapping of commands. Its relative paths are relative to the disk's folder.
-    `user_settings`: the submitter's settings, for what the pool's ``terms`` do not set. `seed`: for ``$RANDOM_INTEGER``
-    and ``$RANDOM_CHOICE``. Raise `SubmitError` if the description is invalid."""
+    `user_settings`: the submitter's settings, for settings that the pool's ``terms`` do not contain. `seed`: for
+    ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE``. Raise `SubmitError` if the description is invalid."""
     facts = SubmitFacts(
         now=now,
         owner=user,
@@ -121,8 +121,8 @@ def _held_for_log(parsed: Submission) -> Submission:
 
 
 def _check_executable(path: str, name: str) -> str:
-    """Return a message if a script has DOS line ends; otherwise empty. Raise `SubmitError` if the file cannot be read,
-    or is empty."""
+    """Return a message if a script has DOS line ends, otherwise an empty string. Raise `SubmitError` if the file cannot
+    be read, or is empty."""
     try:
         with open(path, "rb") as file:
             first = file.readline(_LONGEST_FIRST_LINE)
@@ -158,8 +158,8 @@ class Reading:
         return submission_settings(configured_submission_settings(configuration)), configuration.warnings
 
     def policy(self) -> dict[str, str]:
-        """Return the pool's settings in the user's own configuration, if one of them is a schedd policy; otherwise
-        none. Raise `ConfigError` if it cannot be read."""
+        """Return the pool's settings in the user's own configuration, or an empty dictionary if none of them is a
+        schedd policy. Raise `ConfigError` if it cannot be read."""
         environment = self.description.environment
         if not config_files((), environment, self.disk.folder) and not environment_settings(environment):
             return {}

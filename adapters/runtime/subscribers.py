@@ -21,16 +21,16 @@ from .history_file import update_history_file
 from .userlog.writer import RightsOf, UserLogError, UserLogWriter
 from .views import catch_up, open_tables, views_path
 
-# The views of a pool at work: they are brought up to the log's head in a thread, beside the pool's requests.
+# The views of a running pool: a thread updates them to the log's head while the pool handles requests.
 #
-# A command over many jobs changes as many rows of the views. Only readers of the views wait for that: the thread reads
-# the log itself, as any reader of the views does.
+# A command that affects many jobs changes as many rows of the views. Only readers of the views wait for this update,
+# because the thread reads the log itself, as any reader of the views does.
 
 VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers update them as well
 VIEWS_PATIENCE = 5_000_000  #: microseconds that the update may be late while the pool is busy
 RETRY = 5_000_000  #: microseconds until a failed update is retried
 TURN = 0.001
-"""Seconds that the thread computes at most while the pool waits for it: a request yields a dozen times."""
+"""The maximum time (seconds) that the thread computes while the pool waits: a request yields a dozen times."""
 
 
 class ViewKeeper:
@@ -62,7 +62,7 @@ class ViewKeeper:
         self._again = until
 
     def keep(self, now: int, busy: bool) -> None:
-        """Start an update of the views if it is due: early while the pool is idle, later while it is busy."""
+        """Start an update of the views if it is due: immediately while the pool is idle, later while it is busy."""
         if self._at_work:
             return
         if self._failed:
@@ -95,7 +95,7 @@ class ViewKeeper:
             self._asked.wait()
             self._asked.clear()
             ending = self._ending
-            self._stale = self._failed = False  # what is appended from here on makes them stale again
+            self._stale = self._failed = False  # events appended from here on make the views outdated again
             try:
                 self._update()
             except Exception as error:
@@ -163,7 +163,7 @@ class Subscribers:
             self._warn_once(f"the job log {failure.path} cannot be written: {failure.reason}")
 
     def begin(self, now: int) -> None:
-        """Process everything that was appended since the last time."""
+        """Process all events that were appended since the last call."""
         self.views.postpone(now + VIEWS_EVERY)
         writer = self._writer(now)
         if writer is not None:

@@ -30,10 +30,10 @@ LOCK_TIMEOUT = 60  #: seconds to wait for another process that is updating the v
 
 
 def views_path(url: str) -> str | None:
-    """Return the file with this user's views of the log at `url`; None if they are in memory. It is next to the user's
-    own log, or in the user's cache (``$XDG_CACHE_HOME/poolbook`` or ``~/.cache/poolbook``) if the log belongs to
-    another user, its folder cannot be written, or another user's file is in the place of the views. Raise `LogError` if
-    the URL is invalid."""
+    """Return the file with this user's views of the log at `url`, or None if they are in memory. The file is next to
+    the user's own log, or in the user's cache (``$XDG_CACHE_HOME/poolbook`` or ``~/.cache/poolbook``) if the log
+    belongs to another user, its folder cannot be written, or another user's file is in the place of the views. Raise
+    `LogError` if the URL is invalid."""
     beside = _path_beside(url)
     location = locate(url)
     if beside is None or location.kind != "sqlite":
@@ -58,7 +58,7 @@ def _path_beside(url: str) -> str | None:
 
 
 def _in_cache(log: str) -> str | None:
-    """Return the file of a log's views in the user's cache; None if there cannot be one."""
+    """Return the file of a log's views in the user's cache; None if no file can be created there."""
     from hashlib import blake2b
 
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
@@ -113,8 +113,9 @@ def rebuild(url: str) -> int:
 
 
 def open_tables(path: str | None) -> sqlite3.Connection:
-    """Return a connection to the views in a file, for writing; create the file if necessary. Without a path, create
-    views in memory. Raise `LogUnavailable` if the file is something else, `sqlite3.Error` if SQLite cannot open it."""
+    """Return a connection to the views in a file, for writing; create the file if necessary. If `path` is None, create
+    views in memory. Raise `LogUnavailable` if the file does not contain views, `sqlite3.Error` if SQLite cannot open
+    it."""
     if path is not None:
         try:
             make_private(path, path.removesuffix(".views"))
@@ -163,7 +164,7 @@ def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = Fal
 
 
 def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, checked: bool) -> Checkpoint:
-    """Return the views' checkpoint in this log. Replace views of another log or format with empty ones."""
+    """Return the checkpoint of the views in this log. Replace views of another log or format with empty ones."""
     if is_current(connection):
         now = read_checkpoint(connection)
         if checked or not now.position or _same(now, log, head):
@@ -182,7 +183,8 @@ def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
 
 
 def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
-    """Return a read-only connection to the views in the file, as a snapshot, if they are at this head; else None."""
+    """Return a read-only connection to the views in the file, as a snapshot, or None if the views are not at this
+    head."""
     _, position, digest = head
     if not os.path.exists(path):
         return None

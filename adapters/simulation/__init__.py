@@ -1,7 +1,7 @@
-"""Simulate a scenario with the live engine, a log in memory and a world without processes.
+"""Simulate a scenario with the live engine, a log in memory, and simulated machines without processes.
 
-``scenario_machines`` defines its machines and their readings, ``simulation`` combines all parts with the schedds
-outside the pool, ``actions`` has a function for each verb, ``runner`` runs the lines in order. ``replay/scenario``
+``scenario_machines`` defines its machines and their readings, ``simulation`` combines all these parts with the schedds
+of other pools, ``actions`` has a function for each verb, ``runner`` runs the lines in order. ``replay/scenario``
 defines the language."""
 
 from .runner import play

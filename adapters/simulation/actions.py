@@ -1,4 +1,4 @@
-"""Turn each line of a scenario into stimuli: a function for each verb."""
+"""Convert each line of a scenario into stimuli (the pool's inputs), with one function for each verb."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def submission(
 
 
 def remote_ad(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str], warn: Callable[[str], None]) -> Ad:
-    """Return the ad of a job of a schedd outside the pool."""
+    """Return the ad of a job from an external schedd."""
     ad = submission(evolve(step, thing=user), "", 1, now, settings, warn).ad
     given_names = {name.lower() for name in (*step.attributes, *step.commands)}
     if "lease" in step.options and given_names.isdisjoint(("jobleaseduration", "job_lease_duration")):
-        ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own lease counts
+        ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own lease applies
     return {**ad, "Owner": f'"{user}"', "User": f'"{user}@{settings[UID_DOMAIN]}"', **step.attributes}
 
 
@@ -241,7 +241,7 @@ def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimu
         yield simulation.machines.configured(simulation.engine.id("reconfigure"), step.line)
 
 
-# -- Schedds outside the pool
+# -- External schedds
 
 
 def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

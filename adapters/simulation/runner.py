@@ -1,6 +1,6 @@
 """Run the lines of a scenario at their instants.
 
-The lines of an instant are simultaneous: the pool negotiates and claims after the last of them. They run before the
+The lines of an instant are simultaneous: the pool negotiates and claims slots after the last line. They run before the
 policy's evaluation at that instant, so that the policy sees them. Expectations are checked after everything else.
 """
 
@@ -40,7 +40,7 @@ def lines(transcript: Transcript, event: PlayEvent, *, quiet: bool = False) -> I
             yield transcript.step_line(event)
 
 
-MOST_AT_ONCE = 10_000  #: the most steps at one instant: a policy that grants and revokes the same forever exceeds it
+MOST_AT_ONCE = 10_000  #: maximum steps at one instant: a policy that keeps granting and revoking a claim exceeds it
 
 
 def play(simulation: Simulation) -> bool:

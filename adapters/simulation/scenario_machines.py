@@ -1,6 +1,7 @@
 """The machines of a scenario: their configurations and detected equipment.
 
-Whatever machine runs the simulation, they are X86_64 under Linux with the scenario's cores and memory.
+Regardless of the machine that runs the simulation, the scenario's machines are X86_64 under Linux, with the cores and
+memory that the scenario gives.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ..runtime.disk import Disk, ReadOnlyDisk
 DOMAIN = "example.org"
 ARCH, OPSYS = "X86_64", "LINUX"
 PLATFORM = "$CondorPlatform: x86_64_Linux $"
-Text = tuple[str, str]  #: the place and the text of a part of a configuration
+Text = tuple[str, str]  #: the location and the text of a part of a configuration
 
 
 def system() -> Ad:
@@ -213,7 +214,7 @@ class ScenarioSensors:
                     for name in {**readings.slots, **line_readings.slots}
                 },
             )
-        # A touch of the console is a touch of the machine.
+        # Input at the console also counts as use of the machine.
         if (readings.last_console or 0) > (readings.last_input or 0):
             readings = evolve(readings, last_input=readings.last_console)
         return readings
@@ -239,7 +240,7 @@ def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...]
 
 
 def _last(value: str, now: int, until: int) -> int | None:
-    """Return the instant of the last input: that long ago, or (``until``) the end of continuous typing."""
+    """Return the instant of the last input: ``value`` before now or, with ``until``, the end of continuous typing."""
     return None if value == NO_INPUT else (until or now - length(value))
 
 

@@ -1,4 +1,4 @@
-"""Combine the parts of a simulation: the engine, its virtual world, and the reactions to events."""
+"""Combine the parts of a simulation: the engine, its simulated machines, and the reactions to events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .scenario_machines import DOMAIN, ScenarioMachines, ScenarioSensors
 
 @frozen
 class RefusedStep:
-    """A line whose request the pool refused."""
+    """A scenario line whose request the pool refused."""
 
     step: ScenarioStep
     why: str
@@ -34,7 +34,7 @@ class RefusedStep:
 
 @frozen
 class StepWarning:
-    """A warning about a line, which runs nevertheless."""
+    """A warning about a scenario line, which is still executed."""
 
     step: ScenarioStep
     text: str
@@ -42,7 +42,7 @@ class StepWarning:
 
 @frozen
 class FailedExpectation:
-    """An expectation that was not met, with the actual state and the last lines of the slot's story."""
+    """An expectation that was not met, with the actual state and the last lines of the slot's history."""
 
     step: ScenarioStep
     actual: str
@@ -84,7 +84,7 @@ class Simulation:
         return self.scenario.calendar.start
 
     def begin(self) -> None:
-        """Found the pool, configure it like its first machine, and let the machines join it."""
+        """Create the pool, configure it like its first machine, and add the machines."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
         self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}, new_log_id()))
         line = self.scenario.machines[0].line
@@ -100,7 +100,7 @@ class Simulation:
             raise PlayError(refusals, self.machines.machine(name).line)
 
     def handle(self, stimulus: s.Stimulus) -> str:
-        """Handle a stimulus; return the reason of a refusal, or ""."""
+        """Handle a stimulus; return the reason for a refusal, or "" if the pool accepted it."""
         return self.engine.handle([stimulus])[0].refusal
 
     def warn(self, step: ScenarioStep, text: str) -> None:
@@ -110,11 +110,11 @@ class Simulation:
             self.hear(StepWarning(step, text))
 
     def named(self, step: ScenarioStep) -> list[str]:
-        """Return the machines of a line: the one that it names, or all."""
+        """Return the machine that the line names, or all machines if it names none."""
         return [step.machine] if step.machine else [machine.name for machine in self.scenario.machines]
 
     def slots(self, step: ScenarioStep) -> list[str]:
-        """Return the slots that a line names. Raise PlayError if there are none."""
+        """Return the slots that a line names. Raise PlayError if there are no such slots."""
         known_slots = self.engine.state.slots
         if step.thing in known_slots:
             return [step.thing]
@@ -125,7 +125,7 @@ class Simulation:
             raise PlayError(f"unknown slot {step.thing} at {time}; the slots are {some_names}", step.line)
         return names
 
-    # -- Reactions of the world
+    # -- Reactions of the simulated machines
 
     def _behave(self, launch: Launch) -> Behaviour:
         return self.behaviours.get(launch.cluster) or sleep_behaviour(launch)
@@ -145,14 +145,14 @@ class Simulation:
         return "root" if cluster is None else unquoted(cluster.ad.get("Owner", "root"))
 
 
-# Schedds outside the pool
+# External schedds
 
 _SUSPENDED = "Claimed/Suspended"
 
 
 @frozen
 class RemoteJob:
-    """A job of a schedd outside the pool."""
+    """A job of an external schedd."""
 
     id: str
     ad: Ad
@@ -165,7 +165,7 @@ class RemoteSchedds:
     _serial: int = 0
     _jobs: dict[str, RemoteJob] = field(factory=dict)  #: claim -> the job that it will run
     _next: dict[str, Behaviour] = field(factory=dict)  #: slot -> the behaviour of the next job activated there
-    _running: dict[str, str] = field(factory=dict)  #: slot -> the key of its job in the world
+    _running: dict[str, str] = field(factory=dict)  #: slot -> the key of its job on the simulated machine
     _ending: dict[str, str] = field(factory=dict)  #: slot -> the claim that ends with its job
 
     def number(self) -> int:

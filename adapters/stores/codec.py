@@ -1,7 +1,8 @@
 """Encode events for a log: a topic, which names the kind, and a state, which is JSON.
 
 The logs of all releases stay readable. If the fields of an event kind change by more than a new field with a default,
-the kind gets a new topic; the old one moves to ``UPCASTS``, with a function from the old form to the new.
+the kind gets a new topic. The old topic moves to ``UPCASTS``, with a function that converts the old fields to the new
+ones.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _RENAMED = {
     "of-daemon": "daemon.reported", "of-slot": "slot.reported", "entries": "jobs.logged", "of-job": "job.reported",
     "of-submitter": "submitter.reported", "of-cycle": "cycle.reported", "ads": "ads.kept", "table": "table.written",
 }  # fmt: skip
-"""The topics of formats 1 and 2 whose events have the same form as today's."""
+"""The topics of formats 1 and 2 whose events have the same fields as today's."""
 UPCASTS: dict[str, Upcast] = {
     "jobs": ("moved", _with_leaving),  # of format 1
     "run-": ("exited", _with_leaving),  # of format 1
@@ -59,7 +60,7 @@ UPCASTS: dict[str, Upcast] = {
     "claims.earmark_ended": ("claims.reservation_ended", None),
     **{topic: (today, None) for topic, today in _RENAMED.items()},
 }
-"""Upcasts by retired topic; they may form chains."""
+"""The upcast of each retired topic; upcasts may form chains."""
 
 
 def topics_of(kind: type[Event]) -> frozenset[str]:
@@ -98,7 +99,7 @@ class _FieldOrders(dict[type[Event], Callable[[Event], msgspec.Struct]]):
 
 
 class Codec:
-    """Encodes events as topics and states and decodes them, by a table of topics and one of upcasts."""
+    """Encodes events as topics and states, and decodes them, using a table of topics and a table of upcasts."""
 
     def __init__(
         self, topics: Mapping[str, type[Event]] = TOPICS, upcasts: Mapping[str, Upcast] = UPCASTS, format: int = FORMAT

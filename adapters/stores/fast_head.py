@@ -10,8 +10,9 @@ from .sqlite_files import is_at_rest, reading_uri, state_of
 
 
 def head_of(url: str) -> tuple[int, int, str] | None:
-    """Return epoch, position and digest of the log at `url` (the fields of `Head`), or None if there is none. Load
-    neither events nor codec, and for an SQLite log only sqlite3. Raise `LogError` like opening the log for reading."""
+    """Return epoch, position and digest of the log at `url` (the fields of `Head`), or None if there is none. This
+    loads neither events nor codec, and for an SQLite log only sqlite3. Raise `LogError` in the same cases as opening
+    the log for reading."""
     location = locate(url)
     file_head = _of_file(location.place) if location.kind == "sqlite" else None
     if file_head is not None:

@@ -1,8 +1,9 @@
 """The mark: the log's head after its last append, kept outside the log to detect a truncated or replaced log.
 
 It is one line in a separate file, rewritten in place after each append and synced when the log is closed. It may lag
-behind the log (a crash between commit and mark, a second writer) but is never ahead of it: the append was durable
-before. A file that is missing, empty or all zeros counts as no mark (a copied log; a power failure).
+behind the log (after a crash between commit and mark, or with a second writer) but is never ahead of it: the append is
+durable before the mark is written. A file that is missing (a copied log), empty, or all zeros (a power failure) counts
+as no mark.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def read_mark(path: str) -> Head | None:
         raise LogUnavailable(f"the log's mark {path} cannot be read: {error.strerror}") from error
     if not content.strip(b"\0"):
         return None
-    with suppress(ValueError):  # from the unpacking, the numbers or the text
+    with suppress(ValueError):  # raised by the unpacking, the numbers, or the text
         word, epoch, position, digest, _ = content.decode("ascii").split()
         head = Head(int(epoch), int(position), digest)
         if word == _WORD and _line(head) == content:
@@ -44,8 +45,8 @@ def read_mark(path: str) -> Head | None:
 
 
 def disagreement(mark: Head | None, head: Head, sealed: Sealed) -> str | None:
-    """Return why a log that ends at `head` disagrees with its mark; None if it agrees. Read the mark before the
-    head."""
+    """Return why a log that ends at `head` disagrees with its mark, or None if they agree. The caller must read the
+    mark before the head."""
     if mark is None or mark.position == 0:
         return None
     if mark.position > head.position:

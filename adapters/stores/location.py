@@ -21,7 +21,7 @@ class Location(NamedTuple):
 
 
 def locate(url: str) -> Location:
-    """Parse a log's URL. Raise `LogError` if it is invalid, or the libraries of its store are not installed."""
+    """Parse a log's URL. Raise `LogError` if the URL is invalid, or if the libraries of its store are not installed."""
     scheme, colon, rest = url.partition(":")
     if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
         return _file(url, url)

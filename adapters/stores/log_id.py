@@ -1,7 +1,7 @@
 """The id of a log: chosen when the log is created, and stored in its first event.
 
-So the seal covers the id, every store and every copy has it, and appends don't get slower. The first event of an older
-log has none: the id of such a log is the start of its first digest.
+So the seal covers the id, every store and every backup contains it, and appends do not become slower. The first event
+of an older log has no id; the id of such a log is the start of its first digest.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ def new_log_id() -> str:
 
 
 def chosen_id(log: EventStore) -> str:
-    """Return the id in the first event of `log`; empty if it has none, or there are no events. Raise as ``read``."""
+    """Return the id in the first event of `log`, or an empty string if the event has no id or the log is empty. Raise
+    the same exceptions as ``read``."""
     _, first = next(log.read(0, 1), (0, None))
     return first.log if isinstance(first, PoolFounded) else ""

@@ -51,8 +51,8 @@ _SUFFIXES = ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".vie
 
 
 def share_with_group(url: str) -> None:
-    """Let the group of an SQLite log's file read and write the log and the files next to it, also those created later,
-    which get the log's mode. Raise `LogError` if the log is not a file, or belongs to another user."""
+    """Let the group of an SQLite log's file read and write the log and the files next to it, including files created
+    later, which get the log's mode. Raise `LogError` if the log is not a file, or belongs to another user."""
     _share(url, sqlite_files.share_with_group, "so it has no group", "shared with its group")
 
 
@@ -126,7 +126,7 @@ class WriterLock:
     _session: Any = None
     _queue: int | None = None
     _place = 0
-    _on_server = ""  #: the process that has the lock on the log's server
+    _on_server = ""  #: the process that holds the lock on the log's server
 
     def __init__(self, url: str) -> None:
         self._path = log_paths(url).lock
@@ -134,11 +134,11 @@ class WriterLock:
         _LOCKS.add(self)
 
     def __del__(self) -> None:
-        self.give_up()  # a pool that was not closed must not lock its own program out of the log
+        self.give_up()  # a pool that was not closed must not prevent its own program from opening the log
 
     def take_in_turn(self) -> bool:
-        """Try to take the lock. If another process has it or came before, return False and stay in the queue until the
-        next try. Raise `OSError` if the lock's file cannot be created."""
+        """Try to take the lock. If another process holds the lock or arrived earlier, return False and stay in the
+        queue until the next try. Raise `OSError` if the lock's file cannot be created."""
         if self._queue is None:
             self._join_queue()
         if self._has_earlier(self._place) or not self._take():
@@ -147,7 +147,8 @@ class WriterLock:
         return True
 
     def take(self) -> bool:
-        """Try to take the lock; return False if another process has it or waits for it. Raise as `take_in_turn`."""
+        """Try to take the lock; return False if another process holds it or waits for it. Raise as `take_in_turn`
+        does."""
         try:
             return self.take_in_turn()
         finally:
@@ -159,7 +160,7 @@ class WriterLock:
             try:
                 fcntl.fcntl(self._queue, fcntl.F_OFD_SETLK, _range(fcntl.F_WRLCK, place, 1))
             except BlockingIOError:
-                continue  # another process came in the same microsecond
+                continue  # another process arrived in the same microsecond
             self._place = place
             return
 
@@ -212,7 +213,8 @@ class WriterLock:
         return False
 
     def holder(self) -> str:
-        """Return the process that has the lock: its pid, with its machine if the lock is on the log's server."""
+        """Return the process that holds the lock: its pid, followed by its machine if the lock is on the log's
+        server."""
         try:
             return self._on_server or self._path.read_text().strip()
         except OSError:
@@ -229,8 +231,8 @@ class WriterLock:
             self._fd = None
 
     def disown(self) -> None:
-        """Close the lock inherited from this process's parent, which keeps it. Otherwise it would be released only when
-        both have ended. The connection to the server belongs to the parent, too."""
+        """Close the lock inherited from this process's parent, which keeps it. Otherwise the lock would be released
+        only after both processes have ended. The connection to the server belongs to the parent, too."""
         if self._session is not None:
             os.close(self._session.fileno())
             self._session = None
@@ -238,13 +240,14 @@ class WriterLock:
 
 
 class MemoryLock:
-    """The lock of the one writer of a log in memory; ``memory:``, a new log each time, needs none."""
+    """The lock of the one writer of a named log in memory. ``memory:`` creates a new log each time, so it needs no
+    lock."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def take_in_turn(self) -> bool:
-        """Try to take the lock; return False if another pool of this process has it."""
+        """Try to take the lock; return False if another pool of this process holds it."""
         return not self._name or _IN_MEMORY.setdefault(self._name, id(self)) == id(self)
 
     def holder(self) -> str:

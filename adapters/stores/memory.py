@@ -17,7 +17,7 @@ from .seal import GENESIS, AppendBatch, Row
 
 
 class MemoryRecorder(LogRecorder):
-    """A log in lists of rows, of appends, and of each stream's rows."""
+    """A log stored in lists: its rows, its appends, and the rows of each stream."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -71,14 +71,14 @@ class MemoryRecorder(LogRecorder):
         return []
 
     def close(self) -> None:
-        """Do nothing: the log is freed with its last user."""
+        """Do nothing, because the log is freed when its last user releases it."""
 
 
 _SHARED: WeakValueDictionary[str, MemoryRecorder] = WeakValueDictionary()
 
 
 def open_memory(name: str, create: bool) -> MemoryRecorder | None:
-    """Return the log of this name; if there is none, create it, or return None without `create`."""
+    """Return the log of this name; if there is none, create one if `create` is true, otherwise return None."""
     recorder = _SHARED.get(name) if name else None
     if recorder is None and create:
         recorder = MemoryRecorder(f"memory:{name}" if name else "memory")

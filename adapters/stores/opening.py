@@ -28,7 +28,7 @@ def open_log(
     :raises LogError: there is no log, or the URL is invalid
     :raises LogUnavailable: the log cannot be opened
     :raises LogNewer: a later release has written it
-    :raises LogDamaged: its file is damaged; for writing, also if it disagrees with its mark
+    :raises LogDamaged: the log's file is damaged or, when the log is opened for writing, disagrees with its mark
     """
     location = locate(url)
     mark = mark or mark_of(location)

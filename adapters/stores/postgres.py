@@ -58,7 +58,7 @@ _FAILURES: tuple[tuple[str, type[LogError], str], ...] = (
 
 @contextmanager
 def _translate_errors(name: str) -> Iterator[None]:
-    """Translate PostgreSQL's errors into a log's."""
+    """Translate PostgreSQL's errors into errors of the log."""
     try:
         yield
     except (psycopg.Error, PersistenceError) as error:
@@ -156,8 +156,8 @@ class PostgresRecorder(SqlRecorder):
 
 
 def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> PostgresRecorder | None:
-    """Return the log in `schema` of the database at `url`; if there is none, create it, or return None without
-    `create`. Raise `LogError` if PostgreSQL rejects the URL, `LogUnavailable` if the server cannot be used."""
+    """Return the log in `schema` of the database at `url`; if there is none, create one if `create` is true, otherwise
+    return None. Raise `LogError` if PostgreSQL rejects the URL, `LogUnavailable` if the server cannot be used."""
     options, name = _options(url), name_of(url, schema)
     # The URL's options may change how long to wait for another writer, but not that appends are durable.
     timeout_option, durable_option = f"-c lock_timeout={LOCK_TIMEOUT}s", "-c synchronous_commit=on"

@@ -51,7 +51,7 @@ class LogRecorder(ApplicationRecorder, ABC):
 
     @abstractmethod
     def chunk_of(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
-        """Return the same for one stream."""
+        """Return the first `limit` events of one stream after position `after`, up to position `upto`."""
 
     @abstractmethod
     def versions(self, streams: Collection[str]) -> dict[str, int]:

@@ -71,7 +71,7 @@ _ANY_OTHER = (LogUnavailable, "SQLite failed; fix the reported problem, then try
 
 @contextmanager
 def _translate_errors(name: str) -> Iterator[None]:
-    """Translate SQLite's errors into a log's."""
+    """Translate SQLite's errors into errors of the log."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's own message quotes the damage
@@ -194,9 +194,9 @@ class SQLiteRecorder(SqlRecorder):
 
 
 def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteRecorder | None:
-    """Return the log in the file `path`; if there is none, create it, or return None without `create`. With `lenient`,
-    also return texts that are not UTF-8, for verification. Raise `LogError` if the file is not a log, `LogUnavailable`
-    if it cannot be opened, `LogDamaged` if it is damaged."""
+    """Return the log in the file `path`; if there is none, create one if `create` is true, otherwise return None. With
+    `lenient`, also return texts that are not UTF-8, for verification. Raise `LogError` if the file is not a log,
+    `LogUnavailable` if it cannot be opened, `LogDamaged` if it is damaged."""
     size = _size(path)
     if size == 0 and not create:
         return None
@@ -240,7 +240,7 @@ def _is_cut(path: str, size: int) -> bool:
     """Return True if the file has fewer pages than its header says, and no write-ahead log can have the rest.
 
     The header: page size at byte 16, number of pages at byte 28 (SQLite's page "Database File Format", section 1.3).
-    SQLite itself only notices this when it reads a missing page, which an append may never do.
+    SQLite itself notices a missing page only when it reads that page, which an append may never do.
     """
     wal_path = f"{path}-wal"
     if os.path.exists(wal_path) and os.path.getsize(wal_path):

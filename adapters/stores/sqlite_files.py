@@ -1,4 +1,4 @@
-"""The ownership and permissions of SQLite files: read one without leaving files next to it; the mode of new files.
+"""The ownership and permissions of SQLite files: read one without leaving files next to it; set the mode of new files.
 
 SQLite shares a ``-wal`` and a ``-shm`` file between processes, and also creates them for a reader. If another user owns
 them, the log's owner cannot write. So another user's file is read as immutable, unless its owner's process has created

@@ -58,8 +58,8 @@ class StoredLog:
 
     @property
     def id(self) -> str:
-        """Return the log's id: the chosen one, else the start of its first digest; empty for an empty log. Raise as
-        ``read``."""
+        """Return the log's id: the chosen one, else the start of its first digest, or an empty string for an empty log.
+        Raise as ``read`` does."""
         if not self._id and self._head.position:
             self._id = chosen_id(self) or self._recorder.appends(0, 1)[0][3][:ID_LENGTH]
         return self._id
@@ -102,9 +102,9 @@ class StoredLog:
             return self._refresh()
 
     def read(self, after: int = 0, limit: int | None = None, size: int | None = None) -> Iterator[tuple[int, Event]]:
-        """Yield the events after position `after` (at most `limit`) up to `head`, in order, each with its position.
-        Stop soon after `size` bytes of stored data, if given. Raise `LogDamaged`, `LogNewer` or `LogUnavailable` if the
-        events cannot be read."""
+        """Yield the events after position `after` (at most `limit`) up to `head`, in order, each with its position. If
+        `size` is given, stop soon after that many bytes of stored data. Raise `LogDamaged`, `LogNewer` or
+        `LogUnavailable` if the events cannot be read."""
         after = max(after, 0)
         upto = self._head.position
         if limit is not None:
@@ -126,8 +126,8 @@ class StoredLog:
             self._mark = None
 
     def _read(self, after: int, upto: int, size: int | None) -> Iterator[tuple[int, Event]]:
-        """Yield the events in this range. Positions are unique and ordered, so if the first and last row are right,
-        none is missing."""
+        """Yield the events in this range. Positions are unique and ordered, so if the positions of the first and last
+        row are correct, no row is missing."""
         if after >= upto:
             return
         for rows in self._sealed_rows(after, upto) if self._checked else self._rows(after, upto):
@@ -251,7 +251,8 @@ def next_count(rows: list[Row]) -> int:
 
 def opened(recorder: LogRecorder, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
     """Open the log in `recorder`; for writing, it must agree with its mark. `checked`: see `StoredLog`; a log in
-    memory, which has no mark, needs no check. Raise as `head_in`, and `LogDamaged` if the mark disagrees."""
+    memory, which has no mark, needs no check. Raise the same exceptions as `head_in`, and `LogDamaged` if the mark
+    disagrees."""
     checked = checked and mark_path is not None
     if read_only or mark_path is None:
         return StoredLog(recorder, head_in(recorder), None, read_only, checked=checked)
@@ -259,8 +260,8 @@ def opened(recorder: LogRecorder, mark_path: str | None, read_only: bool, checke
 
 
 def marked_head(recorder: LogRecorder, mark_path: str) -> Head:
-    """Return the head of the log in `recorder`, which must agree with its mark and with the log's last append. Raise as
-    `head_in`, and `LogDamaged` if one of them disagrees: such a log must not be written."""
+    """Return the head of the log in `recorder`, which must agree with its mark and with the log's last append. Raise
+    the same exceptions as `head_in`, and `LogDamaged` if they disagree, because such a log must not be written."""
     marked = read_mark(mark_path)
     head = head_in(recorder)
     last_rows = recorder.chunk(head.position - 1, head.position, 1) if head.position else []

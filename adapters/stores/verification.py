@@ -1,8 +1,8 @@
-"""Verify that a log is unaltered: recompute everything that can be, and compare.
+"""Verify that a log is unaltered: recompute every value that can be recomputed, and compare it with the stored one.
 
 The log is verified up to its head at the start, so that a writer may continue meanwhile. It is read in order, one
 append at a time, so that the memory does not grow with the log (except for a number per stream). After a problem, the
-next append is checked against the stored digest before it: so each problem is reported where it is.
+next append is checked against the stored digest before it, so that each problem is reported only at its own position.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ _WRITER = topics_of(WriterBegan)
 
 @frozen
 class Problem:
-    """A difference from what was appended. ``position``: of the event, or of the last event of the append; None: the
-    problem concerns the log as a whole."""
+    """A difference from what was appended. ``position`` is the position of the event or of the append's last event, or
+    None if the problem concerns the whole log."""
 
     position: int | None
     text: str
 
 
 def problems_of(tables: LogRecorder, mark: Head | None) -> list[Problem]:
-    """Return the problems of a log, at most `MOST`; empty for an unaltered one. `mark`: read before the log."""
+    """Return the problems of a log, at most `MOST`; the list is empty for an unaltered log. `mark` must be read before
+    the log."""
     problems: list[Problem] = []
     walk = _Walk(tables)
     try:

@@ -21,14 +21,14 @@ class DockerSettings:
     """A docker container."""
 
     command: Sequence[str]  #: the command that runs docker
-    name: str  #: of the container, without the supervisor's suffix
+    name: str  #: the container's name, without the supervisor's suffix
     image: str
     annotated: str  #: the tag that records that it was pulled for this user; equal to ``image``: no tag
     program: str  #: the command; empty: the image's default
     entrypoint: bool = False  #: whether the program replaces the image's entrypoint
     first: Sequence[str] = ()  #: arguments of docker create before those for the job
-    logs: Sequence[str] = ()  #: those for docker's own logs
-    last: Sequence[str] = ()  #: those after the ones for the job
+    logs: Sequence[str] = ()  #: arguments for docker's own logs
+    last: Sequence[str] = ()  #: arguments after those for the job
     under_scratch: Sequence[str] = ()  #: directories of the container that are in the scratch directory
     volumes: Sequence[str] = ()  #: further ones, SOURCE:TARGET
     images: int = 8  #: how many images to keep
@@ -52,10 +52,10 @@ class Apptainer:
     under_scratch: Sequence[str] = ()
     gpus: Sequence[str] = ()
     binds: Sequence[str] = ()
-    only_present: bool = False  #: whether to omit a bind whose target is missing in an image directory
+    only_present: bool = False  #: whether to omit a bind mount whose target is missing in an image directory
     extra: Sequence[str] = ()
     test: bool = True  #: whether to test the image before the job
-    prefix: str = "APPTAINERENV_"  #: of the variables that are passed into the container
+    prefix: str = "APPTAINERENV_"  #: the prefix of the variables that are passed into the container
     allowed: Sequence[str] = ()  #: further variables of the runtime that jobs may set
     prompt: str = ""
     name: str = ""
@@ -81,7 +81,7 @@ CPU_COUNTS = (
 
 SCRATCH_DIRECTORY = "#CoNdOrScRaTcHdIr#"  #: its placeholder in a slot's ad and in a job's variables
 
-UNATTENDED = "unattended"  #: the reason of the end of an attended job while no pool was connected
+UNATTENDED = "unattended"  #: the reason for killing an attended job while no pool was connected
 
 # HoldReasonCode of a job that could not be started, by the part that failed; the subcode is the errno.
 FAILURE_HOLD_CODES: Mapping[str, int] = {
@@ -108,7 +108,7 @@ class Chirp:
 
     updates: bool = False  #: whether it may set attributes immediately, and write to its log
     delayed: Sequence[str] = ()  #: patterns of the names that it may set with a delay
-    most: int = 0  #: the most attributes that it may set
+    most: int = 0  #: maximum number of attributes that it may set
     refused: Sequence[str] = ()  #: the attributes, in lower case, that no job may set
 
 
@@ -118,7 +118,7 @@ class Write:
 
     number: int  #: counted from 1 in each run
     kind: str
-    name: str  #: the attribute's; empty for a note
+    name: str  #: the attribute's name; empty for a note
     text: str
 
 
@@ -126,8 +126,8 @@ class Write:
 class ResourceLimits:
     """The limits whose violation kills a job; None: no limit."""
 
-    memory_mb: int | None = None  #: of the resident memory of all its processes together
-    disk_kb: int | None = None  #: of its scratch directory and the growth of its output files
+    memory_mb: int | None = None  #: limit on the total resident memory of all its processes
+    disk_kb: int | None = None  #: limit on the size of its scratch directory plus the growth of its output files
 
 
 def _is_key(_: object, _attribute: Attribute[str], value: str) -> None:
@@ -166,22 +166,22 @@ class FileTransfer:
     inputs: tuple[str, ...] = ()  #: files and directories; with a trailing slash, a directory's contents
     outputs: tuple[str, ...] | None = None  #: the same, in its scratch directory; None: all new or changed files
     remaps: Mapping[str, str] = field(factory=dict)  #: destinations of outputs, by their names
-    preserve: bool = False  #: whether they keep the directories in their names
+    preserve: bool = False  #: whether outputs keep the directories in their names
     brought: tuple[str, ...] = ()  #: the streams that are copied: stdin, stdout, stderr
     streamed: tuple[str, ...] = ()  #: the streams that are written directly to their destination
     max_input_mb: int | None = None  #: above this the transfer fails; None or negative: no limit
     max_output_mb: int | None = None
     plugins: Mapping[str, Sequence[str]] = field(factory=dict)
-    """By URL scheme: the arguments of the plugin's command; a program without a slash is an input file."""
-    plugin_seconds: int = 0  #: the most seconds that a plugin may take
+    """By URL scheme: the plugin's command line. A program name without a slash refers to an input file."""
+    plugin_seconds: int = 0  #: maximum run time of a plugin, in seconds
     destination: str = ""  #: a URL below which outputs go, except the streams; empty: they go to ``iwd``
     success: int | None = None  #: the exit code that outputs require; None: they are always transferred back
     spool: str = ""  #: the job's spool directory; empty: nothing is kept, so the job restarts from the beginning
-    on_evict: bool = False  #: whether outputs are kept there when the job is evicted
+    on_evict: bool = False  #: whether outputs are kept in the spool directory when the job is evicted
     checkpoint: Mapping[str, int] | None = (
         None  #: the ``code`` or ``signal`` with which it exits after it took a checkpoint
     )
-    checkpoint_files: tuple[str, ...] | None = None  #: the files of a checkpoint; None: its outputs
+    checkpoint_files: tuple[str, ...] | None = None  #: the files of a checkpoint; None: the job's outputs
     appends: bool = False  #: whether output and error of its earlier runs are kept
 
 
@@ -199,7 +199,7 @@ class LaunchRequest:
     inherited: Mapping[str, str] = field(factory=dict)  #: variables of the pool's process; the job's override them
     counts: tuple[str, ...] = CPU_COUNTS  #: variables set to the number of cores unless the job sets them
     added: Mapping[str, str] = field(factory=dict)  #: variables that override the job's
-    sets_home: bool = True  #: whether HOME is one of these
+    sets_home: bool = True  #: whether HOME is one of these variables
     iwd: str = field(validator=_is_absolute)
     stdin: str = ""  #: empty: /dev/null
     stdout: str = ""
@@ -207,8 +207,8 @@ class LaunchRequest:
     append_stdout: bool = False
     append_stderr: bool = False
     job_ad: str = ""  #: the text of .job.ad in its scratch directory
-    machine_ad: str = ""  #: the text of .machine.ad there
-    cpus: int = 1  #: provisioned by the slot, like memory and disk
+    machine_ad: str = ""  #: the text of .machine.ad in its scratch directory
+    cpus: int = 1  #: cores provisioned by the slot; memory and disk likewise
     memory_mb: int = 0
     disk_kb: int = 0
     limits: ResourceLimits = field(factory=ResourceLimits)  #: the enforced limits
@@ -217,7 +217,7 @@ class LaunchRequest:
     )  #: the signal for each kind of soft kill
     nice: int = 0  #: added to the processes' nice value
     execute: str = ""  #: the parent of its scratch directory; empty: the supervisor's folder
-    run_in_iwd: bool = False  #: whether it runs there; else in its scratch directory
+    run_in_iwd: bool = False  #: whether it runs in ``iwd``; otherwise in its scratch directory
     account: UnixAccount | None = None  #: the user that it runs as, if not the pool's; needs root
     files: UnixAccount | None = None  #: the owner of the files where it was submitted, if not the pool's user
     core_bytes: int = 0  #: the largest core file; negative: as large as the pool's may be
@@ -245,8 +245,8 @@ class Move:
     failed: bool = False  #: whether something is missing
     urls: tuple[tuple[str, int, int, int], ...] = field(default=(), converter=_by_protocol)
     """For each protocol that plugins used: how many files to move, how many were moved, their bytes."""
-    number: int = 0  #: of a checkpoint: counted in each activation
-    kept: bool = False  #: whether it went to the job's spool directory
+    number: int = 0  #: number of a checkpoint, counted in each activation
+    kept: bool = False  #: whether the files were copied to the job's spool directory
 
 
 @frozen
@@ -254,10 +254,10 @@ class TransferFailure:
     """Why a job's files could not be transferred."""
 
     code: int  #: the HoldReasonCode
-    errno: int  #: or another HoldReasonSubCode
+    errno: int  #: the errno or another HoldReasonSubCode
     end: str  #: the end that failed: sending or receiving
     words: str
-    protocol: str = ""  #: that a plugin used; empty: none did
+    protocol: str = ""  #: the protocol that a plugin used; empty if no plugin was used
 
 
 def _moves(moves: Sequence[Move | Mapping[str, Any]]) -> tuple[Move, ...]:
@@ -314,7 +314,8 @@ class Failed:
 
     @property
     def hold_code(self) -> int:
-        """Return the code of this failure: a VacateReasonCode if the fault is the machine's, else a HoldReasonCode."""
+        """Return the reason code of this failure: a VacateReasonCode if the machine is the cause, otherwise a
+        HoldReasonCode."""
         if self.failure is not None:
             return self.failure.code
         return FAILURE_VACATE_CODES[self.part] if self.machine else FAILURE_HOLD_CODES[self.part]
@@ -347,11 +348,12 @@ class Exited:
     core: bool
     at: int
     violated: str = ""
-    """Why the supervisor killed it: a key of VIOLATION_HOLD_CODES, or UNATTENDED; empty: it did not."""
+    """Why the supervisor killed the job: a key of VIOLATION_HOLD_CODES, or UNATTENDED; empty if it did not kill the
+    job."""
     moves: tuple[Move, ...] = field(default=(), converter=_moves)
     pid: int = 0  #: of a job with moves: its own process
-    began: int = 0  #: of a job with moves: when that started (0: it never did; code and signal are None)
-    undelivered: bool = False  #: whether some of its files did not reach their destination
+    began: int = 0  #: of a job with moves: when its own process started (0: it never started; code and signal are None)
+    undelivered: bool = False  #: whether some of its files were not transferred to their destination
     failure: TransferFailure | None = field(default=None, converter=_failure)
     writes: tuple[Write, ...] = field(default=(), converter=_writes)  #: what it wrote with condor_chirp
     core_file: str = ""  #: the path of its core file

@@ -63,8 +63,8 @@ class _Begun:
 
 class Supervisor:
     """The supervisor of ``folder``, which holds claims, records, socket and the jobs' directories. Only one handle, in
-    one thread, may use it: a new one replaces the previous one, which from then on raises ReplacedError. ``log``: the
-    id of the pool's log; empty: it has none, and the positions alone are the names."""
+    one thread, may use it: a new one replaces the previous one, which from then on raises ReplacedError. ``log`` is the
+    id of the pool's log; if it is empty, activations are named by their positions alone."""
 
     def __init__(self, folder: Path, log: str = "") -> None:
         self._folder = folder.absolute()
@@ -96,9 +96,9 @@ class Supervisor:
             return  # the next supervisor is asked about them
 
     def signal(self, key: str, how: How) -> None:
-        """Signal a job; do nothing if it has ended. Soft, hold and remove send the kill signal configured for them to
-        the job's own process, and continue it first if it is suspended. Hard sends SIGKILL to all its processes,
-        suspend SIGSTOP and continue SIGCONT."""
+        """Signal a job; do nothing if the job has ended. Soft, hold and remove send the kill signal configured for them
+        to the job's own process, and first continue the process if it is suspended. Hard sends SIGKILL to all its
+        processes, suspend SIGSTOP and continue SIGCONT."""
         if how not in _HOWS:
             raise ValueError(f"unknown signal {how!r}: use one of {', '.join(_HOWS)}")
         self._send([{"do": "signal", "key": self.name(key), "how": how}])
@@ -131,8 +131,9 @@ class Supervisor:
         return frozenset(filter(None, map(self._key, os.listdir(folder)))) if folder.is_dir() else frozenset()
 
     def recover(self, keys: Sequence[str]) -> dict[str, Known]:
-        """Return the state of these activations; "unknown" means never started. The supervisor completes the requests
-        of a killed pool first. Later, ``poll`` reports the end of each running one, and nothing for the others."""
+        """Return the state of these activations; "unknown" means that the activation was never started. The supervisor
+        completes the requests of a killed pool first. Later, ``poll`` reports the end of each running one, and nothing
+        for the others."""
         known_jobs = self._ask(keys)
         for key, known_job in known_jobs.items():
             if isinstance(known_job, Transferring | Running):
@@ -145,7 +146,7 @@ class Supervisor:
         return known_jobs
 
     def close(self) -> None:
-        """Detach. The supervisor stays while it has jobs."""
+        """Disconnect. The supervisor keeps running while it has jobs."""
         self._disconnect()
         if self._ready >= 0:
             self._poll.close()
@@ -199,7 +200,7 @@ class Supervisor:
 
     def _launch(self) -> None:
         """Start a supervisor unless one runs. It leaves this process's session and closes its descriptors."""
-        import subprocess  # needed once, if at all
+        import subprocess  # imported here because it is needed at most once
 
         try:
             make_private(self._folder)
@@ -314,7 +315,7 @@ class Supervisor:
             self._read(0)
 
     def _receive(self) -> None:
-        """Receive messages without waiting; reconnect if the supervisor is gone."""
+        """Receive messages without waiting; reconnect if the supervisor has ended."""
         try:
             if self._lines is not None:
                 self._read(socket.MSG_DONTWAIT)
@@ -364,7 +365,8 @@ class Supervisor:
         return str(LogPosition(self._log_id, int(key))) if self._log_id else key
 
     def _key(self, name: str) -> str | None:
-        """Return the key of the activation that the supervisor gave this name; None if it belongs to another log."""
+        """Return the key of the activation that the supervisor gave this name, or None if the name belongs to another
+        log."""
         try:
             log, position = LogPosition.parse(name)
         except ValueError:

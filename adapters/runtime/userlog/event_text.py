@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 END = "...\n"  #: the line that closes an event
-NOTE_LENGTH = 8191  #: characters to which the notes of a submission are cut
+NOTE_LENGTH = 8191  #: maximum characters of a submission's notes; the rest is cut off
 WARNING_LENGTH = 8110
 
 Stamp = Callable[[int], str]  #: formats an instant, in microseconds, for a header
@@ -196,7 +196,7 @@ def attribute_changed(name: str, value_before: str, value_after: str) -> str:
     return f"Changing job attribute {name} from {one_line(value_before)} to {one_line(value_after)}\n"
 
 
-# Their parts
+# Parts of the events
 
 
 def _line(label: str, text: str) -> str:
@@ -205,7 +205,8 @@ def _line(label: str, text: str) -> str:
 
 
 def _usage(*usages: tuple[str, Numbers]) -> str:
-    """Return the lines of CPU times. Local usage is always 0, because the access point runs no process for each job."""
+    """Return the lines with CPU times. Local usage is always 0, because the access point runs no process for each
+    job."""
     lines = []
     for span, (user, system) in usages:
         for place, times in (("Remote", (user, system)), ("Local", (0, 0))):

@@ -18,7 +18,7 @@ MODE = 0o644  #: permissions of a new file, before the umask
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOCTTY | os.O_NONBLOCK
 
 
-_SEARCHED = 64 << 20  #: bytes of others that are searched for what a writer that was killed has written
+_SEARCHED = 64 << 20  #: maximum bytes from other writers that are searched for the text of a killed writer
 
 
 def _never_waiting(path: str, flags: int) -> int:
@@ -40,7 +40,7 @@ def size(path: str) -> int:
 def _open(path: str) -> int:
     try:
         return os.open(path, _FLAGS, MODE)
-    except ValueError as error:  # no name of a file: it holds a NUL character
+    except ValueError as error:  # not a valid file name: it contains a NUL character
         raise OSError(errno.EINVAL, str(error)) from None
 
 
@@ -136,8 +136,8 @@ def _torn_length(tail: bytes, event: bytes) -> int:
 
 
 def why_unwritable(path: str) -> str:
-    """Return why there cannot be a log at `path`; empty if there can. Create the file, as its first event would. A
-    submission then holds the job (code 22), so that it does not run without its log."""
+    """Return why no log can be written at `path`, or an empty string if one can. Create the file, as the first event
+    would. A submission then holds the job (code 22), so that it does not run without its log."""
     try:
         os.close(_open(path))
     except OSError as error:

@@ -44,8 +44,8 @@ from .logged_clusters import (
 )
 
 Body = str | Callable[[int], str]
-"""An event's text: one for all jobs, or a function that makes each process's when it is written."""
-Entry = tuple[LoggedCluster, e.Procs, int, Body]  #: an event of some jobs: its number and body
+"""An event's text: one text for all jobs, or a function that returns the text for a process number."""
+Entry = tuple[LoggedCluster, e.Procs, int, Body]  #: a user log event of some jobs: its number and body
 
 FACTORY = ((-1, -1),)
 """The process number of a cluster itself."""
@@ -453,7 +453,7 @@ def _requested_by_user(event: e.JobsTransitioned) -> StopReason | None:
     return _hold_of(event.changes) if event.row == "hold" else None
 
 
-# What a row of the job's table means for a user log.
+# The effect of a job transition on a user log.
 _HOLDS = HOLD, lambda changes: _held(_hold_of(changes) or StopReason(0, 0, ""))
 _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
     "hold": _HOLDS,

@@ -25,7 +25,7 @@ from .event_text import Numbers, Resource, megabytes, number, resources
 NOWHERE = "/dev/null"
 NOTED = ("DAGNodeName", "JobBatchName")
 """Attributes that event 000 shows if a job has them. Source: the schedd's WriteSubmitToUserLog."""
-ASKED = "SubmitEventNotesAttrs"  #: has the names of further ones
+ASKED = "SubmitEventNotesAttrs"  #: names further attributes
 NOTES = (*NOTED, "SubmitEventNotes", "SubmitEventUserNotes")  #: attributes that event 000 depends on
 
 
@@ -42,8 +42,8 @@ class LoggedCluster:
     def __init__(self, event: ClusterSubmitted) -> None:
         self.id, self.count = event.cluster, event.count
         self.live = 0 if event.factory else event.count
-        self.factory = event.factory  #: whether its jobs come little by little
-        self.made = self.live  #: how many have come
+        self.factory = event.factory  #: whether a factory creates its jobs gradually
+        self.made = self.live  #: the number of jobs created so far
         self.mode = ""  #: the last mode of its factory
         self.running: set[int] = set()
         self.ad = event.ad
@@ -56,11 +56,11 @@ class LoggedCluster:
         self.sizes: dict[int, Numbers] = {}  #: of processes that have run: image and resident size, as last logged
         is_same_path = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
         self.path = self._path(0) if is_same_path else None
-        """The log of all its jobs, empty if they have none; None: each job has its own."""
+        """The path of the log of all its jobs: empty if they have no log, None if each job has its own log."""
 
     @property
     def ends(self) -> bool:
-        """Return True if the cluster has no jobs, and will get none."""
+        """Return True if the cluster has no jobs left and no more will be created."""
         return not self.live and (self.made == self.count or self.mode == "Removed")
 
     def path_of(self, proc: int) -> str:
@@ -121,7 +121,7 @@ class LoggedCluster:
         SubmitEventUserNotes."""
         names = listed_names(self.string(proc, ASKED))
         values = self.values(proc, (*names, *NOTED)) if names else {}
-        if not names:  # most jobs: what there is, is a string
+        if not names:  # most jobs: every attribute that is set is a string
             values = {name: text for name in NOTED if (text := self.value(proc, name)) and text != "undefined"}
         notes_text = "; ".join(f"{name} = {text}" for name, text in values.items())
         first_note = f"[ {notes_text} ]" if notes_text else self.string(proc, "SubmitEventNotes")
@@ -218,7 +218,7 @@ class Place:
     machine: str
     offers: Mapping[str, str]
     assigned: Mapping[str, str]
-    ad: Mapping[str, str] = field(factory=dict)  #: what its own ad says
+    ad: Mapping[str, str] = field(factory=dict)  #: the attributes in the slot's own ad
 
 
 def place(slot: str, machine: str, ad: Ad) -> Place:
@@ -254,7 +254,7 @@ class LoggedRun:
     place: Place
     host: str
     activated: int
-    executing: int | None = None  #: when its own process began
+    executing: int | None = None  #: when the job's own process started
     resident: int = 0
     disk: int = 0
     moved: Numbers = (0, 0)  #: the bytes of its files: sent and received by the job

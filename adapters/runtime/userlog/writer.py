@@ -22,9 +22,9 @@ from .files import describe_error
 from .fold import UserLogs
 from .logged_clusters import LogFile
 
-# The user logs' checkpoint: a small file that gets a line whenever it moves. The last whole line counts: a line that a
-# crash cut off never did, and the one before it is still true. The file is not replaced for each line, as some file
-# systems write a replaced file to disk first, but rewritten when it has grown.
+# The user logs' checkpoint: a small file to which a line is added whenever the checkpoint advances. The last complete
+# line is valid. If a crash cut off a line, that line is ignored, and the line before it still applies. The file is not
+# replaced for each line, as some file systems write a replaced file to disk first, but rewritten when it has grown.
 
 PROGRESS = "userlogs.progress"
 GROWN = 1_000_000  #: the size in bytes at which the file is rewritten
@@ -88,7 +88,7 @@ class ProgressFile:
             ) from None
 
     def save(self, progress: UserLogPosition) -> None:
-        """Add a complete line, or nothing. Raise `UserLogError` if it could not be written."""
+        """Append a complete line or nothing. Raise `UserLogError` if the line could not be written."""
         line = msgspec.json.encode(progress) + b"\n"
         try:
             if self._size > GROWN:
@@ -239,7 +239,7 @@ class UserLogWriter:
                 with self._rights_of(file.owner):
                     missing_text = files.missing_part(file.path, sizes.get(file.path, 0), text)
             except (OSError, ValueError):
-                missing_text = text  # cannot be read: appending tells why, or works
+                missing_text = text  # the file cannot be read: appending either reports the reason or succeeds
             self._append(file, missing_text)
         self._done()
 

@@ -54,7 +54,7 @@ def command(order: Order, scratch: str) -> tuple[list[str], list[str]]:
     """Return the arguments up to the image, and the job's command."""
     spec, iwd = order["container"], order["iwd"]
     target, program = spec["target"], spec["program"]
-    in_scratch = iwd == scratch  # its files were transferred
+    in_scratch = iwd == scratch  # the job's files were transferred
     if spec["brought"]:
         program = f"{scratch}/{os.path.basename(program)}"
     if target and program.startswith(f"{scratch}/"):
@@ -115,7 +115,7 @@ def environment(spec: dict[str, Any], variables: dict[str, str], scratch: str, i
 
 
 def _tested(argv: list[str], variables: dict[str, str]) -> str | None:
-    """Test whether the image runs at all; return the first line of the error message."""
+    """Test whether the image runs at all. Return None if it does, otherwise the first line of the error message."""
     verb = next(place for place, word in enumerate(argv) if word in ("exec", "run"))
     try:
         completed = subprocess.run(

@@ -2,7 +2,7 @@
 
 A separate process serves each job on a port of the loopback interface, with the rights of the owner of the job's files.
 ``.chirp.config`` in the scratch directory has the port and a cookie, which each connection sends first. Nothing outside
-the initial directory can be reached, not even through links.
+the initial directory can be accessed, not even through links.
 
 Source: HTCondor's chirp client (chirp_client.c, io_proxy_handler.cpp).
 """
@@ -36,7 +36,8 @@ _NOT_AUTHENTICATED, _TOO_BIG, _INVALID, _UNKNOWN = -1, -5, -8, -127
 
 
 def listen(scratch: str) -> tuple[socket.socket, str]:
-    """Listen, and write address and cookie into the scratch directory. Return socket and cookie. Raise `OSError`."""
+    """Listen on a port, and write address and cookie into the scratch directory. Return the socket and the cookie.
+    Raise `OSError` if that fails."""
     listener = socket.create_server(("127.0.0.1", 0))
     cookie = os.urandom(16).hex()
     path = f"{scratch}/{CONFIG}"
@@ -66,7 +67,7 @@ def fork(
     listener: socket.socket, cookie: str, iwd: str, make: Callable[[socket.socket], Sender], become: Callable[[], None]
 ) -> tuple[int, socket.socket]:
     """Start the process that serves, with the rights that ``become`` takes. Return its pid and the socket on which it
-    reports what the job writes. Raise `OSError`."""
+    reports what the job writes. Raise `OSError` if the process cannot be started."""
     parent = os.getpid()
 
     def answer(channel: socket.socket) -> None:
@@ -269,7 +270,7 @@ _SAID = (-1, b"")  #: the answer was sent already
 
 
 class _BrokenError(Exception):
-    """The connection must end: client and server have lost the message boundary."""
+    """The connection must be closed, because client and server no longer agree on the message boundaries."""
 
 
 def _never_waiting(path: str, flags: int) -> int:

@@ -1,8 +1,9 @@
 """Pass on what a job writes with condor_chirp: attributes of its ad, and lines for its log.
 
-The process that answers the job (``Sender``) checks each write and sends it to the supervisor (``Receiver``).
-The supervisor reports new writes every second, and all of them when the job ends or a pool reconnects. Each write has a
-number, so that none counts twice. The sending process has the job's rights, so the supervisor checks each write again.
+The process that answers the job (``Sender``) checks each write and sends it to the supervisor (``Receiver``). The
+supervisor reports new writes every second, and all of them when the job ends or a pool reconnects. Each write has a
+number, so that no write is applied twice. The sending process has the job's rights, so the supervisor checks each write
+again.
 
 Source: set_job_attr_delayed and ulog in HTCondor's io_proxy_handler.cpp, recordDelayedUpdate in jic_shadow.cpp.
 """
@@ -42,7 +43,7 @@ def refusal(number: int) -> OSError:
 
 
 def _is_valid(write: Any) -> bool:
-    """Return True if this is a valid write: short, with literal values only."""
+    """Return True if this is a valid write: it is short and contains only literal values."""
     if not (isinstance(write, list) and len(write) == 3 and all(isinstance(word, str) for word in write)):
         return False
     kind, name, text = write
@@ -57,7 +58,8 @@ def _is_valid(write: Any) -> bool:
 
 
 class Sender:
-    """What the connections of a job share: its ad with the attributes set since, and the channel to the supervisor."""
+    """The data shared by a job's connections: the job's ad with the attributes set since its start, and the channel to
+    the supervisor."""
 
     def __init__(self, ad: str, rules: dict[str, Any], channel: socket.socket) -> None:
         self._attributes = {}
@@ -77,8 +79,8 @@ class Sender:
         return self._attributes.get(name.lower())
 
     def delayed_value(self, name: str) -> str:
-        """Return the same for a delayed update. Raise `OSError` if the attribute is missing, `ValueError` if delayed
-        updates are off."""
+        """Return an attribute's value, including delayed updates. Raise `OSError` if the attribute is missing,
+        `ValueError` if delayed updates are off."""
         if not self._prefixes:
             raise ValueError
         text = self.value(name)
@@ -87,8 +89,8 @@ class Sender:
         return text
 
     def set(self, name: str, text: str) -> None:
-        """Set an attribute. Raise `OSError` if it may not be set or a limit is reached, `ValueError` if name or value
-        is invalid or updates are off."""
+        """Set an attribute. Raise `OSError` if the job may not set it or a limit is reached, `ValueError` if name or
+        value is invalid or updates are off."""
         if not self._updates:
             raise ValueError
         self._write("set", name, text)
@@ -148,7 +150,7 @@ class Receiver:
         """Return the writes since the last call: number, kind, name and text of each."""
         writes = []
         with contextlib.suppress(OSError):
-            for _ in range(_AT_ONCE):  # then other jobs are served; the rest waits
+            for _ in range(_AT_ONCE):  # serve other jobs first; the remaining writes wait
                 data = self._channel.recv(_PACKET)
                 if not data:
                     break  # the process that answered the job has ended
@@ -177,7 +179,7 @@ class Receiver:
         return self._all[key]
 
     def all(self) -> list[list[Any]]:
-        """Return everything, oldest first."""
+        """Return all writes of this run, oldest first."""
         return list(self._all.values())
 
     def close(self) -> None:

@@ -1,9 +1,11 @@
-"""The process that represents a job in a container: it prepares the container, waits for it, and exits as it exited.
+"""The process that represents a job in a container: it prepares the container, waits for it, and exits with its exit
+code or signal.
 
 It is forked from the supervisor and leads its own session, as a job's process does. A docker container is not a
-descendant of the supervisor, so a note on disk is written before it is created and deleted after it is removed. A
-container whose note remains when its shim is gone is swept. The supervisor sends signals through a socket: ``kill 15``,
-``pause``, ``unpause``. The shim answers in JSON: ``usage``, or ``failed``, before it ends.
+descendant of the supervisor, so the shim writes a file (a note) to disk before it creates the container, and deletes
+this note after the container is removed. If a note remains after its shim has ended, its container is swept (removed).
+The supervisor sends signals through a socket: ``kill 15``, ``pause``, ``unpause``. The shim answers in JSON: ``usage``,
+or ``failed``, before it ends.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _PAUSE_S = 0.02
 
 
 class ContainerShim:
-    """The supervisor's handle on a shim. ``alone``: the container's processes are its descendants and get signals like
-    any job's; else the shim receives commands."""
+    """The supervisor's handle on a shim. With ``alone``, the container's processes are descendants of the shim and get
+    signals like those of any job; otherwise the shim receives commands."""
 
     def __init__(self, pid: int, channel: socket.socket | None, note: str) -> None:
         self.pid, self.note = pid, note
@@ -50,7 +52,7 @@ class ContainerShim:
                 self._talk.send(command.encode())
 
     def listen(self) -> None:
-        """Receive its messages."""
+        """Receive the shim's messages."""
         while self._talk is not None:
             try:
                 data = self._talk.recv(_MOST)
@@ -81,7 +83,7 @@ class ContainerShim:
 
     @property
     def remains(self) -> bool:
-        """Return True if its container may still exist."""
+        """Return True if the shim's container may still exist."""
         return bool(self.note) and os.path.exists(self.note)
 
 
@@ -163,7 +165,7 @@ class Sweeper:
     """A running removal of a container and its anonymous volumes: a child that the supervisor reaps."""
 
     def __init__(self, note: str) -> None:
-        """Raise `OSError` if the runtime is not installed."""
+        """Start the removal. Raise `OSError` if the container runtime is not installed."""
         try:
             with open(note, encoding="utf-8", errors="surrogateescape") as file:
                 noted = json.load(file)
@@ -186,7 +188,7 @@ class Sweeper:
             os.close(write_end)
 
     def done(self) -> bool | None:
-        """Return whether the container is gone; None: not known yet."""
+        """Return whether the container has been removed, or None if that is not known yet."""
         try:
             while chunk := os.read(self._output, _MOST):
                 self._read += chunk
@@ -198,7 +200,8 @@ class Sweeper:
 
 
 def sweep(notes: str) -> None:
-    """Remove the containers that a killed supervisor left. Keep the note of one that is not removed in time."""
+    """Remove the containers that a killed supervisor left behind. If a container is not removed in time, keep its
+    note."""
     try:
         remaining = {f"{notes}/{name}" for name in os.listdir(notes)}
     except OSError:
@@ -218,7 +221,8 @@ def sweep(notes: str) -> None:
 
 
 def begin_sweeping(note: str) -> Sweeper | None:
-    """Start to remove a container; None: its runtime is no longer installed, so the container is gone, too."""
+    """Start to remove a container. Return None if its runtime is no longer installed, since the container then no
+    longer exists, either."""
     try:
         return Sweeper(note)
     except OSError:

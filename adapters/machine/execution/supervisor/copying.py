@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from .usage_meter import UsageMeter, unreadable, unwritable
 
-SYNCED_ALONE = 64  #: up to this many files are synced one by one; for more, their whole disk is
+SYNCED_ALONE = 64  #: up to this many files are synced one by one; for more files, their whole disk is synced
 NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _AT_ONCE = 1 << 30  #: the most bytes that the kernel moves in one call
 _SMALL = 1 << 16  #: a file below this many bytes is copied with one read and one write
 _ELSEWHERE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
-"""The errors of copy_file_range(2) where it cannot be used and sendfile(2) can."""
+"""The errors of copy_file_range(2) after which sendfile(2) is used instead."""
 
 
 class File(NamedTuple):
@@ -34,7 +34,8 @@ class File(NamedTuple):
 
 
 def make_directory(path: str, like_path: str = "") -> None:
-    """Create a missing directory, with the permissions of another one, and its parents. Raise `OSError`."""
+    """Create a missing directory with the permissions of ``like_path``, and its missing parents. Raise `OSError` if
+    that fails."""
     if os.path.isdir(path):
         return
     missing = [path]
@@ -61,7 +62,8 @@ def copy_in(file: File, folder: str, made_folders: set[str], meter: UsageMeter, 
 
 
 def copy(source: str, target: str, meter: UsageMeter, must_sync: bool) -> None:
-    """Copy a file and its mode. Raise `TransferError`, which names the end that failed."""
+    """Copy a file and its mode. Raise `TransferError` if that fails; the error contains the end (sending or receiving)
+    that failed."""
     try:
         reader = os.open(source, os.O_RDONLY | NEVER_WAIT)
     except OSError as error:
@@ -94,7 +96,7 @@ def carry(source: int, target: int) -> int:
     data = os.read(source, _SMALL)
     size = copied_size = len(data)
     write_all(target, data)
-    if size < _SMALL:  # all of it
+    if size < _SMALL:  # all bytes were copied
         return copied_size
     try:
         while moved_size := os.copy_file_range(source, target, _AT_ONCE):
@@ -124,7 +126,7 @@ def sync_disks(folders: Iterable[str]) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """Make the names in a directory durable. Raise `OSError`."""
+    """Sync a directory, so that the names in it are durable. Raise `OSError` if that fails."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -21,7 +21,7 @@ from .processes import MARK, POOL
 from .rights import UserIds
 
 _INSPECTIONS, _PAUSE_S = 20, 1.0  #: docker may report an ended container as running for a while
-_FIRST_LOOK_S = 2.0  #: when to measure its usage for the first time
+_FIRST_LOOK_S = 2.0  #: when to measure the container's usage for the first time
 _WORDS = 511  #: the most bytes of docker's output in a hold reason
 _STATE = (
     "Running={{.State.Running}}\nExitCode={{.State.ExitCode}}\nDockerError={{json .State.Error}}\n"
@@ -158,7 +158,8 @@ class DockerContainer:
             raise _CannotRun("image", _one_line(output, " "))
 
     def _make(self, path: str) -> None:
-        """Create a directory of the job's for one of the container's; like /tmp, all users may write to it."""
+        """Create a directory in the job's scratch directory for a directory of the container; like /tmp, all users may
+        write to it."""
         with contextlib.suppress(OSError):
             old_umask = os.umask(0)
             made_path = path
@@ -209,7 +210,7 @@ class DockerContainer:
                 order_text = self._talk.recv(4096).decode()
                 if order_text:
                     self._obey(order_text)
-                else:  # the supervisor is gone: the next one kills this
+                else:  # the supervisor has ended: the next one kills this process
                     watched_files.remove(self._talk)
             if time.monotonic() >= look_at:
                 self._measure()
@@ -229,7 +230,7 @@ class DockerContainer:
         self._call(*command, self._spec["name"], is_interruptible=False)
 
     def _measure(self) -> None:
-        """Ask docker's server for the container's usage."""
+        """Request the container's resource usage from the Docker daemon."""
         stats = _query_server(f"/containers/{self._spec['name']}/stats?stream=0&one-shot=1")
         try:
             memory, cpu = stats["memory_stats"].get("stats", {}), stats["cpu_stats"]["cpu_usage"]
@@ -287,7 +288,7 @@ def _one_line(text: str, separator: str) -> str:
 
 
 def _query_server(path: str) -> Any:
-    """Return the answer of docker's server; None if it does not answer."""
+    """Return the Docker daemon's answer, or None if it does not answer."""
     from http.client import HTTPConnection, HTTPException  # the supervisor itself does not need it
 
     host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")

@@ -1,7 +1,8 @@
-"""Start a job: the environment, the three streams, the process. A failure is a ``StartError``, and ends that job only.
+"""Start a job: the environment, the three streams, the process. A failure raises a ``StartError``, and affects only
+that job.
 
-The process leads its own session. It is created with posix_spawn, which does not copy this process as fork does. One
-that runs as another user is forked, and becomes that user before it touches anything of the job.
+The process leads its own session. It is created with posix_spawn, which does not copy this process as fork does. A
+process that runs as another user is forked instead, and becomes that user before it accesses any of the job's files.
 """
 
 from __future__ import annotations
@@ -110,8 +111,9 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
 
 
 def _counts(order: Order) -> dict[str, str]:
-    """Return the variables set to the number of cores. Skip one that the job sets, and all after it in the list up to
-    the next that the job sets to nothing: this copies a bug of the starter, which means to check each separately."""
+    """Return the variables set to the number of cores. Skip a variable that the job sets, and all later ones in the
+    list up to the next variable that the job sets to an empty value. This imitates a bug of the starter, which is meant
+    to check each variable separately."""
     counts, seen_name = {}, ""
     for name in order["counts"]:
         seen_name = order["environment"].get(name, seen_name)
@@ -197,9 +199,9 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
 
 def start_as(account: UserIds, order: Order, scratch: str, execute: str) -> tuple[int, int]:
     """Start a job's own process as another user, which posix_spawn(3) cannot do; return its pid. The new process opens
-    and executes everything with that user's rights. Raise `StartError`. A user's file system may be slow: for a
-    process that takes longer, also return the descriptor from which ``read_start_reply`` reads the result later
-    (else -1)."""
+    and executes everything with that user's rights. Raise `StartError` if the process cannot be started. Because a
+    user's file system may be slow, also return, for a process that takes longer, the descriptor from which
+    ``read_start_reply`` reads the result later (else -1)."""
     reply, write_end = os.pipe2(os.O_CLOEXEC)
     try:
         pid = os.fork()
@@ -228,7 +230,8 @@ def start_as(account: UserIds, order: Order, scratch: str, execute: str) -> tupl
 
 
 def read_start_reply(reply: int) -> None:
-    """Read the reply of a process that `start_as` started: empty if it executed its program. Raise `StartError`."""
+    """Read the reply of a process that `start_as` started: empty if it executed its program. Raise `StartError` if the
+    reply reports a failure."""
     with open(reply, "rb") as file:
         failure_text = file.read()
     if failure_text:
@@ -236,7 +239,7 @@ def read_start_reply(reply: int) -> None:
 
 
 def _become_job(account: UserIds, order: Order, scratch: str, execute: str) -> None:
-    """Turn this process into a job's own. Raise `StartError`."""
+    """Turn this process into a job's own process. Raise `StartError` if that fails."""
     program = _path(order, order["executable"])
     signal.set_wakeup_fd(-1)
     os.setsid()
@@ -265,7 +268,7 @@ def _become_job(account: UserIds, order: Order, scratch: str, execute: str) -> N
 
 
 def _enter(order: Order, scratch: str) -> None:
-    """Enter the directory where the job runs. Raise `StartError`."""
+    """Enter the directory where the job runs. Raise `StartError` if that fails."""
     where, part = (order["iwd"], "iwd") if order["run_in_iwd"] else (scratch, "scratch")
     try:
         os.chdir(where)
@@ -276,7 +279,7 @@ def _enter(order: Order, scratch: str) -> None:
 
 
 def check_scratch(scratch: str) -> None:
-    """Raise `StartError` if this process's user cannot reach the scratch directory."""
+    """Raise `StartError` if this process's user cannot access the scratch directory."""
     try:
         os.stat(f"{scratch}/")
     except OSError as error:

@@ -1,9 +1,10 @@
-"""Processes that transfer files: forked from the supervisor, each for one job at a time, and ended with it.
+"""Processes that transfer files: each is forked from the supervisor, works for one job at a time, and ends with the
+supervisor.
 
 A file system may hang, and a disk may be slow: the supervisor itself never waits for a user's file. Forking a process
 takes longer than moving a few small files. So a process is reused for the next transfer if it has the rights of the
 files' owner and nothing remains of the last one: it has never had a child, and it closes all that a transfer opens.
-It knows only the ``Task`` that it received.
+It has access only to the ``Task`` that it received.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Task(NamedTuple):
     core: str = ""
 
     def message(self) -> bytes:
-        """Encode it, without the ads, which are in the scratch directory."""
+        """Encode the task without the ads, which are in the scratch directory."""
         order = {name: value for name, value in self.order.items() if name not in ("job_ad", "machine_ad")}
         return json.dumps(self._replace(order=order)).encode()
 
@@ -94,8 +95,8 @@ def _worked(parent: int, task: Task, users: TransferUsers) -> Result:
 
 
 def _work_as(parent: int, user: UserIds | None, task: Task) -> Result:
-    """Do a task with the rights of a user, who must not see this process's environment. The kernel drops the request
-    to die with the parent when a process changes its user, so repeat it."""
+    """Do a task with the rights of a user, who must not see this process's environment. The kernel drops the request to
+    end with the parent when a process changes its user, so repeat the request."""
     if user is not None and user.uid != os.geteuid():
         become(user)
         for name in os.environ.keys() - _FOR_ALL:
@@ -155,14 +156,14 @@ class Mover:
         self.idle_since = 0
 
     def offer(self, task: bytes) -> bool:
-        """Give it a task; return False if it was killed, or the task is too large for a message."""
+        """Send the mover a task; return False if the mover was killed or the task is too large for a message."""
         try:
             return bool(self.talk.send(task))
         except OSError:
             return False
 
     def hear(self) -> Result | None:
-        """Return the result of its task; None: there is none yet, or the process is gone."""
+        """Return the result of the task, or None if there is none yet or the process has ended."""
         try:
             message = self.talk.recv(MOST)
         except OSError:
@@ -176,8 +177,8 @@ class Mover:
         return dict(result)
 
     def wait_until_detached(self) -> None:
-        """Wait until it has closed the supervisor's descriptors: one that is stopped earlier would hold the
-        supervisor's socket and lock as long as it lives, even after the supervisor was killed."""
+        """Wait until the mover has closed the supervisor's descriptors. A mover that is stopped earlier would hold the
+        supervisor's socket and lock as long as it exists, even after the supervisor was killed."""
         for _ in range(_DETACH_TRIES):
             with contextlib.suppress(ProcessLookupError):
                 if os.getsid(self.pid) != self.pid:
@@ -195,7 +196,7 @@ class Movers:
         self._idle: list[Mover] = []  # the last to become idle is reused first
 
     def begin(self, task: Task, users: TransferUsers) -> Mover:
-        """Start a task. Raise `OSError` if it needs another process, and that cannot be started."""
+        """Start a task. Raise `OSError` if the task needs another process and this process cannot be started."""
         text = task.message() if self._idle else b""
         for mover in reversed(self._idle):
             if mover.users == users and mover.offer(text):
@@ -210,14 +211,14 @@ class Movers:
         return self._all.get(descriptor)
 
     def set_idle(self, mover: Mover, now: int) -> None:
-        """Mark it as idle after its task: it may take another one."""
+        """Mark a mover as idle after its task, so that it can take another task."""
         mover.idle_since = now
         self._idle.append(mover)
         if len(self._idle) > _MOST_IDLE:
             self.drop(self._idle[0])
 
     def drop(self, mover: Mover) -> None:
-        """Drop the handle on it; an idle one ends then."""
+        """Drop the handle on a mover; an idle mover then ends."""
         if self._all.pop(mover.talk.fileno(), None) is None:
             return
         self._poll.unregister(mover.talk)

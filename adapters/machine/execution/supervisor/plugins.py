@@ -1,8 +1,8 @@
 """Move files with file transfer plugins: programs that handle the URLs of some schemes.
 
 A plugin is called once for all the files of its schemes: ``PLUGIN -infile FILE -outfile FILE [-upload]``. It reads an
-ad for each file, with ``Url`` and ``LocalFileName``, and writes one, with ``TransferSuccess`` and any error. One that
-takes too long is killed with its process group. It runs as a child of the mover, and ends with it.
+ad for each file, with ``Url`` and ``LocalFileName``, and writes one, with ``TransferSuccess`` and any error. A plugin
+that takes too long is killed with its process group. A plugin runs as a child of the mover, and ends with the mover.
 
 Source: the manual's "File Transfer Plug-Ins" (its protocol 2); for the messages and subcodes of failures, HTCondor's
 file_transfer.cpp and runs of a real pool.
@@ -23,7 +23,7 @@ from .launch import Order
 
 NOT_FOUND, NOT_STARTED, NOTHING_SAID = -1001, -1003, -1004
 """HoldReasonSubCode of failures after which a job is tried again elsewhere instead of held: a URL has no plugin, the
-plugin could not be started, it failed without a message. (HTCondor's CONDOR_HOLD_SUBCODE.)"""
+plugin could not be started, or the plugin failed without a message. (HTCondor's CONDOR_HOLD_SUBCODE.)"""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.+-]*)://.")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
@@ -47,7 +47,7 @@ class Moved(NamedTuple):
 
 
 class PluginError(Exception):
-    """A plugin has failed: the subcode, the reason, and the protocol if one file failed."""
+    """A plugin failed. Contains the subcode, the reason, and the protocol if a single file failed."""
 
     def __init__(self, subcode: int, reason: str, protocol: str = "") -> None:
         super().__init__(reason)
@@ -103,7 +103,8 @@ class Plugins:
         return moved_files, self._failure(label, f"{stem}.out", status, ads, requests)
 
     def _run(self, label: str, command: list[str]) -> int | None:
-        """Run a plugin; return its wait status, None if it was killed for taking too long. Raise `OSError`."""
+        """Run a plugin; return its wait status, or None if it was killed for taking too long. Raise `OSError` if it
+        cannot be started."""
         os.chdir(self._scratch)
         null_files = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
         pid = os.posix_spawn(command[0], command, self._environment(label), file_actions=null_files, setsid=True)
@@ -113,7 +114,7 @@ class Plugins:
         finally:
             os.close(pidfd)
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)  # its remaining processes must not write either
+                os.killpg(pid, signal.SIGKILL)  # the plugin's remaining processes must not write either
         status = os.waitpid(pid, 0)[1]
         return status if ended_in_time else None
 
@@ -128,7 +129,7 @@ class Plugins:
     def _failure(
         self, label: str, outfile: str, status: int | None, ads: list[Ad], requests: list[PluginTransfer]
     ) -> PluginError | None:
-        """Return why a plugin failed; None: it succeeded."""
+        """Return why a plugin failed, or None if it succeeded."""
         was_signalled = status is not None and os.WIFSIGNALED(status)
         number = errno.ETIME if status is None else os.WTERMSIG(status) if was_signalled else os.WEXITSTATUS(status)
         subcode = number if status is None or was_signalled else number << 8
@@ -243,7 +244,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _ad(tokens: Iterator[tuple[str, str]]) -> Ad | None:
-    """Parse the ad whose bracket was just read; None if it is not closed."""
+    """Parse the ad whose opening bracket was just read; return None if the ad is not closed."""
     ad: dict[str, Value] = {}
     line: list[tuple[str, str]] = []
     depth = 0

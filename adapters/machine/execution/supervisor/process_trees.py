@@ -50,8 +50,8 @@ class ProcessTrees:
         return self._next
 
     def begin(self, key: str, pid: int, started: int, number: int, users: frozenset[int]) -> None:
-        """Add a job's own process, marked with this number, in place of its previous one; ``users``: the users its
-        processes run as."""
+        """Add a job's own process, marked with this number, in place of its previous process; ``users`` are the users
+        that its processes run as."""
         if key in self._jobs:
             self.end(key)
         self._forget(pid)
@@ -113,7 +113,7 @@ class ProcessTrees:
         return self._members[pid][1] if pid in self._members else None
 
     def signal(self, key: str, number: int) -> int:
-        """Signal all living processes of a job; return how many were reached."""
+        """Signal all living processes of a job; return how many received the signal."""
         return sum(processes.send(process.pid, process.started, number) for process in self.living(key))
 
     def _place(self, pid: int) -> None:
@@ -157,7 +157,7 @@ class ProcessTrees:
     def _stray_all(self, line: list[Process], keys: set[str]) -> None:
         if len(keys) == 1:
             self._join_all(line, *keys)
-        elif not keys:  # its job has ended, whichever it was
+        elif not keys:  # the process belonged to a job that has ended
             for process in line:
                 processes.send(process.pid, process.started, signal.SIGKILL)
         else:
@@ -182,11 +182,11 @@ class ProcessTrees:
             self._of[member[1]].discard(pid)
 
 
-# The jobs that a killed predecessor left.
+# The jobs that a killed predecessor left behind.
 #
-# Only the parent receives exit codes, and it is gone: the jobs' results could not be trusted. So the jobs are killed,
-# with all their descendants, and reported as lost. Nothing else happens before that, so that a restarted job never runs
-# twice at the same time.
+# Only the parent receives exit codes, and it has ended, so the jobs' results could not be trusted. So the jobs are
+# killed, with all their descendants, and reported as lost. Nothing else happens before that, so that a restarted job
+# never runs twice at the same time.
 
 
 _UNMARKED_S = 0.1  #: the longest time between fork and exec, when a process is not yet marked

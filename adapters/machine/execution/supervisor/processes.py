@@ -45,7 +45,7 @@ class Process(NamedTuple):
 
 
 def read(pid: int) -> Process | None:
-    """Return the process; None if it does not exist. A zombie is ``dead`` unless some of its threads live."""
+    """Return the process, or None if it does not exist. A zombie is ``dead`` unless some of its threads live."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -77,7 +77,7 @@ def pids() -> set[int]:
 
 
 def _parts(pid: int, name: str, separator: bytes = b"\n") -> list[bytes]:
-    """Return the parts of a process's file; none if the process is gone."""
+    """Return the parts of a process's file in /proc, or an empty list if the process has ended."""
     try:
         with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
             return (file.read() or b"").split(separator)
@@ -102,7 +102,7 @@ def mark_children(number: int) -> None:
 
 
 def number(pid: int) -> int | None:
-    """Return the number that marks a process, alive or not yet reaped; None if it has none.
+    """Return the number that marks a process, alive or not yet reaped, or None if it has no number.
 
     It is the soft limit on the CPU time of a real-time process, in microseconds: decades, so that it limits no
     process. Unlike the environment, every exec inherits it, and it is readable for every process.
@@ -112,12 +112,12 @@ def number(pid: int) -> int | None:
 
 
 def user(pid: int) -> int | None:
-    """Return the real user of a process, whatever rights its program has; None if it is gone."""
+    """Return the real user of a process, whatever rights its program has, or None if the process has ended."""
     return next((int(line.split()[1]) for line in _parts(pid, "status") if line.startswith(b"Uid:")), None)
 
 
 def send(pid: int, started: int, number: int) -> bool:
-    """Signal the process with this pid and start time; return False if it is gone."""
+    """Signal the process with this pid and start time; return False if it has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
@@ -155,10 +155,10 @@ def has_subreaper() -> bool:
 
 
 def fork(serve: Callable[[socket.socket], object], *kept: int, outlives: bool = False) -> tuple[int, socket.socket]:
-    """Start a process that calls ``serve`` with a packet socket and exits. It has none of this one's descriptors except
-    ``kept``, and none of its signal handlers. It leaves the session last, when it has dropped everything else. It is
-    killed when this one ends, unless it ``outlives`` it. Return its pid and the socket's other end. Raise `OSError` if
-    it cannot be started."""
+    """Start a process that calls ``serve`` with a packet socket and exits. The process has none of this process's
+    descriptors except ``kept``, and none of its signal handlers. It leaves the session last, when it has dropped
+    everything else. Unless ``outlives`` is true, it is killed when this process ends. Return its pid and the socket's
+    other end. Raise `OSError` if it cannot be started."""
     parent = os.getpid()
     own_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     own_end.setblocking(False)
@@ -193,8 +193,8 @@ def close_all_but(*kept: int) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent ends; exit now if it has ended. Repeat this after a change of
-    user: the kernel drops the request then."""
+    """Ask the kernel to kill this process when its parent ends; exit now if the parent has already ended. Repeat this
+    after a change of user: the kernel drops the request then."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

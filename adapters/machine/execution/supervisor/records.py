@@ -20,8 +20,8 @@ _SPARES = 64  #: the most claim files kept for reuse
 
 
 class ActivationClaim(NamedTuple):
-    """The holder of an activation: its process, and the number that marks its descendants. All 0 if the supervisor
-    ended between taking the claim and noting the process."""
+    """The holder of an activation: its process, and the number that marks its descendants. All fields are 0 if the
+    supervisor ended between taking the claim and recording the process."""
 
     pid: int
     started: int
@@ -90,7 +90,7 @@ class Claims:
             self.note(os.open(self._path(key), os.O_WRONLY | os.O_CLOEXEC), claim)
 
     def read(self, key: str) -> ActivationClaim | None:
-        """Return the claim of an activation, None if it was never claimed or is released."""
+        """Return the claim of an activation, or None if it was never claimed or has been released."""
         try:
             with open(self._path(key), encoding="ascii") as file:
                 line = file.read()
@@ -146,7 +146,8 @@ class Journal:
             self._compact()
 
     def append(self, records: Iterable[Record]) -> None:
-        """Make these records durable. Raise `OSError` if none of them is; the same call can be tried again."""
+        """Make these records durable. Raise `OSError` if that fails: then no record is stored, and the same call can be
+        repeated."""
         records = list(records)
         data = b"".join(line_of(record) for record in records)
         if self._file < 0:
@@ -178,7 +179,7 @@ class Journal:
         return file
 
     def _compact(self) -> None:
-        """Rewrite the file with the current records only; without space for a copy, keep the old one."""
+        """Rewrite the file with only the current records; if there is no space for a copy, keep the old file."""
         data = b"".join(map(line_of, self.records.values()))
         new_path = f"{self._path}.new"
         try:
@@ -221,7 +222,7 @@ def line_of(record: Record) -> bytes:
 
 
 def _parse(line: bytes) -> Record | None:
-    """Parse a record; return None for any other line: its activation then counts as lost."""
+    """Parse a record. Return None for any other line, whose activation then counts as lost."""
     try:
         record = json.loads(line)
     except ValueError:

@@ -34,7 +34,7 @@ class UserIds(NamedTuple):
 
 
 def of(account: Mapping[str, Any] | None) -> UserIds | None:
-    """Return the ids of an order's account; None: those of this process."""
+    """Return the ids of an order's account, or None if the job uses this process's ids."""
     return None if account is None else UserIds(account["uid"], account["gid"], tuple(account["groups"]))
 
 
@@ -80,8 +80,8 @@ def _ends(pid: int) -> bool:
 
 @contextmanager
 def acting(rights: UserIds | None) -> Iterator[None]:
-    """Run the block with a user's file rights, in this thread only; None: with this process's. Raise `OSError` if this
-    process may not do that."""
+    """Run the block with a user's file rights, in this thread only; if ``rights`` is None, use this process's rights.
+    Raise `OSError` if this process may not do that."""
     if rights is None:
         yield
         return

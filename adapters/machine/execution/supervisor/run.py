@@ -1,7 +1,7 @@
 """The programs of this folder: ``python -I -S run.py MODULE ARGUMENT...``.
 
-``server FOLDER`` starts the supervisor in the background. Exit code 0: a supervisor serves FOLDER now, this one or an
-earlier one. Else it prints the reason. ``url_plugin ...`` is a file transfer plugin.
+``server FOLDER`` starts the supervisor in the background. With exit status 0, a supervisor (this one or an earlier one)
+now serves FOLDER. Otherwise the program prints the reason. ``url_plugin ...`` is a file transfer plugin.
 """
 
 import os

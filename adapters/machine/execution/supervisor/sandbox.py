@@ -14,14 +14,14 @@ from .plugins import file_name, scheme
 STREAMS = {"stdout": "_condor_stdout", "stderr": "_condor_stderr"}
 """The names of output and error in the scratch directory, until they are transferred."""
 OWN_FILES = frozenset({".job.ad", ".machine.ad", ".update.ad", ".chirp.config"})
-"""The starter's own files there, which are never outputs."""
+"""The starter's own files in the scratch directory, which are never outputs."""
 
 Transfer = dict[str, Any]
 
 
 def order_in_scratch(order: Order, scratch: str, resumed: bool = False) -> Order:
-    """Return the order with its paths in the scratch directory. ``resumed``: the job resumes after a checkpoint, so
-    keep its output."""
+    """Return the order with its paths in the scratch directory. If the job ``resumed`` after a checkpoint, keep its
+    output."""
     transfer = order["transfer"]
     if transfer is None:
         return order

@@ -42,10 +42,10 @@ _UMASK = _umask()
 
 
 class Scratch:
-    """The directories of all activations: dir_KEY contains ``scratch``, and that the two ads. They are created in
-    ``execute``, or in the directory that a start names; a link in ``elsewhere`` records that one for the next
-    supervisor. Creating inodes takes most of a short job's start. So an emptied directory is renamed and reused in the
-    same place, and its ads are overwritten, if the job has not changed its permissions.
+    """The directories of all activations: dir_KEY contains ``scratch``, which contains the two ads. They are created in
+    ``execute``, or in the directory that a start names; in that case, a link in ``elsewhere`` records the directory for
+    the next supervisor. Creating inodes takes most of a short job's start. So an emptied directory is renamed and
+    reused in the same place, and its ads are overwritten, if the job has not changed its permissions.
 
     If the job runs as another user, that user owns the scratch directory with its contents, and the two files next to
     it that a transfer writes. They are measured and removed with that user's rights, and never reused."""
@@ -59,8 +59,8 @@ class Scratch:
         self._spares: dict[str, list[str]] = {place: [] for place in (execute, *map(os.readlink, links))}
 
     def make(self, key: str, job_ad: str, machine_ad: str, place: str = "", user: UserIds | None = None) -> str:
-        """Create an activation's scratch directory, in ``place`` if given, with the two ads; return its path. ``user``:
-        its owner."""
+        """Create an activation's scratch directory, in ``place`` if given, with the two ads; return its path. ``user``
+        is the owner of the directory."""
         place = place or self._execute
         if place not in self._spares:
             os.symlink(place, f"{self._elsewhere}/{len(self._spares)}")
@@ -178,7 +178,7 @@ def _clear(outer: str) -> Generator[None, None, None]:
 
 
 def _other_owners(outer: str) -> list[UserIds]:
-    """Return the other users who own a part of an activation's directories."""
+    """Return the other users who own files or directories in an activation's directories."""
     users = {}
     for name in (_INNER, CATALOG):
         with contextlib.suppress(OSError):
@@ -200,7 +200,7 @@ def size_kb(path: str) -> Generator[None, None, int]:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
             except OSError:
-                continue  # the job removed it meanwhile
+                continue  # the job has removed the file meanwhile
             steps += 1
             if steps % _STEP == 0:
                 yield
@@ -253,7 +253,7 @@ def remove(path: str) -> Generator[None, None, None]:
 
 
 def remove_now(path: str) -> None:
-    """Remove a tree without a break: see `remove`."""
+    """Remove a tree in one uninterrupted step; see `remove`."""
     for _ in remove(path):
         pass
 
@@ -267,7 +267,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def note(scratch: str, name: str, text: str) -> None:
-    """Write a note next to a scratch directory. Raise `OSError`."""
+    """Write a file (a note) next to a scratch directory. Raise `OSError` if that fails."""
     with open(f"{os.path.dirname(scratch)}/{name}", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)
 

@@ -1,7 +1,8 @@
 """The supervisor's loop: one process, one thread, one client at a time.
 
-The last client to connect is the pool. The requests of earlier ones are done first, then these receive a message that
-they are replaced. Messages are JSON objects, one per line: ``do`` names a request, ``say`` an answer or report.
+The last client to connect is the pool. The requests of earlier clients are handled first; then these clients receive a
+message that they were replaced. Messages are JSON objects, one per line: ``do`` names a request, ``say`` an answer or
+report.
 
 An iteration of the loop: read messages, start a few jobs, reap, process ends, one fsync for all of them, report.
 """
@@ -49,7 +50,7 @@ class SupervisorLog:
         self._last = ""
 
     def add(self, text: str, may_repeat: bool = True) -> None:
-        """Log a text with the time. Without ``may_repeat``, skip a repetition of the last one."""
+        """Log a text with the time. Without ``may_repeat``, skip a text that repeats the last one."""
         if may_repeat or text != self._last:
             self._pending += f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode(errors="backslashreplace")
             self._pending = self._pending[-_MOST_PENDING:]
@@ -57,7 +58,7 @@ class SupervisorLog:
         self.write()
 
     def forget_last(self) -> None:
-        """Forget the last text: its cause has ended, so log the next one even if it is equal."""
+        """Forget the last text: its cause has ended, so the next text is logged even if it is the same."""
         self._last = ""
 
     def write(self) -> bool:
@@ -256,8 +257,8 @@ class SupervisorServer:
 
 
 def main(folder: str) -> int:
-    """Start the supervisor of a folder in a separate process, unless it has one; return 0 once one listens. Raise
-    `OSError` if that fails."""
+    """Start the supervisor of a folder in a separate process, unless one is already running; return 0 once a supervisor
+    listens. Raise `OSError` if that fails."""
     lock = os.open(f"{folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -94,8 +94,8 @@ def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
 
 
 def _names_to_keep(order: Order, scratch: str, checkpoint: bool) -> list[str]:
-    """Return the names to keep: the job's checkpoint files or outputs if it names any, else the new or changed files;
-    and its output and error so far."""
+    """Return the names to keep: the job's checkpoint files or outputs if the job names any, otherwise the new or
+    changed files. In both cases, add the job's output and error so far."""
     transfer: Transfer = order["transfer"]
     streams = [stream_file for name, stream_file in STREAMS.items() if name in transfer["brought"]]
     named_files = transfer.get("checkpoint_files") if checkpoint else None
@@ -131,7 +131,7 @@ def _link_all(source: str, target: str) -> None:
 
 
 def _commit(spool: str, new: str, names: list[str], synced: bool) -> None:
-    """Replace the spool directory with the new content. ``synced``: the new files are durable."""
+    """Replace the spool directory with the new content. ``synced`` is true if the new files are already durable."""
     listing = f"{new}/{KEPT}"
     if os.path.lexists(listing):
         os.unlink(listing)  # a link to the previous list

@@ -16,9 +16,9 @@ _BUFFER = 1 << 20
 
 
 class Staging:
-    """The outputs of one transfer. Those that cannot be moved are copied to a staging directory on their destination's
-    disk. When all are copied, all are renamed. The removal of the scratch directory also removes the staging
-    directories that a killed transfer left."""
+    """The outputs of one transfer. Outputs that cannot be moved are copied to a staging directory on the disk of their
+    destination. When all copies are complete, all outputs are renamed. The removal of the scratch directory also
+    removes the staging directories that a killed transfer left."""
 
     def __init__(self, key: str, iwd: str, scratch: str, movable: MovableOutputs | None) -> None:
         self._name = f"{STAGING}{key}"
@@ -138,7 +138,7 @@ class Staging:
         return self._folders[device]
 
     def commit(self, meter: UsageMeter) -> None:
-        """Rename all to their final names."""
+        """Rename all outputs to their final names."""
         if self._many or len(self._files) > SYNCED_ALONE:
             sync_disks([self._scratch, *self._folders.values()])
         for target, source in self._directories.items():
@@ -163,7 +163,7 @@ class Staging:
 
 
 def _nearest(folder: str) -> str:
-    """Return this directory, or its nearest existing ancestor. Raise `OSError` if that is a file."""
+    """Return this directory, or its nearest existing ancestor. Raise `OSError` if that ancestor is a file."""
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.path.isdir(folder):
@@ -202,8 +202,8 @@ class MovableOutputs:
         self._taken: set[int] = set()  # inodes: two names may request the same file
 
     def take(self, source: str, place: bool) -> os.stat_result | None:
-        """Return the status of a file that can be moved, once; None: it must be copied. ``place``: whether the target
-        directory ``suits``."""
+        """Return the status of a file that can be moved (only once per file), or None if it must be copied. ``place``:
+        whether the target directory ``suits``."""
         try:
             info = os.lstat(source)
         except OSError:
@@ -215,8 +215,8 @@ class MovableOutputs:
         return info
 
     def take_tree(self, source: str, place: bool, least: int) -> Tree | None:
-        """Return the size of a directory tree that can be moved unchanged; None: its files are handled one by one, also
-        if there are at most ``least``."""
+        """Return the size of a directory tree that can be moved unchanged, or None if its files must be handled one by
+        one, which is also the case for at most ``least`` files."""
         if not (place and source.startswith(self._inside) and self._is_writable(os.path.dirname(source))):
             return None
         if self._small and source.startswith(self._small):

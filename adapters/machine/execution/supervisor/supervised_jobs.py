@@ -73,8 +73,8 @@ class SupervisedJobs:
         return self._unwritten.get(key) or self._journal.records.get(key)
 
     def start(self, order: Order) -> Record | None:
-        """Start a job, or the transfer of its files, and return its report. Do nothing if the activation was claimed
-        before."""
+        """Start a job or the transfer of its files, and return the report. Do nothing if the activation was already
+        claimed."""
         key: str = order["key"]
         if known_job := self.known(key):
             return {**known_job, "say": "started"} if known_job["say"] == "running" else known_job
@@ -117,7 +117,8 @@ class SupervisedJobs:
             _REACTIONS[how](self, job)
 
     def release(self, keys: Iterable[str]) -> None:
-        """Release the records, claims and directories of these ends, which are durable elsewhere. Keep running jobs."""
+        """Release the records, claims and directories of these jobs, whose ends are durable elsewhere. Skip running
+        jobs."""
         ended_keys = [key for key in keys if key not in self.running]
         for key in ended_keys:
             self._unwritten.pop(key, None)
@@ -179,7 +180,7 @@ class SupervisedJobs:
                 job.add_usage(usage)
 
     def hear(self, descriptor: int) -> None:
-        """Read the result of the mover with this descriptor. It is idle then, unless it was suspended or killed
+        """Read the result of the mover with this descriptor. The mover is then idle, unless it was suspended or killed
         meanwhile."""
         mover = self._movers.of(descriptor)
         if mover is None:
@@ -289,8 +290,8 @@ class SupervisedJobs:
         return reports
 
     def flush(self) -> list[Record]:
-        """Make the known ends durable, and return them for reporting. Raise `OSError` if none of them is durable. Retry
-        the other failed writes."""
+        """Make the known ends durable, and return them for reporting. Raise `OSError` if no end could be made durable.
+        Also retry other failed writes."""
         unnoted_claims, self._unwritten_claims = self._unwritten_claims, []
         for descriptor, claim in unnoted_claims:
             self._note(descriptor, claim)
@@ -347,7 +348,7 @@ class SupervisedJobs:
         self._movers.end_idle(now)
 
     def chores(self, budget_us: int) -> bool:
-        """Measure and remove directories for about this time; return whether any work remains."""
+        """Measure and remove directories for about `budget_us` microseconds; return whether any work remains."""
         until = ticker() + budget_us
         while self._chores and ticker() < until:
             chore = self._chores.popleft()
@@ -396,7 +397,8 @@ class SupervisedJobs:
         self._trees.begin(job.key, job.pid, job.started, job.number, job.users)
 
     def _end_transfer(self, job: SupervisedJob, ending: str) -> None:
-        """Stop a transfer. Let a soft kill finish the transfer of outputs: a hard kill follows if it takes too long."""
+        """Stop a transfer. After a soft kill, let a transfer of outputs finish; a hard kill follows if it takes too
+        long."""
         if job.suspended:
             self._continue(job)
         job.terminating = job.terminating or job.direction == "checkpoint"
@@ -434,7 +436,7 @@ class SupervisedJobs:
         self._trees.signal(job.key, signal.SIGKILL)
 
     def _suspend(self, job: SupervisedJob) -> None:
-        """Stop all processes, until a refresh finds none that was forked meanwhile."""
+        """Stop all processes of a job, and repeat until a refresh finds no process that was forked meanwhile."""
         job.suspended = True
         if job.tell_container("pause"):
             return

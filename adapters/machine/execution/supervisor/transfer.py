@@ -2,7 +2,7 @@
 
 It runs in a separate process (``mover``), while none of the job's processes runs. A file arrives complete or not at
 all: outputs are copied next to their destination, made durable, and renamed. After a failure the other files are still
-transferred; failures are counted, and the first one is reported.
+transferred; failures are counted, and the first failure is reported.
 
 Source: the manual's "Submitting Jobs Without a Shared File System"; for what it leaves open, HTCondor's
 file_transfer.cpp and runs of a real pool.
@@ -80,7 +80,7 @@ def _copy_all(files: Iterable[File], folder: str, meter: UsageMeter) -> None:
 
 def copy_and_replace(path: str, name: str, order: Order, folder: str, scratch: str, meter: UsageMeter) -> list[File]:
     """Copy an output to its final directory, replacing files with the same names. Return the copied files. Raise
-    `TransferError`."""
+    `TransferError` if that fails."""
     made_folders, copied_files = {folder}, []
     for file in _expand(path, name, order["transfer"]["preserve"], scratch):
         if not file.is_directory:
@@ -277,8 +277,8 @@ def output_path(scratch: str, name: str) -> str:
 
 
 def _url(order: Order, scratch: str, file: File) -> str:
-    """Return an output's URL below the destination URL, with its path in the scratch directory; empty: there is no
-    destination URL."""
+    """Return an output's URL below the destination URL, with its path in the scratch directory; the result is empty if
+    there is no destination URL."""
     destination: str = order["transfer"].get("destination", "")
     return f"{destination.rstrip('/')}/{file.source.removeprefix(f'{scratch}/')}" if destination else ""
 
@@ -297,8 +297,8 @@ def _destination(order: Order, name: str) -> str:
 
 
 def _remapped(remaps: Mapping[str, str], name: str, level: int = 0) -> str | None:
-    """Remap the longest remapped prefix of a path, and the result again; keep the rest of the path. None: no prefix is
-    remapped."""
+    """Remap the longest remapped prefix of a path, and the result again; keep the rest of the path. Return None if no
+    prefix is remapped."""
     end = len(name)
     while remaps and end > 0:
         if (head_path := name[:end]) in remaps:

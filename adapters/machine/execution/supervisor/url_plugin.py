@@ -24,7 +24,7 @@ _PATIENCE_S = 60  #: the timeout for a server's answer
 
 
 class _TransferFailed(Exception):
-    """A file was not moved; the text says why. ``temporary``: whether another try may help."""
+    """A file was not moved; the text gives the reason. ``temporary`` is true if a retry may succeed."""
 
     def __init__(self, reason: str, temporary: bool = False) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class _TransferFailed(Exception):
 
 
 def main(*arguments: str) -> int:
-    """Run a plugin's command line; return its exit code: 1 if some file was not moved."""
+    """Run a plugin's command line; return its exit status: 1 if a file was not moved."""
     if arguments == ("-classad",):
         print(f'MultipleFileSupport = true\nPluginType = "FileTransfer"\nSupportedMethods = "{",".join(SCHEMES)}"')
         print('ProtocolVersion = 2\nPluginVersion = "1.0"')
@@ -61,7 +61,7 @@ def _result(ad: Ad, upload: bool) -> dict[str, Value]:
 
 
 def _moved(url: str, path: str, upload: bool) -> int:
-    """Move a file; return its size. Raise `_TransferFailed`."""
+    """Move a file; return its size. Raise `_TransferFailed` if that fails."""
     functions = SCHEMES.get(scheme(url))
     move = functions[upload] if functions else None
     if move is None:
@@ -147,7 +147,7 @@ def _upload(url: str, path: str) -> None:
 
 
 def _opened(url: str, data: IO[bytes] | None = None) -> Any:
-    """Return a server's answer. Raise `_TransferFailed`."""
+    """Return a server's answer. Raise `_TransferFailed` if the request fails."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
     from urllib.request import Request, urlopen

@@ -63,7 +63,7 @@ class UsageMeter:
         self.first: TransferError | None = None
 
     def admit(self, path: str, size: int) -> None:
-        """Raise `TransferError` if this many more bytes exceed the job's limit."""
+        """Raise `TransferError` if `size` more bytes would exceed the job's limit."""
         if not self.fits(size):
             assert self._limit is not None
             reason = (
@@ -73,7 +73,7 @@ class UsageMeter:
             raise TransferError(SENDING, 0, reason, TOO_LARGE[self._kind])
 
     def fits(self, size: int) -> bool:
-        """Return True if this many more bytes are within the job's limit."""
+        """Return True if `size` more bytes are within the job's limit."""
         return self._limit is None or self.size + size <= self._limit
 
     def moved(self, size: int, blocks: int, files: int = 1) -> None:
