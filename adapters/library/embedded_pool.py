@@ -406,7 +406,7 @@ class Pool(Submitters, LogQueries):
         self._engine.subscribe(each)
 
     def judge(self) -> list[Violation]:
-        """Return the events in the log that violate a rule; empty for a log that a pool wrote.
+        """Return the events in the log that violate a rule. The list is empty for a log that a pool wrote.
 
         >>> pool.judge()
         []

@@ -156,16 +156,16 @@ class Machines:
         self._ask(s.RemoveMachine(self._engine.id("machine"), name))
 
     def vacate_slot(self, name: str, *, fast: bool = False, user: str = "root") -> list[str]:
-        """Vacate a slot, or all slots of a machine; return the slots that had a claim to vacate."""
+        """Vacate a slot, or all slots of a machine; return the names of the slots whose claims were vacated."""
         return list(self._ask(s.VacateSlot(self._engine.id("vacate"), user, name, fast))["vacated"])
 
     def suspend_slot(self, name: str, *, user: str = "root") -> list[str]:
-        """Suspend the job on a slot, or on all slots of a machine, until `resume_slot`; return the slots that ran a
-        job."""
+        """Suspend the job on a slot, or on all slots of a machine, until `resume_slot`; return the names of the slots
+        that ran a job."""
         return list(self._ask(s.SuspendClaim(self._engine.id("suspend"), user, name))["suspended"])
 
     def resume_slot(self, name: str, *, user: str = "root") -> list[str]:
-        """Continue the jobs that `suspend_slot` suspended; return their slots."""
+        """Continue the jobs that `suspend_slot` suspended; return the names of their slots."""
         return list(self._ask(s.ContinueClaim(self._engine.id("continue"), user, name))["continued"])
 
     def drain(
@@ -297,7 +297,7 @@ class Submitters(Machines):
     def set_priority_factor(
         self, submitter: str, value: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
     ) -> None:
-        """Set a priority factor, at least 1: half the factor gets twice the share.
+        """Set a priority factor, at least 1. A submitter with half the factor gets twice the share.
 
         >>> pool.set_priority_factor("alice@example.org", 100, duration=86400)
         """
@@ -306,13 +306,13 @@ class Submitters(Machines):
     def set_floor(
         self, submitter: str, cores: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
     ) -> None:
-        """Set how many cores a submitter gets before others get any; 0: none."""
+        """Set the number of cores that a submitter gets before other submitters get any; 0 means no floor."""
         self._set(submitter, "floor", cores, duration, user, negotiator)
 
     def set_ceiling(
         self, submitter: str, cores: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
     ) -> None:
-        """Set the most cores that a submitter may have; -1: no limit."""
+        """Set the maximum number of cores that a submitter may use; -1 means no limit."""
         self._set(submitter, "ceiling", cores, duration, user, negotiator)
 
     def end_lease(self, submitter: str, name: str, *, user: str = "root", negotiator: str = "") -> None:

@@ -52,7 +52,7 @@ class Log(LogQueries):
         """
         place = os.fspath(url)
         if os.path.isdir(place):
-            raise LogError(f"{place} is a folder: `poolbook.import_pool({place!r}, 'audit.db')` makes a log of it")
+            raise LogError(f"{place} is a folder: `poolbook.import_pool({place!r}, 'audit.db')` converts it to a log")
         return cls(place, open_log(place, create=False, read_only=True))
 
     def close(self) -> None:

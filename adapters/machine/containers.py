@@ -144,7 +144,7 @@ def advertised(configuration: Configuration) -> Ad:
 
 
 def _run(command: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
-    """Return a program's exit code (-1: it could not be run, or took too long) and its output."""
+    """Return a program's exit code (-1 if it could not be run or took too long) and its output."""
     try:
         completed = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds,

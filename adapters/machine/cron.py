@@ -62,7 +62,7 @@ def _job(configuration: Configuration, name: str) -> CronJob:
     if mode is None:
         raise _error(configuration, name, "MODE", f"unknown mode {get('MODE')}; use {', '.join(MODES.values())}")
     if not get("EXECUTABLE"):
-        raise _error(configuration, name, "EXECUTABLE", "the job has no executable: name one, or unlist the job")
+        raise _error(configuration, name, "EXECUTABLE", "the job has no executable: set one or remove the job")
     try:
         arguments = _split(get("ARGS"))
         entries = _split(get("ENV")) if uses_new_syntax(get("ENV")) else filter(None, get("ENV").split(";"))

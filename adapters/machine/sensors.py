@@ -101,7 +101,7 @@ _USER_PROCESS = 7
 
 
 def logged_in(utmp: Path) -> list[str] | None:
-    """Return the terminals with a login, such as pts/3; None if the system does not record them."""
+    """Return the terminals with a login, such as pts/3, or None if the system does not record them."""
     try:
         data = utmp.read_bytes()
     except OSError:
@@ -117,7 +117,7 @@ def terminals(devices: Path) -> Iterator[str]:
 
 
 def last_access(devices: Path, names: Iterable[str]) -> int | None:
-    """Return the latest access time of these devices, in microseconds. Skip files that are not devices, and
+    """Return the latest access time of these devices, in microseconds. Ignore files that are not devices, and ignore
     /dev/null."""
     null_major = _major(devices / "null")
     latest_time = 0

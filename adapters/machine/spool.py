@@ -56,7 +56,7 @@ class Spool:
             raise configuration.error(SPOOL, problem) from None
 
     def _place(self, own_folder: str) -> None:
-        """Make the spool a link to this directory, unless it already is. Raise `OSError`."""
+        """Make the spool a link to this directory, unless it already is one. Raise `OSError` if that fails."""
         if os.path.realpath(self.root) == os.path.realpath(own_folder):
             return
         if self.root.is_symlink():

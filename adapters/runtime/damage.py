@@ -38,7 +38,7 @@ def raise_if_damaged(url: str, error: BaseException | None) -> None:
         where = "" if problems[0].position is None else f" at position {problems[0].position}"
         raise LogDamaged(
             f"{safe_url(url)} is damaged{where}: {problems[0].text}. Altered events are not used; `poolbook verify` "
-            f"lists them. Restore the log from a copy"
+            f"lists them. Restore the log from a backup"
         ) from error
     raise_if_unreadable(url, error)
     path = views_path(url)

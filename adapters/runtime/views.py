@@ -58,7 +58,7 @@ def _path_beside(url: str) -> str | None:
 
 
 def _in_cache(log: str) -> str | None:
-    """Return the file of a log's views in the user's cache; None if no file can be created there."""
+    """Return the file of a log's views in the user's cache, or None if no file can be created there."""
     from hashlib import blake2b
 
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

@@ -22,7 +22,8 @@ from .seal import Row
 
 Fields = dict[str, Any]  #: an event as JSON: dicts, lists, texts, numbers, booleans and None
 Upcast = tuple[str, Callable[[Fields], Fields] | None]
-"""The topic that replaced a retired one, and the upcaster of the old fields; None if only the topic changed."""
+"""The topic that replaced a retired one, and the function that converts the old fields, or None if only the topic
+changed."""
 
 
 def _with_leaving(fields: Fields) -> Fields:

@@ -147,8 +147,8 @@ class WriterLock:
         return True
 
     def take(self) -> bool:
-        """Try to take the lock; return False if another process holds it or waits for it. Raise as `take_in_turn`
-        does."""
+        """Try to take the lock; return False if another process holds it or waits for it. Raise the same exceptions as
+        `take_in_turn`."""
         try:
             return self.take_in_turn()
         finally:

@@ -46,7 +46,7 @@ def open_log(
 
 
 def open_recorder(url: str) -> LogRecorder:
-    """Return the store of the log at `url`, for the eventsourcing library. Raise as `open_log`."""
+    """Return the store of the log at `url`, for the eventsourcing library. Raise the same exceptions as `open_log`."""
     location = locate(url)
     recorder = _tables(location, False, False)
     if recorder is None:
@@ -105,7 +105,7 @@ def mark_of(location: Location) -> str | None:
 
 
 def stored_head(location: Location) -> Head | None:
-    """Return the head of a log from its store; None if there is no log."""
+    """Return the head of a log from its store, or None if there is no log."""
     tables = _tables(location, False, True)
     if tables is None:
         return None
@@ -134,7 +134,7 @@ def _refuse_if_gone(location: Location, mark: str | None) -> None:
     marked = read_mark(mark)
     if marked is not None and marked.position:
         raise LogDamaged(
-            f"{_named(location)} is gone: it had reached position {marked.position}. Restore it from a copy; or, to "
+            f"{_named(location)} is gone: it had reached position {marked.position}. Restore it from a backup; or, to "
             f"create a new log there, remove the mark {mark}"
         )
 

@@ -33,7 +33,7 @@ class LogFactory(popo.POPOFactory):
         return LogMapper(self.transcoder())
 
     def application_recorder(self) -> ApplicationRecorder:
-        """Raise as ``open_log``."""
+        """Return the recorder of the log at ``LOG_URL``. Raise the same exceptions as ``open_log``."""
         self._recorder = open_recorder(self.env.get("LOG_URL", ""))
         return self._recorder
 

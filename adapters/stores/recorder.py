@@ -178,7 +178,7 @@ def head_in(recorder: LogRecorder) -> Head:
     """Return the head of a log. Raise `LogNewer` if it has a later format, `LogDamaged` if there is not exactly one."""
     stored_heads = recorder.heads()
     if len(stored_heads) != 1:
-        raise LogDamaged(f"{recorder.name} has {len(stored_heads)} heads instead of one; restore it from a copy")
+        raise LogDamaged(f"{recorder.name} has {len(stored_heads)} heads instead of one; restore it from a backup")
     version, head = stored_heads[0]
     if type(version) is int and version > FORMAT:
         raise LogNewer(
@@ -186,9 +186,9 @@ def head_in(recorder: LogRecorder) -> Head:
             "use the later version that wrote it"
         )
     if [type(field) for field in (version, head.epoch, head.position, head.digest)] != [int, int, int, str]:
-        raise LogDamaged(f"{recorder.name} has an invalid head: {head}; restore it from a copy")
+        raise LogDamaged(f"{recorder.name} has an invalid head: {head}; restore it from a backup")
     if version < 1:
-        raise LogDamaged(f"{recorder.name} has the invalid format {version}; restore it from a copy")
+        raise LogDamaged(f"{recorder.name} has the invalid format {version}; restore it from a backup")
     return head
 
 

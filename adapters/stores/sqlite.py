@@ -61,10 +61,10 @@ _FAILURES: dict[int, tuple[type[LogError], str]] = {
     sqlite3.SQLITE_NOMEM: (LogUnavailable, "not enough memory; free some and try again"),
     sqlite3.SQLITE_TOOBIG: (LogError, "an event exceeds SQLite's limit of 1 GB"),
     sqlite3.SQLITE_NOTADB: (LogDamaged, "it is not an SQLite database: not a log, or a damaged one"),
-    sqlite3.SQLITE_CORRUPT: (LogDamaged, "its file is damaged; restore it from a copy"),
-    sqlite3.SQLITE_ERROR: (LogDamaged, "its tables are not those of a log; restore it from a copy"),
-    _NO_CODE: (LogDamaged, "a text in it is not valid UTF-8; restore it from a copy"),
-    sqlite3.SQLITE_CONSTRAINT: (LogDamaged, "it has events after its head; restore it from a copy"),
+    sqlite3.SQLITE_CORRUPT: (LogDamaged, "its file is damaged; restore it from a backup"),
+    sqlite3.SQLITE_ERROR: (LogDamaged, "its tables are not those of a log; restore it from a backup"),
+    _NO_CODE: (LogDamaged, "a text in it is not valid UTF-8; restore it from a backup"),
+    sqlite3.SQLITE_CONSTRAINT: (LogDamaged, "it has events after its head; restore it from a backup"),
 }
 _ANY_OTHER = (LogUnavailable, "SQLite failed; fix the reported problem, then try again")
 
@@ -75,7 +75,7 @@ def _translate_errors(name: str) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's own message quotes the damage
-        raise LogDamaged(f"{name}: its schema is damaged (invalid UTF-8); restore it from a copy") from error
+        raise LogDamaged(f"{name}: its schema is damaged (invalid UTF-8); restore it from a backup") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", _NO_CODE)
         kind, reason = _FAILURES.get(code if code == _NO_CODE else code & 0xFF, _ANY_OTHER)
@@ -201,7 +201,7 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
     if size == 0 and not create:
         return None
     if size and not read_only and _is_cut(path, size):
-        raise LogDamaged(f"{path}: its file was truncated; reading may still work. Restore it from a copy")
+        raise LogDamaged(f"{path}: its file was truncated; reading may still work. Restore it from a backup")
     try:
         tables = _tables(path, read_only, lenient, bool(size))
     except OSError as error:
@@ -230,7 +230,7 @@ def _size(path: str) -> int:
     except FileNotFoundError:
         folder = os.path.dirname(os.path.abspath(path))
         if not os.path.isdir(folder):
-            raise LogError(f"{path} cannot be a log: its folder {folder} is missing; create it first") from None
+            raise LogError(f"cannot create the log {path}: its folder {folder} is missing; create it first") from None
         return 0
     except OSError as error:
         raise LogUnavailable(f"{path} cannot be read: {error.strerror}") from error

@@ -143,7 +143,7 @@ class StoredLog:
         while after < upto:
             rows = self._recorder.chunk(after, upto, count)
             if not rows or rows[0][0] != after + 1 or rows[-1][0] != after + len(rows):
-                raise LogDamaged(f"{self.name}: events are missing after position {after}; restore it from a copy")
+                raise LogDamaged(f"{self.name}: events are missing after position {after}; restore it from a backup")
             yield rows
             after += len(rows)
             count = next_count(rows)
@@ -166,7 +166,7 @@ class StoredLog:
                     raise LogDamaged(
                         f"{self.name} is damaged between positions {start + 1} and {end}: these events were altered "
                         "after they were written (their seal is broken) and cannot be used; `poolbook verify` lists "
-                        "the problems. Restore the log from a copy"
+                        "the problems. Restore the log from a backup"
                     )
                 start, digest, checked_count = end, expected, checked_count + len(part_rows)
             if checked_count:
@@ -174,13 +174,13 @@ class StoredLog:
                 del rows[:checked_count]
             if start >= upto:
                 return
-        raise LogDamaged(f"{self.name} has events without an append after position {start}; restore it from a copy")
+        raise LogDamaged(f"{self.name} has events without an append after position {start}; restore it from a backup")
 
     def _read_stream(self, stream: str, after: int, upto: int) -> Iterator[tuple[int, Event]]:
         count = _CHUNK // 8
         while rows := self._recorder.chunk_of(stream, after, upto, count):
             if rows[-1][0] <= after:
-                raise LogDamaged(f"{self.name}: the events of {stream} are out of order; restore it from a copy")
+                raise LogDamaged(f"{self.name}: the events of {stream} are out of order; restore it from a backup")
             yield from zip([row[0] for row in rows], self._codec.decode(rows, self.name), strict=True)
             after = rows[-1][0]
             count = next_count(rows)
@@ -268,12 +268,12 @@ def marked_head(recorder: LogRecorder, mark_path: str) -> Head:
     if head.position and (not last_rows or recorder.sealed(head.position) != (head.epoch, head.digest)):
         raise LogDamaged(
             f"{recorder.name} was truncated: its head is at position {head.position}, but the event or the seal there "
-            "is missing or altered. Reading still works up to the last event; to write, restore it from a copy"
+            "is missing or altered. Reading still works up to the last event; to write, restore it from a backup"
         )
     problem = disagreement(marked, head, recorder.sealed)
     if problem:
         raise LogDamaged(
             f"{recorder.name} is not the log that was last written here: {problem}. Reading it still works. Restore "
-            f"the log from a copy; or, to continue from here, remove its mark {mark_path}"
+            f"the log from a backup; or, to continue from here, remove its mark {mark_path}"
         )
     return head

@@ -124,7 +124,7 @@ class Write:
 
 @frozen
 class ResourceLimits:
-    """The limits whose violation kills a job; None: no limit."""
+    """The limits whose violation kills a job; None means no limit."""
 
     memory_mb: int | None = None  #: limit on the total resident memory of all its processes
     disk_kb: int | None = None  #: limit on the size of its scratch directory plus the growth of its output files

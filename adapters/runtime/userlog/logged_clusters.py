@@ -75,7 +75,7 @@ class LoggedCluster:
     # Attributes
 
     def value(self, proc: int, name: str) -> str:
-        """Return the current text of an attribute; empty if it is not set."""
+        """Return the current text of an attribute, or an empty string if it is not set."""
         for procs, changes in reversed(self._edits):
             if name in changes and contains_proc(procs, proc):
                 return changes[name]
@@ -85,7 +85,7 @@ class LoggedCluster:
         return self.ad.get(spelling, "")
 
     def string(self, proc: int, name: str) -> str:
-        """Return the value of a string attribute; empty if it is not a string."""
+        """Return the value of a string attribute, or an empty string if the value is not a string."""
         text = self.value(proc, name)
         return unquoted(text) if text.startswith('"') else ""
 
@@ -101,7 +101,8 @@ class LoggedCluster:
         self._edits.append((procs, changes))
 
     def requested(self, proc: int, resource: str) -> str:
-        """Return the job's request for a resource: Request* evaluated in its own ad; empty if it is not a number."""
+        """Return the job's request for a resource: Request* evaluated in the job's own ad, or an empty string if the
+        result is not a number."""
         name = f"Request{resource}"
         text = self.value(proc, name)
         if not text or text.isdigit():

@@ -47,8 +47,8 @@ class Failure:
 @define
 class UserLogPosition:
     """The writer's checkpoint: everything up to `position` is written. `until`: the end of the batch in progress, with
-    the earlier `sizes` of its files; equal to `position` if there is none. `log`: the id of the pool's log; empty if it
-    is not known yet."""
+    the earlier `sizes` of its files; equal to `position` if there is none. `log` is the id of the pool's log, or empty
+    if the id is not known yet."""
 
     position: int = 0
     until: int = 0
@@ -138,8 +138,8 @@ CHUNK = 10_000  #: events in a batch while a log is read from its beginning
 class UserLogWriter:
     """Appends the pool's events to users' logs. ``folder`` has the checkpoint of one log for one writer. With
     ``durable``, each batch is synced to disk before it counts as written. ``rights_of`` is a context manager with the
-    file rights of a log's owner; None: this process's own rights. Raises `UserLogError` if the folder cannot be used,
-    or its checkpoint cannot be read."""
+    file rights of a log's owner; None means this process's own rights. Raises `UserLogError` if the folder cannot be
+    used, or its checkpoint cannot be read."""
 
     def __init__(
         self, folder: Path, logs: UserLogs | None = None, durable: bool = False, rights_of: RightsOf | None = None

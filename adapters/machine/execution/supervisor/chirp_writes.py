@@ -79,8 +79,8 @@ class Sender:
         return self._attributes.get(name.lower())
 
     def delayed_value(self, name: str) -> str:
-        """Return an attribute's value, including delayed updates. Raise `OSError` if the attribute is missing,
-        `ValueError` if delayed updates are off."""
+        """Return an attribute's value, like ``value``, for a job with delayed updates. Raise `OSError` if the attribute
+        is missing, `ValueError` if delayed updates are off."""
         if not self._prefixes:
             raise ValueError
         text = self.value(name)

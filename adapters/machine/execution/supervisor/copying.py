@@ -48,7 +48,8 @@ def make_directory(path: str, like_path: str = "") -> None:
 
 
 def copy_in(file: File, folder: str, made_folders: set[str], meter: UsageMeter, must_sync: bool = False) -> None:
-    """Copy a file into a directory; ``made_folders``: the directories that exist. Raise `TransferError`."""
+    """Copy a file into a directory; ``made_folders`` are the directories that exist. Raise `TransferError` if that
+    fails."""
     target = f"{folder}/{file.name}"
     parent = target if file.is_directory else os.path.dirname(target)
     if parent not in made_folders:
@@ -92,7 +93,8 @@ def copy(source: str, target: str, meter: UsageMeter, must_sync: bool) -> None:
 
 
 def carry(source: int, target: int) -> int:
-    """Copy all bytes of an open file to another, empty one; return how many. Raise `OSError`."""
+    """Copy all bytes of an open file to another, empty one; return the number of bytes. Raise `OSError` if that
+    fails."""
     data = os.read(source, _SMALL)
     size = copied_size = len(data)
     write_all(target, data)

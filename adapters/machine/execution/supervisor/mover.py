@@ -50,7 +50,7 @@ class Task(NamedTuple):
 
 
 class TransferUsers(NamedTuple):
-    """The owner of the files, and the user that the job runs as; None: this process's user."""
+    """The owner of the files, and the user that the job runs as; None means this process's user."""
 
     files: UserIds | None
     account: UserIds | None
@@ -63,7 +63,8 @@ class TransferUsers(NamedTuple):
 
 
 def serve(parent: int, channel: socket.socket, task: Task, users: TransferUsers) -> None:
-    """Run as a mover: do this task, send its result and whether another task may follow, and wait for that."""
+    """Run as a mover: do this task, send its result and whether the process can take another task, and wait for the
+    next task."""
     reusable = users.same
     while True:
         processes.mark_children(task.number)

@@ -55,7 +55,7 @@ class PluginError(Exception):
 
 
 def scheme(name: str) -> str:
-    """Return a URL's scheme in lower case (the last part of chtc+https); empty for any other name."""
+    """Return a URL's scheme in lower case (of chtc+https, the last part), or an empty string for any other name."""
     match = _SCHEME.match(name)
     return re.split(r"[.+-]", match[1])[-1].lower() if match else ""
 

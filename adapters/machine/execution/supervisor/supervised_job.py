@@ -38,29 +38,29 @@ def ticker() -> int:
 
 class SupervisedJob:
     """One job, from its claim until its end is recorded. A job that transfers its files first has a mover, then its own
-    process, then a mover again; ``pid`` is the current one's."""
+    process, then a mover again; ``pid`` is the process id of the current one."""
 
     def __init__(self, order: Order, number: int, directory: str) -> None:
         self.key: str = order["key"]
         self.limits: dict[str, int | None] = order["limits"]
         self.kill_signals: dict[str, int] = order["kill_signals"]
-        self.attended: bool = order.get("attended", False)  # an older pool does not send it
-        self.order = order if order["transfer"] else None  # for its next steps
-        self.account = rights.of(order.get("account"))  # the user it runs as, if not this process's
-        self.files = rights.of(order.get("files"))  # the owner of the files that it transfers
+        self.attended: bool = order.get("attended", False)  # an older pool does not send this field
+        self.order = order if order["transfer"] else None  # kept for the job's next steps
+        self.account = rights.of(order.get("account"))  # the user the job runs as, if not this process's user
+        self.files = rights.of(order.get("files"))  # the owner of the files that the job transfers
         users = [rights.uid for rights in (self.account, self.files) if rights is not None]
-        self.users = frozenset(users if self.account else [*users, os.geteuid()])  # the users its processes run as
+        self.users = frozenset(users if self.account else [*users, os.geteuid()])  # the users that its processes run as
         self.dedicated = bool(order["account"] and order["account"]["dedicated"]) if self.account else False
         self.number = number
         self.directory = directory
         self.mover: Mover | None = None  # during a transfer
         self.mover_result: Result | None = None
-        self.shim: ContainerShim | None = None  # of its container
+        self.shim: ContainerShim | None = None  # the shim of its container
         self.chirp: Process | None = None  # the process that answers its condor_chirp
-        self.writes: Receiver | None = None  # what it wrote with that
+        self.writes: Receiver | None = None  # receives what the job writes with condor_chirp
         self.childless = False  # whether its mover was its only process, and is idle now
         self.moves: list[Record] = []
-        self.failure: Record | None = None  # of a transfer
+        self.failure: Record | None = None  # the failure of a transfer
         self.outcome: Record | None = None  # the record of its end, if its process did not end normally
         self.given_up = False  # whether to leave its files where they are
         self.is_over = False  # whether no further step starts
@@ -72,13 +72,13 @@ class SupervisedJob:
         self.output_kb = 0
         self.suspended = False
         self.terminating = False
-        self.removed = False  # whether it ends because it was removed: keep none of its files
-        self.checkpoints = 0  # how many it has taken
+        self.removed = False  # whether the job ends because it was removed; its files are then not kept
+        self.checkpoints = 0  # how many checkpoints it has taken
         self.violated = ""
         self.user_us = 0
         self.system_us = 0
         self.peak_kb = 0
-        self.largest_rss_kb = 0  # the largest of a reaped process
+        self.largest_rss_kb = 0  # the largest resident size of a reaped process
         self.disk_kb = self.moved_kb = 0
         self.measuring = False
         self.measure_at = 0
@@ -95,14 +95,15 @@ class SupervisedJob:
         return direction
 
     def start_transfer(self, mover: Mover, kind: str, at: int) -> None:
-        """Record the start of a transfer: ``evict`` is output that goes to its spool directory, for its next run."""
+        """Record the start of a transfer. The kind ``evict`` copies outputs to the job's spool directory, for its next
+        run."""
         self.mover, self.mover_result, self.pid, self.started = mover, None, mover.pid, mover.started
         self.childless = False
         move: Record = {"way": "output" if kind == "evict" else kind, "began": at}
         if kind == "checkpoint":
             self.checkpoints += 1
             move["number"] = self.checkpoints
-            if self.moves and self.direction == "checkpoint":  # a pool that reconnects receives only the last one
+            if self.moves and self.direction == "checkpoint":  # a pool that reconnects receives only the last transfer
                 self.moves.pop()
         self.moves.append(move | ({"kept": True} if kind == "evict" else {}))
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
@@ -118,8 +119,8 @@ class SupervisedJob:
             self.moves[-1].update(result, ended=at, **({"failed": True} if failure else {}))
 
     def begin(self, order: Order, execute: str, notes: str, trees: ProcessTrees) -> None:
-        """Start the process that answers its condor_chirp, then its own. ``notes``: the directory of notes on
-        containers. Raise `StartError`."""
+        """Start the process that answers the job's condor_chirp, then the job's own process. ``notes`` is the directory
+        of the notes on containers. Raise `StartError` if a process cannot be started."""
         if order.get("chirp") and self.chirp is None:
             self._begin_chirp(order, trees)
         try:
@@ -129,7 +130,8 @@ class SupervisedJob:
             raise
 
     def _begin(self, order: Order, execute: str, notes: str) -> None:
-        """Start its own process. Set ``output_kb``, the size of its outputs before it writes, which does not count."""
+        """Start the job's own process. Set ``output_kb``, the size of its outputs before it writes, which does not
+        count as disk usage."""
         is_separate = order.get("container") or self.account
         streams = [] if is_separate else launch.open_streams(order, self.directory)
         try:
@@ -176,7 +178,7 @@ class SupervisedJob:
         trees.leave_alone(pid, self.chirp.started)
 
     def end_chirp(self) -> None:
-        """Kill the process that answers its condor_chirp."""
+        """Kill the process that answers the job's condor_chirp."""
         if self.chirp is not None:
             processes.send(self.chirp.pid, self.chirp.started, signal.SIGKILL)
             self.chirp = None
@@ -184,7 +186,7 @@ class SupervisedJob:
             self.writes.close()
 
     def read_start_result(self) -> None:
-        """Read, after the end of a process that was slow to start, whether it started at all."""
+        """Read, after the end of a process that was slow to start, whether it was started."""
         if self.start_reply < 0:
             return
         reply, self.start_reply = self.start_reply, -1
@@ -194,8 +196,8 @@ class SupervisedJob:
             self.outcome, self.given_up = failed(self.key, error, self.moves), True
 
     def name_core(self) -> None:
-        """Name its process's core file after the job, since its directory may get core files of other jobs. Without
-        file transfer, only rename one that its process has just left."""
+        """Name the core file after the job, since its directory may receive core files of other jobs. Without file
+        transfer, rename only a core file that this job's process has just written."""
         if self.mover is not None or not self.at or self.core or not (self.order or os.WCOREDUMP(self.status)):
             return
         where, new = self.directory if self.order else self.iwd, f"core.{self.name}"
@@ -208,8 +210,8 @@ class SupervisedJob:
                         return
 
     def tell_container(self, command: str) -> bool:
-        """Send a command to the shim of a docker container; return False if there is none, or for a second kill: the
-        caller then kills the shim itself."""
+        """Send a command to the shim of a docker container; return False if the job has no shim, or for a second kill.
+        The caller then kills the shim itself."""
         shim = self.shim
         if shim is None or not shim.note or self.mover is not None or (command == "kill 9" and shim.killed):
             return False
@@ -218,8 +220,8 @@ class SupervisedJob:
         return True
 
     def usage(self, family: Iterable[Process]) -> tuple[int, int, int, int]:
-        """Return the resident and virtual memory, and the user and system time, of its processes or its container; a
-        container's virtual memory is unknown, so its resident memory counts."""
+        """Return the resident and virtual memory, and the user and system time, of the job's processes or container. A
+        container's virtual memory is unknown, so its resident memory is used instead."""
         if self.shim is not None and self.shim.note:
             self.shim.listen()
             used = self.shim.usage
@@ -229,7 +231,8 @@ class SupervisedJob:
         return rss, image, self.user_us + user_us, self.system_us + system_us
 
     def container_is_gone(self, now: int, trees: ProcessTrees) -> bool:
-        """Return True if its container is gone, after its process has ended; else continue its removal."""
+        """Return True if the job's container has been removed after the process has ended; otherwise continue the
+        removal."""
         shim = self.shim
         if shim is None:
             return True
@@ -260,8 +263,8 @@ class SupervisedJob:
 
     @property
     def next_move(self) -> str:
-        """Return the transfer after its process has ended: output (to their destination), checkpoint or evict (kept for
-        its next process or run), or none (empty)."""
+        """Return the transfer that follows the end of the job's process: "output" (to its destination), "checkpoint" or
+        "evict" (kept for its next process or run), or an empty string if there is none."""
         assert self.order is not None
         transfer = self.order["transfer"]
         if self.given_up or self.violated or self.removed:
@@ -271,7 +274,7 @@ class SupervisedJob:
         return "checkpoint" if self._took_checkpoint(transfer.get("checkpoint")) else "output"
 
     def _took_checkpoint(self, promised: dict[str, int] | None) -> bool:
-        """Return True if its process ended with the code or signal that announces a checkpoint."""
+        """Return True if the job's process ended with the code or signal that announces a checkpoint."""
         if promised is None:
             return False
         if "signal" in promised:
@@ -280,20 +283,20 @@ class SupervisedJob:
 
     @property
     def failed(self) -> bool:
-        """Return True if its submitter requests outputs only after success, and it has not succeeded."""
+        """Return True if the job's outputs are requested only after success, and the job has not succeeded."""
         assert self.order is not None
         success: int | None = self.order["transfer"]["success"]
         return success is not None and not (os.WIFEXITED(self.status) and os.WEXITSTATUS(self.status) == success)
 
     def state(self) -> Record:
-        """Return its state as a report."""
+        """Return the job's state as a report."""
         moves = {"moves": self.moves} if self.moves else {}
         if self.at:
             return {"say": "running", "key": self.key, "pid": self.pid, "at": self.at, **moves, **self.writes_record()}
         return {"say": "transferring", "key": self.key, **moves}
 
     def writes_record(self) -> Record:
-        """Return what it wrote with condor_chirp, as part of a record."""
+        """Return what the job wrote with condor_chirp, as part of a record."""
         writes = self.writes.all() if self.writes is not None else []
         return {"writes": writes} if writes else {}
 
@@ -315,8 +318,8 @@ class SupervisedJob:
         self.measuring = False
 
     def record(self, floor_kb: int) -> Record:
-        """Return the record of its end. ``floor_kb``: the supervisor's own peak, which a spawned process reports until
-        its exec."""
+        """Return the record of the job's end. ``floor_kb`` is the supervisor's own peak memory, which a spawned process
+        reports until its exec."""
         code = os.WEXITSTATUS(self.status) if os.WIFEXITED(self.status) and self.at else None
         peak = max(self.peak_kb, self.largest_rss_kb)
         return {
@@ -336,8 +339,8 @@ class SupervisedJob:
         }
 
     def _transferred(self) -> Record:
-        """Return the transfer part of its record. It includes the start, since a pool that reconnects may receive only
-        this record, and must log the transfers before it."""
+        """Return the transfer part of the job's record. This part includes the start, since a pool that reconnects may
+        receive only this record, and must log the transfers before it."""
         is_done = bool(self.moves) and "ended" in self.moves[-1] and self.failure is None
         is_input_done = is_done and bool(self.at)
         is_output_done = is_done and self.moves[-1]["way"] == "output"
@@ -360,7 +363,7 @@ def failed(key: str, error: StartError, moves: list[Record] | None = None) -> Re
 
 
 def files_kb(paths: Iterable[str]) -> int:
-    """Return the disk space of files in KiB, 0 for missing ones."""
+    """Return the disk space of files in KiB; missing files count as 0."""
     blocks = 0
     for path in paths:
         with contextlib.suppress(OSError, ValueError):
