@@ -2,7 +2,7 @@
 
 Each method is a coroutine with the name and arguments of the original; an iterator becomes an asynchronous iterator.
 Each pool or log has its own thread, which makes its calls in order, so none of them blocks the event loop. Tasks of
-several event loops may share one. A call that is cancelled before it starts is not made; one that has started
+several event loops may share one. A call that is cancelled before it starts is not made; a call that has started
 completes."""
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Configured:
             warnings.warn(warning, ConfigWarning, stacklevel=stacklevel)
 
     def read(self, resources: Mapping[str, int] | None = None) -> Configuration:
-        """Parse it as on a machine with these resources; without them, as on this machine."""
+        """Parse the configuration as on a machine with these resources or, by default, as on this machine."""
         names = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
         detected = {names[name]: str(parse_amount) for name, parse_amount in (resources or {}).items() if name in names}
         return self._load("STARTD", detected)

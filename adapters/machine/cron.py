@@ -29,8 +29,8 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _PERIOD = re.compile(r"([0-9]+)\s*([smh]?)", re.IGNORECASE | re.ASCII)
 _OF_SINGLE_SLOTS = ("slotid", "slotname", "slottypeid", "slotmergeconstraint", "name")
 """Attributes by which HTCondor restricts a record to some of the slots."""
-LARGEST = 1 << 20  #: the most characters in a record: a program that prints a larger one is killed
-_QUOTED = 60  #: the most characters of an invalid line that a message quotes
+LARGEST = 1 << 20  #: maximum number of characters in a record: a program that prints a larger one is killed
+_QUOTED = 60  #: maximum number of characters of an invalid line that a message quotes
 
 
 @frozen
@@ -122,7 +122,7 @@ class Cron:
         self._reported: set[tuple[str, str]] = set()  #: (program, kind) of the errors already reported
 
     def configure(self, jobs: list[CronJob], now: int) -> None:
-        """Run these programs from now on. Unchanged ones continue; the output of the others is dropped."""
+        """Run these programs from now on. Unchanged programs continue; the output of other programs is dropped."""
         previous_states, self._states = self._states, {}
         self._reported.clear()
         for job in jobs:

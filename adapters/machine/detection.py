@@ -106,7 +106,7 @@ def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipm
     return Equipment(resources["Cpus"], resources["Memory"], swap, volumes, system, inventory)
 
 
-_PATIENCE = 60  #: the most seconds that an inventory command may take
+_PATIENCE = 60  #: maximum number of seconds that an inventory command may take
 _GPU_DISCOVERY = "condor_gpu_discovery"
 """The inventory program that `use FEATURE : GPUs` names: if it is not installed, no GPUs are found."""
 

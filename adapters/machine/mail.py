@@ -26,11 +26,11 @@ from ...domain.config import Configuration
 from ...domain.ports.world import Mail
 from .children import Unwatch, Watch
 
-PATIENCE = 20.0  #: the most seconds that a mail may take
+PATIENCE = 20.0  #: maximum number of seconds that a mail may take
 PAUSE = 60.0  #: after a timeout, seconds without another try
 _ESCAPE = re.compile("^~", re.MULTILINE)
 """The start of a line that makes some mail programs run a command; any user may have written the text."""
-_QUOTED = 300  #: the most bytes of a failed program's output to report
+_QUOTED = 300  #: maximum number of bytes of a failed program's output to report
 
 
 class MailSettings(Struct, frozen=True):

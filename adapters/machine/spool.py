@@ -28,7 +28,7 @@ from .execution.supervisor.scratch import remove_now
 from .starter import make_own_directory, make_private_directory
 
 SPOOL: Final = "SPOOL"
-_WIDTH: Final = 10_000  #: the most entries of a directory
+_WIDTH: Final = 10_000  #: maximum number of entries of a directory
 _OF_A_JOB: Final = re.compile(r"cluster([0-9]{1,10})\.proc([0-9]{1,10})\.subproc0(?:\.tmp|\.swap)?", re.ASCII)
 
 

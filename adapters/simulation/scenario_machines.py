@@ -178,8 +178,8 @@ _IDLE = ("KeyboardIdle", "ConsoleIdle")
 
 @define
 class ScenarioSensors:
-    """The sensors of one machine: ``lasting`` readings, and temporary ones (``passing``), by line, that override
-    them."""
+    """The sensors of one machine: ``lasting`` readings, and temporary readings (``passing``, by line), which override
+    the lasting ones."""
 
     lasting: Readings = NOTHING_READ
     passing: dict[int, Readings] = field(factory=dict)

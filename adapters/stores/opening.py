@@ -79,8 +79,8 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
 
 
 def check_mark(url: str) -> None:
-    """Check that a log's head is not behind its mark. Read only these two, and change nothing. Raise `LogError` if the
-    log is missing or cannot be read, `LogDamaged` if it must not be written."""
+    """Check that a log's head is not behind its mark. Read only the head and the mark, and change nothing. Raise
+    `LogError` if the log is missing or cannot be read, `LogDamaged` if it must not be written."""
     location = locate(url)
     mark = mark_of(location)
     tables = _tables(location, False, True)

@@ -40,7 +40,7 @@ TABLES = (
 
 _TABLE_NAMES = {"events": "stored_events", "by_stream": "stored_events", "appends": "appends", "head": "head"}
 
-# The prefix of PostgreSQL's SQLSTATE -> the log's error, its reason, and the fix. The first match counts.
+# The prefix of PostgreSQL's SQLSTATE -> the log's error, its reason, and the fix. The first match applies.
 _FAILURES: tuple[tuple[str, type[LogError], str], ...] = (
     ("53100", LogUnavailable, "the server has no space left; free some and try again"),
     ("53", LogUnavailable, "the server lacks a resource; try again later"),

@@ -100,7 +100,7 @@ class SQLiteRecorder(SqlRecorder):
 
     @contextmanager
     def connection(self) -> Iterator[sqlite3.Cursor]:
-        """Borrow a connection; within ``writing``, the one that writes."""
+        """Borrow a connection; within ``writing``, use the connection of the current transaction."""
         writer = getattr(self._of_thread, "writer", None)
         if writer is not None:
             yield writer

@@ -20,14 +20,14 @@ from .log_id import chosen_id
 from .recorder import LogRecorder, head_in
 from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 
-_STREAMS_KEPT = 100_000  # the most streams whose version is cached: about 20 MB
+_STREAMS_KEPT = 100_000  # maximum number of streams whose version is cached: about 20 MB
 _CHUNK = 1024  # rows to fetch at once; fewer if they are large
 _CHUNK_BYTES = 1 << 21
 _TAKEOVERS = 100  # how often a new writer tries again because the old one is still appending
 
 
 class StoredLog:
-    """A `Log` in a store. One thread at a time appends or refreshes; others wait."""
+    """A `Log` in a store. Only one thread at a time can append or refresh; other threads wait."""
 
     def __init__(
         self,

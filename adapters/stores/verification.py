@@ -22,7 +22,7 @@ from .recorder import Appended, LogRecorder, head_in
 from .seal import GENESIS, Row, recomputed_seal
 from .stored_log import next_count
 
-MOST = 100  #: the most problems to report; one fault may cause as many as there are events
+MOST = 100  #: maximum number of problems to report; one fault may cause as many as there are events
 _CHUNK = 512
 _R = TypeVar("_R", Row, Appended)
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1  # also find rows at impossible positions
@@ -137,7 +137,8 @@ class _Walk:
             yield Problem(position, f"the seal of {append_text} is broken: it or its events changed")
 
     def _expected_epoch(self, part_rows: list[Row]) -> int:
-        """Return the expected epoch of an append of these rows: the previous one, or that of its WriterBegan."""
+        """Return the expected epoch of an append of these rows: the epoch of the previous append, or of the WriterBegan
+        among these rows."""
         epoch = self._epoch if type(self._epoch) is int else 0
         for _, _, _, topic, state in part_rows:
             if topic in _WRITER:

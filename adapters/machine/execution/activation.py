@@ -30,10 +30,10 @@ class DockerSettings:
     logs: Sequence[str] = ()  #: arguments for docker's own logs
     last: Sequence[str] = ()  #: arguments after those for the job
     under_scratch: Sequence[str] = ()  #: directories of the container that are in the scratch directory
-    volumes: Sequence[str] = ()  #: further ones, SOURCE:TARGET
-    images: int = 8  #: how many images to keep
-    architecture: bool = True  #: whether the image must be of the machine's architecture
-    seconds: int = 5  #: between two measurements of its usage
+    volumes: Sequence[str] = ()  #: further volumes, SOURCE:TARGET
+    images: int = 8  #: maximum number of images to keep
+    architecture: bool = True  #: whether the image must match the machine's architecture
+    seconds: int = 5  #: seconds between two measurements of its usage
     runtime: str = "docker"
 
 
@@ -169,7 +169,7 @@ class FileTransfer:
     preserve: bool = False  #: whether outputs keep the directories in their names
     brought: tuple[str, ...] = ()  #: the streams that are copied: stdin, stdout, stderr
     streamed: tuple[str, ...] = ()  #: the streams that are written directly to their destination
-    max_input_mb: int | None = None  #: above this the transfer fails; None or negative: no limit
+    max_input_mb: int | None = None  #: size above which the transfer fails; None or negative: no limit
     max_output_mb: int | None = None
     plugins: Mapping[str, Sequence[str]] = field(factory=dict)
     """By URL scheme: the plugin's command line. A program name without a slash refers to an input file."""
@@ -222,7 +222,7 @@ class LaunchRequest:
     files: UnixAccount | None = None  #: the owner of the files where it was submitted, if not the pool's user
     core_bytes: int = 0  #: the largest core file; negative: as large as the pool's may be
     stack_bytes: int = 0  #: the largest stack; 0 or negative: as large as the machine allows
-    transfer: FileTransfer | None = None  #: how its files are transferred; None: not at all
+    transfer: FileTransfer | None = None  #: how its files are transferred; None: they are not transferred
     chirp: Chirp | None = None  #: what its condor_chirp may do; None: nothing
     container: DockerSettings | Apptainer | None = None  #: the container that it runs in
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
@@ -242,7 +242,7 @@ class Move:
     listed: int = 0  #: how many files and directories to move
     files: int = 0  #: how many files were moved, including those in directories
     size: int = 0  #: their total bytes
-    failed: bool = False  #: whether something is missing
+    failed: bool = False  #: whether some files were not moved
     urls: tuple[tuple[str, int, int, int], ...] = field(default=(), converter=_by_protocol)
     """For each protocol that plugins used: how many files to move, how many were moved, their bytes."""
     number: int = 0  #: number of a checkpoint, counted in each activation
@@ -339,7 +339,7 @@ class Exited:
     """The job's own process and all its descendants have ended; the record is on disk."""
 
     key: str
-    code: int | None  #: either this or the signal is None
+    code: int | None  #: the exit code; either this or the signal is None
     signal: int | None
     user_us: int
     system_us: int
@@ -351,7 +351,7 @@ class Exited:
     """Why the supervisor killed the job: a key of VIOLATION_HOLD_CODES, or UNATTENDED; empty if it did not kill the
     job."""
     moves: tuple[Move, ...] = field(default=(), converter=_moves)
-    pid: int = 0  #: of a job with moves: its own process
+    pid: int = 0  #: the process id of the own process of a job with moves
     began: int = 0  #: of a job with moves: when its own process started (0: it never started; code and signal are None)
     undelivered: bool = False  #: whether some of its files were not transferred to their destination
     failure: TransferFailure | None = field(default=None, converter=_failure)

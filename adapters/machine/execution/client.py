@@ -253,7 +253,7 @@ class Supervisor:
         for key, known_job in self._ask_once(list(self._begun)).items():
             begun_activation = self._begun.get(key)
             if begun_activation is None:
-                continue  # its end was reported before the answer
+                continue  # the job's end was reported before the answer
             if isinstance(known_job, Running):
                 if not begun_activation.started:
                     self._take(Started(key, known_job.pid, known_job.at, known_job.moves))

@@ -1,4 +1,4 @@
-"""Append to files to which others may append, too.
+"""Append to files to which other processes may also append.
 
 A file is opened once per batch with O_APPEND, so that the system appends each text at the current end. Like HTCondor
 without ENABLE_USERLOG_LOCKING, it is not locked.

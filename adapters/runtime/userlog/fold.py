@@ -75,7 +75,7 @@ class UserLogs:
         self._machines: dict[str, e.Ad] = {}
         self._places: dict[str, Place] = {}
         self._clusters: dict[int, LoggedCluster] = {}
-        self._leaving: dict[str, StopReason] = {}  #: why the claims of slots are about to end, where that is logged
+        self._leaving: dict[str, StopReason] = {}  #: by slot: why its claim is about to end, if the reason is logged
         self._runs: dict[tuple[int, int], LoggedRun] = {}
 
     def fold(self, position: int, event: e.Event) -> list[tuple[LogFile, str]]:

@@ -53,7 +53,7 @@ class LoggedCluster:
         self._edits: list[tuple[Procs, Ad]] = []
         self.spent: dict[int, Numbers] = {}  #: the CPU times of earlier runs, by process
         self.moved: dict[int, Numbers] = {}  #: the bytes that earlier runs sent and received, by process
-        self.sizes: dict[int, Numbers] = {}  #: of processes that have run: image and resident size, as last logged
+        self.sizes: dict[int, Numbers] = {}  #: by process that has run: image and resident size, as last logged
         is_same_path = not {"userlog", "iwd"} & {name.lower() for name in self.variants.names}
         self.path = self._path(0) if is_same_path else None
         """The path of the log of all its jobs: empty if they have no log, None if each job has its own log."""
@@ -96,7 +96,7 @@ class LoggedCluster:
         return not any(name.lower() in differing_names or name in edited_names for name in names)
 
     def edit(self, procs: Procs, changes: Ad) -> None:
-        """Add an edit, and drop earlier ones of the same range that it overrides."""
+        """Add an edit, and drop earlier edits of the same range that the new edit overrides."""
         self._edits = [e for e in self._edits if e[0] != procs or not e[1].keys() <= changes.keys()]
         self._edits.append((procs, changes))
 
@@ -260,7 +260,7 @@ class LoggedRun:
     disk: int = 0
     moved: Numbers = (0, 0)  #: the bytes of its files: sent and received by the job
     suspended: bool = False
-    deferred: bool = False  #: whether its process was to wait for its time
+    deferred: bool = False  #: whether its process had to wait for its start time
     removed: bool = False
     why: StopReason | None = None  #: the first reason that stopped it
     error: StopReason | None = None  #: the hold by its startd, which is reported as an error

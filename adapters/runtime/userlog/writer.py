@@ -119,7 +119,7 @@ class ProgressFile:
             os.close(fd)
         os.replace(new, self.path)
         self._size = len(line)
-        if self._durable:  # else a power cut could undo the renaming, but keep what is written to the logs next
+        if self._durable:  # otherwise a power cut could undo the renaming but keep later writes to the logs
             sync_folder(str(self.path.parent))
 
 

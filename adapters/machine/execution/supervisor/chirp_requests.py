@@ -24,7 +24,7 @@ from .scratch import STAGING, remove_now
 
 CONFIG = ".chirp.config"
 VERSION = 2
-_LINE = 5120  #: the most bytes of a request's line
+_LINE = 5120  #: maximum number of bytes of a request's line
 _MOST = 1 << 26  #: bytes that one request may read or write
 _ERRORS = {
     errno.EPERM: -2, errno.EACCES: -2, errno.ENOENT: -3, errno.EEXIST: -4, errno.EFBIG: -5, errno.ENOSPC: -6,

@@ -20,13 +20,13 @@ from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any
 
-_LONGEST = 993  #: the most characters of an attribute's value
-_NOTE = 128  #: the most characters of a log line; the rest is cut off
-_MOST_NOTES = 1000  #: the most log lines of a run
-_MOST = 1 << 26  #: the most characters that a run may write in all, with this overhead for each write:
+_LONGEST = 993  #: maximum number of characters of an attribute's value
+_NOTE = 128  #: maximum number of characters of a log line; the rest is cut off
+_MOST_NOTES = 1000  #: maximum number of log lines of a run
+_MOST = 1 << 26  #: maximum number of characters that a run may write in all, with this overhead for each write:
 _OVERHEAD = 128
 _PACKET = 1 << 16
-_AT_ONCE = 1000  #: the most writes to receive at a time: more than the socket holds
+_AT_ONCE = 1000  #: maximum number of writes to receive at a time: more than the socket holds
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
 _LITERAL = re.compile(
     r"""-?\d{1,18} | -?\d{1,15}\.\d{1,15}(?:[eE][+-]?\d{1,2})? | true | false | undefined

@@ -88,7 +88,7 @@ class ContainerShim:
 
 
 def fork(order: Order, number: int, scratch: str, variables: dict[str, str], notes: str) -> ContainerShim:
-    """Start a shim. ``notes``: the directory of notes. Raise `StartError` if that fails."""
+    """Start a shim. ``notes`` is the directory of the notes. Raise `StartError` if that fails."""
     spec = order["container"] = {**order["container"], "name": f"{order['container']['name']}_PID{os.getpid()}"}
     docker = spec["runtime"] == "docker"
     note = f"{notes}/{order['key']}" if docker else ""

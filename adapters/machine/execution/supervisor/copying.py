@@ -18,7 +18,7 @@ from .usage_meter import UsageMeter, unreadable, unwritable
 
 SYNCED_ALONE = 64  #: up to this many files are synced one by one; for more files, their whole disk is synced
 NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_AT_ONCE = 1 << 30  #: the most bytes that the kernel moves in one call
+_AT_ONCE = 1 << 30  #: maximum number of bytes that the kernel moves in one call
 _SMALL = 1 << 16  #: a file below this many bytes is copied with one read and one write
 _ELSEWHERE = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM})
 """The errors of copy_file_range(2) after which sendfile(2) is used instead."""

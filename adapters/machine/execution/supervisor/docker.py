@@ -22,7 +22,7 @@ from .rights import UserIds
 
 _INSPECTIONS, _PAUSE_S = 20, 1.0  #: docker may report an ended container as running for a while
 _FIRST_LOOK_S = 2.0  #: when to measure the container's usage for the first time
-_WORDS = 511  #: the most bytes of docker's output in a hold reason
+_WORDS = 511  #: maximum number of bytes of docker's output in a hold reason
 _STATE = (
     "Running={{.State.Running}}\nExitCode={{.State.ExitCode}}\nDockerError={{json .State.Error}}\n"
     "OOMKilled={{.State.OOMKilled}}"

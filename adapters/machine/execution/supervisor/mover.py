@@ -27,7 +27,7 @@ from .rights import UserIds, become
 from .scratch import hand_over
 from .usage_meter import FAILED, RECEIVING, Result
 
-MOST = 1 << 18  #: the most bytes of a message
+MOST = 1 << 18  #: maximum number of bytes of a message
 _FOR_ALL = frozenset({"LANG", "PATH", "TZ"})  #: the variables that programs run for other users inherit
 
 
@@ -115,7 +115,7 @@ def _work(task: Task) -> Result:
 
 
 def _apart(kind: str, do_work: Callable[[], Result]) -> Result:
-    """Do the work in a separate process, so that this one keeps its rights. Raise `OSError` if it fails."""
+    """Do the work in a separate process, so that this process keeps its rights. Raise `OSError` if the work fails."""
     pid, channel = processes.fork(lambda tell: tell.send(json.dumps(_done(kind, do_work)).encode()))
     channel.setblocking(True)
     with channel:
@@ -153,7 +153,7 @@ class Mover:
     def __init__(self, pid: int, started: int, channel: socket.socket, users: TransferUsers) -> None:
         self.pid, self.started, self.users = pid, started, users
         self.talk = channel
-        self.reusable = False  #: whether it reported that it can do another task
+        self.reusable = False  #: whether the process reported that it can do another task
         self.idle_since = 0
 
     def offer(self, task: bytes) -> bool:

@@ -27,8 +27,8 @@ plugin could not be started, or the plugin failed without a message. (HTCondor's
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.+-]*)://.")
 _WORD = re.compile(r"[A-Za-z0-9_.+-]{1,64}")
-_LARGEST = 1 << 53  #: the most bytes that a plugin may report as moved
-_LONGEST_ANSWER = 16 << 20  #: the most characters of a plugin's output file to read
+_LARGEST = 1 << 53  #: maximum number of bytes that a plugin may report as moved
+_LONGEST_ANSWER = 16 << 20  #: maximum number of characters of a plugin's output file to read
 _ROOM = b" " * (16 << 10)  #: reserves space in the output file, so that a plugin can report a full disk
 
 

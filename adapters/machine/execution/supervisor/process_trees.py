@@ -21,7 +21,7 @@ from . import processes
 from .processes import Process
 from .records import ActivationClaim
 
-_NUMBERS = 10**9  #: the most jobs of one supervisor
+_NUMBERS = 10**9  #: maximum number of jobs of one supervisor
 _TRIES = 4  #: how often to restart a walk up the parents when one vanishes, before the next refresh
 
 
@@ -35,7 +35,7 @@ class ProcessTrees:
         self._numbers: dict[int, str] = {}
         self._mains: dict[int, str] = {}
         self._jobs: dict[str, tuple[int, int, int]] = {}  # each job's own process: pid, start time and number
-        self._users: dict[str, frozenset[int]] = {}  # of each job: the users its processes run as
+        self._users: dict[str, frozenset[int]] = {}  # by job: the users that its processes run as
         self._members: dict[int, tuple[int, str]] = {}
         self._of: dict[str, set[int]] = {}
         self._strays: dict[int, tuple[int, set[str]]] = {}
@@ -73,7 +73,7 @@ class ProcessTrees:
             del self._members[pid]
         main_pid, _, number = self._jobs.pop(key)
         del self._numbers[number], self._users[key]
-        if self._mains[main_pid] == key:  # else another job has its pid now
+        if self._mains[main_pid] == key:  # otherwise another job now has its pid
             del self._mains[main_pid]
         for pid, (started, keys) in list(self._strays.items()):
             keys.discard(key)

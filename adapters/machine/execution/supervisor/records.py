@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 Record = dict[str, Any]
 
 _WASTE = 4 << 20  #: compact a journal that has more than this many obsolete bytes, and more than half are obsolete
-_SPARES = 64  #: the most claim files kept for reuse
+_SPARES = 64  #: maximum number of claim files kept for reuse
 
 
 class ActivationClaim(NamedTuple):

@@ -12,7 +12,7 @@ from importlib import import_module
 # The parent packages import more than a supervisor may load (see the folder's docstring). So replace each one with an
 # empty module; two of these have a search path.
 _AROUND = ("poolbook", "poolbook.adapters", "poolbook.adapters.machine", "poolbook.adapters.machine.execution")
-_SOUGHT = (_AROUND[1], _AROUND[3])  #: those with a search path, for ``sockets`` and for this folder
+_SOUGHT = (_AROUND[1], _AROUND[3])  #: the packages with a search path, for ``sockets`` and for this folder
 
 
 def main() -> int:

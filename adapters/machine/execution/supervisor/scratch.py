@@ -17,12 +17,12 @@ from . import rights
 from .rights import UserIds
 
 _STEP = 128  #: the directory entries to read in one step
-_SPARES = 64  #: the most directories kept for reuse
+_SPARES = 64  #: maximum number of directories kept for reuse
 _INNER = "scratch"
 STAGED = "staged"  #: next to the scratch directory: the staging directories of its outputs, separated by NULs
 STAGING = ".poolbook-"  #: the prefix of their names; the activation's key follows
 CATALOG = "catalog"  #: also next to it: its contents when the job started
-_LONGEST = 3000  #: the most bytes of a path to which another name can be added within the system's limit
+_LONGEST = 3000  #: maximum number of bytes of a path to which another name can be added within the system's limit
 _ADS = (".job.ad", ".machine.ad")
 _FOLDER_MODE = 0o700
 _SMALL = 4096  #: the size of a directory that never had many files

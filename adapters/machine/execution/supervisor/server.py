@@ -38,7 +38,7 @@ _STARTS = 8  #: starts in one iteration: more would delay ends, fewer would wast
 _BUSY_US, _IDLE_US = 300, 5_000  #: the time for chores in a busy and in an idle iteration
 _RETRY_US = 500_000  #: when to retry a write that failed, for example on a full disk
 _DEFECT_S = 0.1  #: the pause after an iteration that raised an error
-_MOST_PENDING = 64 << 10  #: the most bytes of the supervisor's log to keep while the disk is full
+_MOST_PENDING = 64 << 10  #: maximum number of bytes of the supervisor's log to keep while the disk is full
 
 
 class SupervisorLog:

@@ -102,7 +102,7 @@ class SupervisedJobs:
         return ActivationClaim(job.pid, job.started, job.number, self._boot, job.at)
 
     def signal(self, key: str, how: str) -> None:
-        """Signal a job; ignore one that has ended."""
+        """Signal a job; do nothing if it has ended."""
         job = self.running.get(key)
         if job is None:
             return
@@ -142,7 +142,7 @@ class SupervisedJobs:
     def _note(self, descriptor: int, claim: ActivationClaim) -> None:
         try:
             self._claims.note(descriptor, claim)
-        except OSError:  # until it is written, only the process's mark identifies it
+        except OSError:  # until the claim is written, only the process's mark identifies the job
             self._unwritten_claims.append((descriptor, claim))
 
     def _release(self, key: str) -> None:
@@ -430,7 +430,7 @@ class SupervisedJobs:
         container's shim first receives a command to kill it, and is itself killed the second time."""
         if job.tell_container("kill 9"):
             return
-        if job.key not in self._ending:  # else it has ended, or is another job's mover now
+        if job.key not in self._ending:  # otherwise the mover has ended, or now works for another job
             processes.send(job.pid, job.started, signal.SIGKILL)
         self._trees.refresh()
         self._trees.signal(job.key, signal.SIGKILL)

@@ -40,7 +40,7 @@ def transfer_inputs(order: Order, scratch: str, restore: Restore = lambda *_: ()
     transfer: Transfer = order["transfer"]
     meter = UsageMeter("input", transfer["max_input_mb"])
     plugins = Plugins(order, scratch, upload=False)
-    files: dict[str, File] = {}  # by name: the later of two with the same name counts
+    files: dict[str, File] = {}  # by name: of two inputs with the same name, the later one is used
     for path, name in _inputs(order):
         try:
             if kind := scheme(name):
@@ -84,7 +84,7 @@ def copy_and_replace(path: str, name: str, order: Order, folder: str, scratch: s
     made_folders, copied_files = {folder}, []
     for file in _expand(path, name, order["transfer"]["preserve"], scratch):
         if not file.is_directory:
-            with contextlib.suppress(OSError):  # if it cannot be removed, it cannot be written, either
+            with contextlib.suppress(OSError):  # if the file cannot be removed, it cannot be written, either
                 os.unlink(f"{folder}/{file.name}")
         copy_in(file, folder, made_folders, meter, must_sync=meter.files < SYNCED_ALONE)
         copied_files.append(file)

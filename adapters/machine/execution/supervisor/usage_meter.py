@@ -18,7 +18,7 @@ Result = dict[str, Any]
 for each protocol the files listed, the files moved, and their bytes; ``failure``: code, errno, end, words, protocol."""
 
 _MEGABYTE = 1 << 20
-_LONGEST, _MOST_PROTOCOLS = 64, 50  #: the most letters and number of protocols: a result must fit into a message
+_LONGEST, _MOST_PROTOCOLS = 64, 50  #: maximum length and number of protocols: a result must fit into a message
 
 
 class TransferError(Exception):
