@@ -25,7 +25,7 @@ until {}
 """
 ROOM = "a slot is free; the next cycle decides"
 CYCLE = "The cycle at 2026-11-02 08:05:10 reported: "
-IN_USE = f"{CYCLE}the slots that fit are in use, and PREEMPTION_REQUIREMENTS does not allow their preemption. Now: "
+IN_USE = f"{CYCLE}all matching slots are in use, and PREEMPTION_REQUIREMENTS does not allow their preemption. Now: "
 
 
 def second_line(url: str, scenario: str, job: str = "2.0") -> str:
@@ -67,7 +67,7 @@ CASES = [
     (
         "a slot in use is still in use",
         STATIC.format("", 1, "9:00") + "at 0:10 submit ann run=10:20\nat 0:20 submit bob run=10:20",
-        "The slots that fit are in use, and PREEMPTION_REQUIREMENTS does not allow their preemption.",
+        "All matching slots are in use, and PREEMPTION_REQUIREMENTS does not allow their preemption.",
     ),
     (
         "the machine is gone",
@@ -79,19 +79,19 @@ CASES = [
         "the machine drains",
         STATIC.format("", 1, "9:00")
         + "at 0:10 submit ann run=10:20\nat 0:20 submit bob run=10:20\nat 8:00 drain fast start=False",
-        f"{IN_USE}the slots that fit reject it.",
+        f"{IN_USE}the slots that meet its requirements reject it.",
     ),
     (
         "START refuses it no longer",
         STATIC.format("START = RequestMemory < 500", 1, "9:00")
         + "at 0:10 submit ann memory=600\nat 8:00 set START = True",
-        f"The cycle at 2026-11-02 08:00:10 reported: the slots that fit reject it. Now: {ROOM}.",
+        f"The cycle at 2026-11-02 08:00:10 reported: the slots that meet its requirements reject it. Now: {ROOM}.",
     ),
     (
         "the job asks for less now",
         STATIC.format("START = RequestMemory < 500", 1, "9:00")
         + "at 0:10 submit ann memory=600\nat 8:00 edit 1.0 RequestMemory=400",
-        f"The cycle at 2026-11-02 08:00:10 reported: the slots that fit reject it. Now: {ROOM}.",
+        f"The cycle at 2026-11-02 08:00:10 reported: the slots that meet its requirements reject it. Now: {ROOM}.",
     ),
     (
         "the job asks for too much now",

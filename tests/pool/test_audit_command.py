@@ -237,7 +237,7 @@ LINES = (
     "    12a           2  Claimed/Cleaning -> Claimed/Idle",
     "    never: 2-4, 11",
     "    between states: A 3",
-    "    12a          2  The starter is gone; the claim stays.",
+    "    12a          2  The starter has ended; the claim remains.",
 )
 
 

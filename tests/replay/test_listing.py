@@ -126,7 +126,7 @@ def test_the_member_of_one_process_equals_that_in_the_members() -> None:
          "accountant       updated                                               the priorities were updated "
          "(alice@h 0.5, bob@h 12.3457)"),
         (e.QuotasAssigned(NOW, "negotiated", "hold-1", 30, (e.GroupQuota("<none>", 0, 30), e.GroupQuota("a", 1.5, 2))),
-         "negotiator       quotas                                                a negotiation cycle was held "
+         "negotiator       quotas                                                a negotiation cycle took place "
          "(30 cores: <none> 0, a 1.5)"),
         (e.SubmitterSet(NOW, "granted", "hold-1", "bob@h", "root", "ceiling", -1.0),
          "bob@h            set                                                   an administrator set it "

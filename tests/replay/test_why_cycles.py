@@ -21,19 +21,19 @@ def pool() -> Pool:
 
 REJECTIONS = [
     # in use
-    ("3.0", 606, "the slots that fit are in use, and PREEMPTION_REQUIREMENTS does not allow their preemption",
+    ("3.0", 606, "all matching slots are in use, and PREEMPTION_REQUIREMENTS does not allow their preemption",
      "; 11 claimed slots (dynamic ones included) match, but may not be preempted: PREEMPTION_REQUIREMENTS is not true "
      "for 11; "),
-    ("3.8", 900, "the slots that fit are in use, and prefer their current jobs",
+    ("3.8", 900, "all matching slots are in use and prefer their current jobs",
      "6 claimed slots (dynamic ones included) match, but may not be preempted: 3 prefer their current jobs, 3 are "
      "used by the same submitter; "),
-    ("1.0", 660, "the slots that fit are in use, by the same submitter",
+    ("1.0", 660, "all matching slots are in use by the same submitter",
      "preempted: 3 are used by users whose priority is not worse, 8 are used by the same submitter; "),
-    ("5.4", 1660, "the slots that fit are in use, by users whose priority is not worse",
+    ("5.4", 1660, "all matching slots are in use by users whose priority is not worse",
      "preempted: PREEMPTION_REQUIREMENTS is not true for 3, 4 are used by users whose priority is not worse, 4 "
      "are used by the same submitter; "),
     # limits
-    ("2.1", 60, "all slots that fit are in use",
+    ("2.1", 60, "all matching slots are in use",
      "; alice@example.org, the only submitter, had the whole pool (12 cores)"),
     # clauses
     ("6.0", 906,
@@ -61,7 +61,7 @@ def test_why_names_what_keeps_a_job_waiting(pool: Pool, job: str, seconds: int, 
 @pytest.mark.parametrize(
     ("others", "expected"),
     [
-        ([], "all slots that fit are in use"),
+        ([], "all matching slots are in use"),
         (["submit bob 4 seconds=900"], "the fair share of alice@example.org is used up"),
     ],
 )
@@ -124,7 +124,7 @@ def test_why_reports_that_preemption_is_not_considered() -> None:
     pool.say("submit alice 1 seconds=1000")
     pool.say("submit bob 1 seconds=100")
     short, cycle = _rejection(pool, "2.0")
-    assert short == "The slots that fit are in use, and preemption is turned off."
+    assert short == "All matching slots are in use, and preemption is turned off."
     assert ": 1 is not preempted, because NEGOTIATOR_CONSIDER_PREEMPTION is false" in cycle
 
 

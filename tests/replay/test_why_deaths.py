@@ -233,7 +233,7 @@ def test_why_of_a_waiting_job_reports_that_the_negotiator_died(tmp_path: Path) -
     answer, *_ = texts_of(imported(tmp_path)[0])
     assert answer.endswith(
         "The negotiator of localhost died between 2026-11-20 22:46:42 and 2026-11-20 22:47:30, when it started again. "
-        "[NegotiatorLog:9] In that pool, `condor_q -better-analyze 2.0` shows which slots fit. Its records end at "
+        "[NegotiatorLog:9] In that pool, `condor_q -better-analyze 2.0` shows which slots match. Its records end at "
         "2026-11-20 22:46:40."
     )
 

@@ -676,7 +676,7 @@ def test_a_slot_no_longer_exists_after_its_startd_ended() -> None:
     )
     (answer, *_) = answer_texts(log_of([*EVERYTHING, end]), SLOT)
     expected = "The startd ended (fast, pid 7). [StartLog:200]"
-    assert answer.startswith(f"Slot {SLOT} has been gone since 2026-11-20 22:38:10. {expected}")
+    assert answer.startswith(f"Slot {SLOT} has not existed since 2026-11-20 22:38:10. {expected}")
 
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
