@@ -103,7 +103,7 @@ def _unfounded_tokens(
 def known_of(sentence: Sentence, earlier: Sequence[Sentence]) -> set[str]:
     """Return the slot of a job's run, or the job of a slot's run, from earlier sentences."""
     runs = [start for start in earlier if start.code in _BEGIN and start.facts.get("slot")]
-    jobs = [start for start in earlier if start.code == "log_reported" and "is started" in start.facts["words"]]
+    jobs = [start for start in earlier if start.code == "log_reported" and "The access point started" in start.facts["words"]]
     return {*(runs[-1].facts["slot"] for _ in runs[:1]), *(jobs[-1].facts["words"].split()[1] for _ in jobs[:1])}
 
 

@@ -64,7 +64,7 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
         answer = why_slot(all_events, name)
         assert answer == why_slot(slot_events(pool.log, name), name)
         slot = state.slots.get(name)
-        assert (f"{name} has been {slot.state_activity} since" if slot else f"{name} has been gone") in answer.texts[0]
+        assert (f"{name} has been {slot.state_activity} since" if slot else f"{name} has not existed since") in answer.texts[0]
         assert len(answer.lines) <= MOST_LINES
         assert [sentence.position for sentence in answer.life] == sorted(sentence.position for sentence in answer.life)
 
@@ -146,7 +146,7 @@ def test_a_slot_is_explained_as_of_a_past_instant(pool: Pool) -> None:
     answer = why(pool.log, "slot1_1@h", EPOCH + 5 * SECOND)
     assert answer.texts[0].startswith("Slot slot1_1@h has been Claimed/Busy since 2027-01-15 08:00:00; job 1.0 of")
     assert answer.lines[1].full.endswith("(Claimed/Idle -> Claimed/Busy by transition 11).")
-    assert why(pool.log, "slot1_1@h").texts[0].startswith("Slot slot1_1@h has been gone")
+    assert why(pool.log, "slot1_1@h").texts[0].startswith("Slot slot1_1@h has not existed since")
 
 
 def test_times_are_in_the_requested_zone(pool: Pool) -> None:

@@ -111,7 +111,7 @@ def is_late(sentence: Sentence, effect: Sentence, run: str) -> bool:
 
 
 def is_given_back(sentence: Sentence) -> bool:
-    return "gave it back" in sentence.facts.get("words", "")
+    return "released the claim" in sentence.facts.get("words", "")
 
 
 def was_given_back(sentence: Sentence) -> bool:

@@ -114,7 +114,7 @@ class SupervisedJob:
         if result is not None:
             failure = result.pop("failure", None)
             self.moved_kb = result.pop("moved_kb", 0)
-            if not self.moves[-1].get("kept"):  # otherwise the next run restarts, which is no reason for a hold
+            if not self.moves[-1].get("kept"):  # otherwise the next run restarts, which does not justify a hold
                 self.failure = failure
             self.moves[-1].update(result, ended=at, **({"failed": True} if failure else {}))
 
