@@ -103,8 +103,9 @@ def _unfounded_tokens(
 def known_of(sentence: Sentence, earlier: Sequence[Sentence]) -> set[str]:
     """Return the slot of a job's run, or the job of a slot's run, from earlier sentences."""
     runs = [start for start in earlier if start.code in _BEGIN and start.facts.get("slot")]
-    jobs = [start for start in earlier if start.code == "log_reported" and "The access point started" in start.facts["words"]]
-    return {*(runs[-1].facts["slot"] for _ in runs[:1]), *(jobs[-1].facts["words"].split()[1] for _ in jobs[:1])}
+    reports = [sentence.facts["words"] for sentence in earlier if sentence.code == "log_reported"]
+    jobs = [match[1] for words in reports for match in re.finditer(r"started job ([\d.]+) on", words)]
+    return {*(runs[-1].facts["slot"] for _ in runs[:1]), *jobs[-1:]}
 
 
 def _is_in(token: str, text: str) -> bool:

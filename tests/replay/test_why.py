@@ -64,7 +64,9 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
         answer = why_slot(all_events, name)
         assert answer == why_slot(slot_events(pool.log, name), name)
         slot = state.slots.get(name)
-        assert (f"{name} has been {slot.state_activity} since" if slot else f"{name} has not existed since") in answer.texts[0]
+        assert (
+            f"{name} has been {slot.state_activity} since" if slot else f"{name} has not existed since"
+        ) in answer.texts[0]
         assert len(answer.lines) <= MOST_LINES
         assert [sentence.position for sentence in answer.life] == sorted(sentence.position for sentence in answer.life)
 
