@@ -138,7 +138,7 @@ def test_why_reports_what_a_job_waits_for_that_the_access_point_does_not_start()
     with Pool.open("memory:", config="START_SCHEDULER_UNIVERSE = false", user="alice") as pool:
         pool.submit({"executable": "/bin/sleep", "universe": "scheduler"})
         pool.advance(10)
-        message = "The access point runs it itself, once START_SCHEDULER_UNIVERSE is true for the job, and the job's"
+        message = "The access point runs it itself, once START_SCHEDULER_UNIVERSE is true for the job and the job's"
         assert any(line.startswith(message) for line in pool.why("1.0"))
 
 

@@ -354,7 +354,7 @@ def test_no_altered_event_is_read_and_the_error_names_its_positions(
     with (
         nullcontext()
         if read in (3, 24)
-        else pytest.raises(LogDamaged, match=r"damaged between positions 20 and 25.*copy")
+        else pytest.raises(LogDamaged, match=r"damaged between positions 20 and 25.*backup")
     ):
         for position, _ in log.read(after, limit):
             read_events.append(position)
