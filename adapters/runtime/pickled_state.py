@@ -51,5 +51,5 @@ def pickle_state(state: State) -> bytes:
 
 
 def unpickle_state(content: bytes) -> object:
-    """Return the state that `pickled` wrote. Raise `pickle.UnpicklingError`, or another error, for other bytes."""
+    """Return the state that `pickle_state` wrote. Raise `pickle.UnpicklingError`, or another error, for other bytes."""
     return _Unpickler(io.BytesIO(content)).load()

@@ -25,8 +25,6 @@ from ..stores.sqlite_files import is_trusted, make_private
 EVENTS: Final = 20_000
 """The number of events that are folded without a snapshot, in less than a tenth of a second."""
 _DOMAIN: Final = Path(__file__).parents[2] / "domain"
-_PACKAGES: Final = ("events", "fold", "state", "state_machines")
-"""The packages of the domain that a state depends on."""
 
 
 class _Header(msgspec.Struct):
@@ -40,13 +38,11 @@ class _Header(msgspec.Struct):
 
 @cache
 def code_version() -> str:
-    """Return a text that changes with the code of the state and with Python's version."""
+    """Return a text that changes with the code of the domain, on which a state depends, and with Python's version."""
     digest = blake2b(sys.version.encode(), digest_size=16)
-    for package in _PACKAGES:
-        for entry in sorted(os.scandir(_DOMAIN / package), key=lambda entry: entry.name):
-            if entry.is_file():
-                status = entry.stat()
-                digest.update(f"{entry.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    for path in sorted(path for kind in ("py", "txt") for path in _DOMAIN.rglob(f"*.{kind}")):
+        status = path.stat()
+        digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 

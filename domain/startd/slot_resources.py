@@ -86,21 +86,23 @@ class SlotCarver(Struct, frozen=True):
         left."""
         if self.has_consumption_policy:
             return [self._consumption(job, names)]
-        key = self._dependencies(job, names)
-        if key is None:
+        dependencies = self._dependencies(job, names)
+        if dependencies is None:
             return self._evaluated_requests(job, names)
+        key, expressions = dependencies
         cached = _REQUESTS.get(key)
         if cached is None:
             if len(_REQUESTS) >= _MAX_CACHED:
                 _REQUESTS.clear()
-            cached = _REQUESTS[key] = self._evaluated_requests(job, names), job, self.edits
+            cached = _REQUESTS[key] = self._evaluated_requests(job, names), expressions
         return cached[0]
 
-    def _dependencies(self, job: ClassAd, names: Iterable[str]) -> tuple[object, ...] | None:
-        """Return what a job's requests depend on, with constants by value and expressions by id; None if they depend on
-        more than the job's ad."""
-        key: list[object] = [*names, self.must_edit, *map(id, self.edits.values())]
-        reads = [_names_read(edit) for edit in self.edits.values()]
+    def _dependencies(self, job: ClassAd, names: Iterable[str]) -> tuple[tuple[object, ...], list[Expression]] | None:
+        """Return what a job's requests depend on, with constants by value and expressions by id, and these expressions;
+        None if the requests depend on more than the job's ad."""
+        expressions = list(self.edits.values())
+        key: list[object] = [*names, self.must_edit]
+        reads = [_names_read(edit) for edit in expressions]
         pending_names, missing_names = [f"request{name.lower()}" for name in names], set()
         for name in pending_names:
             value = job.get(name)
@@ -110,14 +112,14 @@ class SlotCarver(Struct, frozen=True):
             elif type(value) is Literal:
                 key.append((type(value.value), value.value))
             else:
-                key.append(id(value))
+                expressions.append(value)
                 reads.append(_names_read(value))
                 pending_names += [each for each in reads[-1] or () if each not in pending_names]
         if None in reads or any(
             name in missing_names or name not in pending_names for read in reads if read for name in read
         ):
             return None  # a name missing from the job's ad is looked up in the slot's ad
-        return tuple(key)
+        return (*key, *map(id, expressions)), expressions
 
     def _evaluated_requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
         requests = {name: self._request(job, name) for name in names}
@@ -145,8 +147,8 @@ class SlotCarver(Struct, frozen=True):
         return amounts
 
 
-_REQUESTS: dict[tuple[object, ...], tuple[list[dict[str, int]], ClassAd, Mapping[str, Expression]]] = {}
-"""Requests by what they depend on, with the objects whose ids are in the key."""
+_REQUESTS: dict[tuple[object, ...], tuple[list[dict[str, int]], list[Expression]]] = {}
+"""Requests by what they depend on. The expressions whose ids are in the key are stored, so that no id is reused."""
 _NAMES_READ: dict[int, tuple[Expression, frozenset[str] | None]] = {}
 _MAX_CACHED: Final = 1_000
 _PURE: Final = frozenset({"quantize", "ifthenelse", "max", "min", "floor", "ceiling", "round", "int", "real"})

@@ -165,7 +165,7 @@ def test_a_slot_in_owner_state_rejects_a_claim_and_is_not_carved() -> None:
         ("slot9@h", {}, "no partitionable slot"),
     ],
 )
-def test_a_request_is_rejected_for_the_same_reason_whoever_requests(
+def test_a_request_is_rejected_for_the_same_reason_for_every_requester(
     dialect: str, holder: str, slot: str, ad: dict[str, str], message: str
 ) -> None:
     pool = TestPool(dialect=dialect)

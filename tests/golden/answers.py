@@ -219,7 +219,7 @@ def _jobs(store: Any, cluster: str) -> Iterator[str]:
 
 
 def answers_of(path: Path, is_story: bool) -> Answers:
-    """Return all answers of the log in this file. Without `told` its events make no story, and are the only answer."""
+    """Return the answers of the log in this file. Without `is_story`, its events are no story, and the only answer."""
     assert verify_seal(str(path)) == []
     with closing(open_log(str(path), create=False, read_only=True)) as store:
         answers: Answers = {"events": events_of(store.read())}

@@ -58,7 +58,7 @@ def one_of_each_kind(path: Path) -> None:
 def store_log(release: str, path: Path, folder: Path = GOLDEN, is_story: bool = True) -> None:
     """Store the log in the file `path` as that of `release`. Raises `LogError` if it is not sound or already stored.
 
-    :param told: its events make a story, which has answers
+    :param is_story: its events make a story, which has answers
     """
     target = folder / f"{release}.db.gz"
     if target.exists():

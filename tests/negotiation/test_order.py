@@ -77,7 +77,7 @@ def test_jobs_of_one_cluster_may_differ_in_priority(data: st.DataObject) -> None
 
 
 @given(st.permutations(["ann", "bob", "cy", "dee", "eve"]), st.permutations(["ann", "bob", "cy", "dee", "eve"]))
-def test_submitters_of_equal_priority_have_the_same_order_whoever_came_first(
+def test_submitters_of_equal_priority_have_the_same_order_regardless_of_who_came_first(
     order_of_one: list[str], other: list[str]
 ) -> None:
     def order(came: list[str]) -> list[str]:

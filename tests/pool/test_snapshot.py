@@ -1,6 +1,7 @@
 """A start from a snapshot of the state is a start that folds the whole log, and a file that is no such snapshot of this
 log is ignored."""
 
+import gzip
 import os
 import pickle
 import shutil
@@ -18,11 +19,15 @@ from hypothesis import strategies as st
 
 from poolbook import Behaviour, Pool
 from poolbook.adapters.runtime import log_writer, snapshot
+from poolbook.adapters.runtime.pickled_state import pickle_state, unpickle_state
 from poolbook.adapters.runtime.snapshot import Snapshot
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import Event
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state.state import State
+
+from ..golden.make import GOLDEN
+from ..golden.test_golden import POOLS
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +141,16 @@ def test_a_start_from_a_snapshot_reads_only_the_events_after_it(log: Path, monke
     pool_at(log).close()
     assert end > begin
     assert reads == list(range(begin + 1, end + 1))
+
+
+@pytest.mark.parametrize("release", POOLS)
+def test_the_states_of_all_stories_can_be_stored(release: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
+    state = folded(path)
+    stored = unpickle_state(pickle_state(state))
+    assert isinstance(stored, State)
+    assert content(stored) == content(state)
 
 
 def test_a_log_that_took_the_place_of_another_does_not_use_its_snapshot(log: Path, tmp_path: Path) -> None:

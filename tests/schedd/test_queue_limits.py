@@ -78,7 +78,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["alice", "bob", "carol"]), st.intege
 
 @given(steps=STEPS)
 @settings(max_examples=12, deadline=None)
-def test_limits_hold_whoever_submits_and_removes(steps: list[tuple[str, int]]) -> None:
+def test_limits_hold_for_all_users_who_submit_and_remove(steps: list[tuple[str, int]]) -> None:
     pool = PolicyPool(LIMITS)
     for user, count in steps:
         if count > 0:

@@ -71,7 +71,7 @@ def came_to(pool: TestPool) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("victims", [("1.2",), ("1.0", "1.3"), ("1.0", "1.1", "1.2", "1.3")])
-def test_the_job_starts_immediately_where_the_victims_ran_whoever_is_next(
+def test_the_job_starts_immediately_where_the_victims_ran_before_all_other_jobs(
     dialect: str, victims: tuple[str, ...]
 ) -> None:
     pool = crowded(dialect)
