@@ -29,23 +29,11 @@ check: .venv/ready
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_plain_english.py
 
-# A script exits with 1 if it misses an aim; the other scripts still run. `make bench PEER=DIR` also measures the HTCondor
-# pool in DIR with PEER_SCRIPT.
+# Writes the measurements to a file in build/bench/. `make bench PEER=DIR` also measures the HTCondor pool in DIR with
+# PEER_SCRIPT; `make bench BENCH="-only bench_log.py"` runs some scripts.
 PEER_SCRIPT ?= ../shared/realpool/peer
-peer_options := $(if $(PEER),--peer $(PEER) --peer-script $(PEER_SCRIPT))
 bench: .venv/ready
-	-$(BIN)/python tests/bench/bench_classad.py
-	-$(BIN)/python tests/bench/bench_policy.py
-	-$(BIN)/python tests/bench/bench_point.py 1
-	-$(BIN)/python tests/bench/bench_log.py
-	-$(BIN)/python tests/bench/bench_execution.py
-	-$(BIN)/python tests/bench/bench_views.py
-	-$(BIN)/python tests/bench/bench_userlog.py
-	-$(BIN)/python tests/bench/bench_import.py
-	-$(BIN)/python tests/bench/bench_negotiation.py $(peer_options)
-	-$(BIN)/python tests/bench/bench_shapes.py
-	-$(BIN)/python tests/bench/bench_backfill.py
-	-$(BIN)/python tests/bench/bench_pool.py $(peer_options)
+	$(BIN)/python -m tests.bench.run $(BENCH) $(if $(PEER),--peer $(PEER) --peer-script $(PEER_SCRIPT))
 
 soak: export POOLBOOK_SOAK_EXAMPLES ?= 20000
 soak: .venv/ready

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from .bench.compare import Comparison, measurements
+from .bench.compare import Comparison, comparisons, measurements, recorded_pairs
 
 OUTPUT = """\
 100,000 events: append                           81,235/s         60,111 events/s   aim > 0.6 of it    met
@@ -44,3 +46,16 @@ def test_numbers_with_a_unit_are_measurements_named_by_their_lines() -> None:
 )
 def test_a_measurement_is_slower_if_most_pairs_agree(ratios: Sequence[float], verdict: str) -> None:
     assert Comparison("bench.py", "one event", "us", 1.0, 1.0, ratios).verdict(0.05) == verdict
+
+
+def test_records_of_make_bench_are_compared_run_by_run(tmp_path: Path) -> None:
+    for tree, seconds in (("before", (1.0, 2.0)), ("after", (1.5, 3.0))):
+        (tmp_path / tree).mkdir()
+        for number, value in enumerate(seconds):
+            run = {"script": "bench.py", "arguments": ["1"], "measurements": {"one event": [value, "s"]}}
+            (tmp_path / tree / f"{number}.json").write_text(json.dumps({"runs": [run]}))
+
+    [(script, pairs)] = recorded_pairs(tmp_path / "before", tmp_path / "after")
+    [comparison] = comparisons(script, pairs)
+
+    assert (script, comparison.ratios, comparison.verdict(0.05)) == ("bench.py 1", [1.5, 1.5], "slower")

@@ -1,9 +1,14 @@
-"""Run benchmarks alternately in two checkouts: `compare.py BEFORE AFTER [-only NAME ...] [-pairs 5]`.
+"""Say which measurements got slower: `compare.py BEFORE AFTER [-only NAME ...] [-pairs 5]`.
+
+BEFORE and AFTER are checkouts, in which the benchmarks run now, or records that `make bench` wrote: a JSON file, or a
+directory of them.
 
 Each checkout needs its own .venv. A pair of runs executes a script of `tests/bench` in both, in alternating order, and
 reads the numbers with a unit from each line that the script prints. The line without its numbers names a measurement.
 Because the load of the machine changes between pairs, only the ratio after / before within a pair counts: a measurement
-is slower (or faster) if its median ratio is beyond `-tolerance` and four of five pairs agree.
+is slower (or faster) if its median ratio is beyond `-tolerance` and four of five pairs agree. Of two directories, the
+first file of one is paired with the first file of the other, in the order of their names. A single pair of files cannot
+show whether a difference is noise, so its tolerance is at least 0.3.
 
 `-json FILE` also writes all runs, each with its checkout, script and measurements. The exit code is 1 if any
 measurement got slower.
@@ -33,6 +38,9 @@ DEFAULT_SCRIPTS = (
 )  # fmt: skip
 """The scripts to run by default: each takes a minute or less."""
 _AGREEING = 0.8  #: the share of the pairs that must agree
+_SINGLE_PAIR_TOLERANCE = 0.3  #: single runs of one tree differ by up to this share on a machine with other processes
+Measurements = Mapping[str, Sequence[Any]]  #: a value and its unit, by name
+Pairs = Sequence[tuple[Measurements, Measurements]]
 
 
 class Comparison(NamedTuple):
@@ -75,7 +83,7 @@ def measurements(output: str) -> dict[str, tuple[float, str]]:
     return numbers
 
 
-def comparisons(script: str, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> Iterator[Comparison]:
+def comparisons(script: str, pairs: Pairs) -> Iterator[Comparison]:
     """Yield the measurements that all runs of a script made in both checkouts."""
     for name, (_, unit) in pairs[0][0].items():
         both = [(before[name][0], after[name][0]) for before, after in pairs if name in before and name in after]
@@ -93,10 +101,40 @@ def _run_script(tree: Path, script: str) -> dict[str, tuple[float, str]]:
     return measurements(process.stdout)
 
 
+def recorded_pairs(before: Path, after: Path) -> Iterator[tuple[str, Pairs]]:
+    """Yield each script that all records of both sides contain, with its pairs of measurements."""
+    pairs = list(zip(_records(before), _records(after), strict=False))
+    for script in pairs[0][0]:
+        if all(script in record for pair in pairs for record in pair):
+            yield script, [(old[script], new[script]) for old, new in pairs]
+
+
+def _records(path: Path) -> list[dict[str, Measurements]]:
+    """Return the measurements of each record, by script and arguments."""
+    files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise SystemExit(f"{path} is neither a checkout nor a directory with records: name one that `make bench` wrote")
+    records = [json.loads(file.read_text())["runs"] for file in files]
+    return [{" ".join([run["script"], *run["arguments"]]): run["measurements"] for run in runs} for runs in records]
+
+
+def measured_pairs(options: argparse.Namespace, runs: list[dict[str, Any]]) -> Iterator[tuple[str, Pairs]]:
+    """Run each script in both checkouts; yield its pairs of measurements, and add each run to the runs."""
+    for script in options.only:
+        pairs = []
+        for number in range(options.pairs):
+            order = [options.before, options.after][:: -1 if number % 2 else 1]
+            outputs = {tree: _run_script(tree.resolve(), script) for tree in order}
+            runs += [{"tree": str(tree), "script": script, "measurements": outputs[tree]} for tree in order]
+            pairs.append((outputs[options.before], outputs[options.after]))
+            print(f"{script}: pair {number + 1} of {options.pairs}", file=sys.stderr, flush=True)
+        yield script, pairs
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Run benchmarks alternately in two checkouts and compare them.")
-    parser.add_argument("before", type=Path, help="a checkout with its own .venv")
-    parser.add_argument("after", type=Path, help="the other checkout")
+    parser = argparse.ArgumentParser(description="Say which measurements got slower.")
+    parser.add_argument("before", type=Path, help="a checkout with its own .venv, or records of `make bench`")
+    parser.add_argument("after", type=Path, help="the other checkout, or the other records")
     parser.add_argument(
         "-only",
         nargs="+",
@@ -116,20 +154,15 @@ def main() -> int:
     options = _parser().parse_args()
     runs: list[dict[str, Any]] = []
     slower = 0
-    for script in options.only:
-        pairs = []
-        for number in range(options.pairs):
-            order = [options.before, options.after][:: -1 if number % 2 else 1]
-            outputs = {tree: _run_script(tree.resolve(), script) for tree in order}
-            runs += [{"tree": str(tree), "script": script, "measurements": outputs[tree]} for tree in order]
-            pairs.append((outputs[options.before], outputs[options.after]))
-            print(f"{script}: pair {number + 1} of {options.pairs}", file=sys.stderr, flush=True)
+    checkouts = (options.before / ".venv").is_dir()
+    for script, pairs in measured_pairs(options, runs) if checkouts else recorded_pairs(options.before, options.after):
+        tolerance = options.tolerance if len(pairs) > 1 else max(options.tolerance, _SINGLE_PAIR_TOLERANCE)
         for comparison in comparisons(script, pairs):
-            verdict = comparison.verdict(options.tolerance)
+            verdict = comparison.verdict(tolerance)
             slower += verdict == "slower"
             spread = f"{min(comparison.ratios):.2f} to {max(comparison.ratios):.2f}"
             values = f"{comparison.before:,.4g} -> {comparison.after:,.4g} {comparison.unit:5}"
-            measurement = f"{comparison.script.removesuffix('.py')}: {comparison.name}"
+            measurement = f"{comparison.script.replace('.py', '')}: {comparison.name}"
             print(f"{verdict:7} {comparison.ratio:5.2f} ({spread})  {values} {measurement}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(runs))
