@@ -17,6 +17,10 @@ ALLOWED = {tuple(line.split("\t")[1:3]) for line in TABLE if line.startswith("al
 PHRASE = re.compile("|".join(f"({phrase})" for phrase in PHRASES))
 RIDDLES = {"found", "one", "said", "told"}
 """Names of local variables that do not say what the value is."""
+FIX = re.compile(r"`|\b(change|give|import|install|must|name|omit|only|put|remove|run|see|set|start|takes|try|use)\b")
+"""The part of an error message that says how to fix the problem: an instruction, or a command."""
+PASSED_ON = re.compile(r"\b(advice|error|hint|kinds|problem|problems|reason|text|usage|_?[A-Z]+_[A-Z_]+)\b")
+"""The values in a message that contain another message, or a constant text."""
 PACKAGES = ("adapters", "domain", "projections", "replay")
 
 
@@ -42,6 +46,42 @@ def riddles_in(name: str, source: str) -> Iterator[str]:
     for node in (node for function in functions for node in ast.walk(function)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in RIDDLES:
             yield f"{name}:{node.lineno}: a variable called {node.id!r}; name its value"
+
+
+def errors_without_fix(name: str, source: str) -> Iterator[str]:
+    """Yield each of Poolbook's own error messages in a command that has no fix. HTCondor's messages do not begin with
+    "poolbook"."""
+    for node in ast.walk(ast.parse(source)):
+        call = node.exc if isinstance(node, ast.Raise) else None
+        if (
+            isinstance(call, ast.Call)
+            and ast.unparse(call.func) in ("UsageError", "ToolError", "NotHere")
+            and call.args
+        ):
+            parts = call.args[0].values if isinstance(call.args[0], ast.JoinedStr) else [call.args[0]]
+            text = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+            values = " ".join(ast.unparse(part) for part in parts if not isinstance(part, ast.Constant))
+            if text.startswith("poolbook") and not FIX.search(text) and not PASSED_ON.search(values):
+                yield f"{name}:{call.lineno}: {text!r} has no fix"
+
+
+def test_error_messages_of_commands_name_the_fix() -> None:
+    commands = [(path.name, path.read_text()) for path in sorted((ROOT / "adapters/cli").rglob("*.py"))]
+    assert [message for name, source in commands for message in errors_without_fix(name, source)] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "errors"),
+    [
+        ('"poolbook q: no jobs"', 1),
+        ('f"poolbook q: no job {id}"', 1),
+        ('f"poolbook q: {error}"', 0),
+        ('"poolbook q: no job is named: name one"', 0),
+        ('"No jobs specified"', 0),
+    ],
+)
+def test_messages_without_fix_are_detected(message: str, errors: int) -> None:
+    assert len(list(errors_without_fix("command.py", f"raise UsageError({message})"))) == errors
 
 
 def test_the_product_and_its_documentation_are_in_plain_english() -> None:

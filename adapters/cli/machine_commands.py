@@ -76,7 +76,7 @@ def drain(argv: Sequence[str]) -> int:
         raise UsageError("poolbook drain: -request-id may only be used with -cancel")
     if len(given_completions) > 1:
         first, second, *_ = given_completions
-        raise UsageError(f"poolbook drain: -{second} conflicts with -{first}")
+        raise UsageError(f"poolbook drain: -{second} conflicts with -{first}: use only one of them")
     is_quick = arguments.chosen("fast", "quick")
     if is_quick and arguments.has("start"):
         message = f"-start is not used with -{is_quick}: only a graceful drain sets START"
@@ -104,7 +104,7 @@ def drain(argv: Sequence[str]) -> int:
 def _cancel(arguments: Arguments, machine: str, given_completions: Sequence[str]) -> int:
     for wrong_option in ("check", "reason", "start", *given_completions):
         if arguments.has(wrong_option):
-            raise UsageError(f"poolbook drain: -{wrong_option} may not be used with -cancel")
+            raise UsageError(f"poolbook drain: -{wrong_option} may not be used with -cancel: omit one of them")
     number = last_number(DRAIN, arguments, "request-id", least=1)
     answer = _ask(DRAIN, arguments, "CancelDrain", machine, drain=number or 0)
     return _print(arguments, answer, f"Sent request to cancel draining on {machine}")

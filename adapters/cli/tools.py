@@ -123,10 +123,12 @@ def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
     while not is_served(url):
         if pool.poll() is not None:
             output = _output_file(url).read_text(errors="replace").strip()
-            raise ToolError(output or f"poolbook: {called()} serve ended immediately")
+            raise ToolError(output or f"poolbook: {called()} serve ended immediately; run it yourself to see why")
         if time.monotonic() > until:
             pool.terminate()
-            raise ToolError(f"poolbook: no answer within {PATIENCE:.0f} s; the pool's output is in {_output_file(url)}")
+            raise ToolError(
+                f"poolbook: no answer within {PATIENCE:.0f} s; see the pool's output in {_output_file(url)}"
+            )
         time.sleep(_PAUSE)
 
 
@@ -140,15 +142,17 @@ def _stop(url: str) -> int:
         with connect(place.socket, place.trusted(), timeout=PATIENCE) as connection:
             server = process_of(connection)
     except OSError:
-        raise ToolError(f"poolbook: this log is not being served{log_option(url)}") from None
+        raise ToolError(
+            f"poolbook: this log is not being served: `poolbook serve{log_option(url)}` serves it"
+        ) from None
     try:
         os.kill(server, signal.SIGTERM)
     except PermissionError:
-        raise ToolError(f"poolbook: process {server} serves this log, and is another user's") from None
+        raise ToolError(f"poolbook: only the user of process {server}, which serves this log, can stop it") from None
     until = time.monotonic() + PATIENCE
     while is_written(url):
         if time.monotonic() > until:
-            raise ToolError(f"poolbook: process {server} did not stop within {PATIENCE:.0f} s")
+            raise ToolError(f"poolbook: process {server} did not stop within {PATIENCE:.0f} s; try `kill {server}`")
         time.sleep(_PAUSE)
     return 0
 

@@ -82,7 +82,10 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
     runs = [run for run in report.runs if _is_named(names(run), given_names)]
     rows, total = sums(runs, group_names, *window, here())
     if given_names and not runs:
-        raise ToolError(f"poolbook usage: no run{window.words(here())} belongs to {' or '.join(arguments.words)}")
+        names_text = " or ".join(arguments.words)
+        raise ToolError(
+            f"poolbook usage: no run{window.words(here())} belongs to {names_text}; omit it to list all runs"
+        )
     order = sorted(rows.items(), key=lambda row: (-row[1].used, row[0]))
     if arguments.has("json"):
         json_rows = [dict(zip(group_names, keys, strict=True)) | row.as_dict() for keys, row in order]

@@ -334,7 +334,8 @@ def _texts(query: UserprioQuery, here: CellContext) -> Iterator[str]:
         except LogBeginsLater as error:
             from ...replay.narration.formatting import instant
 
-            raise ToolError(f"poolbook userprio -at: the log begins at {instant(error.began, here.timezone)}") from None
+            began = instant(error.began, here.timezone)
+            raise ToolError(f"poolbook userprio -at: the log begins at {began}: give a later time") from None
         except NoNegotiator as error:
             raise ToolError(f"poolbook userprio: {error}") from None
         except NotRecorded as error:
@@ -365,6 +366,6 @@ def _imported(queries: Queries, display: CellContext, at: int | None) -> Account
     try:
         return queries.accounting(display.now, at)
     except NotKnown as error:
-        known_text = f"from {instant(error.since, display.timezone)} on" if error.since else "at no time"
-        name = safe_url(queries.url)
-        raise ToolError(f"poolbook userprio: the imported records of {name} have priorities {known_text}") from None
+        since_text = f"from {instant(error.since, display.timezone)} on" if error.since else "at no time"
+        problem = f"the imported records of {safe_url(queries.url)} have priorities {since_text}"
+        raise ToolError(f"poolbook userprio: {problem}; import an Accountantnew.log") from None

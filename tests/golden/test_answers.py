@@ -7,6 +7,7 @@ answers.py lists renamed fields. Every other difference means that a log has los
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import cache
@@ -23,6 +24,7 @@ from poolbook.domain import events as e
 from poolbook.domain.negotiator.cycle import RULES
 from poolbook.replay.runs.job_run import EVICTED
 from poolbook.replay.runs.of_log import runs_of
+from poolbook.replay.why.answer import why
 
 from ..sampling import some, spread
 from .answers import (
@@ -144,14 +146,23 @@ def _in_order(name: str, value: Any, stored_value: Any) -> Any:
     return stored_value[name] if same_members else value
 
 
+@pytest.mark.parametrize("release", some(logs_with("why"), 4, OLDEST))
+def test_why_does_not_send_the_user_to_the_command_just_typed(release: str, store: Any) -> None:
+    for name in spread(sorted(stored(release)["why"]), 8):
+        answer = why(store, name)
+        commands = [command for line in answer.lines for command in re.findall("`([^`]*)`", line.text)]
+        assert f"poolbook why {name}" not in commands, name
+        assert answer.lines[-1].code != "see_life" or f"poolbook why -verbose {name}" in commands, name
+
+
 @pytest.mark.parametrize("release", some(logs_with("why"), 8, OLDEST))
 def test_its_jobs_and_slots_are_explained_by_the_same_events(release: str, store: Any) -> None:
     reasons = dict(spread(stored(release)["why"].items(), 25))
     explained, causes, events = as_stored(explanations(store, reasons)), causes_of_ends(store), dict(store.read())
-    for name, why in reasons.items():
+    for name, stored_reasons in reasons.items():
         # The head of a cluster has its last event's cause.
         head_count = 0 if "." in name else 1 if name.isdigit() else None
-        stored_lines = [lines and with_causes(lines, head_count, events, causes) for lines in why]
+        stored_lines = [lines and with_causes(lines, head_count, events, causes) for lines in stored_reasons]
         assert explained[name] == as_stored([lines and in_order(release, lines) for lines in stored_lines]), name
 
 
