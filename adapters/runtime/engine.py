@@ -55,12 +55,12 @@ class Engine(LogWriter):
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> StimulusResult:
         answer = super()._decide(stimulus, now, events)
         if isinstance(stimulus, s.EvaluateJobPolicies):
-            self.state.agendas.of(PolicyPasses).note_duration(self.state, stimulus, now, self.now() - now)
+            self.state.agendas.of(PolicyPasses).record_duration(self.state, stimulus, now, self.now() - now)
         return answer
 
     def _append(self, events: Sequence[Event], before: int, began: int) -> None:
         super()._append(events, before, began)
-        agenda.note_appended(self._moment(), began)
+        agenda.update_after_append(self._moment(), began)
 
     def _named(self, stimulus: s.Stimulus) -> s.Stimulus:
         return replace(stimulus, id=self.id(_NAMES[type(stimulus)]))
@@ -110,8 +110,10 @@ class Engine(LogWriter):
             if client.last_signalled:
                 self.world.signal(client.key, "hard")
         for activation in living:
-            if activation.stop:  # it is unknown whether the signal was sent before the crash, so it may be sent twice
-                self.world.signal(activation.key, how_to_end(self.state, activation, activation.stop))
+            if (
+                activation.stop_signal
+            ):  # it is unknown whether the signal was sent before the crash, so it may be sent twice
+                self.world.signal(activation.key, how_to_end(self.state, activation, activation.stop_signal))
             elif self.state.clusters[activation.cluster].status_of(activation.proc) == "Suspended":
                 self.world.signal(activation.key, "suspend")
             else:  # it may have been continued while no pool was running

@@ -42,7 +42,7 @@ def plan_agendas(moment: Moment[AccessPoint]) -> None:
     agendas.of(PolicyPasses).plan_all(moment.state, moment.now)
 
 
-def note_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
+def update_after_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
     """Update the agendas after a decision."""
     state, now, agendas = draft.state, draft.now, draft.state.agendas
     if isinstance(stimulus, s.LeaveQueue):
@@ -50,19 +50,19 @@ def note_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
     elif isinstance(stimulus, s.EvaluateJobPolicies):
         agendas.of(PolicyPasses).plan_next(draft, stimulus)
     elif isinstance(stimulus, s.EvaluatePolicies):
-        agendas.of(EvaluationSchedule).note_evaluations(stimulus.machines, now)
+        agendas.of(EvaluationSchedule).record_evaluations(stimulus.machines, now)
     elif isinstance(stimulus, s.Negotiate):
         cycle = next((event for event in draft.events if isinstance(event, CycleHeld)), None)
-        agendas.of(CycleSchedules).note_cycle(state, stimulus.negotiator, now, cycle)
+        agendas.of(CycleSchedules).record_cycle(state, stimulus.negotiator, now, cycle)
     if isinstance(state, AccessPoint):
         agendas.of(PolicyPasses).note(state, draft.events, now)
     if isinstance(state, ExecutionPoint):
-        agendas.of(EvaluationSchedule).note_events(state, draft.events)
+        agendas.of(EvaluationSchedule).record_events(state, draft.events)
 
 
-def note_appended(moment: Moment[Manager], began: int) -> None:
+def update_after_append(moment: Moment[Manager], began: int) -> None:
     """Update the agendas after the decision that started at the time ``began`` was appended to the log."""
-    moment.state.agendas.of(CycleSchedules).note_duration(moment.state, began, moment.now)
+    moment.state.agendas.of(CycleSchedules).record_duration(moment.state, began, moment.now)
 
 
 def next_deadline(moment: Moment[Any]) -> int | None:
@@ -135,7 +135,7 @@ def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Ite
             yield s.Defragment("")
         for negotiator in state.agendas.of(CycleSchedules).due(state, now):
             yield s.Negotiate("", negotiator)
-    if holds_jobs and (state.matches or state.claim_ready or _local_jobs_are_due(state, now)):
+    if holds_jobs and (state.matches or state.ready_claims or _local_jobs_are_due(state, now)):
         yield s.ClaimMatches("")
         state.agendas.of(_LocalJobs).considered = state.position, now
 
@@ -168,7 +168,7 @@ def is_busy(moment: Moment[State]) -> bool:
     """Return True if jobs run, cool down or are about to run, mails are being sent, slots run benchmarks, or a cycle
     that may match jobs is still to come."""
     state = moment.state
-    if state.activations or state.reserved or state.mails or state.cool_downs:
+    if state.activations or state.assigned_slots or state.mails or state.cool_downs:
         return True
     if any(slot.state_activity == BENCHMARKING for slot in state.slots.values()):
         return True
@@ -182,7 +182,7 @@ def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
     woke = sleeping.update(moment)
     if isinstance(state, Manager):
         if woke:
-            cycles.note_matchable_jobs(state)
+            cycles.record_matchable_jobs(state)
         cycles.asleep = sleeping.asleep
     return sleeping
 

@@ -134,7 +134,7 @@ def decide(
     complete_decision(draft)
     fabric.conclude(draft)
     if state.agendas.are_used():
-        agenda.note_decision(draft, stimulus)
+        agenda.update_after_decision(draft, stimulus)
     return draft.events
 
 
@@ -145,7 +145,7 @@ def complete_decision(draft: Draft[Any]) -> None:
         if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
             deferred_starts.end_signalled_jobs(draft)
         if state.reservations:
-            run_now.settle_earmarks(draft)
+            run_now.update_reservations(draft)
         if state.notifying:
             notification.notify(draft)
         if state.factories:

@@ -40,7 +40,7 @@ def _open_account(draft: Draft[Manager], message: m.OpenAccount) -> float:
     return first_factor(draft.state, message.submitter, message.negotiator)
 
 
-def _significant_attributes(draft: Draft[Manager], message: m.TellLikeness) -> Autoclusters:
+def _significant_attributes(draft: Draft[Manager], message: m.ShowAutoclusters) -> Autoclusters:
     return autoclusters_of(draft.state, draft.caches)
 
 
@@ -56,12 +56,12 @@ RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {
         m.PauseJob: vacating.pause_job,
         m.EndJob: activating.record_job_end,
         m.ShowHost: machines.show_host,
-        m.SensorsSay: updates.any_sensor_reports,
+        m.CheckSensors: updates.has_sensor_readings,
         m.PublishReadings: updates.publish_for_cycle,
         m.BeginDrain: draining.drain_to_defragment,
         m.EndDrain: draining.cancel_to_defragment,
     },
-    Manager: {m.TellLikeness: _significant_attributes, m.OpenAccount: _open_account},
+    Manager: {m.ShowAutoclusters: _significant_attributes, m.OpenAccount: _open_account},
 }
 """For each role, its rules by kind of message."""
 _RECEIVED: Final = {kind: (role, rule) for role, rules in RECEIVERS.items() for kind, rule in rules.items()}

@@ -21,4 +21,4 @@ def found_pool(draft: Draft[State], stimulus: FoundPool) -> None:
     if problem := invalid_negotiators(effective):
         raise Refusal(problem)
     names = stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version
-    draft.emit(PoolFounded(*draft.why("founded"), *names, effective, stimulus.log))
+    draft.emit(PoolFounded(*draft.header("founded"), *names, effective, stimulus.log))

@@ -47,7 +47,7 @@ def configure_pool(draft: Draft[State], stimulus: ConfigurePool) -> None:
     if any(split_prefix(name)[1] == "PRIORITY_HALFLIFE" for name in changes):
         for negotiator in ("", *draft.state.accounted):
             _record_priorities(draft, negotiator)
-    draft.emit(PoolConfigured(*draft.why("reconfigured"), changes))
+    draft.emit(PoolConfigured(*draft.header("reconfigured"), changes))
 
 
 def _changes(state: State, configured: Ad) -> Ad:
@@ -77,7 +77,7 @@ def _record_priorities(draft: Draft[State], negotiator: str) -> None:
         if priority != account.priority or account.usage_until(draft.now) != account.usage_accounted:
             priorities[name] = priority
     if priorities:
-        draft.emit(PrioritiesUpdated(*draft.why("accounted"), priorities, negotiator))
+        draft.emit(PrioritiesUpdated(*draft.header("accounted"), priorities, negotiator))
 
 
 Load = Callable[[str], Configuration]

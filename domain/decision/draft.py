@@ -118,7 +118,7 @@ class Draft(Generic[RoleState]):
         assert self._fabric is not None, "nothing is delivered in this draft"
         return self._fabric.deliver(self, message)
 
-    def why(self, cause: str) -> tuple[int, str, str]:
+    def header(self, cause: str) -> tuple[int, str, str]:
         """Return the first fields of an event: time, cause and stimulus."""
         return self.now, cause, self.stimulus
 
@@ -153,7 +153,9 @@ class Draft(Generic[RoleState]):
         if old_state != new_state:
             end_row = "claim" if new_pair.startswith("Claimed") else void_row(cause)
             self.fire("match", old_state, "notify" if old_state == INITIAL_MATCH_STATE else end_row)
-        self.emit(SlotTransitioned(*self.why(cause), slot.name, row, slot.state_activity, new_pair, evidence=evidence))
+        self.emit(
+            SlotTransitioned(*self.header(cause), slot.name, row, slot.state_activity, new_pair, evidence=evidence)
+        )
 
     def move_claim(self, slot: Slot, row: str) -> None:
         """Move the slot's claim without the slot, when the claim's job starts or has ended."""
@@ -165,7 +167,7 @@ class Draft(Generic[RoleState]):
         if slot.match_state == INITIAL_MATCH_STATE or slot.state == "Backfill":
             self.fire("match", slot.match_state, row)
 
-    def note(self, name: str, text: str, value: str, read: Ad) -> int:
+    def record_evaluation(self, name: str, expression: str, value: str, read: Ad) -> int:
         """Record an expression, its value and the values that it read; return the log position of this event, or 0 if
         the expression read nothing.
 
@@ -173,9 +175,9 @@ class Draft(Generic[RoleState]):
         """
         if not read:
             return 0
-        key = (name, text, value, tuple(read.items()))
+        key = (name, expression, value, tuple(read.items()))
         if key not in self._noted:
-            self.emit(EvaluationRecorded(*self.why("evaluated"), name, text, value, read))
+            self.emit(EvaluationRecorded(*self.header("evaluated"), name, expression, value, read))
             self._noted[key] = self._whole.position
         return self._noted[key]
 
@@ -194,7 +196,7 @@ class Draft(Generic[RoleState]):
     ) -> None:
         """Move jobs that all have the status ``source``, checking the table once."""
         target = self.fire("job", source, row)
-        event = JobsTransitioned(*self.why(cause), cluster.id, procs, row, source, target, changes, evidence)
+        event = JobsTransitioned(*self.header(cause), cluster.id, procs, row, source, target, changes, evidence)
         self.emit(replace(event, reasons_kept=target in KEEPS_REASONS, holds=holds))
 
 
@@ -232,4 +234,4 @@ def check_super_user(draft: Draft[LogState], command: Command, action: str) -> N
 def answer(draft: Draft[LogState], command: Command, request: str, arguments: str, value: object) -> None:
     """Record a request and its answer."""
     text = msgspec.json.encode(value).decode()
-    draft.emit(RequestAnswered(*draft.why("answered"), command.user, request, arguments, text))
+    draft.emit(RequestAnswered(*draft.header("answered"), command.user, request, arguments, text))

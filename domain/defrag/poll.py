@@ -54,7 +54,7 @@ def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
     if policy is None:
         raise Refusal("the pool does not defragment: DEFRAG is not in its DAEMON_LIST")
     offset = draft.context.utc_offset(draft.now // SECOND)
-    poll = decide_poll(draft.state, draft.caches, advertise, draft.why, draft.context, offset, policy)
+    poll = decide_poll(draft.state, draft.caches, advertise, draft.header, draft.context, offset, policy)
     for event in (*poll.notes, poll.event):
         draft.emit(event)
     for cancel in poll.event.cancels:

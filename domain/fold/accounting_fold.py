@@ -37,7 +37,7 @@ def _fold_cycle_held(state: Manager, event: e.CycleHeld) -> None:
         state.match_limits.setdefault(match.slot, {})[match.job] = match.limits
         state.count_limits(match.limits, 1)
         state.slots_matched.append(match.slot)
-    state.cycles.note_cycle(event, state.position)
+    state.cycles.record_cycle(event, state.position)
     for group in event.remainders:
         state.remainders[group] = event.at
 
@@ -121,7 +121,7 @@ def _fold_priorities_updated(state: Manager, event: e.PrioritiesUpdated) -> None
 
 
 def _fold_submitter_set(state: Manager, event: e.SubmitterSet) -> None:
-    state.cycles.news = state.position
+    state.cycles.account_change_position = state.position
     submitter = state.submitter(str(AccountName(event.negotiator, event.submitter)), event.factor)
     if event.until > event.at:
         submitter.leases[event.name] = event.value, event.until
@@ -143,7 +143,7 @@ def _fold_submitter_set(state: Manager, event: e.SubmitterSet) -> None:
 
 
 def _fold_submitters_reset(state: Manager, event: e.SubmittersReset) -> None:
-    state.cycles.news = state.position
+    state.cycles.account_change_position = state.position
     for name in event.submitters:
         submitter = state.submitter(str(AccountName(event.negotiator, name)), event.factors.get(name, 0.0))
         submitter.count_usage(event.at)
@@ -153,10 +153,10 @@ def _fold_submitters_reset(state: Manager, event: e.SubmittersReset) -> None:
 
 
 def _fold_submitter_deleted(state: Manager, event: e.SubmitterDeleted) -> None:
-    state.cycles.news = state.position
+    state.cycles.account_change_position = state.position
     account = str(AccountName(event.negotiator, event.submitter))
     deleted = state.submitters.pop(account, None)
-    state.note_submitter(account)
+    state.record_submitter_change(account)
     if deleted is not None and deleted.slots:  # its current claims are still counted
         submitter = state.submitter(account, event.factor)
         submitter.weighted_in_use, submitter.slots = deleted.weighted_in_use, deleted.slots

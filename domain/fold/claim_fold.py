@@ -12,10 +12,10 @@ from ..state.state import AccessPoint
 from .matches import end_match, match_of_claim, own_job
 
 
-def end_reservation(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
+def unassign_slot(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
     """End a slot's reservation for a job."""
-    if job is not None and state.reserved.get(job) == slot:
-        del state.reserved[job]
+    if job is not None and state.assigned_slots.get(job) == slot:
+        del state.assigned_slots[job]
 
 
 def _job_of(claim: e.ClaimMade | e.ClaimQueued) -> JobId | None:
@@ -32,12 +32,12 @@ def clear_rejections(state: AccessPoint, job: tuple[int, int]) -> None:
     for rejections in (state.rejections, *state.further_rejections.values()):
         reasons = rejections.get(job[0])
         if reasons is not None and reasons.pop(name, None) is not None:
-            _note_rejections(state, [name])
+            _record_rejection_changes(state, [name])
             if not reasons:
                 del rejections[job[0]]
 
 
-def _note_rejections(state: AccessPoint, jobs: Iterable[str]) -> None:
+def _record_rejection_changes(state: AccessPoint, jobs: Iterable[str]) -> None:
     """Record that the rejections of these jobs have changed."""
     state.rejection_changes.extend((JobId.parse(job).cluster, job) for job in jobs)
 
@@ -48,19 +48,19 @@ def _fold_cycle_held(state: AccessPoint, event: e.CycleHeld) -> None:
         clear_rejections(state, job)
         pending = PendingMatch((state.position, number), match.limits, match.preempts, event.negotiator)
         state.matches.setdefault(match.slot, {})[job] = pending
-        state.reserved[job] = match.slot
+        state.assigned_slots[job] = match.slot
     rejections = state.rejections
     if event.negotiator:
         rejections = state.further_rejections.setdefault(event.negotiator, {})
     for unmatched in event.unmatched:
         rejections.setdefault(JobId.parse(unmatched.job)[0], {})[unmatched.job] = unmatched
-    _note_rejections(state, [unmatched.job for unmatched in event.unmatched])
+    _record_rejection_changes(state, [unmatched.job for unmatched in event.unmatched])
 
 
 def _fold_match_voided(state: AccessPoint, event: e.MatchVoided) -> None:
     job = JobId.parse(event.job)
     if end_match(state.matches, event.slot, job) is not None:
-        end_reservation(state, event.slot, job)
+        unassign_slot(state, event.slot, job)
 
 
 def _end_match_of_claim(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
@@ -68,44 +68,44 @@ def _end_match_of_claim(state: AccessPoint, slot: str, job: tuple[int, int] | No
     match = match_of_claim(state.matches, slot, job)
     if match is not None:
         end_match(state.matches, *match)
-        end_reservation(state, *match)
+        unassign_slot(state, *match)
 
 
 def _fold_claim_made(state: AccessPoint, event: e.ClaimMade) -> None:
     slot, job = event.slot, _job_of(event)
     _end_match_of_claim(state, slot, job)
-    end_reservation(state, slot, state.queued_claims.pop(slot, None))
+    unassign_slot(state, slot, state.queued_claims.pop(slot, None))
     if event.holder:
         state.claims.pop(slot, None)
     else:
         state.claims[slot] = event
     if job is not None:
-        state.claim_ready[slot], state.reserved[job] = job, slot
+        state.ready_claims[slot], state.assigned_slots[job] = job, slot
 
 
 def _fold_claim_queued(state: AccessPoint, event: e.ClaimQueued) -> None:
     slot, job = event.slot, _job_of(event)
-    end_reservation(state, slot, state.queued_claims.pop(slot, None))
+    unassign_slot(state, slot, state.queued_claims.pop(slot, None))
     if job is not None:
         _end_match_of_claim(state, slot, job)
-        state.queued_claims[slot], state.reserved[job] = job, slot
+        state.queued_claims[slot], state.assigned_slots[job] = job, slot
 
 
 def _fold_claim_withdrawn(state: AccessPoint, event: e.ClaimWithdrawn) -> None:
-    end_reservation(state, event.slot, state.queued_claims.pop(event.slot, None))
+    unassign_slot(state, event.slot, state.queued_claims.pop(event.slot, None))
 
 
 def _fold_claim_ended(state: AccessPoint, event: e.ClaimEnded) -> None:
     state.claims.pop(event.slot, None)
-    end_reservation(state, event.slot, state.claim_ready.pop(event.slot, None))
+    unassign_slot(state, event.slot, state.ready_claims.pop(event.slot, None))
 
 
 def _fold_slot_destroyed(state: AccessPoint, event: e.SlotDestroyed) -> None:
     slot = event.slot
     state.claims.pop(slot, None)
-    jobs = *state.matches.pop(slot, ()), state.claim_ready.pop(slot, None), state.queued_claims.pop(slot, None)
+    jobs = *state.matches.pop(slot, ()), state.ready_claims.pop(slot, None), state.queued_claims.pop(slot, None)
     for job in jobs:
-        end_reservation(state, slot, job)
+        unassign_slot(state, slot, job)
 
 
 def _fold_claims_reserved(state: AccessPoint, event: e.ClaimsReserved) -> None:

@@ -66,7 +66,7 @@ FOLDS_OF = _FoldTables()
 """The folds of each state class, combined on first use."""
 
 
-def learns(kind: type[LogState], event: e.Event) -> bool:
+def affects_role(kind: type[LogState], event: e.Event) -> bool:
     """Return True if an event in another role's log changes a state of this class."""
     return type(event) in FOLDS_OF[kind] and type(event) not in ANY_ROLE
 

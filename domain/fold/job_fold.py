@@ -22,11 +22,11 @@ def _fold_cluster_submitted(state: AccessPoint, event: e.ClusterSubmitted) -> No
     state.clusters[event.cluster] = cluster
     if not cluster.is_uniform(NOTIFICATION) or cluster.requested_value(0, NOTIFICATION) not in ("", "0"):
         state.notifying.add(event.cluster)
-    state.note_cluster(cluster)
+    state.record_cluster_change(cluster)
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
-    state.job_news = state.cycle_requested = state.position
+    state.job_change_position = state.cycle_requested = state.position
 
 
 def _fold_submission_refused(state: AccessPoint, event: e.SubmissionRefused) -> None:
@@ -36,12 +36,12 @@ def _fold_submission_refused(state: AccessPoint, event: e.SubmissionRefused) -> 
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
 
 
-def note_departure(state: AccessPoint, cluster: Cluster) -> None:
+def record_departure(state: AccessPoint, cluster: Cluster) -> None:
     """Update the state after jobs of a cluster left the queue. Remove the cluster if it has no jobs left."""
     if cluster.live or cluster.unmaterialized:
-        state.note_idle(cluster, -1)
+        state.update_idle_count(cluster, -1)
         return
-    state.note_cluster(cluster)
+    state.record_cluster_change(cluster)
     del state.clusters[cluster.id]
     state.notifying.discard(cluster.id)
     state.factories.pop(cluster.id, None)
@@ -54,8 +54,8 @@ def _fold_jobs_materialized(state: AccessPoint, event: e.JobsMaterialized) -> No
     cluster.materialize(event.procs, event, event.status)
     if not cluster.unmaterialized:
         state.factories.pop(event.cluster, None)
-    state.note_idle(cluster, _single_proc(event.procs))
-    state.job_news = state.cycle_requested = state.position
+    state.update_idle_count(cluster, _single_proc(event.procs))
+    state.job_change_position = state.cycle_requested = state.position
 
 
 def _fold_factory_transitioned(state: AccessPoint, event: e.FactoryTransitioned) -> None:
@@ -64,27 +64,27 @@ def _fold_factory_transitioned(state: AccessPoint, event: e.FactoryTransitioned)
         cluster.factory.mode, cluster.factory.reason = event.target, event.reason
     if event.target == "Removed":
         state.factories.pop(event.cluster, None)
-        note_departure(state, cluster)
+        record_departure(state, cluster)
 
 
 def _fold_jobs_transitioned(state: AccessPoint, event: e.JobsTransitioned) -> None:
     cluster = state.clusters[event.cluster]
     if event.target == LEFT:
         cluster.remove_all(event.procs)
-        note_departure(state, cluster)
+        record_departure(state, cluster)
         return
     if event.target == "Idle":
-        state.job_news = state.position
+        state.job_change_position = state.position
         if event.row == "release":
             state.cycle_requested = state.position
     cluster.edit_all(event.procs, event, event.target)
-    state.note_idle(cluster, _single_proc(event.procs))
+    state.update_idle_count(cluster, _single_proc(event.procs))
     if event.left and event.target in TERMINAL:
         for first, last in event.procs:
             for proc in range(first, last + 1):
                 if proc in cluster and (cluster.id, proc) not in state.by_job:
                     cluster.remove(proc)
-        note_departure(state, cluster)
+        record_departure(state, cluster)
 
 
 def _single_proc(procs: e.Procs) -> int:
@@ -93,7 +93,7 @@ def _single_proc(procs: e.Procs) -> int:
 
 
 def _fold_jobs_edited(state: AccessPoint, event: e.JobsEdited) -> None:
-    state.job_news = state.position
+    state.job_change_position = state.position
     cluster = state.clusters[event.cluster]
     cluster.edit_all(event.procs, event, None)
     if cluster.factory is not None and event.procs[-1][1] == cluster.count - 1:
@@ -102,7 +102,7 @@ def _fold_jobs_edited(state: AccessPoint, event: e.JobsEdited) -> None:
     cluster.edit_count += 1
     if NOTIFICATION.lower() in cluster.edited_names:
         state.notifying.add(cluster.id)
-    state.note_cluster(cluster)
+    state.record_cluster_change(cluster)
     if event.number:
         state.by_job[event.cluster, event.procs[0][0]].chirped = event.number
 
@@ -112,15 +112,15 @@ def _fold_jobs_deferred(state: AccessPoint, event: e.JobsDeferred) -> None:
     cluster.edit_all(event.procs, event, None)
     cluster.edited_names.add(DEFERRAL_TIME.lower())
     cluster.edit_count += 1
-    state.note_cluster(cluster)
+    state.record_cluster_change(cluster)
 
 
 def _fold_job_cooled_down(state: AccessPoint, event: e.JobCooledDown) -> None:
     del state.cool_downs[event.cluster, event.proc]
-    state.job_news = state.position
+    state.job_change_position = state.position
     cluster = state.clusters.get(event.cluster)
     if cluster is not None:
-        state.note_cluster(cluster)
+        state.record_cluster_change(cluster)
 
 
 def _fold_mail_due(state: AccessPoint, event: e.MailDue) -> None:

@@ -86,14 +86,14 @@ def _fold_slot_created(state: Slots, event: e.SlotCreated) -> None:
     state.slot_changes.append(event.slot)
     state.slot_ad_changes.append(event.slot)
     if event.kind != "dynamic":
-        state.slot_news = state.position
+        state.slot_change_position = state.position
 
 
 def fold_slot_transitioned(state: Slots, event: e.SlotTransitioned) -> None:
     slot_fold.fold_transition(state.slots[event.slot], event, state.position, "")
     state.slot_changes.append(event.slot)
     if event.target == UNCLAIMED:
-        state.slot_news = state.position
+        state.slot_change_position = state.position
 
 
 def _fold_slot_ad_changed(state: Slots, event: e.SlotAdChanged) -> None:
@@ -102,7 +102,7 @@ def _fold_slot_ad_changed(state: Slots, event: e.SlotAdChanged) -> None:
     if event.cause != PUBLISHED:  # sensor readings do not trigger a cycle
         state.slot_ad_changes.append(event.slot)
         if event.cause != CARVED:  # carving only reduces a slot's resources
-            state.slot_news = state.position
+            state.slot_change_position = state.position
 
 
 def fold_slot_destroyed(state: Slots, event: e.SlotDestroyed) -> None:

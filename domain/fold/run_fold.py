@@ -11,8 +11,8 @@ from ..state.job_ad import EXPIRATION, TERMINAL
 from ..state.records import RUNS, Activation
 from ..state.state import AccessPoint
 from ..units import SECOND
-from .claim_fold import clear_rejections, end_reservation
-from .job_fold import note_departure
+from .claim_fold import clear_rejections, unassign_slot
+from .job_fold import record_departure
 
 FIRST_PAUSE: Final = SECOND
 MAX_PAUSE: Final = 60 * SECOND
@@ -25,9 +25,9 @@ def _fold_job_activated(state: AccessPoint, event: e.JobActivated) -> None:
     job = event.cluster, event.proc
     cluster = state.clusters[event.cluster]
     cluster.edit(event.proc, event, "Running")
-    state.note_idle(cluster, event.proc)
+    state.update_idle_count(cluster, event.proc)
     clear_rejections(state, job)
-    end_reservation(state, event.slot, state.claim_ready.pop(event.slot, None))
+    unassign_slot(state, event.slot, state.ready_claims.pop(event.slot, None))
     activation = Activation(str(state.position), *job, event.slot, event.at, deferred=event.deferred)
     state.activations[activation.key] = state.by_job[job] = activation
     if activation.deferred:
@@ -72,7 +72,7 @@ def _fold_job_signalled(state: AccessPoint, event: e.JobSignalled) -> None:
     is_running = state.clusters[event.cluster].status_of(event.proc) in RUNS
     state.ending.setdefault(activation.key, event.cause if is_running else "")
     activation.vacate_reason = activation.vacate_reason or event.vacated
-    activation.stop, activation.last_signalled, activation.next_signal = event.how, event.at, event.until
+    activation.stop_signal, activation.last_signalled, activation.next_signal = event.how, event.at, event.until
     activation.first_signalled = activation.first_signalled or event.at
 
 
@@ -81,25 +81,25 @@ def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
         state.trim_changes()  # decisions trim the changes, but replays may contain no decisions
     activation = state.by_job.pop((event.cluster, event.proc))
     del state.activations[activation.key]
-    note_end(state, event)
+    record_run_end(state, event)
     state.ending.pop(activation.key, None)
     state.deferred.pop(activation.key, None)
     cluster = state.clusters[event.cluster]
     status = event.target or cluster.status_of(event.proc)
     if event.left and status in TERMINAL:
         cluster.remove(event.proc)
-        note_departure(state, cluster)
+        record_departure(state, cluster)
         return
     if EXPIRATION in event.changes and status not in TERMINAL:
         state.cool_downs[event.cluster, event.proc] = int(event.changes[EXPIRATION])
     cluster.edit(event.proc, event, status)
-    state.note_idle(cluster, event.proc)
+    state.update_idle_count(cluster, event.proc)
 
 
-def note_end(state: AccessPoint, event: e.JobExited) -> None:
+def record_run_end(state: AccessPoint, event: e.JobExited) -> None:
     """Record that a job may become idle. Start a pause if the machine failed to start the job."""
     if event.target != "Completed":
-        state.job_news = state.position
+        state.job_change_position = state.position
     if event.outcome != "failed" or event.row != "evict" or EXPIRATION in event.changes:
         return
     if event.at >= state.paused_until:  # otherwise it was started before the current pause

@@ -35,9 +35,9 @@ def _fold_backfill_exited(state: ExecutionPoint, event: e.BackfillExited) -> Non
 
 def _fold_backfill_leaving(state: ExecutionPoint, event: e.BackfillLeaving) -> None:
     slots.fold_backfill_leaving(state, event)
-    state.destined.pop(event.slot, None)
+    state.matched_in_backfill.pop(event.slot, None)
     if event.destination == "Matched":
-        state.destined[event.slot] = None
+        state.matched_in_backfill[event.slot] = None
 
 
 def _fold_slot_transitioned(state: ExecutionPoint, event: e.SlotTransitioned) -> None:
@@ -45,7 +45,7 @@ def _fold_slot_transitioned(state: ExecutionPoint, event: e.SlotTransitioned) ->
     state.matched.pop(event.slot, None)
     state.preempting.pop(event.slot, None)
     if not event.target.startswith(BACKFILL):
-        state.destined.pop(event.slot, None)
+        state.matched_in_backfill.pop(event.slot, None)
     if event.target == MATCHED:
         state.matched[event.slot] = None
     elif event.target.startswith(PREEMPTING):
@@ -54,7 +54,7 @@ def _fold_slot_transitioned(state: ExecutionPoint, event: e.SlotTransitioned) ->
 
 def _fold_slot_destroyed(state: ExecutionPoint, event: e.SlotDestroyed) -> None:
     slots.fold_slot_destroyed(state, event)
-    for names in (state.matched, state.preempting, state.destined, state.silent_claims):
+    for names in (state.matched, state.preempting, state.matched_in_backfill, state.silent_claims):
         names.pop(event.slot, None)
 
 
@@ -88,16 +88,16 @@ def _fold_job_signalled(state: ExecutionPoint, event: e.JobSignalled) -> None:
     starter = state.starters.get(job)
     if starter is not None:
         state.stopping[job] = None
-    _note_signal(starter, event)
+    _record_signal(starter, event)
 
 
 def _fold_starter_signalled(state: ExecutionPoint, event: e.StarterSignalled) -> None:
-    _note_signal(state.slots[event.slot].activation, event)
+    _record_signal(state.slots[event.slot].activation, event)
 
 
-def _note_signal(starter: Starter | None, event: e.JobSignalled | e.StarterSignalled) -> None:
+def _record_signal(starter: Starter | None, event: e.JobSignalled | e.StarterSignalled) -> None:
     if starter is not None:
-        starter.stop, starter.last_signalled, starter.next_signal = event.how, event.at, event.until
+        starter.stop_signal, starter.last_signalled, starter.next_signal = event.how, event.at, event.until
 
 
 def _fold_job_exited(state: ExecutionPoint, event: e.JobExited) -> None:

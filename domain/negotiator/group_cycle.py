@@ -91,7 +91,7 @@ class GroupTurns(Struct):
 
     def _begun(self) -> Iterator[tuple[Cluster, int]]:
         """Yield idle jobs that already have a slot reserved for them."""
-        for number, proc in self.state.claim_ready.values():
+        for number, proc in self.state.ready_claims.values():
             cluster = self.state.clusters.get(number)
             if cluster is not None and not cluster.is_local and proc in cluster and cluster.status[proc] == IDLE:
                 yield cluster, proc

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..decision.draft import Draft
 from ..events import EvaluationRecorded
-from ..ports.messages import PublishReadings, SensorsSay
+from ..ports.messages import CheckSensors, PublishReadings
 from ..ports.sensor_readings import no_readings
 from ..ports.slot_ads import Advertise
 from ..ports.stimuli import Negotiate, NotifyMatch
@@ -27,7 +27,7 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
     if state.idle:
         _publish(draft, negotiator, advertise)
     offset = draft.context.utc_offset(draft.now // 1_000_000)
-    cycle = hold(state, draft.caches, advertise, draft.why, draft.context, offset, negotiator=negotiator)
+    cycle = hold(state, draft.caches, advertise, draft.header, draft.context, offset, negotiator=negotiator)
     if cycle.priorities is not None:
         draft.emit(cycle.priorities)
     if cycle.quotas is not None:
@@ -46,7 +46,7 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
 
 def _publish(draft: Draft[Manager], negotiator: str, advertise: Advertise) -> None:
     """Publish the sensor values that the cycle may read."""
-    if draft.sense is no_readings or not draft.send(SensorsSay()):
+    if draft.sense is no_readings or not draft.send(CheckSensors()):
         return
     view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
     touched = frozenset(caches.of(PublicAds).stale_machines(draft.state))
@@ -65,7 +65,7 @@ def _evidence(
     reads = draft.caches.of(RequirementsNamesCache)
     return [
         match_evidence(
-            draft.why("negotiated"),
+            draft.header("negotiated"),
             draft.context,
             choice.kind.job,
             choice.ad or table.ad(choice.place),

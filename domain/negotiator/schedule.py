@@ -119,7 +119,12 @@ class _Schedule(Struct):
         """Check whether a cycle may have a different result than the last one: more jobs are idle, a slot may have
         improved, or a submitter's share may have grown."""
         state = self.state
-        news = max(state.job_news, state.slot_news, state.cycles.news, state.configured)
+        news = max(
+            state.job_change_position,
+            state.slot_change_position,
+            state.cycles.account_change_position,
+            state.configured,
+        )
         resumes = self.name in self.state.cycles.cut_short and not self.memory.left_no_event
         return self.memory.jobs_woken or resumes or news > self._last()[0]
 
@@ -175,7 +180,7 @@ class CycleSchedules(Struct):
 
     # Changes
 
-    def note_matchable_jobs(self, state: Manager) -> None:
+    def record_matchable_jobs(self, state: Manager) -> None:
         """Record that jobs can be matched from now on."""
         for schedule in self._schedules(state):
             schedule.memory.jobs_woken = True
@@ -186,7 +191,7 @@ class CycleSchedules(Struct):
             if schedule.name == negotiator:
                 schedule.memory.rescheduled = True
 
-    def note_cycle(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
+    def record_cycle(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
         """Record that a cycle was held; None: it left no event. Events of the cycle itself do not request another
         cycle."""
         rests_until = self._memory(negotiator).rests_until
@@ -194,7 +199,7 @@ class CycleSchedules(Struct):
             state.position, now, appended=False, left_no_event=cycle is None, rests_until=rests_until
         )
 
-    def note_duration(self, state: Manager, began: int, ended: int) -> None:
+    def record_duration(self, state: Manager, began: int, ended: int) -> None:
         """Record the duration of the cycles held at the time ``began``, including their append."""
         for schedule in self._schedules(state):
             if not schedule.memory.appended:

@@ -114,8 +114,8 @@ class Turn:
     def _promised(self) -> dict[str, float]:
         promised: dict[str, float] = {}
         state, places = self.state, self.chooser.pool.places
-        for (number, _), name in state.reserved.items():
-            if number in state.clusters and name in places and name not in state.claim_ready:
+        for (number, _), name in state.assigned_slots.items():
+            if number in state.clusters and name in places and name not in state.ready_claims:
                 submitter = state.clusters[number].submitter
                 promised[submitter] = promised.get(submitter, 0.0) + self.chooser.cores(places[name])
         return promised

@@ -109,7 +109,7 @@ def _set(draft: Draft[Manager], command: SetSubmitter, value: float, until: int)
     negotiator = _whose(draft, command.negotiator)
     factor = first_factor(draft.state, command.submitter, negotiator)
     name, user = command.submitter, command.user
-    draft.emit(SubmitterSet(*draft.why("granted"), name, user, command.name, value, until, factor, negotiator))
+    draft.emit(SubmitterSet(*draft.header("granted"), name, user, command.name, value, until, factor, negotiator))
     fields = {"submitter": command.submitter, "name": command.name, "value": value, "until": until}
     answer(draft, command, "set submitter", _words(command), fields)
 
@@ -172,7 +172,7 @@ def reset_usage(draft: Draft[Manager], command: ResetUsage) -> None:
     names = tuple(dict.fromkeys(command.submitters)) or tuple(known)
     factors = {name: first_factor(draft.state, name, whose) for name in names if name not in known}
     if names:
-        draft.emit(SubmittersReset(*draft.why("granted"), names, command.user, factors, whose))
+        draft.emit(SubmittersReset(*draft.header("granted"), names, command.user, factors, whose))
     arguments = msgspec.json.encode(command.submitters).decode()
     answer(draft, command, "reset usage", arguments, {"submitters": names})
 
@@ -189,7 +189,7 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
     known = draft.state.submitters.get(str(AccountName(negotiator, name)))
     if known is not None:
         factor = initial(name, terms_of(draft.state.settings, negotiator)) if known.slots else 0.0
-        draft.emit(SubmitterDeleted(*draft.why("granted"), name, command.user, factor, negotiator))
+        draft.emit(SubmitterDeleted(*draft.header("granted"), name, command.user, factor, negotiator))
     answer(draft, command, "delete submitter", name, {"submitter": name, "known": known is not None})
 
 

@@ -14,8 +14,8 @@ class Fabric(Protocol[Sender]):
     """Delivers the messages of a decision. The receiver may be in another process.
 
     The receiver decides with a separate state and log, or with the sender's if both roles share a log. A receiver with
-    a separate log first emits those events of the sender's decision that affect its state (``fold.evolve.learns``).
-    Likewise, the sender emits the receiver's events before it receives the answer.
+    a separate log first emits those events of the sender's decision that affect the receiver's state
+    (``fold.evolve.affects_role``). Likewise, the sender emits the receiver's events before it receives the answer.
     """
 
     def deliver(self, sender: Sender, message: Message[Any] | SlotMessage) -> Any:

@@ -115,7 +115,7 @@ class ShowHost(Message[Ad], frozen=True):
     one), merged with the ad of its first slot."""
 
 
-class SensorsSay(Message[bool], frozen=True):
+class CheckSensors(Message[bool], frozen=True):
     """Return True if any machine's sensors publish attributes."""
 
 
@@ -146,7 +146,7 @@ class EndDrain(Message[None], frozen=True):
 # To the negotiator
 
 
-class TellLikeness(Message[Autoclusters], frozen=True):
+class ShowAutoclusters(Message[Autoclusters], frozen=True):
     """Return the significant attributes of jobs, which are determined by the expressions of slots and negotiator."""
 
 

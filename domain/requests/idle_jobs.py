@@ -72,7 +72,7 @@ def unmatched_procs(cluster: Cluster, state: Queue) -> Iterator[int]:
 def waits_for_slot(cluster: Cluster, proc: int, state: Queue) -> bool:
     """Return True if an idle job waits for a slot."""
     job = cluster.id, proc
-    return job not in state.by_job and job not in state.reserved and job not in state.cool_downs
+    return job not in state.by_job and job not in state.assigned_slots and job not in state.cool_downs
 
 
 @define(eq=False)
@@ -388,4 +388,4 @@ def remaining_starts(state: Queue) -> float:
         return inf
     clusters = state.clusters
     started_jobs = {job for job in state.by_job if job[0] in clusters and not clusters[job[0]].is_local}
-    return maximum - len(started_jobs | state.reserved.keys())
+    return maximum - len(started_jobs | state.assigned_slots.keys())

@@ -81,7 +81,7 @@ def _judge_submission(draft: Draft[AccessPoint], command: Submit, number: int, c
             numbers = [_note_evaluation(draft, applied.name, evaluation) for evaluation in applied.evaluations]
             fields = asdict(changes)
             evidence = tuple(place for place in numbers if place)
-            draft.emit(JobsTransformed(*draft.why("submitted"), number, **fields, evidence=evidence))
+            draft.emit(JobsTransformed(*draft.header("submitted"), number, **fields, evidence=evidence))
 
     return Accepted(replace(command, ad=ad, columns=packed), after, decided.warnings, tell)
 
@@ -154,7 +154,9 @@ def _changes_of_steps(name: str, steps: Sequence[tuple[Sequence[int], TransformS
 
 
 def _note_evaluation(draft: Draft[AccessPoint], transform: str, result: Evaluation) -> int:
-    return draft.note(f"JOB_TRANSFORM_{transform} {result.what}".rstrip(), result.text, result.value, dict(result.read))
+    return draft.record_evaluation(
+        f"JOB_TRANSFORM_{transform} {result.what}".rstrip(), result.text, result.value, dict(result.read)
+    )
 
 
 def _reject(
@@ -163,8 +165,8 @@ def _reject(
     evidence = 0
     if rejection.evidence is not None:
         evaluation = rejection.evidence
-        evidence = draft.note(rejection.setting, evaluation.text, evaluation.value, dict(evaluation.read))
-    why, job = draft.why("submitted"), job_id(number, proc)
+        evidence = draft.record_evaluation(rejection.setting, evaluation.text, evaluation.value, dict(evaluation.read))
+    why, job = draft.header("submitted"), job_id(number, proc)
     reason = rejection.reason.rstrip("\n")
     draft.emit(SubmissionRefused(*why, number, command.user, rejection.setting, job, reason, evidence))
     answer(draft, command, "submit", command.file, {"refusal": text})

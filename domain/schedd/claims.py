@@ -15,7 +15,7 @@ from ..classad.evidence import truth_of
 from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, JobSignalled
-from ..ports.messages import DropMatch, HoldJob, JobPaused, ShowAd, ShowSlot, SlotSeen, TellLikeness
+from ..ports.messages import DropMatch, HoldJob, JobPaused, ShowAd, ShowAutoclusters, ShowSlot, SlotSeen
 from ..ports.stimuli import ActivateClaim, DeactivateClaim, ReleaseClaim, RequestClaim, StarterGone, StarterReported
 from ..requests.autoclusters import Signature, slot_attribute_words
 from ..requests.idle_jobs import remaining_starts, waiting_jobs
@@ -53,7 +53,7 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
         )  # fmt: skip
         if claimed := draft.send(request):
             start_on_claim(draft, claimed, cluster, proc)
-    for name, (number, proc) in list(state.claim_ready.items()):
+    for name, (number, proc) in list(state.ready_claims.items()):
         cluster = _cluster_of_idle_job(state, number, proc)
         is_deferred = cluster is not None and unmatchable_until(cluster, proc, draft.now, draft.context.timezone)
         if cluster is None or is_deferred or not _visible_slot(draft, name).starts_jobs:
@@ -112,7 +112,7 @@ def _can_continue(draft: Draft[AccessPoint], slot: str) -> bool:
     """Check whether this access point holds the slot's claim and does not reserve it for a job that is about to
     start."""
     state = draft.state
-    return slot in state.claims and slot not in state.claim_ready and not state.is_reserved(slot)
+    return slot in state.claims and slot not in state.ready_claims and not state.is_reserved(slot)
 
 
 def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
@@ -124,7 +124,7 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
         if cluster.id != before:
             reads = draft.caches.of(RequirementsNamesCache).find(signature, job())
             slot_ad = draft.send(ShowAd(slot, slot_attribute_words(signature)))
-            draft.emit(match_evidence(draft.why("negotiated"), draft.context, job(), slot_ad, reads))
+            draft.emit(match_evidence(draft.header("negotiated"), draft.context, job(), slot_ad, reads))
         if activate(draft, slot, cluster, proc):
             return
     draft.send(ReleaseClaim(draft.stimulus, slot, "no_more_jobs"))
@@ -136,7 +136,7 @@ def _next_job(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Calla
     visible, submitter = _visible_slot(draft, slot), draft.state.claims[slot].submitter
     if not visible.starts_jobs:
         return None
-    autoclusters = draft.send(TellLikeness())
+    autoclusters = draft.send(ShowAutoclusters())
     rejected: set[int] = set()
     for cluster, proc, number in waiting_jobs(draft.state, submitter, draft.caches, autoclusters, rejected):
         job, signature = cache(partial(job_ad, cluster, proc)), autoclusters.signature(cluster, proc)
@@ -190,10 +190,10 @@ def signal_job(
                 draft.stimulus, activation.slot, manner == "hard", False, cause, evidence, vacated or {}, resume_first
             )
         )
-    elif manner == "hard" or not activation.stop or repeat:
+    elif manner == "hard" or not activation.stop_signal or repeat:
         timeout = draft.state.setting("KILLING_TIMEOUT" if manner == "hard" else "MachineMaxVacateTime")
         job = activation.cluster, activation.proc
-        draft.emit(JobSignalled(*draft.why(cause), *job, manner, draft.now + timeout, evidence, vacated or {}))
+        draft.emit(JobSignalled(*draft.header(cause), *job, manner, draft.now + timeout, evidence, vacated or {}))
 
 
 # What a slot reports about its job

@@ -39,7 +39,7 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
         return None
     if not isinstance(value, int | float) or int(value) <= 0:
         return None
-    evidence = draft.note(
+    evidence = draft.record_evaluation(
         "SYSTEM_ON_VACATE_COOL_DOWN", unparse(setting), value_text(value), values_read(setting, ad, None, draft.context)
     )
     cooled = _with_cool_down(
@@ -66,4 +66,4 @@ def _with_cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExit
 
 def end_cool_down(draft: Draft[AccessPoint], cluster: int, proc: int) -> None:
     """End the cool-down of a job, which may then run again."""
-    draft.emit(JobCooledDown(*draft.why("cooled_down"), cluster, proc))
+    draft.emit(JobCooledDown(*draft.header("cooled_down"), cluster, proc))

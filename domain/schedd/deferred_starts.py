@@ -26,7 +26,7 @@ def start_deferred_job(draft: Draft[AccessPoint], activation: Activation) -> Non
         _hold_late_job(draft, activation)
         return
     cluster = draft.state.clusters[activation.cluster]
-    draft.emit(JobDue(*draft.why("deferral_over"), activation.cluster, activation.proc))
+    draft.emit(JobDue(*draft.header("deferral_over"), activation.cluster, activation.proc))
     visible = None if cluster.is_local else draft.send(ShowSlot(activation.slot))
     if visible is not None and visible.state_activity == "Claimed/Suspended":
         draft.move_jobs(cluster, ranges([activation.proc]), "suspend", "suspend", "Running", {})
@@ -48,10 +48,10 @@ def _hold_late_job(draft: Draft[AccessPoint], activation: Activation) -> None:
     """Hold a job that missed its deferral time. As with HTCondor's starter, the job's ad records a start."""
     cluster = draft.state.clusters[activation.cluster]
     if not cluster.is_local:
-        draft.emit(JobExecuting(*draft.why("deferral_missed"), activation.cluster, activation.proc, 0, ""))
+        draft.emit(JobExecuting(*draft.header("deferral_missed"), activation.cluster, activation.proc, 0, ""))
         draft.send(EndJob(activation.slot))
     exited = JobExited(
-        *draft.why("deferral_missed"), activation.cluster, activation.proc, activation.slot, activation.key,
+        *draft.header("deferral_missed"), activation.cluster, activation.proc, activation.slot, activation.key,
         "evicted", "", "", {**MISSED_HOLD, **_NO_VACATE_REASON},
     )  # fmt: skip
     draft.emit(continue_job(draft, cluster, exited, "hold"))

@@ -16,7 +16,7 @@ from typing import Final
 from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobExited, JobsEdited
-from ..ports.messages import TellLikeness
+from ..ports.messages import ShowAutoclusters
 from ..state.caches import ad_of, parse_cached
 from ..state.cluster import ON_EVICT, Cluster
 from ..state.job_ad import ad_at_exit
@@ -57,7 +57,7 @@ def apply_evict_transforms(draft: Draft[AccessPoint], cluster: Cluster, exited: 
         applied.skipped += [f"{attr} is not a user's to set" for attr in rejected]
         permitted = {attr: text for attr, text in changes.items() if attr not in rejected}
         _log_changes(draft, cluster, proc, applied, permitted, ad)
-        significant = draft.send(TellLikeness()).names
+        significant = draft.send(ShowAutoclusters()).names
         if any(attr.lower().startswith(_REQUEST_PREFIX) and attr.lower() in significant for attr in changes):
             return True
     return False
@@ -86,12 +86,14 @@ def _log_changes(
     draft: Draft[AccessPoint], cluster: Cluster, proc: int, applied: AppliedTransform, changes: Ad, before: Ad
 ) -> None:
     notes = [
-        draft.note(f"{BODY_PREFIX}{applied.name} {result.what}".rstrip(), result.text, result.value, dict(result.read))
+        draft.record_evaluation(
+            f"{BODY_PREFIX}{applied.name} {result.what}".rstrip(), result.text, result.value, dict(result.read)
+        )
         for result in applied.evaluations
     ]
     draft.emit(
         JobsEdited(
-            *draft.why("evict_transform"), cluster.id, ranges([proc]), changes,
+            *draft.header("evict_transform"), cluster.id, ranges([proc]), changes,
             transform=applied.name,
             before={name: before.get(name, "") for name in changes},
             noted=tuple(note for note in notes if note),

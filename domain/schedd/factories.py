@@ -68,7 +68,7 @@ def materialize(draft: Draft[AccessPoint]) -> None:
         if count > 0:
             first = cluster.factory.materialized
             procs = ((first, first + count - 1),)
-            draft.emit(JobsMaterialized(*draft.why("materialized"), number, procs, cluster.initial_status))
+            draft.emit(JobsMaterialized(*draft.header("materialized"), number, procs, cluster.initial_status))
             if cluster.initial_status == "Idle" and any(cluster.requested_value(first, name) for name in ATTRIBUTES):
                 schedule_runs(draft, cluster, list(range(first, first + count)))
 
@@ -129,5 +129,5 @@ def move_factory(draft: Draft[AccessPoint], cluster: Cluster, action: str, cause
     target, factory = _TARGETS.get(action, ""), cluster.factory
     if factory is None or not target or factory.mode == target or cluster.id not in draft.state.factories:
         return False
-    draft.emit(FactoryTransitioned(*draft.why(cause), cluster.id, factory.mode, target, reason))
+    draft.emit(FactoryTransitioned(*draft.header(cause), cluster.id, factory.mode, target, reason))
     return True

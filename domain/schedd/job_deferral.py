@@ -72,7 +72,7 @@ def schedule_runs(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[i
         else:
             group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(start)]
             if group:
-                draft.emit(JobsDeferred(*draft.why("scheduled"), cluster.id, ranges(group), start * SECOND))
+                draft.emit(JobsDeferred(*draft.header("scheduled"), cluster.id, ranges(group), start * SECOND))
         withdraw_better_matches(draft, cluster.id, group)
 
 

@@ -147,7 +147,7 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
             outcomes += results_for(cluster, procs, "permission denied")
     if not (command.dry or (command.together and any(result.result != "done" for result in outcomes))):
         for cluster, changes, group in edits:
-            draft.emit(JobsEdited(*draft.why("user_edit"), cluster.id, ranges(group), changes))
+            draft.emit(JobsEdited(*draft.header("user_edit"), cluster.id, ranges(group), changes))
             withdraw_better_matches(draft, cluster.id, group)
             if not _SCHEDULE_ATTRIBUTES.isdisjoint(map(str.lower, changes)):
                 from .job_deferral import schedule_runs
@@ -169,7 +169,7 @@ def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResu
         assert cluster.factory is not None
         first, last = cluster.factory.materialized, cluster.count - 1
         ((changes, _),) = _edits(command, cluster, [first])
-        draft.emit(JobsEdited(*draft.why("user_edit"), cluster.id, ((first, last),), changes))
+        draft.emit(JobsEdited(*draft.header("user_edit"), cluster.id, ((first, last),), changes))
         paused_text = next((text for name, text in changes.items() if name.lower() == PAUSED.lower()), "")
         if paused_text:
             action = "release" if paused_text.strip() in ("0", "false", "undefined") else "hold"

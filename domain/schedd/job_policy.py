@@ -70,7 +70,7 @@ def _evaluate_policy(draft: Draft[AccessPoint], name: str, text: str, ad: ClassA
         value = value_text(parsed.evaluate(ad, None, draft.context))
     except EvaluationError:
         value = "error"
-    evidence = draft.note(name, unparse(parsed), value, values_read(parsed, ad, None, draft.context))
+    evidence = draft.record_evaluation(name, unparse(parsed), value, values_read(parsed, ad, None, draft.context))
     return PolicyValue(truth_of(parsed, ad, None, draft.context), unparse_old(parsed), evidence)
 
 

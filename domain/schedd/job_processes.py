@@ -102,10 +102,10 @@ def log_transfer(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
     if stimulus.number > activation.checkpoints and logged_step == step + 1:
         logged_step = step - 1  # the next checkpoint, if there are several
     if logged_step < step:
-        draft.emit(JobTransferBegan(*draft.why(cause), *job, stimulus.way, min(stimulus.began, draft.now)))
+        draft.emit(JobTransferBegan(*draft.header(cause), *job, stimulus.way, min(stimulus.began, draft.now)))
     if stimulus.ended and logged_step <= step:
         ended_at = min(stimulus.ended, draft.now)
-        event = JobTransferEnded(*draft.why(cause), *job, stimulus.way, stimulus.files, stimulus.size)
+        event = JobTransferEnded(*draft.header(cause), *job, stimulus.way, stimulus.files, stimulus.size)
         event = replace(event, number=stimulus.number, kept=stimulus.spooled)
         draft.emit(replace(event, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended_at))
 
@@ -115,7 +115,7 @@ def log_start(draft: Draft[AccessPoint], stimulus: ActivationStarted) -> None:
     if activation is None or activation.executing:
         return  # reported twice
     job, began = (activation.cluster, activation.proc), min(stimulus.at, draft.now)
-    draft.emit(JobExecuting(*draft.why("activated"), *job, stimulus.pid, stimulus.scratch, began))
+    draft.emit(JobExecuting(*draft.header("activated"), *job, stimulus.pid, stimulus.scratch, began))
 
 
 def log_measurement(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> None:
@@ -124,7 +124,7 @@ def log_measurement(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> 
         return
     draft.emit(
         JobMeasured(
-            *draft.why("measured"), activation.cluster, activation.proc, stimulus.image, stimulus.resident,
+            *draft.header("measured"), activation.cluster, activation.proc, stimulus.image, stimulus.resident,
             stimulus.disk, stimulus.user_cpu, stimulus.system_cpu,
         )
     )  # fmt: skip
@@ -146,7 +146,7 @@ def log_chirp(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
         if kind != "note":
             values[spellings.setdefault(name.lower(), name)] = kind, text
     allowed = {name: text for name, (_, text) in values.items() if name.lower() not in forbidden}
-    edited = JobsEdited(*draft.why("chirp"), activation.cluster, ((proc, proc),), allowed)
+    edited = JobsEdited(*draft.header("chirp"), activation.cluster, ((proc, proc),), allowed)
     draft.emit(
         replace(
             edited,
@@ -191,10 +191,10 @@ def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     unreported_start = not (activation.executing or activation.deferred or activation.transfer)
     if unreported_start and outcome in ("exited", "evicted"):
         # The start was never reported, because the pool was down during the run.
-        draft.emit(JobExecuting(*draft.why("activated"), activation.cluster, activation.proc, 0, ""))
+        draft.emit(JobExecuting(*draft.header("activated"), activation.cluster, activation.proc, 0, ""))
     ending = "" if cluster.is_local else draft.send(EndJob(activation.slot))
     exited = JobExited(
-        *draft.why(cause), activation.cluster, activation.proc, activation.slot, activation.key,
+        *draft.header(cause), activation.cluster, activation.proc, activation.slot, activation.key,
         outcome, "", "", changes,
         stimulus.code, stimulus.signal, stimulus.user_cpu, stimulus.system_cpu, stimulus.resident, stimulus.disk,
         min(stimulus.at, draft.now), protocol=stimulus.protocol,

@@ -165,7 +165,7 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     factor = draft.send(OpenAccount(submitter))
     admitted.tell()
     cluster = ClusterSubmitted(
-        *draft.why("submitted"), number, submitter, ad, command.count, packed, status, factor, factory
+        *draft.header("submitted"), number, submitter, ad, command.count, packed, status, factor, factory
     )
     draft.emit(replace(cluster, warnings=admitted.warnings) if admitted.warnings else cluster)
     for changes, procs in on_hold:

@@ -19,7 +19,7 @@ from ..classad.evidence import truth_of, value_text, values_read
 from ..classad.tree import Literal
 from ..decision.draft import Draft
 from ..events import JobActivated
-from ..ports.messages import ShowHost, TellLikeness
+from ..ports.messages import ShowAutoclusters, ShowHost
 from ..requests.idle_jobs import queues_of, unmatched_procs
 from ..state.caches import ad_of, parse_cached
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
@@ -43,7 +43,7 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
     if not state.idle_local:
         return
     conditions = _StartConditions(draft)
-    for number in list(queues_of(state, draft.caches, draft.send(TellLikeness())).local):
+    for number in list(queues_of(state, draft.caches, draft.send(ShowAutoclusters())).local):
         cluster = state.clusters[number]
         for proc in conditions.procs_to_start(cluster):
             expanded = expand_for_slot(draft, dict, cluster, proc)
@@ -52,7 +52,7 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
             draft.fire("job", "Idle", "activate")
             slot_name, deferred = f"local@{state.name}", deferral(draft, cluster, proc)
             evidence = conditions.evidence(cluster, proc)
-            why = draft.why("local")
+            why = draft.header("local")
             activated = JobActivated(*why, cluster.id, proc, slot_name, "", expanded=expanded, deferred=deferred)
             draft.emit(replace(activated, evidence=evidence) if evidence else activated)
             conditions.count_started(cluster)
@@ -111,7 +111,9 @@ class _StartConditions:
         start, context = self._starts[cluster.universe], self._draft.context
         job = None if self._same_for_all[cluster.universe] else ad_of(cluster.attributes(proc))
         read = values_read(start, self._ad, job, context)
-        return self._draft.note(setting, unparse(start), value_text(start.evaluate(self._ad, job, context)), read)
+        return self._draft.record_evaluation(
+            setting, unparse(start), value_text(start.evaluate(self._ad, job, context)), read
+        )
 
     def count_started(self, cluster: Cluster) -> None:
         """Count a job of this cluster as running."""

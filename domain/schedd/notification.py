@@ -59,7 +59,7 @@ def mail_handled(draft: Draft[AccessPoint], stimulus: MailHandled) -> None:
     """Log that a mail was sent, or why it was not, to avoid sending it again."""
     mail = draft.state.mails.get(stimulus.mail)
     if mail is not None:
-        draft.emit(Mailed(*draft.why("mailed"), mail.cluster, mail.proc, stimulus.mail, stimulus.failure))
+        draft.emit(Mailed(*draft.header("mailed"), mail.cluster, mail.proc, stimulus.mail, stimulus.failure))
 
 
 def _occasions(draft: Draft[AccessPoint], event: Event) -> Iterator[_Occasion]:
@@ -116,7 +116,7 @@ def _log_mail(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> No
         lines += ["", f"is being {occasion.kind}.", "", occasion.reason]
     lines += mail_text.signature_lines(draft.state.settings, draft.state.name)
     recipients = tuple(_addresses(draft, ad))
-    draft.emit(MailDue(*draft.why("notified"), number, proc, recipients, subject, "\n".join(lines) + "\n"))
+    draft.emit(MailDue(*draft.header("notified"), number, proc, recipients, subject, "\n".join(lines) + "\n"))
 
 
 def _addresses(draft: Draft[AccessPoint], ad: ClassAd) -> Iterator[str]:

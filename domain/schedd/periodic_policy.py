@@ -277,7 +277,7 @@ def _actionable_procs(draft: Draft[AccessPoint], policy: Policy, group: _Group, 
     cluster = group.cluster
     if policy.row == EVICT:
         activations = ((proc, draft.state.by_job.get((cluster.id, proc))) for proc in procs)
-        return [proc for proc, activation in activations if activation is not None and not activation.stop]
+        return [proc for proc, activation in activations if activation is not None and not activation.stop_signal]
     if group.status != "Held":
         return procs
     procs = [proc for proc in procs if cluster.value(proc, "HoldReasonCode") != SPOOLING_HOLD_CODE]
@@ -331,7 +331,9 @@ def policy_action(
     note = 0
     if not isinstance(condition, Literal):
         value = value_text(_value(condition, ad, draft))
-        note = draft.note(expression.name, unparse(condition), value, values_read(condition, ad, None, draft.context))
+        note = draft.record_evaluation(
+            expression.name, unparse(condition), value, values_read(condition, ad, None, draft.context)
+        )
     attribute_expression = parse_cached(job_text) if policy.attribute else None
     limit = None if attribute_expression is None else integer_of(attribute_expression, ad, None, draft.context)
     default = policy.words.format(

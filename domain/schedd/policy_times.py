@@ -199,7 +199,7 @@ class PolicyPasses(Struct):
                 due = None if change is None else next_pass(state, max(now, change - 1), process_start(cluster, proc))
             self._running.schedule((number, proc), due)
 
-    def note_duration(self, state: AccessPoint, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
+    def record_duration(self, state: AccessPoint, stimulus: EvaluateJobPolicies, now: int, microseconds: int) -> None:
         """Record the duration of an evaluation of jobs without processes. The next one is delayed so that evaluations
         take at most PERIODIC_EXPR_TIMESLICE of the time, but by no more than MAX_PERIODIC_EXPR_INTERVAL."""
         if not stimulus.clusters:

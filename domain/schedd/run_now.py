@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from ..classad.matching import requirements_met
 from ..decision.draft import Draft, Refusal, answer, job_id
 from ..events import ClaimsReserved, ReservationEnded
-from ..ports.messages import ShowAd, ShowSlot, SlotSeen, TellLikeness
+from ..ports.messages import ShowAd, ShowAutoclusters, ShowSlot, SlotSeen
 from ..ports.stimuli import ReleaseClaim, RequestClaim, RunNow
 from ..requests.autoclusters import slot_attribute_words
 from ..requests.match_evidence import job_ad
@@ -81,9 +81,9 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
         if not claims.keys().isdisjoint(reservation.claims):
             _give_up(draft, job, reservation, "now_taken")
     deadline = draft.now + schedd_seconds(state.settings, "SCHEDD_NOW_JOB_VACATE_TIMEOUT") * 1_000_000
-    draft.emit(ClaimsReserved(*draft.why("run_now"), number, proc, claims, deadline))
+    draft.emit(ClaimsReserved(*draft.header("run_now"), number, proc, claims, deadline))
     for run in activations:
-        if run.stop != "hard":
+        if run.stop_signal != "hard":
             signal_job(draft, run, "hard", "run_now")
     jobs = [job_id(*victim) for victim in victims]
     answer(draft, command, "run now", " ".join([name, *jobs]), {"job": name, "victims": jobs})
@@ -110,7 +110,7 @@ def _check_job(draft: Draft[AccessPoint], user: str, job: tuple[int, int], role:
 # Progress and result
 
 
-def settle_earmarks(draft: Draft[AccessPoint]) -> None:
+def update_reservations(draft: Draft[AccessPoint]) -> None:
     """Check every reservation for a job that is to run immediately, after each decision. Release its claims if one of
     them has ended or time has run out; combine them for the job when no job runs on them any more."""
     state = draft.state
@@ -134,7 +134,7 @@ def _kept_slots(draft: Draft[AccessPoint], reservation: Reservation) -> dict[str
 def _give_up(draft: Draft[AccessPoint], job: tuple[int, int], reservation: Reservation, cause: str) -> None:
     """End the reservation of these claims. Release claims whose job has left; the others are released when theirs
     leaves."""
-    draft.emit(ReservationEnded(*draft.why(cause), *job))
+    draft.emit(ReservationEnded(*draft.header(cause), *job))
     for slot, seen in _kept_slots(draft, reservation).items():
         if seen.state_activity == "Claimed/Idle":
             draft.send(ReleaseClaim(draft.stimulus, slot, cause))
@@ -151,7 +151,7 @@ def _coalesce(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, 
     if cause == "coalesced":
         slot = _claim_slot(draft, parent, draft.state.clusters[job[0]], job[1], negotiator)
         cause = cause if slot else "now_unfit"
-    draft.emit(ReservationEnded(*draft.why(cause), *job, slot))
+    draft.emit(ReservationEnded(*draft.header(cause), *job, slot))
     if slot:
         _start_job(draft, slot, draft.state.clusters[job[0]], job[1])
 
@@ -172,7 +172,7 @@ def _claim_slot(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: 
     """Claim a slot carved from ``parent`` for the job; return an empty string if its resources or policy do not allow
     it."""
     job = job_ad(cluster, proc)
-    signature = slot_attribute_words(draft.send(TellLikeness()).signature(cluster, proc))
+    signature = slot_attribute_words(draft.send(ShowAutoclusters()).signature(cluster, proc))
     if not requirements_met(draft.send(ShowAd(parent, signature)), job, draft.context):
         return ""
     withdraw_better_matches(draft, cluster.id, [proc])

@@ -22,7 +22,7 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
     for key in state.ending:
         run = state.activations[key]
         if state.clusters[run.cluster].is_local:
-            setting = "KILLING_TIMEOUT" if run.stop == "hard" else "MachineMaxVacateTime"
+            setting = "KILLING_TIMEOUT" if run.stop_signal == "hard" else "MachineMaxVacateTime"
             yield Timer(run.next_signal or run.last_signalled + state.setting(setting), "stop", key)
     for key in state.deferred:
         run = state.activations[key]

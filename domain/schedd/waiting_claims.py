@@ -13,7 +13,7 @@ def withdraw_better_matches(draft: Draft[AccessPoint], cluster: int, procs: Iter
     """Withdraw the pending preempting claims of these jobs, which are no longer idle or have changed. Each slot's
     current job can then resume at the next policy evaluation."""
     state = draft.state
-    for proc in procs if state.reserved else ():
-        slot = state.reserved.get((cluster, proc))
+    for proc in procs if state.assigned_slots else ():
+        slot = state.assigned_slots.get((cluster, proc))
         if slot is not None:
             draft.send(WithdrawClaim(draft.stimulus, slot, job_id(cluster, proc)))

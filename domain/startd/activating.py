@@ -31,7 +31,7 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
         raise Refusal(f"machine {machine.name} is shut down: it starts no more jobs")
     vacate_time = time_limits.machine_vacate_time(policy_of(draft, slot))
     draft.move_claim(slot, "activate")
-    origin, claim = draft.why("activated"), slot.claim.id
+    origin, claim = draft.header("activated"), slot.claim.id
     if stimulus.cluster:
         job = stimulus.cluster, stimulus.proc
         provided, ad = provided_attributes(slot, stimulus.job_machine_attrs), draft.state.ad_to_record(stimulus.ad)
@@ -103,7 +103,7 @@ def handle_starter_end(draft: Draft[ExecutionPoint], stimulus: s.StarterGone) ->
         claim = slot.claim.id if slot.claim else ""
         add_drain_badput(draft, slot)
         draft.move_claim(slot, "end_job")
-        draft.emit(ClaimDeactivated(*draft.why("job_ended"), slot.name, claim, slot.activation.job))
+        draft.emit(ClaimDeactivated(*draft.header("job_ended"), slot.name, claim, slot.activation.job))
     move_after_job(draft, slot)
 
 
@@ -128,7 +128,7 @@ def add_drain_badput(draft: Draft[ExecutionPoint], slot: Slot) -> None:
         and slot.machine in draft.state.machines
     ):
         seconds = activation.run_time(draft.now) // SECOND
-        draft.emit(DrainBadputAdded(*draft.why("draining"), slot.machine, slot.name, round(seconds * slot.cores)))
+        draft.emit(DrainBadputAdded(*draft.header("draining"), slot.machine, slot.name, round(seconds * slot.cores)))
 
 
 def move_after_job(draft: Draft[ExecutionPoint], slot: Slot) -> None:

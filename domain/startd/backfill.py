@@ -23,7 +23,7 @@ def record_client_start(draft: Draft[ExecutionPoint], stimulus: BackfillRunning)
     machine = _machine_of_client(draft, stimulus.key)
     if machine is not None and machine.backfill is not None and not machine.backfill.pid:
         began = stimulus.at if stimulus.at < draft.now else 0
-        draft.emit(BackfillExecuting(*draft.why("client_started"), machine.name, stimulus.key, stimulus.pid, began))
+        draft.emit(BackfillExecuting(*draft.header("client_started"), machine.name, stimulus.key, stimulus.pid, began))
 
 
 def record_client_end(draft: Draft[ExecutionPoint], stimulus: BackfillEnded) -> None:
@@ -36,9 +36,9 @@ def record_client_end(draft: Draft[ExecutionPoint], stimulus: BackfillEnded) -> 
     failures, retry = backfill_client.backoff_after_end(draft.state, machine, outcome, draft.now)
     draft.emit(
         BackfillExited(
-            *draft.why("client_gone" if client.last_signalled else "client_ended"), machine.name, client.key, outcome,
-            stimulus.code, stimulus.signal, stimulus.failure, failures, retry, stimulus.user_cpu, stimulus.system_cpu,
-            stimulus.at if stimulus.at < draft.now else 0,
+            *draft.header("client_gone" if client.last_signalled else "client_ended"), machine.name, client.key,
+            outcome, stimulus.code, stimulus.signal, stimulus.failure, failures, retry, stimulus.user_cpu,
+            stimulus.system_cpu, stimulus.at if stimulus.at < draft.now else 0,
         )
     )  # fmt: skip
     for slot in list(machine.slots.values()):

@@ -52,7 +52,7 @@ def start_client(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     if machine.backfill is None:
         system = backfill_system(draft.state, machine)
         settings = client_settings(draft.state, machine, system)
-        draft.emit(BackfillStarted(*draft.why("client_started"), machine.name, slot.name, system, settings))
+        draft.emit(BackfillStarted(*draft.header("client_started"), machine.name, slot.name, system, settings))
 
 
 def slot_awaits_client(state: ExecutionPoint, slot: Slot) -> bool:
@@ -74,7 +74,7 @@ def end_client(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> No
     client = machine.backfill
     if client is not None:
         deadline = draft.now + duration(draft.state, machine, "KILLING_TIMEOUT")
-        draft.emit(BackfillSignalled(*draft.why(cause), machine.name, client.key, deadline))
+        draft.emit(BackfillSignalled(*draft.header(cause), machine.name, client.key, deadline))
 
 
 def backoff_after_end(state: ExecutionPoint, machine: Machine, outcome: str, now: int) -> tuple[int, int]:

@@ -127,7 +127,7 @@ def _claim_match(draft: Draft[ExecutionPoint], slot: Slot, job: str) -> None:
 
 def _policy_rejects_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
     """Return True if the policy would end a new claim immediately (IS_OWNER)."""
-    return policy_of(draft, slot).true("IS_OWNER")
+    return policy_of(draft, slot).is_true("IS_OWNER")
 
 
 # Slots whose cores a backfill client uses
@@ -256,10 +256,10 @@ def _queue_claim(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: 
     if not claim.holder:
         _claim_match(draft, slot, claim.job)
     if slot.queued_claim is not None:
-        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.queued_claim.id))
+        draft.emit(ClaimWithdrawn(*draft.header(cause), slot.name, slot.queued_claim.id))
     draft.emit(
         ClaimQueued(
-            *draft.why(cause), slot.name, claim.id, claim.submitter, claim.rank, claim.holder, claim.job, claim.ad,
+            *draft.header(cause), slot.name, claim.id, claim.submitter, claim.rank, claim.holder, claim.job, claim.ad,
             claim.lease, claim.limits, claim.negotiator,
         )
     )  # fmt: skip
@@ -281,7 +281,7 @@ def _carve_requested_slot(draft: Draft[ExecutionPoint], request: s.RequestClaim,
         preempt_for_claim(draft, request.preempts)
     slot = carve_slot(draft, parent, name, ad_of(request.ad))
     leave_backfill_for_dynamic_slot(draft, parent)
-    if stays_owner and not (policy := policy_of(draft, slot)).true("IS_OWNER"):
+    if stays_owner and not (policy := policy_of(draft, slot)).is_true("IS_OWNER"):
         draft.move_slot(slot, SlotRow.OWNER_LEAVES, "not_owner", evidence=record_evidence(draft, policy))
     return slot
 
@@ -313,6 +313,6 @@ def withdraw_claim(draft: Draft[ExecutionPoint], stimulus: s.WithdrawClaim) -> N
     slot = find_slot(draft, stimulus.slot)
     queued_claim = slot.queued_claim
     if queued_claim is not None and (not job or (not queued_claim.holder and queued_claim.job == job)):
-        draft.emit(ClaimWithdrawn(*draft.why("better_match_gone"), stimulus.slot, queued_claim.id))
+        draft.emit(ClaimWithdrawn(*draft.header("better_match_gone"), stimulus.slot, queued_claim.id))
         if slot.kind == "dynamic" and slot.claim is None:
             merge_slot(draft, slot)

@@ -84,7 +84,7 @@ def begin_drain(draft: Draft[ExecutionPoint], machine: Machine, terms: DrainTerm
     """Start a drain of a machine that is not draining, and return its number."""
     draft.fire("drain", INITIAL_DRAIN_STATE, "start", terms.schedule)
     number = machine.drains + 1
-    draft.emit(DrainBegan(*draft.why(cause), machine.name, number, *terms))
+    draft.emit(DrainBegan(*draft.header(cause), machine.name, number, *terms))
     for slot in slots_of(draft, machine):
         if draft.state.slots.get(slot.name) is slot:
             _begin_on_slot(draft, slot, SCHEDULES[terms.schedule], cause)
@@ -172,7 +172,7 @@ def _take_drain_row(draft: Draft[ExecutionPoint], machine: Machine, row: str, ca
     drain = machine.drain
     assert drain is not None
     target = draft.fire("drain", drain.state, row)
-    draft.emit(DrainTransitioned(*draft.why(cause), machine.name, drain.number, row, drain.state, target))
+    draft.emit(DrainTransitioned(*draft.header(cause), machine.name, drain.number, row, drain.state, target))
 
 
 def reevaluate_machine(draft: Draft[ExecutionPoint], machine: Machine) -> None:
@@ -203,7 +203,7 @@ def finalize_drain(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     """Retire the claims that were made during the drain, after all older claims have ended."""
     drain = machine.drain
     if drain is not None and _old_claims_have_ended(machine, drain):
-        draft.emit(DrainFinal(*draft.why("drained"), machine.name, drain.number))
+        draft.emit(DrainFinal(*draft.header("drained"), machine.name, drain.number))
         for slot in slots_of(draft, machine):
             if draft.state.slots.get(slot.name) is slot:
                 retire_claim(draft, slot, "draining", reversible=True)

@@ -64,7 +64,7 @@ def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: Class
     for resource, ids in chosen_ids.items():
         device_attributes |= attributes_of_devices(resource, ids, devices_in_ad(parent_ad, resource))
     ad = dynamic_ad(parent, name, amounts, device_attributes)
-    draft.emit(SlotCreated(*draft.why("carved"), name, parent.machine, "dynamic", parent.name, ad))
+    draft.emit(SlotCreated(*draft.header("carved"), name, parent.machine, "dynamic", parent.name, ad))
     _add_to_parent(draft, parent, {key: -available_amount for key, available_amount in amounts.items()}, "carved")
     return draft.state.slots[name]
 
@@ -75,7 +75,7 @@ def merge_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     amounts = {name: int(amount) for name, amount in remaining_resources(slot.ad).items()}
     for step in draft.state.dialect.steps("merge", slot.state_activity):
         draft.fire("slot", slot.state_activity, step.row)
-    draft.emit(SlotDestroyed(*draft.why("merged"), slot.name))
+    draft.emit(SlotDestroyed(*draft.header("merged"), slot.name))
     if parent is not None:
         _add_to_parent(draft, parent, amounts, "merged")
 
@@ -87,7 +87,7 @@ def return_resources(draft: Draft[ExecutionPoint], parent: Slot, slot: Slot, cau
     for name in amounts:
         if assigned_ids(slot.ad, name):
             changes[f"Assigned{name}"] = ""
-    draft.emit(SlotAdChanged(*draft.why(cause), slot.name, changes))
+    draft.emit(SlotAdChanged(*draft.header(cause), slot.name, changes))
     _add_to_parent(draft, parent, amounts, cause)
 
 
@@ -98,7 +98,7 @@ def _add_to_parent(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str
         free_ids = free_devices(parent, draft.state.slots.values())
         changes |= {f"Available{name}": available_text(name, ids) for name, ids in free_ids.items() if name in changes}
     if changes:
-        draft.emit(SlotAdChanged(*draft.why(cause), parent.name, changes))
+        draft.emit(SlotAdChanged(*draft.header(cause), parent.name, changes))
 
 
 _MAX_PLAIN_DIGITS = 9

@@ -160,7 +160,7 @@ class PolicyEvaluation:
 
     # Values of expressions
 
-    def true(self, name: str) -> bool:
+    def is_true(self, name: str) -> bool:
         return self.truth(name) is True
 
     def truth(self, name: str) -> bool | None:
@@ -190,7 +190,7 @@ class PolicyEvaluation:
         self.last_evaluated = EvaluatedExpression(name, expression, value)
         return value
 
-    def locally_false(self, name: str) -> bool:
+    def is_locally_false(self, name: str) -> bool:
         """Return True if the expression is false for every job. ``TARGET.InteractiveJob =?= true`` does not qualify: it
         is false without a job, but true for some jobs."""
         expression = self.expression(name)

@@ -55,7 +55,7 @@ class EvaluationSchedule(Struct):
 
     # Input
 
-    def note_events(self, state: ExecutionPoint, events: Iterable[Event]) -> None:
+    def record_events(self, state: ExecutionPoint, events: Iterable[Event]) -> None:
         """Process events that were folded."""
         for event in events:
             if isinstance(event, SlotEvent):
@@ -92,7 +92,7 @@ class EvaluationSchedule(Struct):
         elif names is not None:
             names.add(name)
 
-    def note_evaluations(self, machines: Iterable[str], now: int) -> None:
+    def record_evaluations(self, machines: Iterable[str], now: int) -> None:
         """Record that the policies of these machines have been evaluated."""
         for name in machines:
             self._last_evaluations[name] = now
@@ -197,7 +197,7 @@ def _possible_changes(policy: SlotPolicyEvaluation) -> Iterator[int]:
     names = {name for rule in rules for name in CONDITIONS[rule.when].expressions}
     names_read = policy.compiled.form.names
     if reads_cpu_busy_time(names_read):
-        if policy.true("CpuBusy") != bool(policy.slot.busy_since):
+        if policy.is_true("CpuBusy") != bool(policy.slot.busy_since):
             yield policy.now
         names.add("CpuBusy")
     snapshot = policy.snapshot()

@@ -46,14 +46,14 @@ def signal_job(
     """Signal the slot's job to exit. A soft signal is repeated only with ``again``. ``JobSignalled`` explains
     ``evidence`` and ``vacated``."""
     activation = slot.activation
-    if activation is None or (how != "hard" and activation.stop and not again):
+    if activation is None or (how != "hard" and activation.stop_signal and not again):
         return
     deadline = draft.now + _time_to_end(draft, slot, how)
     if activation.cluster:
         job = activation.cluster, activation.proc
-        draft.emit(JobSignalled(*draft.why(cause), *job, how, deadline, evidence, vacated or {}))
+        draft.emit(JobSignalled(*draft.header(cause), *job, how, deadline, evidence, vacated or {}))
     else:
-        draft.emit(StarterSignalled(*draft.why(cause), activation.slot, how, deadline))
+        draft.emit(StarterSignalled(*draft.header(cause), activation.slot, how, deadline))
 
 
 def _time_to_end(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> int:

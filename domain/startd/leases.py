@@ -26,7 +26,7 @@ def record_holder_silence(draft: Draft[ExecutionPoint], stimulus: s.HolderSilent
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed, so it has no lease")
     lease_end = stimulus.heard + claim_lease(draft, slot) * SECOND
-    draft.emit(ClaimHolderSilent(*draft.why("unheard"), slot.name, slot.claim.id, lease_end))
+    draft.emit(ClaimHolderSilent(*draft.header("unheard"), slot.name, slot.claim.id, lease_end))
 
 
 def claim_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
@@ -44,4 +44,4 @@ def claim_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
 def record_holder_message(draft: Draft[ExecutionPoint], stimulus: s.HolderHeard) -> None:
     slot = find_slot(draft, stimulus.slot)
     if slot.claim is not None and slot.claim.lease_end:
-        draft.emit(ClaimHolderSilent(*draft.why("heard"), slot.name, slot.claim.id, 0))
+        draft.emit(ClaimHolderSilent(*draft.header("heard"), slot.name, slot.claim.id, 0))

@@ -27,15 +27,15 @@ def add_machine(draft: Draft[ExecutionPoint], stimulus: s.AddMachine) -> None:
         if plan.name in draft.state.slots:
             raise Refusal(f"slot {plan.name} already exists; slot names must be unique in a pool")
     _check_attributes(stimulus.machine, stimulus.ad, stimulus.slots, stimulus.settings)
-    draft.emit(MachineJoined(*draft.why("configured"), stimulus.machine, stimulus.ad, stimulus.settings))
+    draft.emit(MachineJoined(*draft.header("configured"), stimulus.machine, stimulus.ad, stimulus.settings))
     for plan in stimulus.slots:
         ad = {**stimulus.ad, **plan.ad}
-        draft.emit(SlotCreated(*draft.why("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
+        draft.emit(SlotCreated(*draft.header("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
         reevaluate_slot(draft, draft.state.slots[plan.name])
     for plan in stimulus.slots:
         changes = changed_readings(policy_of(draft, draft.state.slots[plan.name]))
         if changes:
-            draft.emit(SlotAdChanged(*draft.why("published"), plan.name, changes))
+            draft.emit(SlotAdChanged(*draft.header("published"), plan.name, changes))
 
 
 def _check_attributes(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
@@ -66,8 +66,8 @@ def remove_machine(draft: Draft[ExecutionPoint], stimulus: s.RemoveMachine) -> N
     if client is not None:
         raise Refusal(f"machine {stimulus.machine} runs a backfill client ({client.system}): vacate its slots first")
     for slot in slots:
-        draft.emit(SlotDestroyed(*draft.why("machine_left"), slot.name))
-    draft.emit(MachineLeft(*draft.why("left"), stimulus.machine))
+        draft.emit(SlotDestroyed(*draft.header("machine_left"), slot.name))
+    draft.emit(MachineLeft(*draft.header("left"), stimulus.machine))
 
 
 def show_host(draft: Draft[ExecutionPoint], message: ShowHost) -> Ad:
@@ -105,10 +105,10 @@ def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
         if slot.kind == "dynamic" and slot.parent in plans:
             ads.append((slot, _inherited_changes(draft.state.slots[slot.parent], slot, plans[slot.parent])))
     if changed_settings or any(changes for _, changes in ads):
-        draft.emit(MachineConfigured(*draft.why("reconfigured"), machine.name, changed_settings))
+        draft.emit(MachineConfigured(*draft.header("reconfigured"), machine.name, changed_settings))
     for slot, changes in ads:
         if changes:
-            draft.emit(SlotAdChanged(*draft.why("reconfigured"), slot.name, changes))
+            draft.emit(SlotAdChanged(*draft.header("reconfigured"), slot.name, changes))
     draining.reevaluate_machine(draft, machine)
 
 

@@ -57,7 +57,7 @@ def _publish_due_readings(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Publish changed sensor readings if an update is due."""
     changes = updates.due_readings(policy_of(draft, slot))
     if changes:
-        draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
+        draft.emit(SlotAdChanged(*draft.header("published"), slot.name, changes))
 
 
 def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
@@ -66,16 +66,16 @@ def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
         slot = draft.state.slots.get(name)
         changes = {} if slot is None else updates.changed_readings(policy_of(draft, slot))
         if changes:
-            draft.emit(SlotAdChanged(*draft.why("published"), name, changes))
+            draft.emit(SlotAdChanged(*draft.header("published"), name, changes))
 
 
 def _record_cpu_busy(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     """Record that CpuBusy became true or false, if the slot's expressions read CpuBusyTime."""
     if not reads_cpu_busy_time(compiled_ad(draft.state, slot, draft.caches).form.names):
         return
-    busy = policy_of(draft, slot).true("CpuBusy")
+    busy = policy_of(draft, slot).is_true("CpuBusy")
     if busy != bool(slot.busy_since):
-        draft.emit(CpuBusyChanged(*draft.why("evaluated"), slot.name, busy))
+        draft.emit(CpuBusyChanged(*draft.header("evaluated"), slot.name, busy))
 
 
 def end_benchmarks(draft: Draft[ExecutionPoint], stimulus: s.BenchmarksDone) -> None:
@@ -87,7 +87,7 @@ def end_benchmarks(draft: Draft[ExecutionPoint], stimulus: s.BenchmarksDone) -> 
     if machine is not None:
         results = stimulus.mips, stimulus.kflops
         published = average_benchmarks(machine.benchmarks, results)
-        draft.emit(BenchmarksRan(*draft.why("benchmarks_done"), machine.name, slot.name, *results, published))
+        draft.emit(BenchmarksRan(*draft.header("benchmarks_done"), machine.name, slot.name, *results, published))
     fire_trigger(draft, slot, "benchmarks done", "benchmarks_done")
 
 

@@ -36,7 +36,7 @@ def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
         raise Refusal(
             f"{machine.name} is already shutting down ({machine.shutdown}); only a faster shutdown has an effect"
         )
-    draft.emit(ShutdownBegan(*draft.why("shutdown"), machine.name, command.how))
+    draft.emit(ShutdownBegan(*draft.header("shutdown"), machine.name, command.how))
     for slot in [] if draft.state.dialect.better_match_survives_shutdown else slots_of(draft, machine):
         withdraw_better_match(draft, slot, "shutdown")
     for slot in [] if _end_idle_startd(draft, machine) else slots_of(draft, machine):
@@ -70,8 +70,8 @@ def remove_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     for slot in slots_of(draft, machine):
         end_claim(draft, slot, "shutdown")
     for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # dynamic slots first
-        draft.emit(SlotDestroyed(*draft.why("machine_left"), slot.name))
-    draft.emit(MachineLeft(*draft.why("shutdown"), machine.name))
+        draft.emit(SlotDestroyed(*draft.header("machine_left"), slot.name))
+    draft.emit(MachineLeft(*draft.header("shutdown"), machine.name))
 
 
 def _shutdown_is_complete(state: ExecutionPoint, machine: Machine) -> bool:

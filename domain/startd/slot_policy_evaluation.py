@@ -21,7 +21,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
     """The policy of one slot at one time, with the facts that its rules read. It becomes invalid at the slot's next
     transition."""
 
-    def set_to_false(self, name: str) -> bool:
+    def is_set_to_false(self, name: str) -> bool:
         expression = self.expression(name)
         return isinstance(expression, Literal) and literal_truth(expression) is False
 
@@ -48,7 +48,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
 
     @property
     def job_is_ending(self) -> bool:
-        return self.slot.activation is not None and bool(self.slot.activation.stop)
+        return self.slot.activation is not None and bool(self.slot.activation.stop_signal)
 
     @property
     def in_retirement(self) -> bool:
@@ -102,7 +102,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
         return bool(backfill_system(self.state, self._machine))
 
     @property
-    def backfill_stands(self) -> bool:
+    def backfill_system_unchanged(self) -> bool:
         machine = self._machine
         system = backfill_system(self.state, machine)
         client = None if machine is None else machine.backfill
@@ -110,7 +110,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
 
     @property
     def client_runs(self) -> bool:
-        return backfill_client.client_is_running(self._machine) and self.backfill_stands
+        return backfill_client.client_is_running(self._machine) and self.backfill_system_unchanged
 
     @property
     def client_may_start(self) -> bool:
@@ -150,4 +150,4 @@ def record_evidence(draft: Draft[ExecutionPoint], policy: PolicyEvaluation) -> i
     evaluated = policy.last_evaluated
     if evaluated is None:
         return 0
-    return draft.note(evaluated.name, unparse(evaluated.expression), evaluated.value_text, policy.read())
+    return draft.record_evaluation(evaluated.name, unparse(evaluated.expression), evaluated.value_text, policy.read())

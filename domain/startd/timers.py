@@ -25,7 +25,7 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
     for name in state.matched:
         slot = state.slots[name]
         yield Timer(slot.entered_state + _match_timeout(state, slot), "match", name)
-    for name in state.destined:
+    for name in state.matched_in_backfill:
         slot = state.slots[name]
         yield Timer(slot.destination_since + _match_timeout(state, slot), "match", name)
     for name in state.silent_claims:
@@ -34,14 +34,14 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
             yield Timer(claim.lease_end, "lease", name)
     for job in state.stopping:
         starter = state.starters[job]
-        limit_name = "KILLING_TIMEOUT" if starter.stop == "hard" else "MachineMaxVacateTime"
+        limit_name = "KILLING_TIMEOUT" if starter.stop_signal == "hard" else "MachineMaxVacateTime"
         # Logs of the first release contain no deadline, so it is computed from the pool's settings.
         yield Timer(
             starter.next_signal or starter.last_signalled + state.setting(limit_name), "stop", starter.key, JobId(*job)
         )
     for name in state.preempting:
         outside_starter = state.slots[name].activation
-        if outside_starter is not None and not outside_starter.cluster and outside_starter.stop:
+        if outside_starter is not None and not outside_starter.cluster and outside_starter.stop_signal:
             yield Timer(outside_starter.next_signal, "starter", name)
     for name in state.backfill_clients:
         client = state.machines[name].backfill
@@ -63,7 +63,7 @@ def fire_timer(draft: Draft[ExecutionPoint], timer: Timer) -> None:
     slot = state.slots.get(name if timer.job is None else "" if starter is None else starter.slot)
     if slot is None:
         return
-    if timer.kind == "match" and (name in state.matched or name in state.destined):
+    if timer.kind == "match" and (name in state.matched or name in state.matched_in_backfill):
         cancel_match(draft, slot, "match_timeout")
     elif timer.kind == "lease" and name in state.silent_claims:
         kill_claim(draft, slot, "lease_over")

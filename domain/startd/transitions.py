@@ -87,7 +87,7 @@ def _redirect_from_backfill(draft: Draft[ExecutionPoint], slot: Slot, name: str,
         if slot.name in draft.state.slot_matches and slot.kind != "partitionable":
             draft.move_match(slot, void_row(cause))
             record_voided_matches(draft, slot, cause)
-    draft.emit(BackfillLeaving(*draft.why(cause), slot.name, destination))
+    draft.emit(BackfillLeaving(*draft.header(cause), slot.name, destination))
     return True
 
 
@@ -218,7 +218,7 @@ def _eviction(draft: Draft[ExecutionPoint], slot: Slot) -> tuple[str, int]:
     policy = policy_of(draft, slot)
     if not policy.has_flag("preempted") or slot.activation is None:
         return VACATING, 0
-    target = VACATING if policy.true("WANT_VACATE") else KILLING
+    target = VACATING if policy.is_true("WANT_VACATE") else KILLING
     return target, record_evidence(draft, policy)
 
 
@@ -227,7 +227,7 @@ def _flag_cause_of_eviction(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     policy = policy_of(draft, slot)
     flags = []
     if slot.claim is not None and slot.activation is not None:
-        if not policy.has_flag("preempted") and policy.true("PREEMPT"):
+        if not policy.has_flag("preempted") and policy.is_true("PREEMPT"):
             flags.append("preempted")
         if policy.machine_drains:
             flags.append("drained")
@@ -242,7 +242,7 @@ def flag_claim(draft: Draft[ExecutionPoint], slot: Slot, *flags: str, reason: st
         return
     new_flags = tuple(flag for flag in flags if flag not in claim.flags)
     if new_flags or (reason and reason != claim.reason):
-        draft.emit(ClaimFlagged(*draft.why("evaluated"), slot.name, claim.id, new_flags, reason, code))
+        draft.emit(ClaimFlagged(*draft.header("evaluated"), slot.name, claim.id, new_flags, reason, code))
 
 
 # Ending claims
@@ -264,8 +264,8 @@ def claim_made_event(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cau
     """Return the event that makes a claim with the terms of ``claim``."""
     factor = draft.send(OpenAccount(claim.submitter, claim.negotiator))
     return ClaimMade(
-        *draft.why(cause), slot.name, claim.id, claim.submitter, slot_weight(slot), claim.rank, claim.holder, claim.job,
-        claim.ad, claim.lease, factor, claim.limits, claim.negotiator,
+        *draft.header(cause), slot.name, claim.id, claim.submitter, slot_weight(slot), claim.rank, claim.holder,
+        claim.job, claim.ad, claim.lease, factor, claim.limits, claim.negotiator,
     )  # fmt: skip
 
 
@@ -295,15 +295,15 @@ def end_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
             state = draft.fire("claim", state, "kill")
         draft.fire("claim", state, "end")
         usage = (draft.now - claim.since) * claim.weight
-        draft.emit(ClaimEnded(*draft.why(cause), slot.name, claim.id, claim.submitter, usage, claim.negotiator))
+        draft.emit(ClaimEnded(*draft.header(cause), slot.name, claim.id, claim.submitter, usage, claim.negotiator))
 
 
 def withdraw_better_match(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
     if slot.queued_claim is not None:
-        draft.emit(ClaimWithdrawn(*draft.why(cause), slot.name, slot.queued_claim.id))
+        draft.emit(ClaimWithdrawn(*draft.header(cause), slot.name, slot.queued_claim.id))
 
 
 def record_voided_matches(draft: Draft[ExecutionPoint], slot: Slot, cause: str, *jobs: str) -> None:
     """Void all of the slot's matches, or only those with the given jobs."""
     for job in jobs or list(draft.state.slot_matches.get(slot.name, ())):
-        draft.emit(MatchVoided(*draft.why(cause), slot.name, job))
+        draft.emit(MatchVoided(*draft.header(cause), slot.name, job))

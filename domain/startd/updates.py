@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ..decision.draft import Draft
 from ..events import Ad, SlotAdChanged
-from ..ports.messages import PublishReadings, SensorsSay
+from ..ports.messages import CheckSensors, PublishReadings
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
@@ -90,7 +90,7 @@ class _LastCycle:
     readings: dict[str, Readings]
 
 
-def any_sensor_reports(draft: Draft[ExecutionPoint], message: SensorsSay) -> bool:
+def has_sensor_readings(draft: Draft[ExecutionPoint], message: CheckSensors) -> bool:
     return any(draft.sense(name) is not NOTHING_READ for name in draft.state.machines)
 
 
@@ -113,7 +113,7 @@ def _publish_new_names(draft: Draft[ExecutionPoint], slot: Slot, names: frozense
     if not names <= {name.lower() for name in slot.published_ad}:
         changes = changed_readings(policy_of(draft, slot), names)
         if changes:
-            draft.emit(SlotAdChanged(*draft.why("published"), slot.name, changes))
+            draft.emit(SlotAdChanged(*draft.header("published"), slot.name, changes))
 
 
 _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoadAvg", "TotalCondorLoadAvg")}

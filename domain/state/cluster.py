@@ -99,7 +99,7 @@ class Cluster:
         self.is_local = self.universe in ACCESS_POINT_UNIVERSES
         """True for the local and scheduler universes, whose jobs the access point runs without a slot."""
         self.counted_idle = 0
-        """The number of its jobs that are included in the state's count of idle jobs (``State.note_idle``)."""
+        """The number of its jobs that are included in the state's count of idle jobs (``State.update_idle_count``)."""
 
     def __contains__(self, proc: object) -> bool:
         return isinstance(proc, int) and 0 <= proc < self.count and self.status[proc] != _GONE

@@ -16,9 +16,9 @@ class Cycles:
     """The negotiators whose last cycle gave some submitter the maximum number of matches per cycle."""
     preempted: dict[str, int] = field(factory=dict)
     """When each negotiator last held a cycle that preempted jobs."""
-    news: int = 0  #: the position of the last accounting event that may change a cycle's result
+    account_change_position: int = 0  #: the position of the last accounting event that may change a cycle's result
 
-    def note_cycle(self, event: CycleHeld, position: int) -> None:
+    def record_cycle(self, event: CycleHeld, position: int) -> None:
         self.held[event.negotiator] = position, event.at
         if event.statistics.get("SubmittersMatchLimit", 0) > 0:
             self.cut_short.add(event.negotiator)

@@ -60,7 +60,7 @@ class Activation:
     slot: str  #: the slot's name
     began: int  #: when it began
     executing: bool = False  #: whether the job's processes have started
-    stop: str = ""  #: how its processes were signalled to end: soft or hard (empty: not yet)
+    stop_signal: str = ""  #: how its processes were signalled to end: soft or hard (empty: not yet)
     first_signalled: int = 0  #: when they were first signalled to exit
     last_signalled: int = 0  #: when they were last signalled to exit
     next_signal: int = 0  #: when the next, harder signal is due (0: by the pool's settings)
@@ -83,7 +83,7 @@ class Starter:
     proc: int  #: the job's process number in its cluster
     slot: str  #: the slot's name
     began: int  #: when it began
-    stop: str = ""  #: how the processes were signalled to end: soft or hard (empty: not yet)
+    stop_signal: str = ""  #: how the processes were signalled to end: soft or hard (empty: not yet)
     last_signalled: int = 0  #: when they were last signalled to exit
     next_signal: int = 0  #: when the next, harder signal is due (0: by the pool's settings)
     max_vacate_time: int = 0  #: the MachineMaxVacateTime that applies to the job, in microseconds

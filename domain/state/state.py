@@ -121,10 +121,10 @@ class Queue(LogState):
 
     change_logs: ClassVar[tuple[str, ...]] = ("job_changes", "rejection_changes")
     clusters: dict[int, Cluster] = field(factory=dict)  #: the clusters with jobs in the queue
-    idle: int = 0  #: the number of idle jobs, including those in `reserved`
-    reserved: dict[tuple[int, int], str] = field(factory=dict)
+    idle: int = 0  #: the number of idle jobs, including those in `assigned_slots`
+    assigned_slots: dict[tuple[int, int], str] = field(factory=dict)
     """The idle jobs that have a slot: they are matched, or wait for the slot's current claim to end."""
-    claim_ready: dict[str, tuple[int, int]] = field(factory=dict)
+    ready_claims: dict[str, tuple[int, int]] = field(factory=dict)
     """The slots whose queued claim can now be used, each with the job that it is for."""
     by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: the activations of running jobs
     cool_downs: dict[tuple[int, int], int] = field(factory=dict)
@@ -134,7 +134,7 @@ class Queue(LogState):
     a match clears them."""
     further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
     """The rejections of further negotiators, by their names."""
-    job_news: int = 0  #: the position of the last event that may make a job match
+    job_change_position: int = 0  #: the position of the last event that may make a job match
     cycle_requested: int = 0  #: the position of the last event for which the access point requests a cycle
     paused_until: int = 0  #: no job starts until this instant, because the machine failed to start one, in microseconds
     pause: int = 0  #: the length of that pause (0: the last start succeeded)
@@ -170,12 +170,12 @@ class AccessPoint(Queue):
     notifying: set[int] = field(factory=set)  #: the clusters with jobs whose users receive mail about them
     mails: dict[int, MailDue] = field(factory=dict)  #: the mails that still have to be sent, by position
 
-    def note_cluster(self, cluster: Cluster) -> None:
+    def record_cluster_change(self, cluster: Cluster) -> None:
         """Record that a cluster was submitted or edited, or is about to leave."""
-        self.note_idle(cluster, -1)
+        self.update_idle_count(cluster, -1)
         self.job_changes.append((cluster.id, -1))
 
-    def note_idle(self, cluster: Cluster, proc: int) -> None:
+    def update_idle_count(self, cluster: Cluster, proc: int) -> None:
         """Update the number of idle jobs after an event that may have changed statuses in a cluster. ``proc``: as in
         ``job_changes``."""
         idle, before = cluster.status_counts[IDLE], cluster.counted_idle
@@ -215,7 +215,7 @@ class Slots(LogState):
     slot_matches: dict[str, dict[str, bool]] = field(factory=dict)
     """The slots that are matched but not claimed yet, each with its jobs, such as 12.3, and True if the match was
     negotiated by autoregroup."""
-    slot_news: int = 0  #: the position of the last event that may have made a slot match, or match better
+    slot_change_position: int = 0  #: the position of the last event that may have made a slot match, or match better
     claims_revoked: int = 0  #: when a startd last ended a claim because its START was false, in microseconds
     slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
     """The slots that changed, except for being matched."""
@@ -251,7 +251,9 @@ class ExecutionPoint(Slots):
     preempting: dict[str, None] = field(factory=dict)  #: the slots in Preempting
     silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
     backfill_clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
-    destined: dict[str, None] = field(factory=dict)  #: the slots that will enter Matched when their client has ended
+    matched_in_backfill: dict[str, None] = field(
+        factory=dict
+    )  #: the slots that will enter Matched when their client has ended
 
 
 @define(slots=False)
@@ -296,7 +298,7 @@ class Manager(Slots, Queue):
             if not self.limits_in_use[limits]:
                 del self.limits_in_use[limits]
 
-    def note_submitter(self, name: str) -> None:
+    def record_submitter_change(self, name: str) -> None:
         """Record that a submitter's account may change. Each cycle changes the accounts of all submitters with idle
         jobs, so the change log is trimmed here."""
         self.submitter_changes.append(name)
@@ -305,7 +307,7 @@ class Manager(Slots, Queue):
 
     def submitter(self, name: str, factor: float = 0.0) -> Submitter:
         """Return the account with this name, to change it. Create it with this priority factor if necessary."""
-        self.note_submitter(name)
+        self.record_submitter_change(name)
         account = self.submitters.get(name)
         if account is None:
             negotiator, submitter = AccountName.parse(name)

@@ -2,7 +2,7 @@
 
 A running pool calls ``fire``, which fires a trigger of the library's machine; the library rejects all transitions that
 are not in the table. Each target of a row has its own trigger, because conditions that choose between targets would
-double the time per transition. Bulk replay calls ``legal``, which looks up what the library's machine allows.
+double the time per transition. Bulk replay calls ``allows``, which looks up what the library's machine allows.
 """
 
 from __future__ import annotations
@@ -95,16 +95,16 @@ class StateMachine:
             raise self._refusal(source, number, target) from None
         return model.state
 
-    def legal(self, source: str, number: str, target: str | None = None) -> bool:
+    def allows(self, source: str, number: str, target: str | None = None) -> bool:
         """Return True if ``fire`` allows this transition; if ``target`` is None, to any target."""
         targets = self.lookup.get((source, number), ())
         return bool(targets) if target is None else target in targets
 
-    def allowed(self, source: str) -> dict[str, tuple[str, ...]]:
+    def targets_by_row(self, source: str) -> dict[str, tuple[str, ...]]:
         """Return the targets of every row from ``source``, by the row's number."""
         return {number: targets for (place, number), targets in self.lookup.items() if place == source}
 
-    def without(self, number: str) -> StateMachine:
+    def without_row(self, number: str) -> StateMachine:
         """Return a copy of this machine without one row.
 
         :raises KeyError: if there is no row with this number
@@ -114,7 +114,7 @@ class StateMachine:
         return StateMachine([row for row in self.rows if row.number != number], self.initial, self.name)
 
     def _refusal(self, source: str, number: str, target: str | None) -> NotAllowed:
-        rows = "; ".join(f"{n} -> {' or '.join(t)}" for n, t in self.allowed(source).items()) or "none"
+        rows = "; ".join(f"{n} -> {' or '.join(t)}" for n, t in self.targets_by_row(source).items()) or "none"
         rows_from_source = f"rows from {source}: {rows}"
         targets = self.lookup.get((source, number), ())
         if source not in self.states:

@@ -78,7 +78,7 @@ def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
     slot.end_claim(cause)
     slot.withdraw_better_match(cause)
     slot.void_match(cause)
-    if not slot.reacts_to("unowned") or slot.policy.true("IS_OWNER"):
+    if not slot.reacts_to("unowned") or slot.policy.is_true("IS_OWNER"):
         return False
     slot.trigger("unowned", "not_owner", slot.evidence())
     return True
@@ -127,7 +127,7 @@ def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
     if not slot.has_job:
         leave_preempting(slot, cause)
         return True
-    if slot.policy.has_flag("preempted") and slot.policy.true("WANT_HOLD"):
+    if slot.policy.has_flag("preempted") and slot.policy.is_true("WANT_HOLD"):
         slot.evidence()
         if slot.hold_job(how):
             return False

@@ -155,7 +155,7 @@ class ConditionTest(NamedTuple):
     expected: bool
 
 
-_EXPRESSION_QUESTIONS = ("true", "locally_false", "set_to_false")
+_EXPRESSION_QUESTIONS = ("is_true", "is_locally_false", "is_set_to_false")
 
 
 class Condition(NamedTuple):
@@ -177,7 +177,7 @@ def _parse_condition(text: str) -> Condition:
     tests = []
     for part in text.split(" and "):
         *questions, subject = part.removeprefix("not ").split(" ")
-        question = questions[0] if questions else subject if subject.islower() else "true"
+        question = questions[0] if questions else subject if subject.islower() else "is_true"
         tests.append(ConditionTest(question, "" if question == subject else subject, not part.startswith("not ")))
     names = (
         subject if question in _EXPRESSION_QUESTIONS else _READ_BY_FACT.get(question) for question, subject, _ in tests
@@ -216,13 +216,13 @@ class SlotPolicy(Protocol):
     last_evaluated: Any
     """The last expression that was evaluated, with its value; it is the evidence for the resulting transition."""
 
-    def true(self, name: str) -> bool:
+    def is_true(self, name: str) -> bool:
         """Return True if the expression is true."""
 
-    def locally_false(self, name: str) -> bool:
+    def is_locally_false(self, name: str) -> bool:
         """Return True if the expression is false for every job."""
 
-    def set_to_false(self, name: str) -> bool:
+    def is_set_to_false(self, name: str) -> bool:
         """Return True if the expression is the constant false."""
 
     def has_flag(self, flag: str) -> bool:

@@ -198,7 +198,7 @@ def check_claim_ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None
     if (claim.submitter, claim.negotiator) != (event.submitter, event.negotiator):
         pool.report(slot, "claim", f"{event.submitter} gives up a claim that {claim.submitter} holds")
     where = claim_state(slot.state_activity, slot.activation is not None)
-    if not pool.claim_table.legal(where, "end", "Ended") and not _may_end_there(pool, slot, claim, event):
+    if not pool.claim_table.allows(where, "end", "Ended") and not _may_end_there(pool, slot, claim, event):
         pool.report(slot, "claim", f"a claim ends in Preempting, but it is {slot.state_activity}")
     usage = (event.at - claim.since) * claim.weight
     if usage != event.usage:

@@ -47,7 +47,7 @@ def check_submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     for attribute, text in expected_values.items():
         if event.ad.get(attribute, text) != text:
             pool.report(name, "value", f"its ad has {attribute} = {event.ad[attribute]}, and the event {text}")
-    rows = [row for row, targets in pool.job_table.allowed(UNSUBMITTED).items() if event.status in targets]
+    rows = [row for row, targets in pool.job_table.targets_by_row(UNSUBMITTED).items() if event.status in targets]
     if not rows:
         pool.report(name, "row", f"no row of {pool.job_table.name} leads from {UNSUBMITTED} to {event.status}")
         pool.folds = replace(event, status="Idle") if pool.folds is not None else None
@@ -112,7 +112,7 @@ def _runs_in_range(pool: JudgedPool, cluster: int, first: int, behind: int) -> l
 @rule_of(e.JobsTransitioned, _cluster_of)
 def check_jobs_transition(pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned) -> None:
     lead = first_proc(event)
-    if not pool.job_table.legal(event.source, event.row, event.target):
+    if not pool.job_table.allows(event.source, event.row, event.target):
         text = f"row {event.row} of {pool.job_table.name} does not lead from {event.source} to {event.target}"
         pool.report((cluster.id, lead), "row", text)
     source = NUMBERS.get(event.source, _NONE)
@@ -185,7 +185,7 @@ def _touch_slots(
 ) -> None:
     """Note the slots that run jobs of a range, or that these wait for: they are checked at the end of the append."""
     pool.touched_slots.update((run.slot, None) for _, run in runs)
-    reserved = pool.state.reserved
+    reserved = pool.state.assigned_slots
     if behind - first < len(reserved):
         jobs = [(cluster.id, proc) for proc in range(first, behind) if (cluster.id, proc) in reserved]
     else:

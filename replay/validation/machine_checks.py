@@ -96,7 +96,7 @@ def check_drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -
         pool.report(event.machine, "drain", f"it already drains: drain {machine.drain.number} is not over")
     if event.drain != machine.drains + 1:
         pool.report(event.machine, "drain", f"drain {event.drain} follows on {machine.drains}")
-    if not drain_machine().legal(INITIAL_DRAIN_STATE, "start", event.schedule):
+    if not drain_machine().allows(INITIAL_DRAIN_STATE, "start", event.schedule):
         pool.report(event.machine, "value", f"{event.schedule!r} is not a schedule of a drain")
     if event.completion not in COMPLETIONS:
         text = f"{event.completion!r} is not an action on completion of a drain: {', '.join(filter(None, COMPLETIONS))}"
@@ -128,7 +128,7 @@ def check_drain_transition(pool: JudgedPool, machine: Machine, event: e.DrainTra
         return
     if event.source != drain.state:
         pool.report(machine.name, "source", f"{event.row} begins in {event.source}, but its drain is {drain.state}")
-    if not drain_machine().legal(event.source, event.row, event.target):
+    if not drain_machine().allows(event.source, event.row, event.target):
         text = f"row {event.row} of a drain does not lead from {event.source} to {event.target}"
         pool.report(machine.name, "row", text)
     if drain.completion not in ENDS.get(event.row, COMPLETIONS):

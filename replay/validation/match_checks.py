@@ -35,7 +35,7 @@ def check_cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         if job is None or cluster is None or not 0 <= job[1] < cluster.count:
             pool.report(match.job, "reference", f"the queue has no job {match.job} to match")
             continue
-        if not is_waiting_for_slot(pool, *job) or job in pool.state.reserved or job in jobs:
+        if not is_waiting_for_slot(pool, *job) or job in pool.state.assigned_slots or job in jobs:
             pool.report(job, "match", f"it is matched with {match.slot}, but is not idle")
         _check_preemption_reason(pool, match)
         if (match.slot in pool.state.matches or match.slot in taken_slots) and not _is_carved_later(pool, match.slot):

@@ -51,7 +51,7 @@ def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
     status = cluster.status[proc]
     if status != IDLE:
         pool.report((number, proc), "source", f"activate begins in Idle, but it is {status_name(status)}")
-    elif not pool.job_table.legal("Idle", "activate", "Running"):
+    elif not pool.job_table.allows("Idle", "activate", "Running"):
         pool.report((number, proc), "row", f"{pool.job_table.name} has no row that activates a job")
     run = pool.state.by_job.get((number, proc))
     if run is not None:
@@ -97,7 +97,7 @@ def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.J
     if expected is not None and expected != job:
         if is_waiting_for_slot(pool, *expected) and expected not in pool.state.cool_downs:
             pool.report(job, "match", f"{event.slot} was claimed for another job, which must run first")
-        if job in pool.state.reserved:
+        if job in pool.state.assigned_slots:
             pool.report(job, "match", f"it starts on {event.slot}, but was matched with another slot")
 
 
@@ -161,7 +161,7 @@ def check_transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransfer
     if not (event.number > run.checkpoints if event.way == "checkpoint" else event.number == 0):
         text = f"its {event.way} has the number {event.number}, after {run.checkpoints} checkpoints"
         pool.report(event, "value", text)
-    if event.kept and not (event.way == "output" and run.stop):
+    if event.kept and not (event.way == "output" and run.stop_signal):
         pool.report(event, "value", f"its {event.way} was kept, but only outputs are, after a signal to end")
     if event.ended > event.at:
         pool.report(event, "order", "its transfer ended after its event")
@@ -183,7 +183,7 @@ def check_start_due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
         pool.report(event, "activation", "its process has no deferral time")
     elif event.at < run.deferred:
         pool.report(event, "activation", "its process is started before its deferral time")
-    elif run.stop:
+    elif run.stop_signal:
         pool.report(event, "end", "its process is started after its signal to end")
 
 
@@ -210,10 +210,10 @@ def signal_order_errors(run: Activation | Starter, event: e.JobSignalled | e.Sta
     """Yield the errors in the order of the signals that end processes."""
     if event.how not in ("soft", "hard"):
         yield f"{event.how!r} is not a signal to end a job: soft or hard"
-    elif event.how == "soft" and run.stop:
+    elif event.how == "soft" and run.stop_signal:
         yield "it is ended softly a second time"
-    if event.cause == "kill_timeout" and (not run.stop or event.at < run.next_signal):
-        yield f"its vacate time is over, but it {'has more' if run.stop else 'got no signal'}"
+    if event.cause == "kill_timeout" and (not run.stop_signal or event.at < run.next_signal):
+        yield f"its vacate time is over, but it {'has more' if run.stop_signal else 'got no signal'}"
     if 0 != event.until < event.at:
         yield "the time that it is given to end is over already"
 
@@ -263,7 +263,7 @@ def _check_end_row(pool: JudgedPool, event: e.JobExited, number: int) -> None:
         pool.report(event, "source", f"its end begins in {event.source or 'nothing'}, but it is {status}")
     if bool(event.row) != bool(event.target):
         pool.report(event, "row", "a row needs a target, and a target a row")
-    elif event.row and not pool.job_table.legal(status, event.row, event.target):
+    elif event.row and not pool.job_table.allows(status, event.row, event.target):
         text = f"row {event.row} of {pool.job_table.name} does not lead from {status} to {event.target}"
         pool.report(event, "row", text)
     elif not event.row and number in _RUNNING_NUMBERS:
@@ -279,8 +279,8 @@ def _check_outcome(pool: JudgedPool, event: e.JobExited, run: Activation, status
     if event.row and event.row not in outcome.rows:
         pool.report(job, "end", f"outcome {event.outcome} is not followed by {event.row}")
     in_time = event.outcome == "exited" and bool(event.ended) and event.ended < run.first_signalled
-    if outcome.signalled is not None and outcome.signalled != bool(run.stop) and not in_time:
-        ending_text = "had been signalled to end" if run.stop else "had not been signalled to end"
+    if outcome.signalled is not None and outcome.signalled != bool(run.stop_signal) and not in_time:
+        ending_text = "had been signalled to end" if run.stop_signal else "had not been signalled to end"
         pool.report(job, "end", f"outcome {event.outcome}, but it {ending_text}")
     if event.outcome == "exited" and run.transfer not in ("", "output done"):
         pool.report(job, "transfer", f"it exited, but the transfer of its files is at {run.transfer}")

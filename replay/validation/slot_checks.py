@@ -120,7 +120,7 @@ def check_slot_transition(pool: JudgedPool, slot: Slot, event: e.SlotTransitione
         pool.report_slot(
             name, "source", f"transition {event.row} begins in {event.source}, but it is {slot.state_activity}"
         )
-    if not pool.slot_table.legal(event.source, event.row, event.target):
+    if not pool.slot_table.allows(event.source, event.row, event.target):
         pool.report_slot(name, "row", _missing_row_text(pool, event.row, event.source, event.target))
     if event.reason:
         pool.report_slot(name, "value", "it has a reason, as an imported record; this pool's events have a cause")
@@ -157,7 +157,7 @@ _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]
 
 def _missing_row_text(pool: JudgedPool, row: str, source: str, target: str) -> str:
     table = pool.slot_table
-    matching_rows = [number for number, targets in table.allowed(source).items() if target in targets]
+    matching_rows = [number for number, targets in table.targets_by_row(source).items() if target in targets]
     hint = f"that is row {matching_rows[0]}" if matching_rows else "no row does"
     return f"row {row} of {table.name} does not lead from {source} to {target}: {hint}"
 
@@ -212,7 +212,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
     if slot is None:
         pool.state.slot_matches.pop(name, None)
         for matched in pool.state.matches.pop(name, {}):
-            pool.state.reserved.pop(matched, None)
+            pool.state.assigned_slots.pop(matched, None)
             pool.report_slot(name, "match", f"job {_job_text(matched)} is matched with a slot that the pool lacks")
         return
     activation, waiting = slot.activation, slot.queued_claim
@@ -260,7 +260,7 @@ def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
         pass  # it has no process yet that could be suspended
     elif status in RUNS and (slot.state_activity, is_stopped) in ((SUSPENDED, False), ("Claimed/Busy", True)):
         pool.report((cluster, proc), "activation", f"it is {status}, but its slot {slot.name} is {slot.state_activity}")
-    if not run.stop and status not in RUNS:
+    if not run.stop_signal and status not in RUNS:
         pool.report(
             (cluster, proc), "end", f"it is {status} on {slot.name} ({slot.state_activity}), but got no signal to end"
         )
@@ -273,8 +273,8 @@ _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("har
 
 
 def _check_signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:
-    if slot.state_activity in _SIGNALS and run.stop not in _SIGNALS[slot.state_activity]:
-        expected_signal = "killed" if run.stop else "signalled to end"
+    if slot.state_activity in _SIGNALS and run.stop_signal not in _SIGNALS[slot.state_activity]:
+        expected_signal = "killed" if run.stop_signal else "signalled to end"
         pool.report(slot, "end", f"it is {slot.state_activity}, but its job {job_name(run)} was not {expected_signal}")
 
 

@@ -70,7 +70,7 @@ def measure_ends(shape: str, jobs: int) -> tuple[float, float, float]:
     with open_pool() as pool:
         end_times: list[float] = []
 
-        def note_end(position: int, event: Event) -> None:
+        def record_run_end(position: int, event: Event) -> None:
             if isinstance(event, JobExited):
                 end_times.append(time.process_time())
 
@@ -79,7 +79,7 @@ def measure_ends(shape: str, jobs: int) -> tuple[float, float, float]:
             for number, (count, user, attributes) in enumerate(SHAPES[shape](jobs))
         ]
         pool._engine.handle(measure_submissions)
-        pool.subscribe(note_end)
+        pool.subscribe(record_run_end)
         gc.collect()
         gc.freeze()
         began = time.process_time()
@@ -99,11 +99,11 @@ def measure_ends_with_waiting_jobs(shape: str, waiting: int) -> float:
                 [Submit(f"{n}", user, 0, {**AD, **attributes}, count, (), "") for n, (count, user, attributes) in batch]
             )
 
-        def note_end(position: int, event: Event) -> None:
+        def record_run_end(position: int, event: Event) -> None:
             if isinstance(event, JobExited):
                 end_times.append(time.process_time())
 
-        pool.subscribe(note_end)
+        pool.subscribe(record_run_end)
         gc.freeze()
         gc.enable()
         while len(end_times) < THOUSAND * 3 // 2:

@@ -58,4 +58,4 @@ def promises(state: State) -> dict[tuple[int, int], str]:
     """Return the jobs that wait for a slot that was promised to them, with the slots: what ``promised`` must
     contain."""
     matched_slots = {job: name for name, jobs in state.matches.items() for job in jobs}
-    return jobs_waiting_for_claims(state) | matched_slots | {job: name for name, job in state.claim_ready.items()}
+    return jobs_waiting_for_claims(state) | matched_slots | {job: name for name, job in state.ready_claims.items()}

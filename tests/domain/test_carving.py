@@ -64,7 +64,7 @@ def test_a_match_names_the_slot_that_exists_when_it_is_made(dialect: str, expect
     ]
     assert running == [("1.0", "slot1_1@h"), ("1.1", "slot1_2@h"), ("1.2", "slot1_3@h")]
     assert pool.state.slots["slot1@h"].ad["Cpus"] == "0"
-    assert not pool.state.matches and not pool.state.reserved
+    assert not pool.state.matches and not pool.state.assigned_slots
     assert [str(violation) for violation in examine(pool.log.read()).violations] == []
     rechecked = recheck(pool.log.read())
     assert rechecked.sound and rechecked.taken
@@ -119,7 +119,7 @@ def test_a_rejected_request_leaves_no_event_of_a_dynamic_slot() -> None:
     assert [(event.slot, event.job, event.cause) for event in events if isinstance(event, MatchVoided)] == [
         ("slot1@h", "1.2", "claim_failed")
     ]
-    assert not state.matches and not state.reserved
+    assert not state.matches and not state.assigned_slots
 
 
 def test_a_machine_that_starts_to_drain_drops_all_matches_of_its_slot() -> None:

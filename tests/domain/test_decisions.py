@@ -293,7 +293,7 @@ def test_a_suspended_job_that_is_held_or_vacated_continues_to_receive_its_signal
         pool.act("suspend", "1.0")
         pool.act(action, "1.0")
         pool.advance(3)
-        assert not [a for a in pool.state.activations.values() if a.stop], action
+        assert not [a for a in pool.state.activations.values() if a.stop_signal], action
 
 
 @pytest.mark.parametrize(

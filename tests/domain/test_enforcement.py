@@ -130,7 +130,7 @@ def test_the_story_uses_the_listed_rows(dialect: str) -> None:
 def test_without_a_row_the_live_pool_rejects_the_change_and_appends_nothing_of_it(
     dialect: str, table: str, row: str
 ) -> None:
-    tables = Tables(dialect, **{table: MACHINES[table](dialect).without(row)})
+    tables = Tables(dialect, **{table: MACHINES[table](dialect).without_row(row)})
     with pytest.raises(NotAllowed, match=f"row {row} "):
         everything(dialect, tables)
 
@@ -162,7 +162,7 @@ def ties(dialect: str, tables: Tables | None = None) -> TestPool:
     ("table", "row"), [*(("claim", row.number) for row in CLAIM), *(("match", row.number) for row in MATCH)]
 )
 def test_without_a_row_no_claim_or_match_takes_it(dialect: str, table: str, row: str) -> None:
-    tables = Tables(dialect, **{table: MACHINES[table](dialect).without(row)})
+    tables = Tables(dialect, **{table: MACHINES[table](dialect).without_row(row)})
     with pytest.raises(NotAllowed, match=f"row {row} "):
         ties(dialect, tables)
 
@@ -189,7 +189,7 @@ def test_each_decision_fires_each_distinct_transition_once(monkeypatch: pytest.M
 
 
 def test_a_rejected_change_leaves_the_log_and_the_state_unchanged() -> None:
-    pool = TestPool(tables=Tables(slot=slot_machine("manual").without("11")))
+    pool = TestPool(tables=Tables(slot=slot_machine("manual").without_row("11")))
     pool.machine()
     before = len(pool.events())
     with pytest.raises(NotAllowed):

@@ -85,7 +85,7 @@ def as_plain(state: State) -> dict[str, object]:
         for cluster in state.clusters.values()
     }
     names = ("position", "settings", "machines", "slots", "next_cluster", "unused_cluster_ids", "usage", "activations")
-    tables = ("matches", "reserved", "claim_ready", "reservations")
+    tables = ("matches", "assigned_slots", "ready_claims", "reservations")
     return {name: copy.deepcopy(getattr(state, name)) for name in (*names, *tables)} | {"clusters": clusters}
 
 
@@ -246,9 +246,9 @@ class PoolMachine(RuleBasedStateMachine):
         slots, jobs = slot_machine(self.pool.state.dialect.name), job_machine(self.pool.state.dialect.name)
         for event in self.pool.events():
             if type(event).__name__ == "SlotTransitioned":
-                assert slots.legal(event.source, event.row, event.target)  # type: ignore[attr-defined]
+                assert slots.allows(event.source, event.row, event.target)  # type: ignore[attr-defined]
             elif type(event).__name__ == "JobsTransitioned":
-                assert jobs.legal(event.source, event.row, event.target)  # type: ignore[attr-defined]
+                assert jobs.allows(event.source, event.row, event.target)  # type: ignore[attr-defined]
 
     def teardown(self) -> None:
         if hasattr(self, "pool"):

@@ -98,13 +98,13 @@ def test_the_better_match_takes_over_when_the_job_has_gone(
     pool = contested(dialect, alice, Behaviour(20), **policy)
     before = pool.state.position
     match_slot(pool, "2.0")
-    assert pool.state.reserved == {(2, 0): SLOT}
+    assert pool.state.assigned_slots == {(2, 0): SLOT}
     pool.advance(55)
     assert start_order(pool)[:2] == [("1.0", 0), ("2.0", begins)]
     assert rows(pool, before) == way[DIALECTS.index(dialect)].split()
     signals = [event for event in pool.events() if isinstance(event, e.JobSignalled)]
     assert [signal.how for signal in signals] == sentences
-    assert pool.state.reserved == {}
+    assert pool.state.assigned_slots == {}
     sound(pool)
 
 
@@ -149,7 +149,7 @@ def test_a_job_that_no_longer_waits_lets_the_other_continue(dialect: str, end: s
     assert pair(pool) == "Claimed/Retiring"
     answer = pool.edit("2.0", user="bob", JobPrio="5") if end == "edit" else pool.act(end, "2.0", user="bob")
     assert not answer.refusal
-    assert pool.state.reserved == {} and withdrawn(pool) == ["better_match_gone"]
+    assert pool.state.assigned_slots == {} and withdrawn(pool) == ["better_match_gone"]
     pool.advance(5)
     assert pair(pool) == "Claimed/Busy"
     pool.advance(100)
@@ -182,12 +182,12 @@ def test_a_job_held_in_the_second_of_its_turn_leaves_the_claim_to_the_next(
     pool.engine.matching = False  # the access point is slow
     pool.handle(s.ClaimMatches("claims"))
     pool.handle(ends)
-    assert pool.state.claim_ready == {SLOT: (2, 0)} and pair(pool) == "Claimed/Idle"
+    assert pool.state.ready_claims == {SLOT: (2, 0)} and pair(pool) == "Claimed/Idle"
     pool.engine.matching = True
     pool.act("hold", held, user="bob")
     pool.advance(5)
     assert start_order(pool)[1:] == [(next_job, begins)]
-    assert pool.state.reserved == {}
+    assert pool.state.assigned_slots == {}
     sound(pool)
 
 
@@ -208,7 +208,7 @@ def test_a_better_match_that_is_rejected_in_the_end_has_no_promise_left(
         pool.handle(s.Drain(pool.id(), "root", "h", "Quick"))
     pool.advance(5)
     assert withdrawn(pool) == ["better_match_refused"]
-    assert pool.state.reserved == {}
+    assert pool.state.assigned_slots == {}
     assert start_order(pool)[1:2] == ([("1.0", 15)] if end == "START" else [])
     sound(pool)
 
@@ -220,10 +220,10 @@ def test_of_two_better_matches_the_last_one_waits(dialect: str) -> None:
     pool.submit(user="carol")
     match_slot(pool, "3.0", reason="priority")
     assert withdrawn(pool) == []
-    assert pool.state.reserved == {(2, 0): SLOT}, "the slot does not prefer carol's to bob's, which waits"
+    assert pool.state.assigned_slots == {(2, 0): SLOT}, "the slot does not prefer carol's to bob's, which waits"
     match_slot(pool, "2.1", reason="priority")
     assert withdrawn(pool) == ["better_match"]
-    assert pool.state.reserved == {(2, 1): SLOT}
+    assert pool.state.assigned_slots == {(2, 1): SLOT}
     pool.advance(100)
     assert [job for job, _ in start_order(pool)][:2] == ["1.0", "2.1"]
     sound(pool)
@@ -233,7 +233,7 @@ def test_of_two_better_matches_the_last_one_waits(dialect: str) -> None:
 def test_a_slot_rejects_a_job_that_it_ranks_lower_than_its_current_one(dialect: str) -> None:
     pool = contested(dialect, Rank='TARGET.Owner == "alice"')
     match_slot(pool, "2.0", reason="priority")
-    assert pool.state.reserved == {} and pair(pool) == "Claimed/Busy"
+    assert pool.state.assigned_slots == {} and pair(pool) == "Claimed/Busy"
     assert [(event.cause, event.job) for event in pool.events() if isinstance(event, e.MatchVoided)] == [
         ("claim_failed", "2.0")
     ]
@@ -247,7 +247,7 @@ def test_a_job_that_was_promised_a_slot_gets_no_other(dialect: str) -> None:
     pool.machine("i", static=1, cpus=1)
     pool.advance(10)
     assert start_order(pool)[1:] == [("2.1", 15)]
-    assert pool.state.reserved == {(2, 0): SLOT}
+    assert pool.state.assigned_slots == {(2, 0): SLOT}
     sound(pool)
 
 
@@ -285,7 +285,7 @@ def test_whenever_the_pool_is_killed_both_jobs_complete(dialect: str, policy: di
         events = [event for _, event in engine.log.read()]
         completed = [(ev.cluster, ev.proc) for ev in events if isinstance(ev, e.JobExited) and ev.target == "Completed"]
         assert sorted(completed) == [(1, 0), (2, 0)]
-        assert engine.state.reserved == {}
+        assert engine.state.assigned_slots == {}
         assert list(validate(engine.log.read())) == []
 
 
@@ -314,7 +314,7 @@ class ContestedPoint(Point):
         for cluster in self.state.clusters.values():
             for proc in cluster.procs():
                 job = cluster.id, proc
-                has_slot = job in self.state.by_job or job in self.state.reserved
+                has_slot = job in self.state.by_job or job in self.state.assigned_slots
                 if cluster.status_of(proc) == "Idle" and not has_slot:
                     return f"{cluster.id}.{proc}"
         return ""
@@ -370,7 +370,7 @@ def promises_are_kept(
                 assert state.clusters[cluster].status_of(proc) == "Idle" and (cluster, proc) not in state.by_job
         stimulus = event.stimulus
         evolve(state, event)
-        assert state.reserved == promises(state)
+        assert state.assigned_slots == promises(state)
 
 
 @bounds(12)

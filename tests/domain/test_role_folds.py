@@ -85,7 +85,7 @@ def plain(value: Any, kind: type[LogState]) -> Any:
     if isinstance(value, Claim):
         return changed(value, ad={}, lease_end=0 if kind is Manager else value.lease_end)
     if isinstance(value, Starter):
-        unsignalled = changed(value, ad={}, stop="", last_signalled=0, next_signal=0)
+        unsignalled = changed(value, ad={}, stop_signal="", last_signalled=0, next_signal=0)
         return unsignalled if kind is Manager else changed(value, ad={})
     if isinstance(value, Machine):
         return changed(value, slots=[*value.slots])  # type: ignore[arg-type]

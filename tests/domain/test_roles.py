@@ -76,7 +76,7 @@ def separated(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(delivery._RECEIVED, message, (role, of_one_role(rule)))
     rules = [
         (job_submission, "submit"),
-        (run_now, "settle_earmarks"),
+        (run_now, "update_reservations"),
         (notification, "notify"),
         (factories, "materialize"),
     ]

@@ -23,7 +23,7 @@ from poolbook.domain.decide.decide import complete_decision, decide
 from poolbook.domain.decide.delivery import RECEIVERS, receive, receiver_of
 from poolbook.domain.decision.draft import Draft, Tables
 from poolbook.domain.events.base import TOPICS
-from poolbook.domain.fold.evolve import fold_onto, learns
+from poolbook.domain.fold.evolve import affects_role, fold_onto
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.slot_attributes import SlotAd
 from poolbook.domain.state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
@@ -160,7 +160,7 @@ class Socket:
     def _write(self, message: str, draft: Draft[Any], kind: str = "", body: Any = None) -> None:
         news = draft.events[self._shared.get(id(draft), 0) :]
         self._shared[id(draft)] = len(draft.events)
-        learned = [(type(event).__name__, encoded(event)) for event in news if learns(self.other, event)]
+        learned = [(type(event).__name__, encoded(event)) for event in news if affects_role(self.other, event)]
         self._send(Frame(message, draft.stimulus, draft.now, learned, kind, encoded(body)))
 
     def _send(self, frame: Frame) -> None:
@@ -203,7 +203,7 @@ def story(state: Any, decide: Ask, ask: Ask) -> None:
             has_edited = True
             decide(s.Edit("edit", "alice", s.Selection(jobs=((1, 0),)), {"JobPrio": "-1"}), now)
             ask(s.EvaluatePolicies("edited", ("h",)), now)
-            assert {activation.proc for activation in state.activations.values() if activation.stop} == {0}, (
+            assert {activation.proc for activation in state.activations.values() if activation.stop_signal} == {0}, (
                 "the edit reached the policy"
             )
             decide(s.Edit("again", "alice", s.Selection(jobs=((1, 0),)), {"JobPrio": "1"}), now)
@@ -264,7 +264,7 @@ def test_ten_jobs_run_where_two_processes_decide() -> None:
         point_log = log_of_point()
     node = side.state
     assert isinstance(node, SubmitNode)
-    assert (node.clusters, node.activations, node.claims, node.matches, node.reserved) == ({}, {}, {}, {}, {})
+    assert (node.clusters, node.activations, node.claims, node.matches, node.assigned_slots) == ({}, {}, {}, {}, {})
     assert sum(isinstance(event, e.JobExited) for event in side.log) == JOBS + 1
     assert parts(fold_onto(SubmitNode(), enumerate(side.log, 1))) == parts(node)
     point = fold_onto(ExecutionPoint(), enumerate(point_log, 1))
@@ -286,6 +286,6 @@ def test_two_processes_make_the_same_decisions_as_the_roles_in_one_log() -> None
         story(side.state, side.decide, side.ask)
         point_log = log_of_point()
     for kind, log_of_side in ((SubmitNode, side.log), (ExecutionPoint, point_log)):
-        assert [comparable(event) for event in log_of_side if learns(kind, event)] == [
-            comparable(event) for event in log if learns(kind, event)
+        assert [comparable(event) for event in log_of_side if affects_role(kind, event)] == [
+            comparable(event) for event in log if affects_role(kind, event)
         ]

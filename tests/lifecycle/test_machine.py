@@ -55,11 +55,11 @@ def test_firing_and_looking_up_agree_for_every_source_row_and_target(machine: St
     table = [(source, row.number, target) for row in machine.rows for source, target in row.steps]
     for source, number, target in {*table, *product(machine.states, numbers, spread([*machine.states], most))}:
         fired_outcome = outcome(machine.fire, source, number, target)
-        assert (fired_outcome == target) == machine.legal(source, number, target)
+        assert (fired_outcome == target) == machine.allows(source, number, target)
     for source, number in product(machine.states, numbers):
         targets_in_table = machine.lookup.get((source, number), ())
         assert fires(machine, source, number, None) == (targets_in_table[0] if len(targets_in_table) == 1 else None)
-        assert machine.legal(source, number) == bool(targets_in_table)
+        assert machine.allows(source, number) == bool(targets_in_table)
 
 
 def outcome(way: Callable[[str, str, str | None], str], *step: str | None) -> str:
@@ -87,7 +87,7 @@ def test_the_target_may_be_omitted_if_the_row_has_only_one(machine: StateMachine
 @for_every_machine
 def test_removing_a_row_removes_exactly_its_steps(machine: StateMachine) -> None:
     for removed_row in machine.rows:
-        smaller_machine = machine.without(removed_row.number)
+        smaller_machine = machine.without_row(removed_row.number)
         assert all(
             fires(smaller_machine, source, removed_row.number, target) is None for source, target in removed_row.steps
         )
@@ -101,7 +101,9 @@ def test_a_random_walk_never_leaves_the_table(name: str, choices: list[int]) -> 
     machine = MACHINES[name]
     state = machine.initial
     for choice in choices:
-        next_steps = [(number, target) for number, targets in machine.allowed(state).items() for target in targets]
+        next_steps = [
+            (number, target) for number, targets in machine.targets_by_row(state).items() for target in targets
+        ]
         if not next_steps:  # a life's end
             break
         number, target = next_steps[choice % len(next_steps)]
@@ -182,7 +184,7 @@ def test_a_faulty_table_is_rejected(rows: list[TransitionRow], message: str) -> 
 
 def test_an_unknown_row_cannot_be_removed() -> None:
     with pytest.raises(KeyError, match="there is no row 38"):
-        slot_machine(MANUAL.name).without("38")
+        slot_machine(MANUAL.name).without_row("38")
 
 
 @pytest.mark.parametrize("build", [slot_machine, job_machine])

@@ -32,7 +32,7 @@ def test_every_transition_of_a_run_is_one_row_with_the_recorded_count(run: str) 
 
 def test_every_recorded_transition_is_legal() -> None:
     machine = slot_machine(HTCONDOR_25.name)
-    assert [entry for entry in RECORDED_COUNTS if not machine.legal(entry[2], entry[1], entry[3])] == []
+    assert [entry for entry in RECORDED_COUNTS if not machine.allows(entry[2], entry[1], entry[3])] == []
     assert sum(RECORDED_COUNTS.values()) == 4421
 
 

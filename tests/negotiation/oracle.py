@@ -216,7 +216,7 @@ class Negotiation:
             if cluster.status_counts[IDLE]:
                 self._user(cluster.submitter).idle += cluster.status_counts[IDLE]
             for proc in cluster.procs(lambda status: status == IDLE):
-                if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.reserved:
+                if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.assigned_slots:
                     continue
                 ad = ad_of(cluster.attributes(proc))
                 if self.rules.job_constraint is not None and not self._true(self.rules.job_constraint, ad, ClassAd()):
@@ -294,8 +294,8 @@ class Negotiation:
             node.demand += record.weighted_in_use / 1000
         for cluster in self.state.clusters.values():
             for proc in () if cluster.is_local else cluster.procs(lambda status: status == IDLE):
-                reserved_slot = self.state.reserved.get((cluster.id, proc))
-                if reserved_slot not in self.state.claim_ready:
+                reserved_slot = self.state.assigned_slots.get((cluster.id, proc))
+                if reserved_slot not in self.state.ready_claims:
                     request = self._number(parse("RequestCpus"), ad_of(cluster.attributes(proc)), ClassAd())
                     self._group(cluster.submitter).demand += 1.0 if math.isnan(request) else request
         oversubscribe = self.rules.quotas.oversubscribe
@@ -412,8 +412,8 @@ class Negotiation:
     def _promised(self, user: User) -> float:
         """Return the resources that were given to the submitter and that it does not use yet."""
         state, total_weight = self.state, 0.0
-        for (number, _), name in state.reserved.items():
-            if state.clusters[number].submitter == user.name and name not in state.claim_ready:
+        for (number, _), name in state.assigned_slots.items():
+            if state.clusters[number].submitter == user.name and name not in state.ready_claims:
                 total_weight += sum(offer.weight for offer in self.offers if offer.slot.name == name)
         return total_weight
 

@@ -467,7 +467,7 @@ def _is_matched(pool: Pool, dice: random.Random) -> None:
             name is not None
             and proc >= 0
             and cluster.status[proc] == IDLE
-            and (cluster.id, proc) not in pool.state.reserved
+            and (cluster.id, proc) not in pool.state.assigned_slots
         ):
             pool.tell(e.CycleHeld, "negotiated", (e.Match(f"{cluster.id}.{proc}", name),), ())
             return

@@ -46,8 +46,8 @@ RANKS = ["0.0", 'TARGET.Owner == "ann"', "TARGET.RequestMemory", "undefined"]
 def promised_resources(state: State) -> Counter[str]:
     """Return what submitters were given and do not use yet, in thousandths of cores."""
     slots_by_user: Counter[str] = Counter()
-    for (cluster, _), name in state.reserved.items():
-        if name in state.slots and name not in state.claim_ready:
+    for (cluster, _), name in state.assigned_slots.items():
+        if name in state.slots and name not in state.ready_claims:
             slots_by_user[state.clusters[cluster].submitter] += slot_weight(state.slots[name])
     return slots_by_user
 
@@ -140,7 +140,7 @@ class Cycles(RuleBasedStateMachine):
             number, proc = map(int, match.job.split("."))
             cluster = state.clusters[number]
             assert cluster.status_of(proc) == "Idle"
-            assert (number, proc) not in state.reserved
+            assert (number, proc) not in state.assigned_slots
             slot = state.slots.get(match.slot)
             if slot is None or slot.kind == "partitionable":
                 assert (slot is None) != carves

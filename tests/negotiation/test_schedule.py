@@ -8,7 +8,7 @@ import pytest
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.fold.run_fold import note_end
+from poolbook.domain.fold.run_fold import record_run_end
 from poolbook.domain.negotiator.schedule import CycleSchedules
 from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.slot_fold import PUBLISHED
@@ -75,7 +75,7 @@ class ScheduleStory:
                     at, "execution_failed", "x", self.clusters, 0, "slot1@h", "1", "failed", row, target, {}
                 )
                 self.state.position += 1
-                note_end(self.state, end)
+                record_run_end(self.state, end)
             case "started":
                 self.state.pause = 0
             case "reschedule":
@@ -90,9 +90,9 @@ class ScheduleStory:
         cycle = None if "without news" in occurrence else e.CycleHeld(at, *WHY, matches, (), statistics)
         if cycle is not None:
             self.state.position += 1
-            self.state.cycles.note_cycle(cycle, self.state.position)
-        self.schedule.note_cycle(self.state, "", at, cycle)
-        self.schedule.note_duration(self.state, at, at + took * SECOND)
+            self.state.cycles.record_cycle(cycle, self.state.position)
+        self.schedule.record_cycle(self.state, "", at, cycle)
+        self.schedule.record_duration(self.state, at, at + took * SECOND)
 
 
 Story = list[tuple[float, str]]
@@ -179,7 +179,7 @@ def test_a_process_that_folds_the_log_waits_for_no_cycle_that_cannot_help() -> N
     tested.happens(1, "cycle")
     tested.schedule = CycleSchedules()
     assert not tested.schedule.wait_for_cycle(tested.state)
-    tested.schedule.note_matchable_jobs(tested.state)
+    tested.schedule.record_matchable_jobs(tested.state)
     assert tested.schedule.wait_for_cycle(tested.state)
     tested.happens(2, "cycle")
     assert not tested.schedule.wait_for_cycle(tested.state)

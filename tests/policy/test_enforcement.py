@@ -44,7 +44,7 @@ DRIVEN = [
 def test_without_its_letter_a_change_of_state_is_rejected(dialect: str, letter: str) -> None:
     numbers = [row.number for row in DIALECTS[dialect].slot_rows if row.letter == letter]
     reached = next(number for number in numbers if (dialect, number) not in NOT_REACHED)
-    point = Point(dialect, tables=Tables(dialect, letter=letter_machine().without(letter)))
+    point = Point(dialect, tables=Tables(dialect, letter=letter_machine().without_row(letter)))
     with pytest.raises(NotAllowed, match=f"slot, by letter: row {letter} "):
         play(needing(dialect, reached), point)
     assert point.state.position == fold(point.log.read()).position == point.log.head.position
@@ -52,7 +52,7 @@ def test_without_its_letter_a_change_of_state_is_rejected(dialect: str, letter: 
 
 @together(("dialect", "number"), DRIVEN)
 def test_without_its_row_a_transition_is_rejected(dialect: str, number: str) -> None:
-    tables = Tables(dialect, slot=slot_machine(dialect).without(number))
+    tables = Tables(dialect, slot=slot_machine(dialect).without_row(number))
     point = Point(dialect, tables=tables)
     with pytest.raises(NotAllowed, match=f"row {number} "):
         play(needing(dialect, number), point)
@@ -72,6 +72,6 @@ DRAINED = {
 @pytest.mark.parametrize(("number", "value"), DRAINED.items())
 def test_without_its_row_a_drain_is_rejected(dialect: str, number: str, value: str) -> None:
     story = next(story for story in STORIES if story.of == value)
-    tables = Tables(dialect, drain=drain_machine().without(number))
+    tables = Tables(dialect, drain=drain_machine().without_row(number))
     with pytest.raises(NotAllowed, match=f"row {number} "):
         play(story, Point(dialect, tables=tables))

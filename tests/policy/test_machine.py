@@ -257,7 +257,7 @@ class NoTransitionWithoutARow(Guarantee):
     def before(self, state: State, event: e.Event) -> None:
         if isinstance(event, e.SlotTransitioned):
             assert event.source == state.slots[event.slot].state_activity
-            assert slot_machine(state.dialect.name).legal(event.source, event.row, event.target)
+            assert slot_machine(state.dialect.name).allows(event.source, event.row, event.target)
 
 
 PROMISES: tuple[Callable[[], Guarantee], ...] = (

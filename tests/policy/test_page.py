@@ -44,7 +44,7 @@ def test_each_trigger_takes_rows_that_the_table_has(dialect: str) -> None:
         for pair, steps in by_pair.items():
             for step in steps:
                 # Row 5b leads back to the state before the claim, which the claim records.
-                target = machine.allowed(pair)["5b"][0] if happening == "revert" else step.target
+                target = machine.targets_by_row(pair)["5b"][0] if happening == "revert" else step.target
                 pair = machine.fire(pair, step.row, target)
 
 

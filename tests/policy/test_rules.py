@@ -37,5 +37,5 @@ def test_every_rule_names_a_condition_and_every_condition_is_evaluated(dialect: 
 
 def test_a_slots_policy_answers_every_question_of_a_condition() -> None:
     questions = {test.question for condition in CONDITIONS.values() for test in condition.tests}
-    assert questions == {*FACTS, "true", "locally_false", "set_to_false", "has_flag"}
+    assert questions == {*FACTS, "is_true", "is_locally_false", "is_set_to_false", "has_flag"}
     assert all(hasattr(SlotPolicyEvaluation, question) for question in questions)

@@ -103,7 +103,7 @@ def test_a_job_that_retires_for_a_better_match_does_so_when_the_pool_is_killed(p
     server.communicate()
     (preferring.path / "pool.db.sock").unlink()  # the rest of a dead server is not to be mistaken for the next one's
     assert preferring.pair() == "Claimed/Retiring"
-    assert preferring.state().reserved == {(2, 0): SLOT}
+    assert preferring.state().assigned_slots == {(2, 0): SLOT}
     with preferring.served():
         assert preferring.pid() == pid and Path(f"/proc/{pid}").exists()
         preferring.retirement(0)

@@ -76,7 +76,7 @@ def comparable(slot: Slot) -> Slot:
     """Return a slot without what only the live pool tracks: how its job's processes end, and its claim's lease."""
     activation = slot.activation
     if activation is not None:
-        activation = evolve(activation, stop="", last_signalled=0, next_signal=0)
+        activation = evolve(activation, stop_signal="", last_signalled=0, next_signal=0)
     claim = None if slot.claim is None else evolve(slot.claim, lease_end=0)
     return evolve(slot, activation=activation, claim=claim)
 

@@ -73,7 +73,7 @@ class AnyHistory(RuleBasedStateMachine):
         cluster, proc = running[index % len(running)]
         if not exceeds:
             self.pool.say(f"measure {cluster}.{proc} {1000 + index}")
-        elif not self.pool.engine.state.by_job[cluster, proc].stop:
+        elif not self.pool.engine.state.by_job[cluster, proc].stop_signal:
             self.pool.say(f"exceed {cluster}.{proc}")
 
     @rule(command=st.sampled_from(["machine g slots=1", "machine h", "leave g", "leave h", "another writer"]))

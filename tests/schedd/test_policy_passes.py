@@ -41,7 +41,7 @@ def test_slow_evaluations_are_further_apart(settings: dict[str, str], lengths: l
     passes.plan_all(pool.state, now)
     evaluation = s.EvaluateJobPolicies("", (1,))
     for length in lengths:
-        passes.note_duration(pool.state, evaluation, now, length * MILLISECOND)
+        passes.record_duration(pool.state, evaluation, now, length * MILLISECOND)
     passes.plan_next(Draft(pool.state, "policy", now, Tables()), evaluation)
     pool.edit("1.0", Other="1")
     passes.note(pool.state, pool.events()[-2:], now + 1)
@@ -55,7 +55,7 @@ def test_an_evaluation_of_running_jobs_alone_delays_no_one() -> None:
     pool = TestPool()
     pool.submit(1, Requirements="false", PeriodicHold="Wanted =?= true")
     passes, now = PolicyPasses(), BEGIN * SECOND
-    passes.note_duration(pool.state, s.EvaluateJobPolicies("", (), ((1, 0),)), now, 20_000 * MILLISECOND)
+    passes.record_duration(pool.state, s.EvaluateJobPolicies("", (), ((1, 0),)), now, 20_000 * MILLISECOND)
     passes.plan_all(pool.state, now)
     assert passes.next_due() == now + 60 * SECOND
 

@@ -330,7 +330,7 @@ def test_the_job_leaves_the_slot_that_it_was_matched_with_meanwhile(dialect: str
     end_job(pool, 0)
     pool.advance(1)
     assert pool.state.by_job[3, 0].slot == "slot1_1@h"
-    assert pool.state.matches == pool.state.reserved == {}
+    assert pool.state.matches == pool.state.assigned_slots == {}
     assert is_sound(pool)
 
 
