@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from functools import cache
-from pkgutil import get_data
 from typing import Final, NamedTuple
 
-from ..domain.package_data import sections
-from ..domain.state_machines.job_rows import JOB_STATUS_NUMBERS_HTCONDOR_25
+from ..domain.package_data import get_data, sections
 
 FORMAT = 13
 """The version of these tables and of their values. Views with a different version are rebuilt."""
@@ -66,6 +64,8 @@ def create(connection: sqlite3.Connection) -> None:
     Only this function uses sqlite-utils, which takes as long to import as a short command takes to run.
     """
     from sqlite_utils import Database
+
+    from ..domain.state_machines.job_rows import JOB_STATUS_NUMBERS_HTCONDOR_25
 
     database = Database(connection, recursive_triggers=False, execute_plugins=False)
     for old_view in database.views:

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..domain.names import AccountName
-from ..domain.state_machines import DIALECTS, MANUAL
 from . import imported_ads
 from .checkpoint import read_checkpoint
 from .job_ads import Clusters, ads
@@ -303,6 +302,7 @@ class Views:
     def _state_of_slots(self) -> State:
         """Return a state with the machines, the slots, and the jobs that run on the slots."""
         from ..domain.state.state import State
+        from ..domain.state_machines import DIALECTS, MANUAL
         from .running_jobs import running_jobs
 
         pool = self.pool()

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ["domain", "projections", "replay", "adapters"]
 
 # The clock, randomness and the world, by module. Time zones (zoneinfo) are data, hence not here; so are the data files
-# of a module's own directory, which `pkgutil.get_data` reads (see `foreign_data`).
+# of a module's own directory, which `package_data.get_data` reads (see `foreign_data`).
 IMPURE_MODULES = {
     "asyncio",
     "http",
@@ -41,7 +41,6 @@ IMPURE_MODULES = {
     "urllib",
     "uuid",
 }
-DATA_READER = "pkgutil.get_data"
 OWN_DATA = re.compile(r"get_data\(__package__, '\w[\w.]*'\)")
 IMPURE_BUILTINS = {"input", "open", "print"}
 CLOCK_READINGS = {"now", "today", "utcnow"}
@@ -55,6 +54,7 @@ OF_RECORDS = (
     "domain.events",
     "domain.imported",
     "domain.names",
+    "domain.package_data",
     "domain.ports.log",
     "domain.state_machines",
     "domain.suggestions",
@@ -175,9 +175,7 @@ def role_imports(source: str, package: str) -> list[str]:
 
 def is_impure(name: str) -> bool:
     """Return True if an imported name belongs to a module that the domain may not use."""
-    return name != DATA_READER and any(
-        f"{name}.".startswith(f"{module}.") for module in (*IMPURE_MODULES, "numpy.random")
-    )
+    return any(f"{name}.".startswith(f"{module}.") for module in (*IMPURE_MODULES, "numpy.random"))
 
 
 def foreign_data(tree: ast.AST) -> list[str]:
@@ -352,14 +350,14 @@ def test_a_wrong_import_is_detected(package: str, source: str, wrong: bool) -> N
         ("context.now", False),
         ("import numpy as np\nnp.zeros(3)", False),
         ("from .time import x", False),
-        ("from pkgutil import get_data", False),
-        ("from pkgutil import get_data\nget_data(__package__, 'defaults.conf')", False),
-        ("from pkgutil import get_data\nget_data(__package__, '../defaults.conf')", True),
-        ("from pkgutil import get_data\nget_data(__package__, '/etc/hosts')", True),
-        ("from pkgutil import get_data\nget_data(__package__, name)", True),
-        ("from pkgutil import get_data\nget_data('poolbook.adapters', 'defaults.conf')", True),
-        ("from pkgutil import get_data\nread = get_data", True),
-        ("from pkgutil import get_data as read\nread('os', 'x')", True),
+        ("from ..package_data import get_data", False),
+        ("from ..package_data import get_data\nget_data(__package__, 'defaults.conf')", False),
+        ("from ..package_data import get_data\nget_data(__package__, '../defaults.conf')", True),
+        ("from ..package_data import get_data\nget_data(__package__, '/etc/hosts')", True),
+        ("from ..package_data import get_data\nget_data(__package__, name)", True),
+        ("from ..package_data import get_data\nget_data('poolbook.adapters', 'defaults.conf')", True),
+        ("from ..package_data import get_data\nread = get_data", True),
+        ("from ..package_data import get_data as read\nread('os', 'x')", True),
         ("from pkgutil import iter_modules", True),
         ("import pkgutil\npkgutil.get_data(__package__, 'x')", True),
         ("from importlib.resources import files", True),

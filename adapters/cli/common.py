@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -108,6 +107,8 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
 
 def log_option(url: str) -> str:
     """Return the ``-log`` option that selects this log, quoted for a shell; empty for the default log."""
+    import shlex
+
     return "" if url == (default_log()) else f" -log {shlex.quote(safe_url(url))}"
 
 

@@ -105,7 +105,7 @@ def check_expression(option: str, text: str) -> str:
 
     :raises UsageError: the expression is invalid; the message contains the position of the error
     """
-    if not _NAME.fullmatch(text):
+    if not re.fullmatch(_NAME, text):
         parsed(option, text)
     return text
 
@@ -125,7 +125,7 @@ def parsed(option: str, text: str) -> Expression:
 
 # -- without ads ---------------------------------------------------------------------------------------------------
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _RESERVED = frozenset({"error", "false", "is", "isnt", "my", "parent", "target", "true", "undefined"})
 _PLAIN = frozenset("jl,tng")
 _BLOCK = 4096
@@ -143,7 +143,7 @@ def plain_attributes(arguments: Arguments) -> list[str] | None:
     if len(options) != 1 or not _PLAIN.issuperset(options[0].qualifier or ""):
         return None
     form = autoformat(options[0])
-    if not all(_NAME.fullmatch(name) and name.lower() not in _RESERVED for name in form.attributes):
+    if not all(re.fullmatch(_NAME, name) and name.lower() not in _RESERVED for name in form.attributes):
         return None
     return (["ClusterId", "ProcId"] if "j" in form.letters else []) + list(form.attributes)
 

@@ -89,7 +89,7 @@ def tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[li
     return [ads_by_id[job] for job in names_by_id], column._replace(value=name, width=-max(17, room_width), cut=True)
 
 
-_ID = re.compile(r"(\d+)(?:\.(\d+))?", re.ASCII)
+_ID = r"(?a)(\d+)(?:\.(\d+))?"
 
 
 class ClusterOrJob(NamedTuple):
@@ -105,7 +105,7 @@ class ClusterOrJob(NamedTuple):
 def read_job_id(word: str) -> ClusterOrJob | None:
     """Parse an id such as ``12`` or ``12.3``; return None for any other word, which is a user name. Raise `UsageError`
     for a number that is not a valid id."""
-    match = _ID.fullmatch(word)
+    match = re.fullmatch(_ID, word)
     if match is None:
         if word[:1].isdigit() or word[:1] == ".":
             raise UsageError(f"{word!r} is not a job: a job is cluster.proc (12.3), a cluster a number (12)")

@@ -153,9 +153,9 @@ def _joined(layout: Layout, texts: Iterable[str]) -> str:
 
 # -- printf --------------------------------------------------------------------------------------------------------
 
-_CONVERSION = re.compile(r"%(?:%|([-+ #0']*)(\d*)(?:\.(\d*))?[hlLqjzt]*([a-zA-Z]))", re.ASCII)
+_CONVERSION = r"(?a)%(?:%|([-+ #0']*)(\d*)(?:\.(\d*))?[hlLqjzt]*([a-zA-Z]))"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_ESCAPED = re.compile(r"\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_ESCAPED = r"(?s)\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)"
 
 
 def unescaped(form: str) -> str:
@@ -167,7 +167,7 @@ def unescaped(form: str) -> str:
             return chr(int(code[1:], 16))
         return chr(int(code, 8)) if code[0] in "01234567" else _ESCAPES.get(code, code)
 
-    return _ESCAPED.sub(character, form)
+    return re.sub(_ESCAPED, character, form)
 
 
 _LETTERS = "diouxXceEfFgGaAsvVrTY"
@@ -253,7 +253,7 @@ def conversion(form: str) -> Conversion:
 def _parse_conversion(form: str) -> Conversion:
     if not form:
         return Conversion("", _STRINGS_ONLY)
-    match = next((match for match in _CONVERSION.finditer(form) if match[4] is not None), None)
+    match = next((match for match in re.finditer(_CONVERSION, form) if match[4] is not None), None)
     if match is None or match[4] not in _LETTERS:
         return Conversion(form.replace("%%", "%"), "")
     flags, width, precision, letter = match.groups()

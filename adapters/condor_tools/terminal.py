@@ -143,7 +143,7 @@ def add_colors(text: str, roles: Roles = OUTCOMES) -> str:
 
 # Control characters
 
-_CONTROLS = re.compile(
+_CONTROLS = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
@@ -153,7 +153,7 @@ _CONTROLS = re.compile(
 
 def escape_controls(text: str) -> str:
     """Escape control characters, except newlines and tabs."""
-    return _CONTROLS.sub(lambda found: _spelled(found[0]), text)
+    return re.sub(_CONTROLS, lambda found: _spelled(found[0]), text)
 
 
 def visible(text: str) -> str:

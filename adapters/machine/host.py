@@ -4,8 +4,6 @@ these names."""
 from __future__ import annotations
 
 import os
-import platform
-import socket
 
 VERSION = "0.2.0"
 CONDOR_VERSION = f"$CondorVersion: 25.14.1 2026-10-16 BuildID: Poolbook-{VERSION} $"
@@ -15,20 +13,20 @@ ARCHITECTURES = {"x86_64": "X86_64", "amd64": "X86_64", "aarch64": "aarch64", "a
 
 
 def condor_platform() -> str:
-    return f"$CondorPlatform: {architecture()}_{platform.system()} $"
+    return f"$CondorPlatform: {architecture()}_{os.uname().sysname} $"
 
 
 def architecture() -> str:
-    machine = platform.machine()
+    machine = os.uname().machine
     return ARCHITECTURES.get(machine.lower(), machine)
 
 
 def operating_system() -> str:
-    return platform.system().upper()
+    return os.uname().sysname.upper()
 
 
 def host_name() -> str:
-    return socket.gethostname()
+    return os.uname().nodename
 
 
 def user_name(uid: int | None = None) -> str:

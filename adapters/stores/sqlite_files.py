@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from urllib.parse import quote
 
 PRIVATE = 0o600
 _GROUP = 0o060
@@ -20,7 +19,8 @@ State = tuple[object, ...]  #: changes when a process starts to write a file, or
 
 def uri_of(path: str, mode: str) -> str:
     """Return SQLite's URI of a file; `mode`: ro, rw or rwc."""
-    return f"file:{quote(os.fsencode(os.path.abspath(path)))}?mode={mode}"
+    place = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file:{place}?mode={mode}"
 
 
 def is_at_rest(path: str) -> bool:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pkgutil import get_data
 from typing import Literal
 
-from ..package_data import DataSection, names_of, sections
+from ..package_data import DataSection, get_data, names_of, sections
 from .settings import NameTable
 
 

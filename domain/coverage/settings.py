@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from pkgutil import get_data
 from typing import Final, Generic, Literal, TypeVar
 
-from ..package_data import DataSection, names_of, sections
+from ..package_data import DataSection, get_data, names_of, sections
 
 Kind = Literal["followed", "macro", "unenforced", "subject"]
 

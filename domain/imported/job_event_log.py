@@ -10,10 +10,9 @@ facts; no text is an error. Facts are texts; CPU times are in microseconds. The 
 from __future__ import annotations
 
 import re
-from pkgutil import get_data
 from typing import Final, NamedTuple
 
-from ..package_data import sections
+from ..package_data import get_data, sections
 
 
 class EntryType(NamedTuple):
@@ -23,8 +22,7 @@ class EntryType(NamedTuple):
     words: str
 
 
-def _entry_types(data: bytes | None) -> dict[int, EntryType]:
-    assert data is not None
+def _entry_types(data: bytes) -> dict[int, EntryType]:
     lines = (line.split(" ", 2) for line in data.decode().splitlines() if not line.startswith("#"))
     return {int(number): EntryType(name, description) for number, name, description in lines}
 

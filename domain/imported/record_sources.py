@@ -7,10 +7,9 @@ instant is a number of microseconds.
 
 from __future__ import annotations
 
-from pkgutil import get_data
 from typing import Final, NamedTuple
 
-from ..package_data import lines
+from ..package_data import get_data, lines
 
 
 class SourceKind(NamedTuple):

@@ -28,7 +28,7 @@ class Head(NamedTuple):
 
 
 ID_LENGTH: Final = 16  #: the number of hexadecimal digits of a log's id
-_REFERENCE: Final = re.compile(rf"([0-9a-f]{{{ID_LENGTH}}})-([1-9][0-9]*)", re.ASCII)
+_REFERENCE: Final = rf"([0-9a-f]{{{ID_LENGTH}}})-([1-9][0-9]*)"
 
 
 class LogPosition(NamedTuple):
@@ -43,7 +43,7 @@ class LogPosition(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse the text of a reference. Raise ValueError if it is invalid."""
-        match = _REFERENCE.fullmatch(text)
+        match = re.fullmatch(_REFERENCE, text)
         if match is None:
             raise ValueError(
                 f"{text!r} is not a reference to a log position; it needs an id of {ID_LENGTH} hexadecimal digits, "

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pkgutil import get_data
 from typing import Final, NamedTuple
 
 from .. import concurrency_limits
 from ..classad import ClassAdSyntaxError, parse
-from ..package_data import sections
+from ..package_data import get_data, sections
 from .negotiators import NEGOTIATORS, invalid_names, split_prefix
 
 

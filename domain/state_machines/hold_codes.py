@@ -7,10 +7,9 @@ Codes that HTCondor no longer uses are included for old logs.
 
 from __future__ import annotations
 
-from pkgutil import get_data
 from typing import Final, Literal, NamedTuple
 
-from ..package_data import DataSection, sections
+from ..package_data import DataSection, get_data, sections
 
 
 class ReasonCode(NamedTuple):

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from pkgutil import get_data
 from typing import NamedTuple
 
-from ..package_data import sections
+from ..package_data import get_data, sections
 
 
 class TransitionRow(NamedTuple):

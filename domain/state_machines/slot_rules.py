@@ -8,10 +8,9 @@ HTCondor 25's order (its eval_policy, confirmed by the traces). Conditions in ca
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pkgutil import get_data
 from typing import Any, Final, NamedTuple, Protocol
 
-from ..package_data import sections
+from ..package_data import get_data, sections
 from .slot_rows import SlotRow
 
 EVICTED: Final = "evicted"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from pkgutil import get_data
 from typing import NamedTuple
 
-from ..package_data import lines, sections
+from ..package_data import get_data, lines, sections
 
 
 class CommandType(Enum):

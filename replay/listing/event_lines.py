@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter, methodcaller
-from pkgutil import get_data
 from string import Formatter
 from typing import Any, Final, NamedTuple
 
 from ...domain import events as e
 from ...domain.imported.job_event_log import ENTRIES
 from ...domain.imported.record_sources import KINDS as REPORT_KINDS
+from ...domain.package_data import get_data
 from ...domain.state.job_ad import unquoted
 from ...domain.state.job_procs import job_procs
 from ...domain.state_machines import DIALECTS

@@ -7,15 +7,14 @@ name and for each flag of a claim, ``rejections.txt`` the words for what keeps a
 
 from __future__ import annotations
 
-from pkgutil import get_data
 from typing import Final
 
-from ...domain.package_data import lines
+from ...domain.package_data import get_data, lines
 from ...domain.state_machines import HOLD_CODES, activity
 from ...domain.state_machines.hold_codes import VACATE_CODES
 
 
-def tables(data: bytes | None) -> dict[str, dict[str, str]]:
+def tables(data: bytes) -> dict[str, dict[str, str]]:
     """Return the tables of a data file by their headings, ``[heading]``, each with its lines ``name: words``. A line
     that begins with ``#`` is a comment."""
     sections: dict[str, dict[str, str]] = {}

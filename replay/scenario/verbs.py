@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pkgutil import get_data
 from typing import Final, NamedTuple
 
 from ...domain.classad import ClassAdSyntaxError, parse
+from ...domain.package_data import get_data
 from ...domain.suggestions import did_you_mean
 from ..narration.sentence_tables import tables
 from .scenario_times import length

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pkgutil import get_data
 from typing import Final, NamedTuple, TypeAlias
 
+from ...domain.package_data import get_data
 from ...domain.state_machines import HTCONDOR_25
 from ..narration.sentence_tables import tables
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from pkgutil import get_data
 from typing import Final
 
 from poolbook.domain.imported.record_sources import KINDS
+from poolbook.domain.package_data import get_data
 from poolbook.domain.units import SECOND
 from poolbook.replay.forensics.audit.compared_facts import FACTS, Fact, FactSource
 from poolbook.replay.forensics.audit.tolerances import ANY

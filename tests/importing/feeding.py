@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
-from pkgutil import get_data
 
 from poolbook.adapters.condor_files.source_reader import SourceFile, SourceReader
 from poolbook.domain.events import Event
+from poolbook.domain.package_data import get_data
 from poolbook.replay.narration.sentence_tables import tables
 
 DATA = Path(__file__).resolve().parent.parent / "data"

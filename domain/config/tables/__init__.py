@@ -7,11 +7,10 @@ Each is read on first use.
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import takewhile
-from pkgutil import get_data
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ...package_data import lines
+from ...package_data import get_data, lines
 
 
 class Default(NamedTuple):

@@ -11,10 +11,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pkgutil import get_data
 from typing import Final, NamedTuple
 
 from ....domain.imported.record_sources import KINDS
+from ....domain.package_data import get_data
 from ....domain.units import SECOND
 from ...narration.sentence_tables import tables
 from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, ROUNDED

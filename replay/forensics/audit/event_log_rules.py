@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pkgutil import get_data
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -19,6 +18,7 @@ from attrs import define, field
 from ....domain import events as e
 from ....domain.imported.job_event_log import OF_EXECUTION_POINTS, facts, words_of
 from ....domain.imported.record_sources import place_of
+from ....domain.package_data import get_data
 from ...audit_result import Audit, AuditFinding
 from ...narration.sentence_tables import tables
 from ..imported_log import Sources

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from pkgutil import get_data
 from typing import Final, NamedTuple
 
 from attrs import define, field
 
 from ....domain import events as e
 from ....domain.imported.record_sources import NOT_STARTED
+from ....domain.package_data import get_data
 from ....domain.units import SECOND
 from ...audit_result import AuditFinding
 from ...narration.sentence_tables import tables

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
-from pkgutil import get_data
 from typing import Final, NamedTuple
 
 from attrs import define, field
 
 from ....domain import events as e
+from ....domain.package_data import get_data
 from ...audit_result import AuditFinding
 from ...narration.sentence_tables import tables
 from .findings import Misfits

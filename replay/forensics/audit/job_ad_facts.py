@@ -6,10 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from pkgutil import get_data
 from typing import Final
 
 from ....domain.imported.packed_ads import plain
+from ....domain.package_data import get_data
 from ....domain.units import SECOND
 from ...narration.sentence_tables import tables
 from .audit_statements import JobAccount, RecordedRun, Statement, StatementSource
