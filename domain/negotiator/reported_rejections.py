@@ -8,13 +8,15 @@ limit. A kind for which the cycle searched a slot, or which depends on the time,
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from ..events import Unmatched
-from ..requests.idle_jobs import IdleJobs, IdleQueues
-from ..state.state import Manager
-from .matchmaker import Matchmaker
+if TYPE_CHECKING:
+    from ..events import Unmatched
+    from ..requests.idle_jobs import IdleJobs, IdleQueues
+    from ..state.state import Manager
+    from .matchmaker import Matchmaker
 
 # The short rejection reasons that HTCondor's negotiator sends to a schedd.
 
