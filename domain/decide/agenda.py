@@ -188,7 +188,6 @@ def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
 
 
 def _poll_is_due(state: Manager, now: int) -> bool:
-    """Return True if a defragmentation poll is due."""
     poll = next_poll(state)
     return poll is not None and poll <= now
 

@@ -13,7 +13,7 @@ from ..decision.draft import Draft
 from ..negotiator.accounting import first_factor
 from ..ports import messages as m
 from ..ports import stimuli as s
-from ..requests.autoclusters import Autoclusters, autoclusters_of
+from ..requests.autoclusters import autoclusters_of
 from ..schedd import claims
 from ..startd import activating, claiming, draining, leases, machines, updates, vacating
 from ..startd import slot_policy_evaluation as slot_policy
@@ -36,14 +36,6 @@ SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
 pool."""
 
 
-def _open_account(draft: Draft[Manager], message: m.OpenAccount) -> float:
-    return first_factor(draft.state, message.submitter, message.negotiator)
-
-
-def _significant_attributes(draft: Draft[Manager], message: m.ShowAutoclusters) -> Autoclusters:
-    return autoclusters_of(draft.state, draft.caches)
-
-
 RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {
     AccessPoint: {m.JobPaused: claims.job_paused, m.HoldJob: claims.hold_job},
     ExecutionPoint: {
@@ -61,9 +53,12 @@ RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {
         m.BeginDrain: draining.drain_to_defragment,
         m.EndDrain: draining.cancel_to_defragment,
     },
-    Manager: {m.ShowAutoclusters: _significant_attributes, m.OpenAccount: _open_account},
+    Manager: {
+        m.ShowAutoclusters: lambda draft, message: autoclusters_of(draft.state, draft.caches),
+        m.OpenAccount: lambda draft, message: first_factor(draft.state, message.submitter, message.negotiator),
+    },
 }
-"""For each role, its rules by kind of message."""
+"""Each role's rules, by message class."""
 _RECEIVED: Final = {kind: (role, rule) for role, rules in RECEIVERS.items() for kind, rule in rules.items()}
 
 

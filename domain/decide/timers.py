@@ -16,7 +16,6 @@ from ..state.state import AccessPoint, ExecutionPoint, LogState
 
 
 def _timers(state: LogState) -> list[tuple[Timer, Any]]:
-    """Return all running timers, each with the rule of its role."""
     timers: list[tuple[Timer, Any]] = []
     if isinstance(state, AccessPoint):
         timers += [(timer, schedd.fire) for timer in schedd.timers(state)]

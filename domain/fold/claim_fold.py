@@ -13,13 +13,12 @@ from .matches import end_match, match_of_claim, own_job
 
 
 def unassign_slot(state: AccessPoint, slot: str, job: tuple[int, int] | None) -> None:
-    """End a slot's reservation for a job."""
+    """Remove the assignment of a slot to a job, if the job still has this slot."""
     if job is not None and state.assigned_slots.get(job) == slot:
         del state.assigned_slots[job]
 
 
 def _job_of(claim: e.ClaimMade | e.ClaimQueued) -> JobId | None:
-    """Return the job in the pool's own queue that a claim is for, or None."""
     job = own_job(claim)
     return None if job is None else JobId.parse(job)
 
@@ -38,7 +37,6 @@ def clear_rejections(state: AccessPoint, job: tuple[int, int]) -> None:
 
 
 def _record_rejection_changes(state: AccessPoint, jobs: Iterable[str]) -> None:
-    """Record that the rejections of these jobs have changed."""
     state.rejection_changes.extend((JobId.parse(job).cluster, job) for job in jobs)
 
 

@@ -23,14 +23,11 @@ def _fold_cluster_submitted(state: AccessPoint, event: e.ClusterSubmitted) -> No
     if not cluster.is_uniform(NOTIFICATION) or cluster.requested_value(0, NOTIFICATION) not in ("", "0"):
         state.notifying.add(event.cluster)
     state.record_cluster_change(cluster)
-    state.unused_cluster_ids.discard(event.cluster)
-    state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
-    state.next_cluster = max(state.next_cluster, event.cluster + 1)
+    _use_cluster_number(state, event)
     state.job_change_position = state.cycle_requested = state.position
 
 
-def _fold_submission_refused(state: AccessPoint, event: e.SubmissionRefused) -> None:
-    """Skip the cluster number of a rejected submission."""
+def _use_cluster_number(state: AccessPoint, event: e.ClusterSubmitted | e.SubmissionRefused) -> None:
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)
@@ -133,7 +130,7 @@ def _fold_mailed(state: AccessPoint, event: e.Mailed) -> None:
 
 FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.JobsTransformed: lambda state, event: None,
-    e.SubmissionRefused: _fold_submission_refused,
+    e.SubmissionRefused: _use_cluster_number,
     e.ClusterSubmitted: _fold_cluster_submitted,
     e.JobsMaterialized: _fold_jobs_materialized,
     e.FactoryTransitioned: _fold_factory_transitioned,

@@ -10,7 +10,7 @@ from ..names import JobId
 from ..state import slot_fold
 from ..state.caches import ChangeLog
 from ..state.job_ad import unquoted
-from ..state.records import BackfillClient, Machine
+from ..state.records import BackfillClient
 from ..state.slot_fold import MACHINE_FOLDS, PUBLISHED
 from ..state.state import Slots
 from .matches import end_match, match_of_claim, own_job
@@ -20,18 +20,6 @@ UNCLAIMED = "Unclaimed/Idle"
 
 
 # Machines
-
-
-def _touch(state: Slots, machine: Machine) -> None:
-    """Record that all slots of a machine changed."""
-    for slot in machine.slots:
-        state.slot_changes.append(slot)
-
-
-def _touch_ads(state: Slots, machine: Machine) -> None:
-    """Record that the START of all slots of a machine may have changed."""
-    for slot in machine.slots:
-        state.slot_ad_changes.append(slot)
 
 
 def _fold_machine_joined(state: Slots, event: e.MachineJoined) -> None:
@@ -46,9 +34,9 @@ def _machine_fold(kind: type[e.Event], changes_start: bool = False) -> Callable[
     def fold_machine_event(state: Slots, event: e.MachineConfigured) -> None:
         machine = state.machines[event.machine]
         fold(machine, event)
-        _touch(state, machine)
+        state.slot_changes.extend(machine.slots)
         if changes_start:
-            _touch_ads(state, machine)
+            state.slot_ad_changes.extend(machine.slots)
 
     return fold_machine_event
 
@@ -57,8 +45,8 @@ def _fold_drain_transitioned(state: Slots, event: e.DrainTransitioned) -> None:
     machine = state.machines[event.machine]
     MACHINE_FOLDS[e.DrainTransitioned](machine, event)
     if machine.drain is None:
-        _touch_ads(state, machine)
-    _touch(state, machine)
+        state.slot_ad_changes.extend(machine.slots)
+    state.slot_changes.extend(machine.slots)
 
 
 def _fold_cpu_busy_changed(state: Slots, event: e.CpuBusyChanged) -> None:
@@ -69,7 +57,7 @@ def _fold_cpu_busy_changed(state: Slots, event: e.CpuBusyChanged) -> None:
 def fold_backfill_started(state: Slots, event: e.BackfillStarted) -> None:
     machine = state.machines[event.machine]
     machine.backfill = BackfillClient(str(state.position), event.system, event.client, event.slot, event.at)
-    _touch(state, machine)
+    state.slot_changes.extend(machine.slots)
 
 
 def fold_machine_left(state: Slots, event: e.MachineLeft) -> None:

@@ -47,8 +47,8 @@ from .vacating import cancel_match
 
 
 def negotiator_for(state: ExecutionPoint, caches: Caches, slot: Slot, now: int, context: Context) -> str:
-    """Return the short name of the negotiator that is responsible for the slot and accounts for its claims. If no
-    negotiator's constraint selects the slot, this is the first negotiator."""
+    """Return the negotiator that matches the slot and charges its claims, by the name in events. If no negotiator's
+    constraint selects the slot, the first negotiator in DAEMON_LIST is responsible for it."""
     if not negotiators.has_several(state.settings):
         return ""
     ad = PublishedSlots(state, caches, now, context).ad(slot)
@@ -64,14 +64,13 @@ def negotiator_for(state: ExecutionPoint, caches: Caches, slot: Slot, now: int, 
 
 
 CLAIMED_STATES = ("Claimed", "Preempting")
-"""The states of a claimed slot."""
 
 
 def slot_rank(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
-    """Return the slot's RANK of a job; a value that is not a number is treated as 0.
+    """Return the slot's RANK of a job; 0 if the value is not a number.
 
-    The manual says that a slot without a RANK ranks all jobs equally. But HTCondor looks up attributes missing from the
-    slot's ad in the job's ad (Resource::compute_rank), and therefore uses the job's Rank of the slot.
+    In the manual, a slot without a RANK ranks all jobs equally. HTCondor instead uses the job's Rank of the slot,
+    because it looks up attributes that the slot's ad lacks in the job's ad (Resource::compute_rank).
     """
     policy = policy_of(draft, slot)
     rank, is_job_rank = policy.expression("Rank"), False
@@ -108,7 +107,7 @@ def accept_claim(draft: Draft[ExecutionPoint], slot: Slot, event: ClaimMade, tri
     draft.emit(event)
     if time_limits.machine_is_draining(policy_of(draft, slot)):
         flag_claim(draft, slot, "late")
-    if draft.state.dialect.steps("revert", slot.state_activity) and _policy_rejects_claim(draft, slot):
+    if draft.state.dialect.steps("revert", slot.state_activity) and policy_of(draft, slot).is_true("IS_OWNER"):
         end_claim(draft, slot, "start_false")
         fire_trigger(draft, slot, "revert", "claim_failed", old_state)
         if slot.state_activity == BACKFILL_IDLE:
@@ -123,11 +122,6 @@ def _claim_match(draft: Draft[ExecutionPoint], slot: Slot, job: str) -> None:
     matches = draft.state.slot_matches
     if slot.name in matches or job in matches.get(slot.parent, ()):
         draft.move_match(slot, "claim")
-
-
-def _policy_rejects_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Return True if the policy would end a new claim immediately (IS_OWNER)."""
-    return policy_of(draft, slot).is_true("IS_OWNER")
 
 
 # Slots whose cores a backfill client uses
@@ -230,7 +224,6 @@ def answer_claim_request(draft: Draft[ExecutionPoint], request: s.RequestClaim) 
 
 
 def _requested_claim(draft: Draft[ExecutionPoint], slot: Slot, request: s.RequestClaim) -> Claim:
-    """Return the requested claim, with its RANK, lease and concurrency limits."""
     state, limits, negotiator = draft.state, request.limits, request.negotiator
     if limits is None:
         limits = concurrency_limits(draft, slot, request.ad)
@@ -275,7 +268,7 @@ def _carve_requested_slot(draft: Draft[ExecutionPoint], request: s.RequestClaim,
     if parent is None or parent.kind != "partitionable":
         raise Refusal(f"there is no slot {name}, and no partitionable slot to carve it from")
     stays_owner = not draft.state.dialect.steps("claim", INITIAL_PAIR)
-    if stays_owner and _policy_rejects_claim(draft, parent):
+    if stays_owner and policy_of(draft, parent).is_true("IS_OWNER"):
         raise Refusal(f"slot {parent.name} is reserved for its owner (IS_OWNER is true): it cannot be claimed")
     if request.preempts:
         preempt_for_claim(draft, request.preempts)

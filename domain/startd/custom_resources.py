@@ -58,16 +58,15 @@ def make_custom_resources(configuration: Configuration, outputs: Mapping[str, st
         name = setting_name[len(PREFIX) :]
         lower_name = name.lower()
         value = configuration.get(setting_name) if setting_name.lower().startswith(PREFIX.lower()) else ""
-        if not value:
+        if not value or lower_name == "names" or lower_name.startswith(INVENTORY.lower()):
             continue
-        if lower_name == "names" or lower_name.startswith(INVENTORY.lower()):
-            continue
-        resources[lower_name] = (
-            _from_ad(configuration, name, value) if "\n" in value else _from_value(configuration, name, value)
-        )
+        if "\n" in value:
+            resources[lower_name] = _from_ad(configuration, name, value)
+        else:
+            resources[lower_name] = _without_offline(name, value, configuration.get(f"OFFLINE_{PREFIX}{name}"))
     if _GPUS.lower() not in resources and configuration.get("STARTD_DETECT_GPUS").lower() not in ("", "0", "false"):
         resources[_GPUS.lower()] = CustomResource(_GPUS, 0)
-    allowed = {name.lower() for name in _words(configuration.get(f"{PREFIX}NAMES"))}
+    allowed = {name.lower() for name in split_list(configuration.get(f"{PREFIX}NAMES"))}
     for name in resources:
         if name in _STANDARD_NAMES:
             raise SlotTypeError(
@@ -78,7 +77,8 @@ def make_custom_resources(configuration: Configuration, outputs: Mapping[str, st
     return [resources[name] for name in sorted(resources) if not allowed or name in allowed]
 
 
-def _words(text: str) -> list[str]:
+def split_list(text: str) -> list[str]:
+    """Split a list whose items are separated by commas or blanks."""
     return text.replace(",", " ").split()
 
 
@@ -90,22 +90,17 @@ def _parse_devices(text: str) -> tuple[float, list[str]]:
         value = None
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return float(value), []
-    ids = _words(text)
+    ids = split_list(text)
     return float(len(ids)), ids
 
 
 def _without_offline(name: str, configured: str, offline: str) -> CustomResource:
-    """Return a resource without its offline devices."""
     quantity, ids = _parse_devices(configured)
     offline_quantity, offline_ids = _parse_devices(offline) if offline else (0.0, [])
     if not ids:
         return CustomResource(name, max(0.0, quantity - offline_quantity))
     online_ids = tuple(id for id in ids if id not in offline_ids)
     return CustomResource(name, float(len(online_ids)), online_ids, tuple(id for id in ids if id in offline_ids))
-
-
-def _from_value(configuration: Configuration, name: str, value: str) -> CustomResource:
-    return _without_offline(name, value, configuration.get(f"OFFLINE_{PREFIX}{name}"))
 
 
 def _from_ad(configuration: Configuration, name: str, text: str) -> CustomResource:
@@ -147,7 +142,7 @@ def meets_constraint(resource: CustomResource, number: int, constraint: str) -> 
     """Return True if a device meets a constraint, which is a device number, a list of ids, or an expression over the
     device's properties."""
     id = resource.ids[number]
-    if not constraint or id in _words(constraint):
+    if not constraint or id in split_list(constraint):
         return True
     try:
         expression = parse(constraint)

@@ -1,12 +1,13 @@
 """Drain machines and cancel drains, for users (the manual's page condor_drain, "Drained State") and for defragmentation
 (``domain/defrag/``).
 
-The schedule determines how long running jobs may continue (``state_machines/drain``). Slots without a claim move to
-Drained immediately; the other slots, when their claims have ended.
+The schedule sets how long running jobs may continue (``state_machines/drain``). Slots without a claim move to Drained
+immediately; claimed slots follow when their claims have ended.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
@@ -47,8 +48,11 @@ def authorized_machine(
     return machine
 
 
-def slots_of(draft: Draft[ExecutionPoint], machine: Machine) -> list[Slot]:
-    return list(machine.slots.values())
+def remaining_slots(draft: Draft[ExecutionPoint], machine: Machine) -> Iterator[Slot]:
+    """Yield the machine's slots. Skip dynamic slots that the caller's changes to earlier slots have destroyed."""
+    for slot in list(machine.slots.values()):
+        if draft.state.slots.get(slot.name) is slot:
+            yield slot
 
 
 def drain_machine(draft: Draft[ExecutionPoint], command: s.Drain) -> None:
@@ -85,9 +89,8 @@ def begin_drain(draft: Draft[ExecutionPoint], machine: Machine, terms: DrainTerm
     draft.fire("drain", INITIAL_DRAIN_STATE, "start", terms.schedule)
     number = machine.drains + 1
     draft.emit(DrainBegan(*draft.header(cause), machine.name, number, *terms))
-    for slot in slots_of(draft, machine):
-        if draft.state.slots.get(slot.name) is slot:
-            _begin_on_slot(draft, slot, SCHEDULES[terms.schedule], cause)
+    for slot in remaining_slots(draft, machine):
+        _begin_on_slot(draft, slot, SCHEDULES[terms.schedule], cause)
     reevaluate_machine(draft, machine)
     return number
 
@@ -139,7 +142,7 @@ def _check_slots(draft: Draft[ExecutionPoint], machine: Machine, text: str) -> N
     if not text:
         return
     _check_syntax("check", text)
-    for slot in slots_of(draft, machine):
+    for slot in machine.slots.values():
         is_true = truth_of(parse(text), policy_of(draft, slot).complete_ads()[0], None, draft.context)
         if is_true is not True:
             value = "false" if is_true is False else "neither true nor false"
@@ -177,9 +180,8 @@ def _take_drain_row(draft: Draft[ExecutionPoint], machine: Machine, row: str, ca
 
 def reevaluate_machine(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     """Evaluate the policy of all slots of the machine, and advance its drain."""
-    for slot in slots_of(draft, machine):
-        if draft.state.slots.get(slot.name) is slot:
-            apply_policy(draft, slot)
+    for slot in remaining_slots(draft, machine):
+        apply_policy(draft, slot)
     advance_drain(draft, machine)
 
 
@@ -204,9 +206,8 @@ def finalize_drain(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     drain = machine.drain
     if drain is not None and _old_claims_have_ended(machine, drain):
         draft.emit(DrainFinal(*draft.header("drained"), machine.name, drain.number))
-        for slot in slots_of(draft, machine):
-            if draft.state.slots.get(slot.name) is slot:
-                retire_claim(draft, slot, "draining", reversible=True)
+        for slot in remaining_slots(draft, machine):
+            retire_claim(draft, slot, "draining", reversible=True)
             # A dynamic slot may no longer exist; one without a claim waits for the next periodic evaluation.
             if draft.state.slots.get(slot.name) is slot and slot.claim is not None:
                 apply_policy(draft, slot)
@@ -219,7 +220,8 @@ def can_advance_drain(machine: Machine) -> bool:
 
 
 def _old_claims_have_ended(machine: Machine, drain: MachineDrain) -> bool:
-    return not drain.final and bool(drain.start) and not any(map(_has_old_claim, machine.slots.values()))
+    claims = [slot.claim for slot in machine.slots.values() if slot.claim and slot.kind != "partitionable"]
+    return not drain.final and bool(drain.start) and all("late" in claim.flags for claim in claims)
 
 
 def _all_slots_are_drained(machine: Machine, drain: MachineDrain) -> bool:
@@ -233,8 +235,3 @@ def machine_accepts_claims(machine: Machine) -> bool:
     if drain is None or machine.shutdown:
         return not machine.shutdown
     return bool(drain.start) and not drain.final and SCHEDULES[drain.schedule].retires
-
-
-def _has_old_claim(slot: Slot) -> bool:
-    """Return True if the slot's claim is older than the drain."""
-    return slot.kind != "partitionable" and slot.claim is not None and "late" not in slot.claim.flags

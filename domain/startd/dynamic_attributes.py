@@ -81,11 +81,6 @@ def _local_seconds(snapshot: SlotSnapshot) -> int:
     return snapshot.seconds + snapshot.context.utc_offset(snapshot.seconds)
 
 
-def _job_run_time(snapshot: SlotSnapshot) -> Any:
-    activation = snapshot.slot.activation
-    return None if activation is None else activation.run_seconds(snapshot.now)
-
-
 def _job_suspend_time(snapshot: SlotSnapshot) -> Any:
     activation = snapshot.slot.activation
     if activation is None:
@@ -149,7 +144,6 @@ def _drain(snapshot: SlotSnapshot, attribute: Callable[[Any], Any]) -> Any:
 
 
 def _drain_estimate(snapshot: SlotSnapshot, name: str) -> int | None:
-    """Return one of the drain estimates of the slot's machine."""
     estimates = snapshot.estimates()
     return None if estimates is None else int(getattr(estimates, name))
 
@@ -234,7 +228,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("GlobalJobId", lambda m: _job_attribute(m, "GlobalJobId")),
         ("JobUniverse", lambda m: _job_attribute(m, "JobUniverse")),
         ("JobStart", lambda m: m.slot.activation.began // SECOND if m.slot.activation else None),
-        ("TotalJobRunTime", _job_run_time),
+        ("TotalJobRunTime", lambda m: m.slot.activation.run_seconds(m.now) if m.slot.activation else None),
         ("TotalJobSuspendTime", _job_suspend_time),
         ("TotalClaimRunTime", lambda m: m.seconds - m.slot.claim.since // SECOND if m.slot.claim else None),
         ("PreemptingRank", lambda m: m.slot.queued_claim.rank if m.slot.queued_claim else None),

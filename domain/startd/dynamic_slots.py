@@ -7,7 +7,6 @@ destroyed and its resources return to its parent.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from ..classad import ClassAd, EvaluationError
 from ..decision.draft import Draft, Refusal
@@ -18,13 +17,6 @@ from ..state.state import ExecutionPoint
 from .custom_resources import assigned_ids, attributes_of_devices, available_text, devices_in_ad
 from .slot_ad import compiled_ad
 from .slot_resources import SlotCarver, choose_devices, dynamic_ad, free_devices, remaining_resources, slot_carver
-
-
-def requested_resources(
-    draft: Draft[ExecutionPoint], slot: Slot, job: ClassAd, left: Mapping[str, float]
-) -> dict[str, int] | None:
-    """Return the amounts that a job takes from a partitionable slot; None if not enough is ``left``."""
-    return _slot_carver(draft, slot).amounts_for(job, left)
 
 
 class _CachedCarvers(dict[str, tuple[object, ...]]):
@@ -53,7 +45,7 @@ def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: Class
 
     :raises Refusal: if the parent has too few resources left
     """
-    amounts = requested_resources(draft, parent, job, remaining_resources(parent.ad))
+    amounts = _slot_carver(draft, parent).amounts_for(job, remaining_resources(parent.ad))
     if amounts is None:
         remaining_text = ", ".join(f"{amount:g} of {key}" for key, amount in remaining_resources(parent.ad).items())
         raise Refusal(f"slot {parent.name}: the job requests more than the slot has left ({remaining_text})")

@@ -1,13 +1,13 @@
 """Schedule the periodic policy evaluations of all machines.
 
-Each machine has a grid of instants (``periodic_evaluation``). In the real world, its policy is evaluated at each of
-these, because sensor readings can change at any time. In a simulated world, it is evaluated only when a rule may hold:
-after each change of a machine, ``next_policy_change`` computes this instant for each slot. The decisions are the same.
-In both worlds, an evaluation follows the world's stimuli of the same instant, and precedes the pool's reactions to
-these stimuli and the commands of that instant.
+A machine's evaluations are due at regular intervals (``periodic_evaluation``). In a running pool, its policy is
+evaluated each time, because sensor readings can change at any time. A simulation evaluates the policy only when a rule
+may hold: after each change of a machine, ``next_policy_change`` computes this time for each slot. Both make the same
+decisions. An evaluation takes place after the input from outside (the end of a process, a sensor reading) that arrives
+at the same time, but before the pool's reactions to that input and before commands.
 
-Past evaluations are only in memory, because an evaluation in which no rule holds writes no event. When a pool starts,
-it evaluates the policies of all its machines immediately.
+An evaluation in which no rule holds writes no event, so the time of the last evaluation is only in memory. Therefore a
+pool that starts evaluates the policies of all its machines immediately.
 """
 
 from __future__ import annotations
@@ -156,7 +156,6 @@ class EvaluationSchedule(Struct):
         return moment.now if can_advance_drain(machine) else self._next_rule(moment, machine)
 
     def _next_rule(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
-        """Return the first instant at which a rule of a slot's policy may hold; None if there is none."""
         state = moment.state
         instants = self._next_changes.setdefault(machine.name, {})
         changed_names = self._changed_slots.get(machine.name)
@@ -200,10 +199,11 @@ def _possible_changes(policy: SlotPolicyEvaluation) -> Iterator[int]:
         if policy.is_true("CpuBusy") != bool(policy.slot.busy_since):
             yield policy.now
         names.add("CpuBusy")
-    snapshot = policy.snapshot()
-    if (names_read is None or "totalmachinedrainingunclaimedtime" in names_read) and _any_slot_is_drained(snapshot):
+    slots = policy.state.machine_slots(policy.slot)
+    reads_drained_time = names_read is None or "totalmachinedrainingunclaimedtime" in names_read
+    if reads_drained_time and any(slot.state == "Drained" for slot in slots):
         yield policy.now
-    if (names_read is None or not names_read.isdisjoint(EXPECTED)) and _any_job_runs(snapshot):
+    if (names_read is None or not names_read.isdisjoint(EXPECTED)) and any(slot.activation for slot in slots):
         yield policy.now
     if time_limits.machine_is_draining(policy):
         names.add("Start")
@@ -215,14 +215,6 @@ def _possible_changes(policy: SlotPolicyEvaluation) -> Iterator[int]:
     update = updates.next_update(policy)
     if update is not None:
         yield update
-
-
-def _any_slot_is_drained(snapshot: SlotSnapshot) -> bool:
-    return any(slot.state == "Drained" for slot in snapshot.state.machine_slots(snapshot.slot))
-
-
-def _any_job_runs(snapshot: SlotSnapshot) -> bool:
-    return any(slot.activation is not None for slot in snapshot.state.machine_slots(snapshot.slot))
 
 
 def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:

@@ -43,24 +43,25 @@ def signal_job(
     vacated: Ad | None = None,
     again: bool = False,
 ) -> None:
-    """Signal the slot's job to exit. A soft signal is repeated only with ``again``. ``JobSignalled`` explains
-    ``evidence`` and ``vacated``."""
+    """Signal the slot's job to exit.
+
+    :param how: soft (the job's kill signal) or hard (SIGKILL)
+    :param evidence: as in ``JobSignalled``, like ``vacated``
+    :param again: whether to send a soft signal to a job that already received one
+    """
     activation = slot.activation
     if activation is None or (how != "hard" and activation.stop_signal and not again):
         return
-    deadline = draft.now + _time_to_end(draft, slot, how)
+    if how == "hard":
+        time_to_exit = duration(draft.state, draft.state.machines.get(slot.machine), "KILLING_TIMEOUT")
+    else:
+        time_to_exit = time_limits.vacate_time(policy_of(draft, slot))
+    deadline = draft.now + time_to_exit
     if activation.cluster:
         job = activation.cluster, activation.proc
         draft.emit(JobSignalled(*draft.header(cause), *job, how, deadline, evidence, vacated or {}))
     else:
         draft.emit(StarterSignalled(*draft.header(cause), activation.slot, how, deadline))
-
-
-def _time_to_end(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> int:
-    """Return the microseconds until the next, harder signal is sent."""
-    if how == "hard":
-        return duration(draft.state, draft.state.machines.get(slot.machine), "KILLING_TIMEOUT")
-    return time_limits.vacate_time(policy_of(draft, slot))
 
 
 def hold_job(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:

@@ -13,13 +13,6 @@ from .slot_policy_evaluation import policy_of
 from .startd_settings import duration
 
 
-def _default_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
-    """Return MAX_CLAIM_ALIVES_MISSED times ALIVE_INTERVAL, in seconds."""
-    machine = draft.state.machines.get(slot.machine)
-    max_missed = duration(draft.state, machine, "MAX_CLAIM_ALIVES_MISSED") // SECOND
-    return max_missed * duration(draft.state, machine, "ALIVE_INTERVAL") // SECOND
-
-
 def record_holder_silence(draft: Draft[ExecutionPoint], stimulus: s.HolderSilent) -> None:
     """Record that the claim's holder is silent, and when its lease expires."""
     slot = find_slot(draft, stimulus.slot)
@@ -38,7 +31,11 @@ def claim_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
     if lease <= 0 and claim is not None:
         text = SentAd(claim.ad).value("JobLeaseDuration")
         lease = int(text) if text.isdecimal() else claim.lease
-    return lease if lease > 0 else _default_lease(draft, slot)
+    if lease > 0:
+        return lease
+    machine = draft.state.machines.get(slot.machine)
+    max_missed = duration(draft.state, machine, "MAX_CLAIM_ALIVES_MISSED") // SECOND
+    return max_missed * duration(draft.state, machine, "ALIVE_INTERVAL") // SECOND
 
 
 def record_holder_message(draft: Draft[ExecutionPoint], stimulus: s.HolderHeard) -> None:

@@ -21,10 +21,9 @@ from ..state.state import ExecutionPoint
 LOAD_STEP = 1.0
 """The load that is assigned to a slot at a time, unless load is shared by cores."""
 _EXCESS = 0.05
-"""Only when a partitionable slot's load exceeds its free cores by this much do its dynamic slots receive a share of
-it."""
-_FIRST_STATES = ("Owner", "Unclaimed")
-"""The states whose slots are assigned the owner's load first."""
+"""The dynamic slots of a partitionable slot share its load only if that load exceeds its free cores by this much."""
+_ORDER = {"Owner": 0, "Unclaimed": 1}
+"""The order in which slots are assigned the owner's load, by state. Slots in other states follow."""
 
 
 class LoadedSlot(Struct, frozen=True):
@@ -45,14 +44,8 @@ class Load(Struct, frozen=True):
 
 def divide_owner_load(owner_load: float, slots: Sequence[LoadedSlot], by_cores: bool) -> dict[str, float]:
     """Return the owner's load on each slot, by name. ``slots`` are in slot order, dynamic slots after their parent."""
-    by_priority = _by_priority(slots)
+    by_priority = sorted(slots, key=lambda slot: _ORDER.get(slot.state, len(_ORDER)))
     return _divide_by_cores(owner_load, by_priority, slots) if by_cores else _divide_by_steps(owner_load, by_priority)
-
-
-def _by_priority(slots: Sequence[LoadedSlot]) -> list[LoadedSlot]:
-    return sorted(
-        slots, key=lambda slot: _FIRST_STATES.index(slot.state) if slot.state in _FIRST_STATES else len(_FIRST_STATES)
-    )
 
 
 def _divide_by_steps(remaining_load: float, by_priority: Sequence[LoadedSlot]) -> dict[str, float]:
@@ -137,7 +130,6 @@ def _shares(state: ExecutionPoint, machine: str, readings: Readings, caches: Cac
 
 
 def _client_loads(load: float, slots: Sequence[LoadedSlot]) -> dict[str, float]:
-    """Return the backfill client's load on each slot that it may use."""
     cores = {slot.name: slot.free for slot in slots if slot.state == "Backfill"}
     total = sum(cores.values())
     return {name: load * free / total for name, free in cores.items()} if total else {}

@@ -16,7 +16,7 @@ from .slot_policy_evaluation import policy_of
 from .slot_resources import STANDARD_RESOURCES
 from .startd_settings import SETTINGS
 from .transitions import reevaluate_slot
-from .updates import changed_readings
+from .updates import changed_readings, publish
 
 
 def add_machine(draft: Draft[ExecutionPoint], stimulus: s.AddMachine) -> None:
@@ -33,9 +33,8 @@ def add_machine(draft: Draft[ExecutionPoint], stimulus: s.AddMachine) -> None:
         draft.emit(SlotCreated(*draft.header("configured"), plan.name, stimulus.machine, plan.kind, "", ad))
         reevaluate_slot(draft, draft.state.slots[plan.name])
     for plan in stimulus.slots:
-        changes = changed_readings(policy_of(draft, draft.state.slots[plan.name]))
-        if changes:
-            draft.emit(SlotAdChanged(*draft.header("published"), plan.name, changes))
+        slot = draft.state.slots[plan.name]
+        publish(draft, slot, changed_readings(policy_of(draft, slot)))
 
 
 def _check_attributes(machine: str, ad: Ad, plans: tuple[s.SlotPlan, ...], settings: Ad) -> None:
@@ -58,7 +57,7 @@ def remove_machine(draft: Draft[ExecutionPoint], stimulus: s.RemoveMachine) -> N
     state = draft.state
     if stimulus.machine not in state.machines:
         raise Refusal(f"machine {stimulus.machine} is not in the pool")
-    slots = draining.slots_of(draft, state.machines[stimulus.machine])
+    slots = list(state.machines[stimulus.machine].slots.values())
     busy = [slot.name for slot in slots if slot.claim or slot.name in state.slot_matches]
     if busy:
         raise Refusal(f"machine {stimulus.machine} is in use ({', '.join(busy)}): vacate these slots first")
@@ -97,11 +96,11 @@ def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
     machine = draining.find_machine(draft, stimulus.machine)
     _check_attributes(machine.name, stimulus.ad, stimulus.slots, stimulus.settings)
     plans = {plan.name: {**stimulus.ad, **plan.ad} for plan in stimulus.slots}
-    slots = [slot for slot in draining.slots_of(draft, machine) if slot.kind != "dynamic"]
+    slots = [slot for slot in machine.slots.values() if slot.kind != "dynamic"]
     _check_same_slots(machine, slots, stimulus.slots, plans)
     changed_settings = _changed_settings(machine.settings, stimulus.settings)
     ads = [(slot, _changed_attributes(slot, plans[slot.name])) for slot in slots]
-    for slot in draining.slots_of(draft, machine):
+    for slot in machine.slots.values():
         if slot.kind == "dynamic" and slot.parent in plans:
             ads.append((slot, _inherited_changes(draft.state.slots[slot.parent], slot, plans[slot.parent])))
     if changed_settings or any(changes for _, changes in ads):

@@ -1,15 +1,15 @@
 """Periodically evaluate the policy of a machine's slots.
 
 An evaluation checks the rules for each slot's state and activity in order, and applies the first rule that holds
-(``state_machines/slot_rules.py``). The grid of evaluations starts when the machine joins. The interval is
-POLLING_INTERVAL while any slot is claimed or in Backfill, else UPDATE_INTERVAL. An evaluation in which no rule holds
-writes no event.
+(``state_machines/slot_rules.py``). The first interval starts when the machine joins the pool. An interval lasts
+POLLING_INTERVAL while any slot is claimed or in Backfill, and UPDATE_INTERVAL otherwise. An evaluation in which no rule
+holds writes no event.
 """
 
 from __future__ import annotations
 
 from ..decision.draft import Draft, Refusal
-from ..events import BenchmarksRan, CpuBusyChanged, SlotAdChanged, SlotTransitioned
+from ..events import BenchmarksRan, CpuBusyChanged, SlotTransitioned
 from ..ports import stimuli as s
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
@@ -39,10 +39,9 @@ def next_evaluation(machine: Machine, interval: int, after: int) -> int:
 def evaluate_policies(draft: Draft[ExecutionPoint], stimulus: s.EvaluatePolicies) -> None:
     state = draft.state
     for name in stimulus.machines:
-        for slot in draining.slots_of(draft, state.machines[name]) if name in state.machines else ():
-            if state.slots.get(slot.name) is slot:
-                _evaluate_slot(draft, slot)
         if name in state.machines:
+            for slot in draining.remaining_slots(draft, state.machines[name]):
+                _evaluate_slot(draft, slot)
             draining.advance_drain(draft, state.machines[name])
 
 
@@ -50,23 +49,15 @@ def _evaluate_slot(draft: Draft[ExecutionPoint], slot: Slot) -> None:
     _record_cpu_busy(draft, slot)
     apply_policy(draft, slot)
     if draft.state.slots.get(slot.name) is slot:
-        _publish_due_readings(draft, slot)
-
-
-def _publish_due_readings(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Publish changed sensor readings if an update is due."""
-    changes = updates.due_readings(policy_of(draft, slot))
-    if changes:
-        draft.emit(SlotAdChanged(*draft.header("published"), slot.name, changes))
+        updates.publish(draft, slot, updates.due_readings(policy_of(draft, slot)))
 
 
 def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
     """Immediately publish the readings of slots whose state or activity changed, as HTCondor does."""
     for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotTransitioned)):
         slot = draft.state.slots.get(name)
-        changes = {} if slot is None else updates.changed_readings(policy_of(draft, slot))
-        if changes:
-            draft.emit(SlotAdChanged(*draft.header("published"), name, changes))
+        if slot is not None:
+            updates.publish(draft, slot, updates.changed_readings(policy_of(draft, slot)))
 
 
 def _record_cpu_busy(draft: Draft[ExecutionPoint], slot: Slot) -> None:

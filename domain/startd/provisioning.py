@@ -23,7 +23,7 @@ from ..state.caches import parse_cached
 from ..state.job_ad import quoted, unquoted
 from ..state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..state.records import Machine, Slot
-from .custom_resources import CustomResource, assign_devices, attributes_of_devices, make_custom_resources
+from .custom_resources import CustomResource, assign_devices, attributes_of_devices, make_custom_resources, split_list
 from .slot_types import (
     CPUS,
     DISK,
@@ -124,7 +124,8 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
     total_disk = _total_disk(total, allocations)
     machine_ad = _machine_ad(machine, configuration, equipment, total, custom_resources, len(allocations))
     names = [resource.name for resource in custom_resources]
-    slots_with_settings = _slots_with_settings(configuration)
+    matches = (re.match("SLOT([0-9]+)_", name, re.ASCII | re.IGNORECASE) for name in configuration.names())
+    slots_with_settings = {int(match[1]) for match in matches if match}
 
     @cache
     def configured_attributes(number: int, type: int) -> tuple[Ad, Ad]:
@@ -225,11 +226,6 @@ def _check_backfill(configuration: Configuration) -> None:
     name = f"{system}_Universe"
     if configuration.get(name, "" if system == "BOINC" else "vanilla").lower() not in _VANILLA:
         raise configuration.error(name, f"{name}: backfill clients run in the vanilla universe; set it to vanilla")
-
-
-def _slots_with_settings(configuration: Configuration) -> set[int]:
-    matches = (re.match("SLOT([0-9]+)_", name, re.ASCII | re.IGNORECASE) for name in configuration.names())
-    return {int(match[1]) for match in matches if match}
 
 
 def _plan(machine: str, configuration: Configuration, allocation: SlotAllocation, amounts: Ad) -> SlotPlan:
@@ -446,7 +442,6 @@ def within_resource_limits(custom_names: Sequence[str]) -> str:
 
 
 def _consumption_limits(custom_names: Sequence[str]) -> str:
-    """Return the WithinResourceLimits expression of a slot with a consumption policy."""
     names = sorted((CPUS, MEMORY, DISK, *custom_names), key=str.lower)
     return " && ".join(
         f"ifThenElse(TARGET._cp_orig_Request{name} isnt undefined,TARGET.Request{name} <= MY.{name},"
@@ -460,8 +455,8 @@ def _startd_attrs(configuration: Configuration, number: int, type: int) -> Ad:
     with their values for the slot."""
     list_name, by_slot, by_type = "STARTD_ATTRS", f"SLOT{number}_", f"SLOT_TYPE_{type}_"
     lists = (_most_specific_name(configuration, list_name, by_type), by_slot + list_name, "STARTD_LATCH_EXPRS")
-    setting_names = {name: name for name in _words(configuration.get(list_name))}
-    for name in (name for setting in lists for name in _words(configuration.get(setting))):
+    setting_names = {name: name for name in split_list(configuration.get(list_name))}
+    for name in (name for setting in lists for name in split_list(configuration.get(setting))):
         setting_names[name] = _most_specific_name(configuration, name, by_slot, by_type)
     ad = {name: _expression(configuration, setting) for name, setting in setting_names.items()}
     return {name: text for name, text in ad.items() if text}
@@ -476,10 +471,6 @@ def _check_startd_attrs(startd_attrs: Ad, built_in: Ad) -> None:
     for name in startd_attrs:
         if name.lower() in lower_names:
             raise SlotTypeError(f"STARTD_ATTRS: {name} is set by the startd; choose another name")
-
-
-def _words(text: str) -> list[str]:
-    return text.replace(",", " ").split()
 
 
 def with_attributes(ad: Ad, added: Mapping[str, str]) -> Ad:

@@ -20,7 +20,7 @@ from ..names import SlotName
 from ..ports import stimuli as s
 from ..state.records import Machine
 from ..state.state import ExecutionPoint
-from .draining import authorized_machine, finalize_drain, slots_of
+from .draining import authorized_machine, finalize_drain, remaining_slots
 from .transitions import apply_policy, end_claim, withdraw_better_match
 from .vacating import kill_claim, retire_claim
 
@@ -37,11 +37,9 @@ def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
             f"{machine.name} is already shutting down ({machine.shutdown}); only a faster shutdown has an effect"
         )
     draft.emit(ShutdownBegan(*draft.header("shutdown"), machine.name, command.how))
-    for slot in [] if draft.state.dialect.better_match_survives_shutdown else slots_of(draft, machine):
+    for slot in () if draft.state.dialect.better_match_survives_shutdown else machine.slots.values():
         withdraw_better_match(draft, slot, "shutdown")
-    for slot in [] if _end_idle_startd(draft, machine) else slots_of(draft, machine):
-        if draft.state.slots.get(slot.name) is not slot:
-            continue
+    for slot in () if _end_idle_startd(draft, machine) else remaining_slots(draft, machine):
         if command.how == "Fast":
             kill_claim(draft, slot, "shutdown")
         else:
@@ -54,7 +52,7 @@ def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
 
 def _end_idle_startd(draft: Draft[ExecutionPoint], machine: Machine) -> bool:
     """End the claims of a startd that runs no job; return False if it runs any."""
-    slots = slots_of(draft, machine)
+    slots = list(machine.slots.values())
     is_busy = any(slot.activation or slot.name in draft.state.slot_matches for slot in slots)
     if is_busy or machine.backfill or not draft.state.dialect.ends_idle_startd_immediately:
         return False
@@ -67,9 +65,9 @@ def remove_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     """Remove a machine that is shutting down if its slots are unclaimed and its backfill client has ended."""
     if not _shutdown_is_complete(draft.state, machine):
         return
-    for slot in slots_of(draft, machine):
+    for slot in list(machine.slots.values()):
         end_claim(draft, slot, "shutdown")
-    for slot in sorted(slots_of(draft, machine), key=lambda slot: not slot.parent):  # dynamic slots first
+    for slot in sorted(machine.slots.values(), key=lambda slot: not slot.parent):  # dynamic slots first
         draft.emit(SlotDestroyed(*draft.header("machine_left"), slot.name))
     draft.emit(MachineLeft(*draft.header("shutdown"), machine.name))
 

@@ -99,20 +99,12 @@ def machine_is_draining(policy: LimitPolicy) -> bool:
     return machine_drain(policy) is not None
 
 
-def may_unretire(policy: LimitPolicy) -> bool:
-    """Return True if a retiring claim may resume: it did not retire irrevocably, and the reason no longer applies."""
-    claim = policy.slot.claim
-    return (
-        not machine_is_draining(policy)
-        and claim is not None
-        and "irrevocable" not in claim.flags
-        and policy.slot.queued_claim is None
-    )
-
-
 def in_retirement(policy: LimitPolicy) -> bool:
-    """Return True if the claim must end: a preempting claim waits, the machine drains, or it retires irrevocably."""
-    return not may_unretire(policy)
+    """Return True if the slot's claim must end, because a preempting claim waits, the machine drains, or the claim
+    retires irrevocably. Also return True for a slot without a claim."""
+    claim = policy.slot.claim
+    is_irrevocable = claim is None or "irrevocable" in claim.flags
+    return is_irrevocable or policy.slot.queued_claim is not None or machine_is_draining(policy)
 
 
 def drain_left(policy: LimitPolicy) -> int:
@@ -121,12 +113,10 @@ def drain_left(policy: LimitPolicy) -> int:
     drain = machine_drain(policy)
     if drain is None or not (drain.schedule in SCHEDULES and SCHEDULES[drain.schedule].retires):
         return 0
-    return max((retirement_left(policy.for_slot(slot)) for slot in _slots_from_before_drain(policy)), default=0)
-
-
-def _slots_from_before_drain(policy: LimitPolicy) -> list[Slot]:
-    """Return the machine's slots that are unclaimed or whose claims are older than its drain."""
-    return [slot for slot in policy.state.machine_slots(policy.slot) if not (slot.claim and "late" in slot.claim.flags)]
+    slots = [
+        slot for slot in policy.state.machine_slots(policy.slot) if not (slot.claim and "late" in slot.claim.flags)
+    ]
+    return max((retirement_left(policy.for_slot(slot)) for slot in slots), default=0)
 
 
 def retirement_over(policy: LimitPolicy) -> bool:

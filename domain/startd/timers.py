@@ -68,10 +68,6 @@ def fire_timer(draft: Draft[ExecutionPoint], timer: Timer) -> None:
     elif timer.kind == "lease" and name in state.silent_claims:
         kill_claim(draft, slot, "lease_over")
     elif timer.kind in ("stop", "starter") and slot.activation is not None:
-        _escalate(draft, slot)
-
-
-def _escalate(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Move the slot from Vacating to Killing if its triggers allow this; kill the job's processes."""
-    if not fire_trigger(draft, slot, "vacate time over", "vacate_timeout"):
-        signal_job(draft, slot, "hard", "kill_timeout")
+        moves_to_killing = fire_trigger(draft, slot, "vacate time over", "vacate_timeout")
+        if not moves_to_killing:  # entering Killing sends the signal
+            signal_job(draft, slot, "hard", "kill_timeout")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..decision.draft import Draft
-from ..events import Ad, BackfillLeaving, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
+from ..events import BackfillLeaving, ClaimEnded, ClaimFlagged, ClaimMade, ClaimWithdrawn, MatchVoided
 from ..names import JobId
 from ..ports.messages import OpenAccount
 from ..state.records import Claim, Slot
@@ -18,8 +18,6 @@ from ..state_machines.slot_triggers import backfill_destination
 from . import backfill_client, job_signals, time_limits
 from .dynamic_slots import merge_slot, slot_weight
 from .slot_policy_evaluation import SlotPolicyEvaluation, policy_of, record_evidence
-
-RETIREMENT_OVER = "retirement_over"
 
 
 def take_transition(
@@ -50,7 +48,6 @@ def fire_trigger(
 
 
 def _enter(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:
-    """Perform the entry action of the slot's new state/activity; evaluate the policy if the slot remains there."""
     action = ENTRY_ACTIONS.get(slot.state_activity)
     if action is None or not action(_Actions(draft, slot), cause):
         reevaluate_slot(draft, slot)
@@ -204,7 +201,7 @@ _REASONS = {"preempt": "PREEMPT expression evaluated to True"}
 
 def _row_and_target(draft: Draft[ExecutionPoint], slot: Slot, rule: Rule) -> tuple[str, str | None, int]:
     """Return the row and the target of a rule that holds, and the evidence of WANT_VACATE if that was evaluated."""
-    if rule.cause == RETIREMENT_OVER:
+    if rule.cause == "retirement_over":
         _flag_cause_of_eviction(draft, slot)
     if rule.target != EVICTED:
         return rule.row, rule.target or None, 0
@@ -272,18 +269,14 @@ def claim_made_event(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cau
 def _start_refuses(draft: Draft[ExecutionPoint], slot: Slot, queued_claim: Claim) -> tuple[bool, int]:
     """Return True if START is false for the waiting claim's job, with the evidence. START also counts as false while
     the machine drains without its own START."""
-    policy = policy_of(draft, slot).matched_with(_job_of_claim(draft.state, queued_claim))
+    ad = queued_claim.ad
+    if not queued_claim.holder:
+        ad = draft.state.job_ad(JobId.parse(queued_claim.job), ad).attributes()
+    policy = policy_of(draft, slot).matched_with(ad)
     drain = time_limits.machine_drain(policy)
     if drain is not None and (drain.final or not drain.start):
         return True, 0
     return (True, record_evidence(draft, policy)) if policy.truth("Start") is False else (False, 0)
-
-
-def _job_of_claim(state: ExecutionPoint, claim: Claim) -> Ad:
-    """Return the ad of the job for which a claim waits, from this pool's queue or from the external holder."""
-    if claim.holder:
-        return claim.ad
-    return state.job_ad(JobId.parse(claim.job), claim.ad).attributes()
 
 
 def end_claim(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> None:

@@ -105,15 +105,15 @@ def publish_for_cycle(draft: Draft[ExecutionPoint], message: PublishReadings) ->
         if readings is not NOTHING_READ and (name in message.touched or last.readings.get(name) is not readings):
             last.readings[name] = readings
             for slot in machine.slots.values():
-                _publish_new_names(draft, slot, _sensed_names(readings, slot.name) & message.names)
+                names = _sensed_names(readings, slot.name) & message.names
+                if not names <= {key.lower() for key in slot.published_ad}:
+                    publish(draft, slot, changed_readings(policy_of(draft, slot), names))
 
 
-def _publish_new_names(draft: Draft[ExecutionPoint], slot: Slot, names: frozenset[str]) -> None:
-    """Publish the slot's changed readings if any of these attributes has never been published."""
-    if not names <= {name.lower() for name in slot.published_ad}:
-        changes = changed_readings(policy_of(draft, slot), names)
-        if changes:
-            draft.emit(SlotAdChanged(*draft.header("published"), slot.name, changes))
+def publish(draft: Draft[ExecutionPoint], slot: Slot, changes: Ad) -> None:
+    """Record changed sensor readings of a slot, if there are any."""
+    if changes:
+        draft.emit(SlotAdChanged(*draft.header("published"), slot.name, changes))
 
 
 _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoadAvg", "TotalCondorLoadAvg")}

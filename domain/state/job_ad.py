@@ -197,19 +197,7 @@ KEEPS_REASONS = frozenset(MOVED_REASONS)
 """The statuses for which ``JobsTransitioned.reasons_kept`` is set."""
 
 
-def _fold_edit(job: _Attributes, event: JobsEdited) -> None:
-    job.changes.update(event.changes)
-
-
-def _fold_materialization(job: _Attributes, event: JobsMaterialized) -> None:
-    job.changes["JobMaterializeDate"] = seconds(event.at)
-
-
 DEFERRAL_TIME = "DeferralTime"
-
-
-def _fold_deferral(job: _Attributes, event: JobsDeferred) -> None:
-    job.changes[DEFERRAL_TIME] = seconds(event.until)
 
 
 def _fold_activation(job: _Attributes, event: JobActivated) -> None:
@@ -321,7 +309,6 @@ _NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
 
 
 def _counts_ad(counts: list[tuple[str, int]]) -> str:
-    """Return an ad of the nonzero counts."""
     return f"[ {'; '.join(f'{name} = {count}' for name, count in counts if count)} ]"
 
 
@@ -341,7 +328,6 @@ def _fold_measurement(job: _Attributes, event: JobMeasured) -> None:
 
 
 def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
-    """Set the attributes that report how a run ended."""
     changes = job.changes
     changes["RemoteUserCpu"] = real_seconds(event.user_cpu)
     changes["RemoteSysCpu"] = real_seconds(event.system_cpu)
@@ -458,9 +444,9 @@ _TRANSFER_ERRORS = ("12", "13")
 
 _FOLDS: dict[type[Event], Callable[..., None]] = {
     JobsTransitioned: _fold_transition,
-    JobsEdited: _fold_edit,
-    JobsMaterialized: _fold_materialization,
-    JobsDeferred: _fold_deferral,
+    JobsEdited: lambda job, event: job.changes.update(event.changes),
+    JobsMaterialized: lambda job, event: job.changes.update(JobMaterializeDate=seconds(event.at)),
+    JobsDeferred: lambda job, event: job.changes.update({DEFERRAL_TIME: seconds(event.until)}),
     JobActivated: _fold_activation,
     JobTransferBegan: _fold_transfer_start,
     JobTransferEnded: _fold_transfer_end,

@@ -219,11 +219,7 @@ MAX_SECONDS: Final = 10**10
 """The maximum valid time."""
 
 
-def _is_time(text: str) -> bool:
-    try:
-        return abs(float(text)) < MAX_SECONDS
-    except ValueError:
-        return False
+_is_time = _is_number(lambda value: abs(value) < MAX_SECONDS)
 
 
 def complete_settings(changes: dict[str, str]) -> dict[str, str]:
