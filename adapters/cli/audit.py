@@ -57,15 +57,12 @@ def audit(argv: Sequence[str]) -> int:
     return 0 if result.sound else 1
 
 
-# Output for people
-
-
 def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> Iterator[str]:
     """Yield the lines of an audit report, the verdict first. `limit`: the number of findings of each kind; None:
     all."""
     yield f"{name}: {verdict(audit)}"
-    yield from _read(audit, zone)
-    yield from _seal(audit)
+    yield from _log_summary_lines(audit, zone)
+    yield from _seal_lines(audit)
     # The checks write job histories before the user's time zone is known.
     utc = "" if zone.utcoffset(datetime.now(UTC)) == timedelta(0) else ", with histories in UTC"
     for title, findings in (
@@ -74,11 +71,11 @@ def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> 
         ("lost jobs", audit.lost),
         ("duplicate events (harmless)", audit.repeated),
     ):
-        yield from _section(title, len(findings), (_finding(finding, zone) for finding in findings), limit)
-    contradictions = (_contradiction(contradiction, zone) for contradiction in audit.contradictions)
-    yield from _section("contradictions between sources", len(audit.contradictions), contradictions, limit)
-    yield from _unread(audit, zone, limit)
-    yield from _transitions(audit)
+        yield from _titled_section(title, len(findings), (_finding_lines(finding, zone) for finding in findings), limit)
+    contradictions = (_contradiction_lines(contradiction, zone) for contradiction in audit.contradictions)
+    yield from _titled_section("contradictions between sources", len(audit.contradictions), contradictions, limit)
+    yield from _unreadable_record_lines(audit, zone, limit)
+    yield from _slot_transition_lines(audit)
 
 
 def verdict(audit: Audit) -> str:
@@ -93,7 +90,7 @@ def verdict(audit: Audit) -> str:
     return ", ".join(filter(None, problem_texts)) or "sound"
 
 
-def _read(audit: Audit, zone: tzinfo) -> Iterator[str]:
+def _log_summary_lines(audit: Audit, zone: tzinfo) -> Iterator[str]:
     if audit.imported:
         lines = sum(lines for _, _, lines in audit.sources)
         records_text = f"imported: {counted(len(audit.sources), 'file')} with {counted(lines, 'line')}"
@@ -109,7 +106,7 @@ def _read(audit: Audit, zone: tzinfo) -> Iterator[str]:
         yield "  to read a pool's records, name its LOG and SPOOL folders: `poolbook import FOLDER -log FILE`"
 
 
-def _seal(audit: Audit) -> Iterator[str]:
+def _seal_lines(audit: Audit) -> Iterator[str]:
     if audit.seal:
         yield f"  the seal is broken in {len(audit.seal)} place{'s' * (len(audit.seal) > 1)}:"
         for position, text in audit.seal:
@@ -120,7 +117,7 @@ def _seal(audit: Audit) -> Iterator[str]:
         yield "  the seal was not checked"
 
 
-def _transitions(audit: Audit) -> Iterator[str]:
+def _slot_transition_lines(audit: Audit) -> Iterator[str]:
     from ...domain.state_machines import DIALECTS, MANUAL
     from ...replay.listing import LETTERS
 
@@ -131,24 +128,24 @@ def _transitions(audit: Audit) -> Iterator[str]:
     rows = {row.number: row for row in (*MANUAL.slot_rows, *DIALECTS.get(audit.dialect, MANUAL).slot_rows)}
     yield f"\nslot transitions: {sum(taken_counts.values()):,}"
     yield "     no.      count  from -> to"
-    for number, count in sorted(taken_counts.items(), key=lambda item: _order(item[0])):
+    for number, count in sorted(taken_counts.items(), key=lambda item: _row_number_sort_key(item[0])):
         row = rows.get(number)
         row_text = f"{', '.join(row.sources)} -> {' or '.join(row.targets)}" if row else ""
         yield f"    {number:>3} {LETTERS.get(number, ''):<1}  {count:>8,}  {row_text}".rstrip()
     untaken_rows = [number for number, count in audit.transitions.items() if not count]
     if untaken_rows:
-        yield f"    never: {', '.join(_ranges(untaken_rows))}"
+        yield f"    never: {', '.join(_joined_number_ranges(untaken_rows))}"
     letters = ", ".join(f"{letter} {count:,}" for letter, count in sorted(audit.letters.items()) if count)
     yield f"    between states: {letters or 'none'}"
     if audit.beyond:
         yield "  of these, only the dialect allows (* has no number in any manual):"
-    for number, count in sorted(audit.beyond.items(), key=lambda item: _order(item[0])):
+    for number, count in sorted(audit.beyond.items(), key=lambda item: _row_number_sort_key(item[0])):
         row = rows.get(number)
         marker = "*" if number in audit.undocumented else ""
         yield f"    {number:>3}{marker:<1}  {count:>8,}  {row.cause if row else ''}".rstrip()
 
 
-def _ranges(numbers: Sequence[str]) -> Iterator[str]:
+def _joined_number_ranges(numbers: Sequence[str]) -> Iterator[str]:
     """Yield sorted numbers, with consecutive numbers joined as in "26-32"."""
     first = last = ""
     for number in [*numbers, ""]:
@@ -160,13 +157,12 @@ def _ranges(numbers: Sequence[str]) -> Iterator[str]:
         first = last = number
 
 
-def _order(number: str) -> tuple[int, str]:
+def _row_number_sort_key(number: str) -> tuple[int, str]:
     digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
     return (int(digits) if digits.isdecimal() else 0, number)
 
 
-def _section(title: str, count: int, items: Iterable[list[str]], limit: int | None) -> Iterator[str]:
-    """Yield a list of findings below its title and count; nothing if the list is empty."""
+def _titled_section(title: str, count: int, items: Iterable[list[str]], limit: int | None) -> Iterator[str]:
     if not count:
         return
     yield ""
@@ -178,14 +174,14 @@ def _section(title: str, count: int, items: Iterable[list[str]], limit: int | No
         yield from (f"  {line}" for line in lines)
 
 
-def _finding(finding: AuditFinding, zone: tzinfo) -> list[str]:
-    where = _where(finding.file, finding.line)
+def _finding_lines(finding: AuditFinding, zone: tzinfo) -> list[str]:
+    where = _file_and_line(finding.file, finding.line)
     place = f"  [{where}]" if where else ""
     head = f"{instant(finding.at, zone)}  {finding.thing}: {finding.words} ({finding.rule}){place}"
     return [head, *(f"    {line.strip()}" for line in finding.story)]
 
 
-def _contradiction(contradiction: Contradiction, zone: tzinfo) -> list[str]:
+def _contradiction_lines(contradiction: Contradiction, zone: tzinfo) -> list[str]:
     from ...domain.imported.record_sources import KINDS
 
     run = f", run {contradiction.run}" if contradiction.run else ""
@@ -193,33 +189,34 @@ def _contradiction(contradiction: Contradiction, zone: tzinfo) -> list[str]:
     lines = [f"{instant(contradiction.at, zone)}  {text}"]
     for source_value in contradiction.stated:
         kind = KINDS[source_value.kind].name if source_value.kind in KINDS else source_value.kind
-        lines.append(f"    {source_value.value} in {kind}  [{_where(source_value.file, source_value.line)}]")
+        lines.append(f"    {source_value.value} in {kind}  [{_file_and_line(source_value.file, source_value.line)}]")
     return lines
 
 
-def _where(file: str, line: int) -> str:
+def _file_and_line(file: str, line: int) -> str:
     return f"{file}:{line}" if file and line else file or (f"at {line}" if line else "")
 
 
-def _unread(audit: Audit, zone: tzinfo, limit: int | None) -> Iterator[str]:
-    refused_records = ([f"[{_where(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in audit.quarantined)
-    yield from _section("unreadable records", len(audit.quarantined), refused_records, limit)
+def _unreadable_record_lines(audit: Audit, zone: tzinfo, limit: int | None) -> Iterator[str]:
+    refused_records = (
+        [f"[{_file_and_line(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in audit.quarantined
+    )
+    yield from _titled_section("unreadable records", len(audit.quarantined), refused_records, limit)
 
     def span(since: int, until: int) -> str:
         times = [instant(at, zone) if at else "?" for at in (since, until)]
         return f"from {times[0]} to {times[1]}"
 
-    gaps = ([f"[{_where(g.file, g.line)}]  {g.words}, {span(g.since, g.until)}"] for g in audit.gaps)
-    yield from _section("gaps: records are missing, and nothing is checked across them", len(audit.gaps), gaps, limit)
+    gaps = ([f"[{_file_and_line(g.file, g.line)}]  {g.words}, {span(g.since, g.until)}"] for g in audit.gaps)
+    yield from _titled_section(
+        "gaps: records are missing, and nothing is checked across them", len(audit.gaps), gaps, limit
+    )
     total = sum(max(0, gap.until - gap.since) for gap in audit.unaccounted if gap.since and gap.until)
     unknown = ([f"{gap.slot}  {span(gap.since, gap.until)}: {gap.words}"] for gap in audit.unaccounted)
     title = f"slot time without records, {interval(total)} in total"
-    yield from _section(title, len(audit.unaccounted), unknown, limit)
+    yield from _titled_section(title, len(audit.unaccounted), unknown, limit)
     torn_files = ([f"{file}: the last {counted(size, 'byte')}"] for file, size in audit.torn)
-    yield from _section("files that end in the middle of a record", len(audit.torn), torn_files, limit)
-
-
-# Output for programs
+    yield from _titled_section("files that end in the middle of a record", len(audit.torn), torn_files, limit)
 
 
 _KEYS = (

@@ -21,12 +21,15 @@ _ERRNOS: Final = (
     errno.EMFILE, errno.EBUSY, errno.EAGAIN, errno.EBADF,
 )  # fmt: skip
 """The errno for each negative answer of the protocol, from -1 down."""
-_WRONG, _BROKEN = 255, 1  #: exit codes: for invalid usage and failed requests; for a lost connection
+_FAILURE_CODE, _LOST_CONNECTION_CODE = (
+    255,
+    1,
+)  #: exit codes: for invalid usage and failed requests; for a lost connection
 _STAT: Final = ("device", "inode", "mode", "nlink", "uid", "gid", "rdevice", "size", "blksize", "blocks", "atime",
                 "mtime", "ctime")  # fmt: skip
 _STATFS: Final = ("f_type", "f_bsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")
-_FAILED: Final = "cannot chirp_connect to condor_starter\n"
-_LONGEST: Final = 1024  #: maximum length of a line of the protocol
+_CONNECT_FAILURE_TEXT: Final = "cannot chirp_connect to condor_starter\n"
+_MAX_LINE_BYTES: Final = 1024  #: maximum length of a line of the protocol
 
 
 class _ChirpFailed(Exception):
@@ -46,17 +49,19 @@ class Proxy:
             with open(path, encoding="ascii") as file:
                 host, port, cookie = file.read().split()[:3]
         except (OSError, ValueError):
-            raise ToolEnded(_WRONG, f"Can't open {path} file\n{_FAILED}", _error(errno.ENOENT)) from None
+            raise ToolEnded(
+                _FAILURE_CODE, f"Can't open {path} file\n{_CONNECT_FAILURE_TEXT}", _error(errno.ENOENT)
+            ) from None
         try:
             self._stream = socket.create_connection((host, int(port))).makefile("rwb")
         except OSError:
-            message = f"Can't connect to {host}:{port}\n{_FAILED}"
-            raise ToolEnded(_WRONG, message, _error(errno.ECONNREFUSED)) from None
+            message = f"Can't connect to {host}:{port}\n{_CONNECT_FAILURE_TEXT}"
+            raise ToolEnded(_FAILURE_CODE, message, _error(errno.ECONNREFUSED)) from None
         self.ask("cookie", cookie)
 
     def ask(self, request: str, *arguments: str | int, data: bytes = b"") -> int:
         """Send a request and its data, and return the answer. Raise `_ChirpFailed` if the answer is negative."""
-        self._stream.write(os.fsencode(" ".join([request, *map(_quoted, arguments)])) + b"\n" + data)
+        self._stream.write(os.fsencode(" ".join([request, *map(_escape_blanks, arguments)])) + b"\n" + data)
         return self.answer()
 
     def say(self, data: bytes) -> int:
@@ -67,7 +72,7 @@ class Proxy:
         self._stream.flush()
         line = self._stream.readline()
         if not line.strip():
-            raise ToolEnded(_BROKEN, "chirp: couldn't get response from server: Success\n")
+            raise ToolEnded(_LOST_CONNECTION_CODE, "chirp: couldn't get response from server: Success\n")
         number = int(line)
         if number < 0:
             raise _ChirpFailed(_ERRNOS[-number - 1] if -number <= len(_ERRNOS) else errno.EIO)
@@ -87,8 +92,7 @@ class Proxy:
         return [int(word) for word in self.answer_line().split()]
 
 
-def _quoted(word: str | int) -> str:
-    """Return a word of a request, with its blanks escaped by backslashes."""
+def _escape_blanks(word: str | int) -> str:
     return "".join(f"\\{letter}" if letter in " \t\n\r\\" else letter for letter in str(word))
 
 
@@ -96,7 +100,7 @@ def _error(number: int) -> str:
     return f"\tError: {number} ({os.strerror(number)})\n"
 
 
-_Do = Callable[[Proxy, Sequence[str]], int]
+_VerbFunction = Callable[[Proxy, Sequence[str]], int]
 
 
 class ChirpVerb(NamedTuple):
@@ -105,14 +109,14 @@ class ChirpVerb(NamedTuple):
 
     usage: str
     words: tuple[int, ...]
-    do: _Do
+    do: _VerbFunction
 
 
-def _plain(request: str) -> _Do:
+def _sending_request(request: str) -> _VerbFunction:
     return lambda proxy, arguments: proxy.ask(request, *arguments)
 
 
-def _attribute(request: str) -> _Do:
+def _printing_attribute(request: str) -> _VerbFunction:
     def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
         try:
             value = proxy.asked(request, *arguments)
@@ -126,7 +130,7 @@ def _attribute(request: str) -> _Do:
     return printed
 
 
-def _status(request: str, names: Sequence[str]) -> _Do:
+def _printing_file_status(request: str, names: Sequence[str]) -> _VerbFunction:
     def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
         for name, value in zip(names, proxy.numbers(request, *arguments), strict=False):
             print(f"{name}: {time.ctime(value) if name.endswith('time') else value}")
@@ -135,9 +139,7 @@ def _status(request: str, names: Sequence[str]) -> _Do:
     return printed
 
 
-def _or_by(option: str, plain_request: str, other: str) -> _Do:
-    """Return the function of a verb that sends another request if the option is given."""
-
+def _request_chosen_by_option(option: str, plain_request: str, other: str) -> _VerbFunction:
     def asked(proxy: Proxy, arguments: Sequence[str]) -> int:
         return proxy.ask(other, *arguments[1:]) if arguments[0] == option else proxy.ask(plain_request, *arguments)
 
@@ -149,7 +151,7 @@ def _fetch(proxy: Proxy, arguments: Sequence[str]) -> int:
     try:
         data = proxy.asked("getfile", remote_path)
     except _ChirpFailed as failed:
-        raise ToolEnded(_BROKEN, f"chirp: couldn't getfile: {os.strerror(failed.number)}\n") from None
+        raise ToolEnded(_LOST_CONNECTION_CODE, f"chirp: couldn't getfile: {os.strerror(failed.number)}\n") from None
     if local == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -158,7 +160,7 @@ def _fetch(proxy: Proxy, arguments: Sequence[str]) -> int:
         with open(local, "wb") as file:
             file.write(data)
     except OSError as error:
-        raise ToolEnded(_WRONG, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
+        raise ToolEnded(_FAILURE_CODE, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
     return 0
 
 
@@ -167,9 +169,9 @@ def _put(proxy: Proxy, arguments: Sequence[str]) -> int:
     local, remote_path = arguments[-2:]
     mode, permissions = options.get("-mode", "cwb"), int(options.get("-perm", "777"), 8)
     try:
-        data = sys.stdin.buffer.read() if local == "-" else _read(local)
+        data = sys.stdin.buffer.read() if local == "-" else _read_file(local)
     except OSError as error:
-        raise ToolEnded(_WRONG, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
+        raise ToolEnded(_FAILURE_CODE, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
     if mode == "cwb" and local != "-":
         proxy.ask("putfile", remote_path, permissions, len(data))
         proxy.say(data)
@@ -183,7 +185,7 @@ def _put(proxy: Proxy, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _read(name: str) -> bytes:
+def _read_file(name: str) -> bytes:
     with open(name, "rb") as file:
         return file.read()
 
@@ -199,7 +201,7 @@ def _read_remote(proxy: Proxy, arguments: Sequence[str]) -> int:
     return len(data)
 
 
-def _show(proxy: Proxy, request: str, *arguments: str | int, end: str = "\n") -> int:
+def _print_answer(proxy: Proxy, request: str, *arguments: str | int, end: str = "\n") -> int:
     data = proxy.asked(request, *arguments)
     print(os.fsdecode(data), end=end)
     return len(data)
@@ -212,7 +214,7 @@ def _access(proxy: Proxy, arguments: Sequence[str]) -> int:
     mode = 0
     for letter in arguments[1]:
         if letter not in _ACCESS:
-            raise ToolEnded(_WRONG, f"invalid mode char '{letter}'\n")
+            raise ToolEnded(_FAILURE_CODE, f"invalid mode char '{letter}'\n")
         mode |= _ACCESS[letter]
     return proxy.ask("access", arguments[0], mode)
 
@@ -220,51 +222,54 @@ def _access(proxy: Proxy, arguments: Sequence[str]) -> int:
 VERBS: Final[dict[str, ChirpVerb]] = {
     "fetch": ChirpVerb("remote_file local_file", (2,), _fetch),
     "put": ChirpVerb("[-mode mode] [-perm perm] local_file remote_file", (2, 4, 6), _put),
-    "remove": ChirpVerb("remote_file", (1,), _plain("unlink")),
-    "get_job_attr": ChirpVerb("AttributeName", (1,), _attribute("get_job_attr")),
-    "get_job_attr_delayed": ChirpVerb("AttributeName", (1,), _attribute("get_job_attr_delayed")),
-    "set_job_attr": ChirpVerb("AttributeName AttributeValue", (2,), _plain("set_job_attr")),
-    "set_job_attr_delayed": ChirpVerb("AttributeName AttributeValue", (2,), _plain("set_job_attr_delayed")),
-    "ulog": ChirpVerb("message", (1,), _plain("ulog")),
+    "remove": ChirpVerb("remote_file", (1,), _sending_request("unlink")),
+    "get_job_attr": ChirpVerb("AttributeName", (1,), _printing_attribute("get_job_attr")),
+    "get_job_attr_delayed": ChirpVerb("AttributeName", (1,), _printing_attribute("get_job_attr_delayed")),
+    "set_job_attr": ChirpVerb("AttributeName AttributeValue", (2,), _sending_request("set_job_attr")),
+    "set_job_attr_delayed": ChirpVerb("AttributeName AttributeValue", (2,), _sending_request("set_job_attr_delayed")),
+    "ulog": ChirpVerb("message", (1,), _sending_request("ulog")),
     "read": ChirpVerb("[-offset offset] [-stride length skip] remotepath length", (2, 4), _read_remote),
-    "rmdir": ChirpVerb("[-r] remotepath", (1, 2), _or_by("-r", "rmdir", "rmall")),
-    "getdir": ChirpVerb("[-l] remotepath", (1,), lambda proxy, words: _show(proxy, "getdir", *words, end="")),
-    "whoami": ChirpVerb("", (0,), lambda proxy, _: _show(proxy, "whoami", _LONGEST)),
-    "link": ChirpVerb("[-s] oldpath newpath", (2, 3), _or_by("-s", "link", "symlink")),
+    "rmdir": ChirpVerb("[-r] remotepath", (1, 2), _request_chosen_by_option("-r", "rmdir", "rmall")),
+    "getdir": ChirpVerb("[-l] remotepath", (1,), lambda proxy, words: _print_answer(proxy, "getdir", *words, end="")),
+    "whoami": ChirpVerb("", (0,), lambda proxy, _: _print_answer(proxy, "whoami", _MAX_LINE_BYTES)),
+    "link": ChirpVerb("[-s] oldpath newpath", (2, 3), _request_chosen_by_option("-s", "link", "symlink")),
     "readlink": ChirpVerb(
-        "remotepath length", (2,), lambda proxy, words: _show(proxy, "readlink", words[0], int(words[1]))
+        "remotepath length", (2,), lambda proxy, words: _print_answer(proxy, "readlink", words[0], int(words[1]))
     ),
-    "stat": ChirpVerb("remotepath", (1,), _status("stat", _STAT)),
-    "lstat": ChirpVerb("remotepath", (1,), _status("lstat", _STAT)),
-    "statfs": ChirpVerb("remotepath", (1,), _status("statfs", _STATFS)),
+    "stat": ChirpVerb("remotepath", (1,), _printing_file_status("stat", _STAT)),
+    "lstat": ChirpVerb("remotepath", (1,), _printing_file_status("lstat", _STAT)),
+    "statfs": ChirpVerb("remotepath", (1,), _printing_file_status("statfs", _STATFS)),
     "access": ChirpVerb("remotepath mode(rwxf)", (2,), _access),
     "chmod": ChirpVerb("remotepath mode", (2,), lambda proxy, words: proxy.ask("chmod", words[0], int(words[1], 8))),
-    "chown": ChirpVerb("remotepath uid gid", (3,), _plain("chown")),
-    "lchown": ChirpVerb("remotepath uid gid", (3,), _plain("lchown")),
-    "truncate": ChirpVerb("remotepath length", (2,), _plain("truncate")),
-    "utime": ChirpVerb("remotepath actime mtime", (3,), _plain("utime")),
+    "chown": ChirpVerb("remotepath uid gid", (3,), _sending_request("chown")),
+    "lchown": ChirpVerb("remotepath uid gid", (3,), _sending_request("lchown")),
+    "truncate": ChirpVerb("remotepath length", (2,), _sending_request("truncate")),
+    "utime": ChirpVerb("remotepath actime mtime", (3,), _sending_request("utime")),
 }
-_NOT_HERE: Final = {"write": "`put` writes a whole file", "whoareyou": "the server does not accept this request"}
+_UNSUPPORTED_VERBS: Final = {
+    "write": "`put` writes a whole file",
+    "whoareyou": "the server does not accept this request",
+}
 
 
 def chirp(argv: Sequence[str]) -> int:
     if not argv or list(argv) == ["-h"]:
-        raise ToolEnded(_WRONG, out=usage_of("chirp"))
+        raise ToolEnded(_FAILURE_CODE, out=usage_of("chirp"))
     name, *arguments = argv
-    if name in _NOT_HERE:
-        raise ToolEnded(_WRONG, f"condor_chirp {name} is not supported: {_NOT_HERE[name]}\n")
+    if name in _UNSUPPORTED_VERBS:
+        raise ToolEnded(_FAILURE_CODE, f"condor_chirp {name} is not supported: {_UNSUPPORTED_VERBS[name]}\n")
     verb = VERBS.get(name)
     if verb is None:
-        raise ToolEnded(_WRONG, out=f"Unknown command {name}\n{usage_of('chirp')}")
+        raise ToolEnded(_FAILURE_CODE, out=f"Unknown command {name}\n{usage_of('chirp')}")
     if len(arguments) not in verb.words:
-        _wrong(name, verb)
+        _raise_usage_error(name, verb)
     try:
         return verb.do(Proxy(), arguments) % 256
     except _ChirpFailed as error:
-        raise ToolEnded(_WRONG, out=_error(error.number)) from None
+        raise ToolEnded(_FAILURE_CODE, out=_error(error.number)) from None
     except ValueError:
-        _wrong(name, verb)
+        _raise_usage_error(name, verb)
 
 
-def _wrong(name: str, verb: ChirpVerb) -> NoReturn:
-    raise ToolEnded(_WRONG, out=f"condor_chirp {name} {verb.usage}".rstrip() + "\n")
+def _raise_usage_error(name: str, verb: ChirpVerb) -> NoReturn:
+    raise ToolEnded(_FAILURE_CODE, out=f"condor_chirp {name} {verb.usage}".rstrip() + "\n")

@@ -60,8 +60,7 @@ NO_RECORD: Final = "Error: Collector has no record of schedd/submitter\n"
 _DAEMONS: Final = {"condor_vacate": "startd"} | dict.fromkeys(("condor_off", "condor_on", "condor_reconfig"), "master")
 
 
-def _wrong_address(tool: str, option: str, name: str) -> str:
-    """Return a tool's error message for an invalid address; empty for a valid one."""
+def _address_error(tool: str, option: str, name: str) -> str:
     if re.fullmatch(r"<[^<>]+>", name):
         return ""
     form = "ip:port" if option == "address" else "ip.address.here:port"
@@ -93,7 +92,7 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
     for option in sorted(of_pool, reverse=True):  # like HTCondor's tools, check the pool before the name
         name = arguments.value(option)
         if name and option in ADDRESSES:
-            if error_text := _wrong_address(called_tool() or "poolbook", option, name):
+            if error_text := _address_error(called_tool() or "poolbook", option, name):
                 raise ToolError(error_text)
             name = name[1:-1].partition("?")[0]
         if not arguments.has(option) or is_this_pool(name):
@@ -156,7 +155,7 @@ def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "", co
     """Return the log of the named pool. Raise ``ToolEnded`` if -addr is not a valid address, or if -name or -pool names
     another pool; the message is then ``unknown`` or ``no_pool_text``, with ``{name}`` replaced by that name."""
     for option in arguments.every("addr"):
-        if error_text := _wrong_address(called_tool(), "addr", option.values[0]):
+        if error_text := _address_error(called_tool(), "addr", option.values[0]):
             raise ToolEnded(1, f"{error_text}\n")
     for option in arguments.every("name", "pool"):
         if not is_this_pool(option.values[0]):

@@ -33,12 +33,12 @@ def config(argv: Sequence[str]) -> int:
         for warning in dict.fromkeys((*settings.warnings, *_pool_warnings(arguments))):
             print(f"poolbook config: warning: {warning}", file=sys.stderr)
         if arguments.has("dump"):
-            return _dump(settings, arguments)
+            return _print_dump(settings, arguments)
         if not arguments.words:
-            return _summary(settings, arguments)
+            return _print_summary(settings, arguments)
         if arguments.has("macro"):
-            return _macros(settings, arguments)
-        return _values(settings, arguments)
+            return _print_expanded_macros(settings, arguments)
+        return _print_values(settings, arguments)
     except ConfigError as problem:
         raise ToolError(f"poolbook config: {problem}") from None
 
@@ -58,7 +58,8 @@ def _load(arguments: Arguments) -> Configuration:
 
 
 def _pool_warnings(arguments: Arguments) -> list[str]:
-    """Return the settings that a pool with this configuration ignores, and the errors that prevent it from starting."""
+    """Return warnings about settings that a pool with this configuration ignores, and the errors that prevent the pool
+    from starting."""
     from ...domain.config import ConfigError
     from ...domain.decide.pool_configuration import configured_pool_settings
     from ..runtime.configuration import load
@@ -71,21 +72,20 @@ def _pool_warnings(arguments: Arguments) -> list[str]:
     return warnings
 
 
-# -- settings by name ------------------------------------------------------------------------------------------------
-
-
-def _values(settings: Configuration, arguments: Arguments) -> int:
-    read_value, missing = _reader(settings, arguments), 0
+def _print_values(settings: Configuration, arguments: Arguments) -> int:
+    read_value, missing = _selected_value_reader(settings, arguments), 0
     entries = {}
     for name in arguments.words:
         value = read_value(name)
         if not value:
             missing = 1
-            print(f"Not defined: {name}{_similar(settings, name)}", file=sys.stderr)
+            print(f"Not defined: {name}{_suggestion(settings, name)}", file=sys.stderr)
         if arguments.has("json"):
-            entries[name] = _entry(settings, name, value or "")
+            entries[name] = _json_entry(settings, name, value or "")
         elif arguments.has("verbose"):
-            print("\n".join([*(_with_source(settings, name, value) if settings.raw(name) is not None else ()), ""]))
+            print(
+                "\n".join([*(_lines_with_source(settings, name, value) if settings.raw(name) is not None else ()), ""])
+            )
         elif value:
             print(value)
     if arguments.has("json"):
@@ -93,14 +93,14 @@ def _values(settings: Configuration, arguments: Arguments) -> int:
     return missing
 
 
-def _similar(settings: Configuration, name: str) -> str:
+def _suggestion(settings: Configuration, name: str) -> str:
     from ...domain.config import is_known, similar_setting
 
     similar_name = similar_setting(name) if settings.raw(name) is None and not is_known(name) else None
     return "" if similar_name is None else f"; did you mean {similar_name}?"
 
 
-def _entry(settings: Configuration, name: str, value: str) -> dict[str, object]:
+def _json_entry(settings: Configuration, name: str, value: str) -> dict[str, object]:
     source = settings.source(name)
     return {
         "name": settings.original_name(name),
@@ -113,13 +113,11 @@ def _entry(settings: Configuration, name: str, value: str) -> dict[str, object]:
     }
 
 
-def _reader(settings: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
-    """Return the function that reads a setting in the format that the options select."""
+def _selected_value_reader(settings: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
     return settings.raw if arguments.has("raw") else settings.default if arguments.has("default") else settings.get
 
 
-def _with_source(settings: Configuration, name: str, value: str | None) -> Iterator[str]:
-    """Yield a value, its source and its raw text, in the format of ``condor_config_val -verbose``."""
+def _lines_with_source(settings: Configuration, name: str, value: str | None) -> Iterator[str]:
     if value:
         yield from setting_lines(settings.original_name(name), value)
     yield from source_lines(settings, name)
@@ -146,36 +144,35 @@ def setting_lines(name: str, value: str) -> Iterator[str]:
     yield "@end"
 
 
-# -- many settings ---------------------------------------------------------------------------------------------------
-
-
-def _dump(settings: Configuration, arguments: Arguments) -> int:
-    patterns = list(map(_pattern, arguments.words or ("",)))
+def _print_dump(settings: Configuration, arguments: Arguments) -> int:
+    patterns = list(map(_compiled_pattern, arguments.words or ("",)))
     names = [name for name in settings.all_names() if any(pattern.search(name) for pattern in patterns)]
     is_expanded = arguments.has("expanded")
     if arguments.has("json"):
-        print(json.dumps({name: _entry(settings, name, _safely(settings, name)) for name in names}, indent=2))
+        print(
+            json.dumps({name: _json_entry(settings, name, _value_or_error(settings, name)) for name in names}, indent=2)
+        )
         return 0
     for name in names:
         raw_text = settings.raw(name) or ""
-        print("\n".join(setting_lines(name, _safely(settings, name) if is_expanded else raw_text)))
+        print("\n".join(setting_lines(name, _value_or_error(settings, name) if is_expanded else raw_text)))
         if arguments.has("verbose"):
             print(f" # at: {settings.source(name)}")
-            print(f" # expanded: {_safely(settings, name)}")
+            print(f" # expanded: {_value_or_error(settings, name)}")
             if settings.default(name):
                 print(f" # default: {settings.default(name)}")
     return 0
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _compiled_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text, re.IGNORECASE)
     except re.error as problem:
         raise UsageError(f"poolbook config -dump: {text} is not a valid regular expression: {problem}") from None
 
 
-def _safely(settings: Configuration, name: str) -> str:
-    """Return the value, or the error message: one invalid setting must not hide the others."""
+def _value_or_error(settings: Configuration, name: str) -> str:
+    """Return the value, or the error message, so that one invalid setting does not hide the others."""
     from ...domain.config import ConfigError
 
     try:
@@ -184,10 +181,12 @@ def _safely(settings: Configuration, name: str) -> str:
         return f"(error: {problem.message})"
 
 
-def _summary(settings: Configuration, arguments: Arguments) -> int:
+def _print_summary(settings: Configuration, arguments: Arguments) -> int:
     if arguments.has("json"):
         names = settings.names()
-        print(json.dumps({name: _entry(settings, name, _safely(settings, name)) for name in names}, indent=2))
+        print(
+            json.dumps({name: _json_entry(settings, name, _value_or_error(settings, name)) for name in names}, indent=2)
+        )
         return 0
     settings_by_file: dict[str, list[str]] = {}
     for name in settings.names():
@@ -199,9 +198,6 @@ def _summary(settings: Configuration, arguments: Arguments) -> int:
     if not settings_by_file:
         print("# nothing is set: all settings have their defaults; `poolbook config -dump` lists them")
     return 0
-
-
-# -- templates -------------------------------------------------------------------------------------------------------
 
 
 def print_template(arguments: Sequence[str]) -> int:
@@ -253,33 +249,33 @@ def config_val(argv: Sequence[str]) -> int:
             local_name=arguments.value("local-name"),
             detected={"LOCAL_DIR": str(folder)},
         )
-        exit_code = _tool_output(settings, arguments)
-        _make_true(settings, arguments, url, folder)
+        exit_code = _print_tool_output(settings, arguments)
+        _write_printed_files(settings, arguments, url, folder)
         return exit_code
     except ConfigError as problem:
         raise ToolEnded(1, f"condor_config_val: {problem}\n") from None
 
 
-def _tool_output(settings: Configuration, arguments: Arguments) -> int:
+def _print_tool_output(settings: Configuration, arguments: Arguments) -> int:
     if arguments.has("config"):
         print("Configuration source:\nLocal configuration sources:\n", file=sys.stderr)
-        sys.stdout.writelines(f"\t{file}\n" for file in _sources(settings))
+        sys.stdout.writelines(f"\t{file}\n" for file in _configuration_files(settings))
         if not (arguments.words or arguments.has("dump")):
             return 0
     if arguments.has("summary"):
         return _tool_summary(settings)
     if arguments.has("dump"):
-        return _tool_dump(settings, arguments)
+        return _print_tool_dump(settings, arguments)
     if not arguments.words:
         raise TOOL.usage_error("{usage}")
     if arguments.has("macro"):
-        return _macros(settings, arguments)
-    return _tool_values(settings, arguments)
+        return _print_expanded_macros(settings, arguments)
+    return _print_tool_values(settings, arguments)
 
 
-def _make_true(settings: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
-    """Write the history file if its path or a parent directory was printed. Report printed files that are not
-    written."""
+def _write_printed_files(settings: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
+    """Write the history file if its path or a parent directory was printed, because a caller may read it next. Warn
+    about printed files that Poolbook does not write."""
     from ...domain.coverage.settings import describe_effect
     from ...domain.ports.log import LogError
     from ..runtime.history_file import begin_history_file
@@ -298,12 +294,11 @@ def _make_true(settings: Configuration, arguments: Arguments, url: str, folder: 
             print(f"condor_config_val: {name}: Poolbook writes no such file ({describe_effect(name)})", file=sys.stderr)
 
 
-def _sources(settings: Configuration) -> list[str]:
-    """Return the configuration files without duplicates, in the order of the settings that come from each file."""
+def _configuration_files(settings: Configuration) -> list[str]:
     return list(dict.fromkeys(settings.source(name).file for name in settings.names() if settings.source(name).line))
 
 
-def _macros(settings: Configuration, arguments: Arguments) -> int:
+def _print_expanded_macros(settings: Configuration, arguments: Arguments) -> int:
     option = arguments.last("macro")
     as_path = option is not None and (option.qualifier or "").startswith("path")
     for word in arguments.words:
@@ -313,12 +308,12 @@ def _macros(settings: Configuration, arguments: Arguments) -> int:
     return 0
 
 
-def _tool_values(settings: Configuration, arguments: Arguments) -> int:
-    read_value, names, missing = _reader(settings, arguments), list(arguments.words), 0
+def _print_tool_values(settings: Configuration, arguments: Arguments) -> int:
+    read_value, names, missing = _selected_value_reader(settings, arguments), list(arguments.words), 0
     while names:
         name = names.pop(0)
         if name.lower() == "use":
-            _template(names.pop(0) if names else "")
+            _print_tool_template(names.pop(0) if names else "")
             continue
         value = read_value(name)
         if not value:
@@ -327,13 +322,13 @@ def _tool_values(settings: Configuration, arguments: Arguments) -> int:
             if arguments.has("verbose"):
                 print(*(source_lines(settings, name) if settings.default(name) is not None else ()), "", sep="\n")
         elif arguments.has("verbose"):
-            print("\n".join([*_with_source(settings, name, value), ""]))
+            print("\n".join([*_lines_with_source(settings, name, value), ""]))
         else:
             print(value)
     return missing
 
 
-def _template(word: str) -> None:
+def _print_tool_template(word: str) -> None:
     if not word:
         print("use should be followed by a category or category:option argument", file=sys.stderr)
         return
@@ -343,7 +338,7 @@ def _template(word: str) -> None:
         print(f"Not defined: use {word.upper()}")
 
 
-def _tool_dump(settings: Configuration, arguments: Arguments) -> int:
+def _print_tool_dump(settings: Configuration, arguments: Arguments) -> int:
     print(f"# Configuration from machine: {host_name()}")
     is_verbose, is_expanded = arguments.has("verbose"), arguments.has("expanded", "evaluate")
     for pattern in arguments.words or ("",):
@@ -363,13 +358,13 @@ def _tool_dump(settings: Configuration, arguments: Arguments) -> int:
                     print(f" # default: {settings.default(name)}")
     if not is_verbose:
         print("# Contributing configuration file(s):")
-        sys.stdout.writelines(f"#\t{file}\n" for file in _sources(settings))
+        sys.stdout.writelines(f"#\t{file}\n" for file in _configuration_files(settings))
     return 0
 
 
 def _tool_summary(settings: Configuration) -> int:
     print(f"# condor_config_val {version().splitlines()[0]}")
-    for file in _sources(settings):
+    for file in _configuration_files(settings):
         print(f"\n#\n# from {file}\n#")
         for name in settings.names():
             if settings.source(name).file == file:

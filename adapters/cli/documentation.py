@@ -32,7 +32,7 @@ def doc(argv: Sequence[str]) -> int:
     arguments = parse(DOC, argv)
     if len(arguments.words) > 1:
         raise UsageError(f"poolbook doc: name one page, not {' and '.join(arguments.words)}")
-    path = _named(arguments.words[0] if arguments.words else CONTENTS)
+    path = _page_file(arguments.words[0] if arguments.words else CONTENTS)
     if arguments.has("folder"):
         print(path if arguments.words else FOLDER)
     elif arguments.has("json"):
@@ -46,8 +46,8 @@ def doc(argv: Sequence[str]) -> int:
     return 0
 
 
-def _named(word: str) -> Path:
-    """Return the file with this name: ``play``, or ``docs/play.md`` as pages refer to each other."""
+def _page_file(word: str) -> Path:
+    """Return the file of a page: ``play``, or ``docs/play.md`` as pages refer to each other."""
     from ...domain.suggestions import did_you_mean
 
     known_files = files()
@@ -92,7 +92,7 @@ def completion(argv: Sequence[str]) -> int:
     if len(arguments.words) != 1 or arguments.words[0] not in _SHELLS:
         raise UsageError(f"poolbook completion: name the shell: {', '.join(_SHELLS)}")
     (shell,), tables = arguments.words, [table_of(name) for name in COMMANDS]
-    print("\n".join(_fish(tables)) if shell == "fish" else _script(shell, tables))
+    print("\n".join(_fish(tables)) if shell == "fish" else _completion_script(shell, tables))
     return 0
 
 
@@ -101,7 +101,7 @@ _OF_COMMANDS = ("help", "man")
 """Commands whose argument is the name of a command."""
 
 
-def _offers() -> dict[tuple[str, str], Sequence[str]]:
+def _completed_values() -> dict[tuple[str, str], Sequence[str]]:
     """Return the possible values of commands' arguments and options that accept only a few words."""
     from ...domain.state_machines import DIALECTS
     from ...replay.usage.usage_sums import BY
@@ -110,9 +110,9 @@ def _offers() -> dict[tuple[str, str], Sequence[str]]:
     return {("doc", ""): tuple(files()), ("completion", ""): _SHELLS, ("usage", "by"): BY, **dialects}
 
 
-def _valued(tables: Sequence[ToolSyntax], files: bool) -> str:
-    """Return patterns for a shell's ``case`` that match calls in which a value comes next: for options whose value is a
-    file if `files`, else for all other options with a value."""
+def _option_patterns(tables: Sequence[ToolSyntax], files: bool) -> str:
+    """Return patterns for a shell's ``case`` that match calls in which an option's value comes next: options whose
+    value is a file if `files`, else all other options with a value."""
     names = [
         f'"{table.name} -{option.name}"'
         for table in tables
@@ -122,7 +122,7 @@ def _valued(tables: Sequence[ToolSyntax], files: bool) -> str:
     return " | ".join(names)
 
 
-def _renamed() -> Iterator[str]:
+def _name_branches() -> Iterator[str]:
     """Yield the ``case`` branches that replace HTCondor's command names by Poolbook's, for bash and zsh."""
     yield "    case $command in"
     yield from (f"        ({alias}) command={name} ;;" for alias, name in SAME.items())
@@ -156,18 +156,17 @@ _WORDS = {
 }
 
 
-def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
-    """Return a completion script: the shell's template with the names from the tables filled in."""
+def _completion_script(shell: str, tables: Sequence[ToolSyntax]) -> str:
     completion_line, offer_line, command = _WORDS[shell]
-    offers = {key: " ".join(offered) for key, offered in _offers().items()}
+    offers = {key: " ".join(offered) for key, offered in _completed_values().items()}
     fields = {
         "commands": [" ".join(completion_line(name, entry.words) for name, entry in COMMANDS.items())],
-        "renamed": _renamed(),
+        "renamed": _name_branches(),
         "offers": [
             offer_line.format(name=name, option=flag, words=offered) for (name, flag), offered in offers.items() if flag
         ],
-        "files": [_valued(tables, True)],
-        "values": [_valued(tables, False)],
+        "files": [_option_patterns(tables, True)],
+        "values": [_option_patterns(tables, False)],
         "tables": [
             command.format(
                 name=table.name,
@@ -183,7 +182,7 @@ def _script(shell: str, tables: Sequence[ToolSyntax]) -> str:
 
 
 def _fish(tables: Sequence[ToolSyntax]) -> Iterator[str]:
-    offered_words = _offers()
+    offered_words = _completed_values()
     yield "complete -c poolbook -f"
     for name, text in [*((name, entry.words) for name, entry in COMMANDS.items()), ("help", "the help of a command")]:
         yield f"complete -c poolbook -n __fish_use_subcommand -a {name} -d {_quoted(text)}"
@@ -223,8 +222,7 @@ def man(argv: Sequence[str]) -> int:
     return 0
 
 
-def _text(text: str) -> str:
-    """Escape a text for roff."""
+def _escape_roff(text: str) -> str:
     escaped_text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in escaped_text.split("\n"))
 
@@ -233,24 +231,24 @@ def _head(name: str, purpose: str) -> Iterator[str]:
     from ..machine.host import VERSION
 
     yield f'.TH {name.upper()} 1 "" "Poolbook {VERSION}" "Poolbook"'
-    yield from (".SH NAME", f"{_text(name)} \\- {_text(purpose)}")
+    yield from (".SH NAME", f"{_escape_roff(name)} \\- {_escape_roff(purpose)}")
 
 
 def _rows(head: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     if rows:
         yield f".SH {head}"
     for term, text in rows:
-        yield from (".TP", f"\\fB{_text(term)}\\fR", _text(text) or "\\&")
+        yield from (".TP", f"\\fB{_escape_roff(term)}\\fR", _escape_roff(text) or "\\&")
 
 
 def _page_of(command: ToolSyntax) -> Iterator[str]:
     yield from _head(f"poolbook-{command.name}", COMMANDS[command.name].words)
-    yield from (".SH SYNOPSIS", f"\\fBpoolbook {command.name}\\fR {_text(command.usage)}")
-    yield from (".SH DESCRIPTION", _text(command.purpose))
+    yield from (".SH SYNOPSIS", f"\\fBpoolbook {command.name}\\fR {_escape_roff(command.usage)}")
+    yield from (".SH DESCRIPTION", _escape_roff(command.purpose))
     yield from _rows("ARGUMENTS", command.words)
     yield from _rows("OPTIONS", [(spelling(option), option.help) for option in options_of(command)])
     yield from _rows("EXAMPLES", command.examples)
-    yield from (".SH EXIT STATUS", _text(EXITS), ".SH SEE ALSO", "\\fBpoolbook\\fR(1)")
+    yield from (".SH EXIT STATUS", _escape_roff(EXITS), ".SH SEE ALSO", "\\fBpoolbook\\fR(1)")
 
 
 def _whole() -> Iterator[str]:
@@ -258,7 +256,7 @@ def _whole() -> Iterator[str]:
     yield from (".SH SYNOPSIS", "\\fBpoolbook\\fR COMMAND [options]")
     yield from _rows("COMMANDS", [(name, entry.words) for name, entry in COMMANDS.items()])
     yield from (".SH ENVIRONMENT", ".TP", "\\fBPOOLBOOK_LOG\\fR", "the default log for commands without -log")
-    yield from (".TP", "\\fBNO_COLOR\\fR", "if set, do not print colours", ".SH EXIT STATUS", _text(EXITS))
+    yield from (".TP", "\\fBNO_COLOR\\fR", "if set, do not print colours", ".SH EXIT STATUS", _escape_roff(EXITS))
 
 
 EXITS = "0: success. 1: rejected, or the answer is no. 2: invalid usage. 130: interrupted."

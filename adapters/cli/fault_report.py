@@ -19,15 +19,14 @@ _WAY_OUT = "`poolbook -debug ...` prints the traceback"
 def fault_words(error: Exception, argv: Sequence[str]) -> str:
     """Return the message for an unexpected error of the command `argv`, after writing the traceback to a file. Only the
     user can read the file, since it contains the command line. The next error of the same command replaces it."""
-    report = f"poolbook: {_describe(error)}"
+    report = f"poolbook: {_error_text(error)}"
     try:
         return f"{report}. The traceback is in {_save_traceback(error, argv)}; {_WAY_OUT}"
     except OSError as problem:
         return f"{report}. The traceback could not be saved ({problem.strerror or problem}); {_WAY_OUT}"
 
 
-def _describe(error: Exception) -> str:
-    """Return a description of the error; for errors from the operating system, its message."""
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return of_file(error)
     if isinstance(error, MemoryError):

@@ -155,8 +155,7 @@ def _submit(arguments: argparse.Namespace, print_line: Callable[[str], object]) 
     print_line(f"Job {submitted.cluster} was submitted.")
 
 
-def _ad(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> ClassAd:
-    """Return the job's ad from the queue or, if it is not there, from the history."""
+def _queued_or_completed_job(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> ClassAd:
     from ..condor_tools.job_selection import ClusterOrJob, JobSelector
     from ..runtime.queries import Queries
 
@@ -174,13 +173,13 @@ def _ad(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> C
 
 
 def _status(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
-    for line in status_lines(_ad(arguments, print_line), arguments.job_id, time.time()):
+    for line in status_lines(_queued_or_completed_job(arguments, print_line), arguments.job_id, time.time()):
         print_line(line)
 
 
 def _print_file(name: str) -> Callable[[argparse.Namespace, Callable[[str], object]], None]:
     def printed(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
-        ad = _ad(arguments, print_line)
+        ad = _queued_or_completed_job(arguments, print_line)
         path = os.path.join(str(ad.eval("Iwd")), str(ad.eval(name)) if name in ad else "")
         print(read_text(path, "replace"))
 
@@ -209,8 +208,6 @@ _DO: Final[dict[str, Callable[[argparse.Namespace, Callable[[str], object]], Non
     "log": _print_file("UserLog"),
     "resources": _resources,
 }
-
-# -- the status ----------------------------------------------------------------------------------------------------
 
 _STATES: Final = {
     1: ("is currently idle.", "", ""),
@@ -252,7 +249,7 @@ def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
         yield _times("It has been held", value("NumHolds"))
     if status != _TRANSFERS:
         yield f"It was submitted {readable_time(round(now - value('QDate'), 6))} ago."
-    yield from _amounts(ad, status, value)
+    yield from _resource_amounts(ad, status, value)
     if status == _RUNNING and value("TotalSuspensions") > 0:
         yield _times("It has been suspended", value("TotalSuspensions"))
     if status in (_IDLE, _RUNNING) and value("NumHolds") > 0:
@@ -266,8 +263,7 @@ def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
     yield f"Job {verb} {good_share * 100:.1f}% goodput for {readable_time(wall)} of wall clock time."
 
 
-def _amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -> Iterator[str]:
-    """Yield the resources that a job uses or requests."""
+def _resource_amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -> Iterator[str]:
     if status == _IDLE:
         yield f"It requested {readable_size(value('RequestMemory') * 2**20)} of memory."
         yield f"It requested {readable_size(value('RequestDisk') * 2**10)} of disk space."

@@ -42,7 +42,7 @@ def import_folders(argv: Sequence[str]) -> int:
         if line.due():
             line.tell(f"{100 * done_bytes // max(1, total):3d} %  {events:,} events  {path}")
 
-    with _readable(IMPORT), _session(IMPORT, arguments) as session:
+    with _report_unreadable_input(IMPORT), _open_import(IMPORT, arguments) as session:
         result = session.run(None if as_json else tell)
     line.end()
     if as_json:
@@ -60,13 +60,13 @@ def follow(argv: Sequence[str]) -> int:
     reported_keys: set[str] = set()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes of a shell ignore it
     verdict, position = "nothing read", 0
-    with _readable(FOLLOW), _session(FOLLOW, arguments) as session:
+    with _report_unreadable_input(FOLLOW), _open_import(FOLLOW, arguments) as session:
         try:
             print(f"Following {', '.join(arguments.words)} into {safe_url(session.url)}; Ctrl-C ends it.", flush=True)
             for result in session.rounds(2.0 if interval is None else interval, seconds):
                 audit = examine(session.log)
                 verdict = audit.verdict
-                _tell_news(audit, result, reported_keys)
+                _print_new_findings(audit, result, reported_keys)
                 if position:  # the initial content of the directories is already in the log, and long
                     tell_as_it_happens(position + 1, [event for _, event in session.log.read(position)], True)
                 position = session.log.head.position
@@ -89,8 +89,7 @@ def _number(arguments: Arguments, name: str) -> float | None:
     return number
 
 
-def _session(command: ToolSyntax, arguments: Arguments) -> ImportSession:
-    """Lock and open the log, and return an importer for the named directories."""
+def _open_import(command: ToolSyntax, arguments: Arguments) -> ImportSession:
     from ..condor_files.importing.driver import Options
     from ..condor_files.importing.session import ImportSession
 
@@ -105,8 +104,7 @@ def _session(command: ToolSyntax, arguments: Arguments) -> ImportSession:
 
 
 @contextmanager
-def _readable(command: ToolSyntax) -> Iterator[None]:
-    """Report the file that cannot be read, or the invalid time zone."""
+def _report_unreadable_input(command: ToolSyntax) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
@@ -167,9 +165,7 @@ def _tell(url: str, result: ImportResult) -> None:
         print(f"\nNext: poolbook audit {safe_url(url)}")
 
 
-def _tell_news(audit: Audit, result: ImportResult, reported_keys: set[str]) -> None:
-    """Print the findings of an audit that were not printed before."""
-
+def _print_new_findings(audit: Audit, result: ImportResult, reported_keys: set[str]) -> None:
     moves = sum(audit.transitions.values())
     now = datetime.now().strftime("%H:%M:%S")
     print(f"{now}  {result.events:,} new events, {moves:,} transitions, {sum(audit.jobs.values()):,} jobs", flush=True)

@@ -22,13 +22,11 @@ from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
 from ..runtime.requests import RequestRefused
 from .common import CommandOutput, called_tool, log_of, pool_log
 
-# -- results -------------------------------------------------------------------------------------------------------
-
 ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED, LIMIT_EXCEEDED = range(7)
 """HTCondor's numbers for the result of an action on one job."""
 
 RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied", "LimitExceeded")
-_TOTALS = {
+_TOTALS_TEXTS = {
     SUCCESS: "Succeeded", ERROR: "Failed", NOT_FOUND: "Not Found", BAD_STATUS: "Bad Status",
     ALREADY_DONE: "Already Done", DENIED: "Permission Denied",
 }  # fmt: skip
@@ -61,8 +59,6 @@ ACTIONS = {action.command: action for action in (Action(*row) for row in _ROWS)}
 
 MODES = {"forcex": "rm", "fast": "vacate"}
 """The options that make a command perform another action, and their command."""
-
-# -- options -------------------------------------------------------------------------------------------------------
 
 COMMANDS = {name: command_table(name) for name in ("rm", "hold", "release", "suspend", "continue", "vacate")}
 
@@ -101,7 +97,7 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
     slot_words = [word for word in arguments.words if acts_on_slots and "@" in word]
     job_words = [word for word in arguments.words if word not in slot_words]
     # With -held, single jobs are also selected by a condition.
-    ids, owner_words = ((), job_words) if only_held else _sorted_words(job_words)
+    ids, owner_words = ((), job_words) if only_held else _split_single_jobs(job_words)
     is_selection = bool(owner_words or constraints or has_all or only_held)
     mode = next((f" -{name}" for name, tool in MODES.items() if tool == command and arguments.has(name)), "")
     action = ACTIONS[command + mode]
@@ -110,7 +106,7 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
         ids,
         (*slot_words, *machines),
         select(owner_words, constraints) if is_selection else None,
-        _whose(owner_words, constraints),
+        _selection_text(owner_words, constraints),
         only_held,
         arguments.value("reason", f"via {caller}{action.reason}" if action.reason else ""),
         _subcode(arguments),
@@ -118,8 +114,7 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
     )
 
 
-def _sorted_words(words: Iterable[str]) -> tuple[tuple[ClusterOrJob, ...], list[str]]:
-    """Return the single jobs among the words, and the other words."""
+def _split_single_jobs(words: Iterable[str]) -> tuple[tuple[ClusterOrJob, ...], list[str]]:
     jobs_by_word = [(word, read_job_id(word)) for word in words]
     single_jobs = tuple(job for _, job in jobs_by_word if job is not None and job.proc is not None)
     return single_jobs, [word for word, job in jobs_by_word if job is None or job.proc is None]
@@ -133,7 +128,7 @@ def _subcode(arguments: Arguments) -> int | None:
         raise UsageError(f"-subcode takes a whole number, not {value!r}") from None
 
 
-def _whose(words: Sequence[str], constraints: Sequence[str]) -> str:
+def _selection_text(words: Sequence[str], constraints: Sequence[str]) -> str:
     """Return the text that describes the jobs in an answer: their one cluster or user, else the constraint."""
     owner_conditions = [_as_condition(word) for word in words]
     if not constraints and len(words) == 1:
@@ -156,9 +151,6 @@ def _as_condition(word: str) -> str:
     if job.proc is None:
         return f"ClusterId == {job.cluster}"
     return f"(ClusterId == {job.cluster} && ProcId == {job.proc})"
-
-
-# -- answers -------------------------------------------------------------------------------------------------------
 
 
 def message(action: Action, result: Result) -> str:
@@ -195,7 +187,7 @@ def answer(
     if single_results:
         counts = Counter(result.result for result in single_results)
         changed_count = counts[SUCCESS]
-        out += _details(request, counts, changed_count > 0, queued_ids, single_results)
+        out += _long_or_totals_text(request, counts, changed_count > 0, queued_ids, single_results)
         has_failed = changed_count == 0
         err += "\n" if has_failed else ""  # where HTCondor's tools print connection errors
         lines = [(result.result, message(request.action, result) + "\n") for result in single_results]
@@ -204,7 +196,7 @@ def answer(
     if request.selection is not None:
         counts = Counter(selected_counts or {})
         changed_count = counts[SUCCESS]
-        out += _details(request, counts, changed_count > 0, queued_ids)
+        out += _long_or_totals_text(request, counts, changed_count > 0, queued_ids)
         which_jobs = ("held jobs" if request.held else "jobs") + request.whose
         if changed_count:
             out += f"All {which_jobs} have been {request.action.done}\n"
@@ -216,14 +208,13 @@ def answer(
     return CommandOutput(out, err, int(has_failed))
 
 
-def _details(
+def _long_or_totals_text(
     request: JobActionRequest,
     counts: Mapping[int, int],
     changed_count: bool,
     single_results: int,
     queued_ids: Sequence[Result] = (),
 ) -> str:
-    """Return the lines that -long and -totals print before the answer."""
     if request.arguments.has("long"):
         ad: dict[str, object] = {
             "ActionResult": int(changed_count),
@@ -238,7 +229,7 @@ def _details(
             ad |= {f"result_total_{result}": counts[result] for result in range(len(RESULT_NAMES))}
         return "".join(f"{name} = {value}\n" for name, value in ad.items()) + "\n"
     if request.arguments.has("totals"):
-        return ", ".join(f"{counts[result]} {name}" for result, name in _TOTALS.items()) + "\n"
+        return ", ".join(f"{counts[result]} {name}" for result, name in _TOTALS_TEXTS.items()) + "\n"
     return ""
 
 
@@ -246,7 +237,7 @@ def _as_json(request: JobActionRequest, single: Sequence[Result], selected: Mapp
     from json import dumps
 
     rows: list[dict[str, object]] = [
-        {**_named(done.job), "Result": RESULT_NAMES[done.result], "Message": message(request.action, done)}
+        {**_names_for_json(done.job), "Result": RESULT_NAMES[done.result], "Message": message(request.action, done)}
         for done in single
     ]
     counts = sorted((selected or {}).items())
@@ -255,11 +246,9 @@ def _as_json(request: JobActionRequest, single: Sequence[Result], selected: Mapp
     return CommandOutput(dumps(rows, indent=2) + "\n", "", 0 if is_changed else 1)
 
 
-def _named(job: ClusterOrJob | str) -> dict[str, object]:
+def _names_for_json(job: ClusterOrJob | str) -> dict[str, object]:
     return {"Name": job} if isinstance(job, str) else {"ClusterId": job.cluster, "ProcId": job.proc}
 
-
-# -- requests ------------------------------------------------------------------------------------------------------
 
 _RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED, "release limit": LIMIT_EXCEEDED}
 _BY_STATUS = {
@@ -270,7 +259,7 @@ _BY_STATUS = {
 }
 """The result in HTCondor's schedd if an action has no effect on a job with this JobStatus, by the kind of the request.
 All other cases are ``BAD_STATUS``."""
-_SLOTS = {
+_SLOT_REQUESTS = {
     "Vacate": ("VacateSlot", "vacated"),
     "Suspend": ("SuspendClaim", "suspended"),
     "Continue": ("ContinueClaim", "continued"),
@@ -279,7 +268,7 @@ _SLOTS = {
 slots."""
 
 
-def _act(command: str, argv: Sequence[str]) -> int:
+def _change_jobs(command: str, argv: Sequence[str]) -> int:
     request = read(command, argv, *(["condor_"] if called_tool() else []))
     kind, url = request.action.kind, log_of(request.arguments, "name", "pool", "addr")
     options = {"fast": True} if request.arguments.has("fast") else {}
@@ -291,24 +280,26 @@ def _act(command: str, argv: Sequence[str]) -> int:
         outcomes = change_jobs(url, {**body, "selection": request_jobs})
         results = {(outcome.cluster, proc): outcome.result for outcome in outcomes for proc in outcome.jobs()}
         single_results += [Result(job, result_of(kind, results[job.cluster, job.proc or 0])) for job in request.ids]
-    single_results += [Result(slot, _of_slot(url, kind, slot, options)) for slot in request.slots]
+    single_results += [Result(slot, _change_slot(url, kind, slot, options)) for slot in request.slots]
     selected_counts = None
     if request.selection is not None:
         held = ["JobStatus == 5"] if request.held else []
-        selected_counts = _count(kind, change_jobs(url, {**body, "selection": request.selection.as_request(*held)}))
+        selected_counts = _counts_by_result(
+            kind, change_jobs(url, {**body, "selection": request.selection.as_request(*held)})
+        )
     return answer(request, single_results, selected_counts).printed()
 
 
-remove = partial(_act, "rm")
-hold = partial(_act, "hold")
-release = partial(_act, "release")
-vacate = partial(_act, "vacate")
-suspend = partial(_act, "suspend")
-go_on = partial(_act, "continue")
+remove = partial(_change_jobs, "rm")
+hold = partial(_change_jobs, "hold")
+release = partial(_change_jobs, "release")
+vacate = partial(_change_jobs, "vacate")
+suspend = partial(_change_jobs, "suspend")
+go_on = partial(_change_jobs, "continue")
 
 
-def _of_slot(url: str, kind: str, slot: str, options: Mapping[str, bool]) -> int:
-    subject_text, done_text = _SLOTS[kind]
+def _change_slot(url: str, kind: str, slot: str, options: Mapping[str, bool]) -> int:
+    subject_text, done_text = _SLOT_REQUESTS[kind]
     try:
         answer = ask(url, {"kind": subject_text, "slot": slot, **options})
     except RequestRefused as error:
@@ -322,14 +313,11 @@ def result_of(kind: str, result: str) -> int:
     return _BY_STATUS.get((kind, result), BAD_STATUS) if known_result is None else known_result
 
 
-def _count(kind: str, outcomes: Iterable[ActionResult]) -> dict[int, int]:
+def _counts_by_result(kind: str, outcomes: Iterable[ActionResult]) -> dict[int, int]:
     counts: Counter[int] = Counter()
     for outcome in outcomes:
         counts[result_of(kind, outcome.result)] += max(1, sum(last - first + 1 for first, last in outcome.procs))
     return counts
-
-
-# -- condor_now ------------------------------------------------------------------------------------------------------
 
 
 def now(argv: Sequence[str]) -> int:

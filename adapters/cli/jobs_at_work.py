@@ -79,19 +79,17 @@ def _row(ad: ClassAd, queries: Queries) -> tuple[str, ...]:
         id,
         f"{length(number(ad, 'TotalJobRunTime') or 0):>12}",
         str(run.pid) if run is not None and run.pid else "?",
-        "" if run is None else _directory(run.pid) or run.scratch,
+        "" if run is None else _working_directory(run.pid) or run.scratch,
     )
 
 
-def _directory(pid: int) -> str:
+def _working_directory(pid: int) -> str:
     """Return the working directory of a process; empty if it cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
         return ""
 
-
-# -- condor_tail -----------------------------------------------------------------------------------------------------
 
 _TAIL = tool("tail")
 _BYTES: Final = 1024  #: total for all files, unless -maxbytes is given
@@ -116,14 +114,14 @@ def tail(argv: Sequence[str]) -> int:
     while True:
         ad, run = looked_up(url, job)
         if files and run is None:  # the job ended while it was followed
-            _show({name: path for name, path in files.items() if path.exists()}, shown_sizes, byte_limit)
+            _print_ends_of_files({name: path for name, path in files.items() if path.exists()}, shown_sizes, byte_limit)
             return 0
         if ad is None:
             raise ToolEnded(1, f"No such job: {job[0]}.{job[1]}\n")
         if run is not None and run.scratch:
             try:
-                files = dict(_files(ad, run, streams, arguments.words[1:]))
-                _show(files, shown_sizes, byte_limit)
+                files = dict(_requested_files(ad, run, streams, arguments.words[1:]))
+                _print_ends_of_files(files, shown_sizes, byte_limit)
             except OSError as error:  # the scratch directory belongs to another user, or is being removed
                 _unseen(f"Cannot open file {error.filename or run.scratch} ({error.strerror})")
             if not is_following:
@@ -141,10 +139,9 @@ def _at_most(arguments: Arguments) -> int:
         raise _TAIL.usage_error("Error: maxbytes ({value}) is not valid\n\n{usage}", value=value) from None
 
 
-def _files(
+def _requested_files(
     ad: ClassAd, run: RunningProcess, streams: Sequence[str], names: Sequence[str]
 ) -> Iterator[tuple[str, Path]]:
-    """Yield the requested files: a job's output streams and output files."""
     scratch = Path(run.scratch)
     listed_names = str(ad.eval("TransferOutput") or "").replace(",", " ").split() if "TransferOutput" in ad else []
     stream_attributes = {str(ad.eval(name)): name for name in _STREAMS if name in ad}
@@ -164,7 +161,7 @@ def _unseen(reason: str) -> None:
     raise ToolEnded(1, f"Failed to peek at file from starter: {reason}\n")
 
 
-def _show(files: dict[str, Path], shown_sizes: dict[str, int], byte_limit: int) -> None:
+def _print_ends_of_files(files: dict[str, Path], shown_sizes: dict[str, int], byte_limit: int) -> None:
     """Write the end of each file, or the part after its ``shown_sizes``: at most ``byte_limit`` bytes in total."""
     remaining = byte_limit
     for name, path in files.items():
@@ -178,8 +175,6 @@ def _show(files: dict[str, Path], shown_sizes: dict[str, int], byte_limit: int) 
         sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
-
-# -- condor_ssh_to_job -----------------------------------------------------------------------------------------------
 
 _SSH = tool("ssh_to_job")
 _FIRST_PAUSE: Final = 0.1  #: seconds before the first retry with -auto-retry; each further pause is twice as long
@@ -197,7 +192,7 @@ def ssh_to_job(argv: Sequence[str]) -> int:
     if job is None:
         raise _SSH.usage_error("Invalid job id: {word}\n", word=word)
     url = pool_log(arguments, "No such schedd named {name} in local pool\n")
-    run, is_attended = _running(url, job)
+    run, is_attended = _running_process(url, job)
     if run is None and not arguments.has("auto-retry"):
         raise ToolEnded(1, "(Use -auto-retry to keep trying periodically.)\n")
     if run is None:
@@ -206,20 +201,21 @@ def ssh_to_job(argv: Sequence[str]) -> int:
     while run is None:
         time.sleep(pause)
         pause = min(2 * pause, _PAUSE)
-        run, is_attended = _running(url, job)
-    environment = {**_environment(run), "TERM": os.environ.get("TERM", "dumb")}
-    shell = _shell(arguments.value("shells", os.environ.get("SHELL", "")))
+        run, is_attended = _running_process(url, job)
+    environment = {**_process_environment(run), "TERM": os.environ.get("TERM", "dumb")}
+    shell = _first_existing_shell(arguments.value("shells", os.environ.get("SHELL", "")))
     if not command:
         print(f"Welcome to {run.slot}!\nYour condor job is running with pid(s) {run.pid}.", flush=True)
     argv = [shell, "-c", " ".join(command)] if command else [shell, "-i"]
     removes_job = arguments.has("remove-on-interrupt")
-    with _session(run.scratch) if is_attended else nullcontext():
-        return _ended(subprocess.Popen(argv, cwd=run.scratch, env=environment), word if removes_job else "")
+    with _keep_job_waiting(run.scratch) if is_attended else nullcontext():
+        return _exit_code_of_shell(
+            subprocess.Popen(argv, cwd=run.scratch, env=environment), word if removes_job else ""
+        )
 
 
 @contextmanager
-def _session(scratch: str) -> Iterator[None]:
-    """Make the job wait while its user is logged in."""
+def _keep_job_waiting(scratch: str) -> Iterator[None]:
     folder = os.path.join(scratch, SESSION)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     try:
@@ -229,7 +225,7 @@ def _session(scratch: str) -> Iterator[None]:
             os.rmdir(folder)
 
 
-def _running(url: str, job: tuple[int, int]) -> tuple[RunningProcess | None, bool]:
+def _running_process(url: str, job: tuple[int, int]) -> tuple[RunningProcess | None, bool]:
     """Return the running process of a job (None: not running yet), and whether the job waits for its user. Raise
     ``ToolEnded`` if the job is held or not in the queue."""
     ad, run = looked_up(url, job)
@@ -241,8 +237,7 @@ def _running(url: str, job: tuple[int, int]) -> tuple[RunningProcess | None, boo
     return run if is_running else None, ad.eval("InteractiveJob") is True
 
 
-def _environment(run: RunningProcess) -> dict[str, str]:
-    """Return the environment with which the job's process was started."""
+def _process_environment(run: RunningProcess) -> dict[str, str]:
     try:
         with open(f"/proc/{run.pid}/environ", "rb") as file:
             variables = file.read().split(b"\0")
@@ -254,13 +249,12 @@ def _environment(run: RunningProcess) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _shell(names: str) -> str:
-    """Return the first shell in the list that exists."""
+def _first_existing_shell(names: str) -> str:
     shells = (shutil.which(word) for word in [*names.split(","), "bash", "sh"] if word)
     return next((shell for shell in shells if shell), "/bin/sh")
 
 
-def _ended(shell: subprocess.Popen[bytes], removal_text: str) -> int:
+def _exit_code_of_shell(shell: subprocess.Popen[bytes], removal_text: str) -> int:
     """Wait for the shell, which controls the terminal, and return its exit code. An interrupt removes the job, if
     any."""
     old_handler = None if removal_text else signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -30,8 +30,7 @@ VERIFY = command_table("verify")
 VIEWS = command_table("views")
 
 
-def _dump(items: Iterable[object]) -> None:
-    """Print a JSON list item by item."""
+def _print_json_list(items: Iterable[object]) -> None:
     write = sys.stdout.write
     separator = "[\n"
     for item in items:
@@ -53,7 +52,7 @@ def why(argv: Sequence[str]) -> int:
             at = instant_of("why", arguments, "at", queries.log)
             answer, log_id = queries.why(name, at, here()), queries.log.id
             is_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
-            useful_calls = _worth_typing(queries.log, name, at) if is_cluster else []
+            useful_calls = _suggested_commands(queries.log, name, at) if is_cluster else []
         except ValueError as error:
             raise UsageError(f"poolbook why: {error}") from None
         except UnknownThingError as error:
@@ -61,7 +60,7 @@ def why(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         parts = {"answer": answer.lines, "life": answer.life}
         sentences_by_part = ((part, sentence) for part, sentences in parts.items() for sentence in sentences)
-        _dump({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in sentences_by_part)
+        _print_json_list({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in sentences_by_part)
         return 0
     for text in (line.text for line in answer.lines if line.code != "see_life" or not arguments.has("verbose")):
         print_colored(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if useful_calls else STATES)
@@ -85,8 +84,7 @@ def _print_life(answer: Answer) -> None:
         print_colored(folded(visible(tell(sentence, here())), width_of(), indent), STATES)
 
 
-def _worth_typing(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:
-    """Return suggested commands for a cluster."""
+def _suggested_commands(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:
     from ...replay.why.cluster import outcomes
 
     results = outcomes(log, int(cluster), at)
@@ -122,7 +120,7 @@ def log(argv: Sequence[str]) -> int:
         members, place, width = queries.entries(stream, *window), queries.places(), width_of()
         if arguments.has("json"):
             log_id = queries.log.id
-            _dump({"log": log_id, **listing.as_dict(member, place(member.stimulus))} for member in members)
+            _print_json_list({"log": log_id, **listing.as_dict(member, place(member.stimulus))} for member in members)
         else:
             for member in members:
                 print_line(member, zone, width, place(member.stimulus))
@@ -150,7 +148,7 @@ def verify(argv: Sequence[str]) -> int:
         print(json.dumps(_verdict_json(url, verification), indent=2))
     else:
         _verdict(url, verification)
-        for line in _on_decisions(verification.decisions) if verification.decisions is not None else ():
+        for line in _repeated_cycle_lines(verification.decisions) if verification.decisions is not None else ():
             print(line)
         if verification.imported:
             print("  its events were imported from an HTCondor pool; `poolbook audit` checks them")
@@ -161,9 +159,7 @@ TELL_EVERY = 2.0
 """Seconds between two messages about the progress of the cycles on a terminal."""
 
 
-def _on_decisions(recheck: RecheckedCycles) -> Iterator[str]:
-    """Yield the lines about the negotiation cycles that were repeated."""
-
+def _repeated_cycle_lines(recheck: RecheckedCycles) -> Iterator[str]:
     polls = f" and {counted(recheck.polls, 'poll of the defragmentation', 'polls of the defragmentation')}"
     verb = "was" if recheck.taken == 1 and not recheck.polls else "were"
     repeated_text = f"{counted(recheck.taken, 'negotiation cycle')}{polls if recheck.polls else ''} {verb} repeated"
@@ -237,8 +233,6 @@ def views(argv: Sequence[str]) -> int:
         print(f"The views of {safe_url(url)} were rebuilt, up to event {position}.")
     return 0
 
-
-# -- lines of the log ------------------------------------------------------------------------------------------------
 
 INDENT = 10
 """The indentation of continuation lines: the width of the position column."""

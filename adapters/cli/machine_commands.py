@@ -37,7 +37,7 @@ def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
     return 0
 
 
-def _served(command: ToolSyntax, arguments: Arguments) -> str:
+def _served_log(command: ToolSyntax, arguments: Arguments) -> str:
     """Return the log if a server holds it; the machine's policy for such a request depends on the server's sensors.
     Raise `ToolError` if the pool is not running, `LogError` if it cannot run because the log was imported."""
     url = log_of(arguments, "pool", "addr", *(() if command is RESCHEDULE else ("name",)))
@@ -52,11 +52,11 @@ def _served(command: ToolSyntax, arguments: Arguments) -> str:
     return url
 
 
-def _ask(command: ToolSyntax, arguments: Arguments, kind: str, name: str, **body: object) -> dict[str, Any]:
-    """Return the answer to a request about a machine; `NotHere` is raised if the machine is unknown."""
+def _ask_machine(command: ToolSyntax, arguments: Arguments, kind: str, name: str, **body: object) -> dict[str, Any]:
+    """Return the answer to a request about a machine. Raise `NotHere` if the machine is unknown."""
     try:
         request = {"kind": kind, "machine": name, **body}
-        answer: dict[str, Any] = ask(_served(command, arguments), request)
+        answer: dict[str, Any] = ask(_served_log(command, arguments), request)
     except RequestRefused as error:
         if error.code != NOT_FOUND:
             raise
@@ -81,7 +81,7 @@ def drain(argv: Sequence[str]) -> int:
     if is_quick and arguments.has("start"):
         message = f"-start is not used with -{is_quick}: only a graceful drain sets START"
         print(f"poolbook drain: {message}", file=sys.stderr)
-    answer = _ask(
+    answer = _ask_machine(
         DRAIN,
         arguments,
         "Drain",
@@ -106,7 +106,7 @@ def _cancel(arguments: Arguments, machine: str, given_completions: Sequence[str]
         if arguments.has(wrong_option):
             raise UsageError(f"poolbook drain: -{wrong_option} may not be used with -cancel: omit one of them")
     number = last_number(DRAIN, arguments, "request-id", least=1)
-    answer = _ask(DRAIN, arguments, "CancelDrain", machine, drain=number or 0)
+    answer = _ask_machine(DRAIN, arguments, "CancelDrain", machine, drain=number or 0)
     return _print(arguments, answer, f"Sent request to cancel draining on {machine}")
 
 
@@ -127,24 +127,24 @@ def off(argv: Sequence[str]) -> int:
         raise UsageError("poolbook off: name only one machine")
     shutdown_kind = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
-    answer = _ask(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=shutdown_kind)
+    answer = _ask_machine(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=shutdown_kind)
     target_names = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}
     return _print(arguments, answer, *(line.format(**target_names) for line in _OFF[shutdown_kind]))
 
 
 def on(argv: Sequence[str]) -> int:
-    return _tell(ON, argv, "ComeBack", 'Sent "Spawn-Daemon" command for "startd" to local master')
+    return _send_to_machine(ON, argv, "ComeBack", 'Sent "Spawn-Daemon" command for "startd" to local master')
 
 
 def reconfig(argv: Sequence[str]) -> int:
-    return _tell(RECONFIG, argv, "ReadConfiguration", 'Sent "Reconfig" command to local master')
+    return _send_to_machine(RECONFIG, argv, "ReadConfiguration", 'Sent "Reconfig" command to local master')
 
 
 def reschedule(argv: Sequence[str]) -> int:
-    return _tell(RESCHEDULE, argv, "Reschedule", 'Sent "Reschedule" command to local schedd', "name")
+    return _send_to_machine(RESCHEDULE, argv, "Reschedule", 'Sent "Reschedule" command to local schedd', "name")
 
 
-def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done_text: str, *option_names: str) -> int:
+def _send_to_machine(command: ToolSyntax, argv: Sequence[str], kind: str, done_text: str, *option_names: str) -> int:
     """Send a request, with the values of the options ``option_names``, to the machine that serves the pool."""
     arguments = parse(command, argv)
     for word in arguments.words:
@@ -152,7 +152,7 @@ def _tell(command: ToolSyntax, argv: Sequence[str], kind: str, done_text: str, *
             error_text = f"poolbook {command.name}: {word!r} is not an option; the command only affects this machine"
             raise NotHere(error_text, unknown_host(word)[0]) if called_tool() else UsageError(error_text)
     option_values = {name: arguments.value(name) for name in option_names if arguments.has(name)}
-    answer = ask(_served(command, arguments), {"kind": kind, **option_values})
+    answer = ask(_served_log(command, arguments), {"kind": kind, **option_values})
     for warning in answer.get("warnings", ()):
         print(f"poolbook {command.name}: warning: {warning}", file=sys.stderr)
     return _print(arguments, answer, done_text)

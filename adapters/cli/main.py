@@ -156,7 +156,7 @@ def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
     except Exception as error:
         if debug:
             raise
-        code = _explained(error)
+        code = _print_expected_error(error)
         if code is not None:
             return code
         from .fault_report import fault_words
@@ -165,7 +165,7 @@ def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
         return UNFORESEEN
 
 
-def _explained(error: Exception) -> int | None:
+def _print_expected_error(error: Exception) -> int | None:
     """Print an expected error and return its exit code; return None for any other error."""
     from ...domain.errors import PoolbookError
     from .common import called_tool

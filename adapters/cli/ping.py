@@ -35,9 +35,9 @@ def ping(argv: Sequence[str]) -> int:
     if daemon not in _TYPES:
         raise ToolEnded(1, f"ERROR: unknown daemon type {daemon!r}: there are {', '.join(_TYPES)}\n")
     tokens = [word for token in arguments.words or ("WRITE",) for word in (_LEVELS if token == "ALL" else (token,))]
-    levels = {token: _level(token) for token in tokens}
+    levels = {token: _authorization_level(token) for token in tokens}
     url = pool_log(arguments, "ERROR: couldn't locate {name}!\n", "ERROR: unknown host {name}\n")
-    user, is_allowed = _user(url)
+    user, is_allowed = _user_and_levels(url)
     form = arguments.chosen("table") or arguments.chosen("verbose") or "plain"
     answer_texts = texts_by_name(data_text("tools", "ping_answers").splitlines())
     if form == "table" and not arguments.has("quiet"):
@@ -49,7 +49,7 @@ def ping(argv: Sequence[str]) -> int:
     return 0 if is_allowed.issuperset(levels.values()) else 1
 
 
-def _level(token: str) -> str:
+def _authorization_level(token: str) -> str:
     """Return the authorization level of a word: a level, or a command's name or number. Raise ``ToolEnded`` for
     others."""
     level = token if token in _LEVELS else _COMMANDS.get(token)
@@ -59,8 +59,8 @@ def _level(token: str) -> str:
     return level
 
 
-def _user(url: str) -> tuple[str, frozenset[str]]:
-    """Return this user's name in the pool, and its authorization levels. Raise `LogError` if the pool does not
+def _user_and_levels(url: str) -> tuple[str, frozenset[str]]:
+    """Return this user's name in the pool, and the user's authorization levels. Raise `LogError` if the pool does not
     exist."""
     from ...domain.state.pool_settings import SUPER_USERS, UID_DOMAIN
     from ..runtime.queries import Queries

@@ -36,7 +36,7 @@ def play(argv: Sequence[str]) -> int:
 
     (name,) = arguments.words
     text = _text(name)
-    log = _log(arguments)
+    log = _new_log(arguments)
     try:
         return _played(read(text), name, dialect, log, arguments)
     except PlayError as error:
@@ -56,7 +56,7 @@ def _text(name: str) -> str:
         raise ToolError(f"poolbook play: {name} cannot be read: {reason}") from None
 
 
-def _log(arguments: Arguments) -> EventStore:
+def _new_log(arguments: Arguments) -> EventStore:
     """Return a new log, in memory unless -log names a file."""
     from ..stores.opening import open_log
 

@@ -60,7 +60,7 @@ class EditError(Exception):
 
 def read(argv: Sequence[str]) -> EditRequest:
     """Parse a command line. Raise `UsageError`, or `EditError` if the edit itself is invalid."""
-    other_words, options, changes = _parsed(argv)
+    other_words, options, changes = _split_arguments(argv)
     option_names = {option.name for option in options}
     if not (other_words or option_names & {"constraint", "owner", "jobids"}):
         raise UsageError(f"poolbook qedit: no jobs are named: {COMMAND.usage}", tool_message="")
@@ -71,7 +71,7 @@ def read(argv: Sequence[str]) -> EditRequest:
     constraints: list[str] = []
     for option in options:
         if option.name == "constraint":
-            _expression(option.values[0], f"condor_qedit: invalid constraint: {option.values[0]}\n")
+            _canonical_expression(option.values[0], f"condor_qedit: invalid constraint: {option.values[0]}\n")
             constraints.append(option.values[0])
         elif option.name == "owner":
             constraints.append(f'Owner=="{option.values[0]}"')
@@ -97,7 +97,7 @@ def _id(word: str) -> ClusterOrJob:
     return job
 
 
-def _parsed(argv: Sequence[str]) -> tuple[list[str], list[GivenOption], dict[str, str]]:
+def _split_arguments(argv: Sequence[str]) -> tuple[list[str], list[GivenOption], dict[str, str]]:
     """Return the words that name jobs, the options, and the attributes to set."""
     other_words: list[str] = []
     options: list[GivenOption] = []
@@ -114,7 +114,7 @@ def _parsed(argv: Sequence[str]) -> tuple[list[str], list[GivenOption], dict[str
             if option.name == "help":
                 raise Help(COMMAND)
             if option.name == "edits":
-                changes |= _of_file(parsed_arguments.options[-1])
+                changes |= _attributes_in_file(parsed_arguments.options[-1])
             may_name_jobs &= option.name not in ("constraint", "owner", "jobids")
         elif may_name_jobs:
             may_name_jobs = False
@@ -137,10 +137,10 @@ def _pair(word: str, remaining: deque[str]) -> dict[str, str]:
     if not _ATTRIBUTE.fullmatch(name):
         text = f'Update aborted, illegal attribute-name specified for attribute "{name}".\n'
         raise EditError(f"{text}{NOTHING_SET}")
-    return {name: _expression(value, f"Update aborted, illegal value for : {name}\n{NOTHING_SET}")}
+    return {name: _canonical_expression(value, f"Update aborted, illegal value for : {name}\n{NOTHING_SET}")}
 
 
-def _expression(text: str, message: str) -> str:
+def _canonical_expression(text: str, message: str) -> str:
     """Return the canonical text of an expression. Raise `EditError` with this message if it is invalid."""
     from ...domain.classad import ClassAdSyntaxError
     from ...domain.classad.old_form import expression_text
@@ -151,8 +151,7 @@ def _expression(text: str, message: str) -> str:
         raise EditError(message) from None
 
 
-def _of_file(option: GivenOption) -> dict[str, str]:
-    """Return the attributes of an ad in a file."""
+def _attributes_in_file(option: GivenOption) -> dict[str, str]:
     from ...domain.classad import ClassAd, ClassAdSyntaxError
     from ...domain.classad.old_form import ad_text
 
@@ -191,9 +190,6 @@ def qedit(argv: Sequence[str]) -> int:
     return answer(request, outcomes).printed()
 
 
-# Output
-
-
 def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:
     """Return condor_qedit's output."""
     done_outcomes = [outcome for outcome in outcomes if outcome.result == "done"]
@@ -214,13 +210,13 @@ def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), reason: 
         cluster = failed_outcomes[0].cluster if failed_outcomes else request.ids[0].cluster
         text = f'Failed to set attribute "{name}" for job {cluster}.{proc}.\n'
     elif request.dry and not outcomes:
-        text = f"No jobs match the constraint: {_constraint(request)}\n"
+        text = f"No jobs match the constraint: {_selection_constraint(request)}\n"
     else:
-        text = f'Failed to set attribute "{name}" by constraint: {_constraint(request)}\n'
+        text = f'Failed to set attribute "{name}" by constraint: {_selection_constraint(request)}\n'
     return CommandOutput("", f"{reason}{text}Queue {NOTHING_SET[0].lower()}{NOTHING_SET[1:]}", 1)
 
 
-def _constraint(request: EditRequest) -> str:
+def _selection_constraint(request: EditRequest) -> str:
     """Return the selection of jobs in condor_qedit's notation."""
     conditions = list(request.constraints)
     if request.ids:

@@ -47,8 +47,8 @@ class _QsubRequest(NamedTuple):
 def qsub(argv: Sequence[str]) -> int:
     arguments = " ".join(argv).split()  # HTCondor's script also splits them
     if arguments[:1] == ["-f"]:
-        arguments = [*arguments[1:], *_directives(arguments[1] if arguments[1:] else "", _IN_FILE)]
-    request = _read(arguments)
+        arguments = [*arguments[1:], *_script_options(arguments[1] if arguments[1:] else "", _IN_FILE)]
+    request = _parse_options(arguments)
     if request.has("help"):
         raise ToolEnded(0, out=usage_of("qsub"))
     if request.has("version"):
@@ -56,15 +56,15 @@ def qsub(argv: Sequence[str]) -> int:
     for name, reason in _REFUSED.items():
         if request.has(name):
             raise ToolEnded(1, f"condor_qsub: -{name} is not supported: {reason}\n")
-    request = _with_script(request if request.words else _from_input(request))
+    request = _with_script_options(request if request.words else _save_input_as_script(request))
     name = request.of("N") or os.path.basename(request.words[0])
-    held_jobs = _dependencies(request.of("hold_jid"))
+    held_jobs = _unfinished_dependencies(request.of("hold_jid"))
     text = "\n".join([f"# condor_qsub call: {' '.join(argv)}", *_description(request, name, held_jobs)]) + "\n"
     cluster = "0"
     if not request.has("test"):
-        cluster = _submitted(text)
+        cluster = _submit_description(text)
         if held_jobs:
-            _submitted(_sentinel(held_jobs, cluster))
+            _submit_description(_sentinel_description(held_jobs, cluster))
     elif request.has("print"):
         print(text)
     if not request.has("z"):
@@ -72,10 +72,7 @@ def qsub(argv: Sequence[str]) -> int:
     return 0
 
 
-# -- words -----------------------------------------------------------------------------------------------------------
-
-
-def _read(arguments: Sequence[str]) -> _QsubRequest:
+def _parse_options(arguments: Sequence[str]) -> _QsubRequest:
     """Parse words like ``getopt -a``: long options may also start with a single dash. Raise ``ToolEnded`` on errors."""
     options, resources, staged_files, remaining = dict[str, str](), list[str](), list[str](), list(arguments)
     plain_words = list[str]()
@@ -87,7 +84,7 @@ def _read(arguments: Sequence[str]) -> _QsubRequest:
         if not word.startswith("-") or word == "-":
             plain_words.append(word)  # options may also follow the command, unless -- precedes it
             continue
-        name, value = _option(word, remaining)
+        name, value = _option_and_value(word, remaining)
         if name == "l":
             resources += value.split(",")
         elif name == "W":
@@ -96,7 +93,7 @@ def _read(arguments: Sequence[str]) -> _QsubRequest:
     return _QsubRequest(options, tuple(resources), tuple(staged_files), tuple(plain_words))
 
 
-def _option(word: str, remaining: list[str]) -> tuple[str, str]:
+def _option_and_value(word: str, remaining: list[str]) -> tuple[str, str]:
     """Return an option's name and its value, which may be the next word."""
     option_name, equals, value = word.lstrip("-").partition("=")
     long_names = [name for name in _LONG if name.rstrip("=").startswith(option_name)]
@@ -121,8 +118,7 @@ def _option(word: str, remaining: list[str]) -> tuple[str, str]:
     return name, value or remaining.pop(0)
 
 
-def _directives(path: str, form: re.Pattern[str]) -> list[str]:
-    """Return the qsub options in a script's directive lines."""
+def _script_options(path: str, form: re.Pattern[str]) -> list[str]:
     try:
         lines = read_text(path).splitlines()
     except OSError as problem:
@@ -131,26 +127,22 @@ def _directives(path: str, form: re.Pattern[str]) -> list[str]:
     return [word for line in lines if (match := form.match(line)) for word in match[1].split()]
 
 
-def _with_script(request: _QsubRequest) -> _QsubRequest:
-    """Return the request with the options in the script added; these override the command line's."""
+def _with_script_options(request: _QsubRequest) -> _QsubRequest:
+    """Return the request with the options in the script, which override those on the command line."""
     if request.of("b") == "y":
         return request
-    script_request = _read(_directives(request.words[0], _IN_SCRIPT))
+    script_request = _parse_options(_script_options(request.words[0], _IN_SCRIPT))
     resources, staged_files = (*request.resources, *script_request.resources), (*request.staged, *script_request.staged)
     return _QsubRequest({**request.options, **script_request.options}, resources, staged_files, request.words)
 
 
-def _from_input(request: _QsubRequest) -> _QsubRequest:
-    """Save standard input as the script, in the current directory."""
+def _save_input_as_script(request: _QsubRequest) -> _QsubRequest:
     name = request.of("N")
     number, path = tempfile.mkstemp(prefix=f"{name or 'STDIN'}_qsub.", dir=os.getcwd())
     with os.fdopen(number, "w", errors="surrogateescape") as script:
         script.write(read_input())
     os.chmod(path, 0o700)
     return request._replace(words=(path,), options={"N": "STDIN", **request.options})
-
-
-# -- the submit file -------------------------------------------------------------------------------------------------
 
 
 def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> Iterator[str]:
@@ -179,7 +171,7 @@ def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> 
     if held_jobs or request.has("h"):
         yield "hold = True"
     if request.of("a"):
-        yield from _deferral(request.of("a"))
+        yield from _deferral_commands(request.of("a"))
     environment = list(_environment(request.of("v")))
     if environment:
         yield f'environment = "{" ".join(environment)}"'
@@ -188,7 +180,7 @@ def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> 
         yield "periodic_remove = ( JobStatus == 1 && NumJobStarts > 0)"
         requirements.append("( NumJobStarts == 0 )")
     for resource in request.resources:
-        yield from _resource(resource, requirements)
+        yield from _resource_commands(resource, requirements)
     if requirements:
         yield f"requirements = {' && '.join(requirements)}"
     yield from _staging(request.staged)
@@ -216,7 +208,7 @@ def _environment(listed_variables: str) -> Iterator[str]:
         yield f"{name}='{value}'" if "'" in value else f"{name}={value}"
 
 
-def _resource(text: str, requirements: list[str]) -> Iterator[str]:
+def _resource_commands(text: str, requirements: list[str]) -> Iterator[str]:
     """Yield the submit command for a resource of -l, or add its condition to the ``requirements``."""
     name, _, value = text.partition("=")
     attribute = {"arch": "Arch", "host": "Machine", "opsys": "OpSys"}.get(name)
@@ -241,7 +233,7 @@ def _nodes(value: str) -> Iterator[str]:
         yield f"request_cpus = {int(nodes) * cpus_per_node}"
 
 
-def _deferral(text: str) -> Iterator[str]:
+def _deferral_commands(text: str) -> Iterator[str]:
     """Yield the commands that defer the job to the next such time, written as [[[[CC]YY]MM]DD]hhmm[.SS]."""
     from datetime import datetime, timedelta
 
@@ -291,10 +283,7 @@ def _queue(request: _QsubRequest, environment: Sequence[str], output: str, error
         yield "Queue"
 
 
-# -- submission ------------------------------------------------------------------------------------------------------
-
-
-def _submitted(text: str) -> str:
+def _submit_description(text: str) -> str:
     """Submit a description and return the cluster's number. Raise ``ToolEnded`` if it is rejected."""
 
     with tempfile.NamedTemporaryFile("w", errors="surrogateescape", prefix="condor_qsub.") as file:
@@ -307,7 +296,7 @@ def _submitted(text: str) -> str:
     return cluster
 
 
-def _dependencies(listed_jobs: str) -> list[str]:
+def _unfinished_dependencies(listed_jobs: str) -> list[str]:
     """Return the unfinished jobs of -hold_jid. Raise ``ToolEnded`` if a job failed, was removed, or is unknown."""
     held_jobs = []
     for job in filter(None, listed_jobs.split(",")):
@@ -333,7 +322,7 @@ def _output_of(*arguments: str) -> str:
     return output.getvalue().strip()
 
 
-def _sentinel(jobs: Sequence[str], held_job: str) -> str:
+def _sentinel_description(jobs: Sequence[str], held_job: str) -> str:
     """Return the submit description of the sentinel, a local universe job. It waits for the jobs and then releases the
     held job, or removes the held job if one of them failed (SGE: exit code 100) or was removed."""
     from .common import default_log
@@ -343,7 +332,7 @@ def _sentinel(jobs: Sequence[str], held_job: str) -> str:
     log_path = log if "://" in log else os.path.abspath(log)
     path = f"{tools_folder()}:{os.environ.get('PATH', os.defpath)}"
     script = data_text("tools", "qsub_sentinel").format(jobs=" ".join(jobs), held=held_job)
-    number, file = tempfile.mkstemp(prefix=f"cluster{held_job}_sentinel.")
+    number, file = tempfile.mkstemp(prefix=f"cluster{held_job}_sentinel_description.")
     with os.fdopen(number, "w", errors="surrogateescape") as out:
         out.write(f'#!/bin/sh\nexport PATH={shlex.quote(path)} POOLBOOK_LOG={shlex.quote(log_path)}\nrm "$0"\n{script}')
     os.chmod(file, 0o700)

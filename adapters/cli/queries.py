@@ -36,31 +36,33 @@ def _write(chunks: Iterable[str]) -> int:
 def queue(argv: Sequence[str]) -> int:
     query = queue_tool.read(argv)
     if query.arguments.has("jobads"):
-        return _write(_queue_of_file(query, display_context()))
+        return _write(_jobs_in_file(query, display_context()))
     with Queries(log_of(query.arguments, "name", "pool", "addr")) as queries:
         display = display_context()
         if queries.imported:
-            return _write(_queue_then(query, queries, display._replace(source=f"Imported: {safe_url(queries.url)}")))
+            return _write(
+                _imported_queue(query, queries, display._replace(source=f"Imported: {safe_url(queries.url)}"))
+            )
         if query.arguments.has("at"):
             raise ToolError(
                 f"poolbook q -at: {safe_url(queries.url)} is a Poolbook log, which only contains the current queue. "
                 f"{queue_tool.OF_THE_PAST}"
             )
         if query.arguments.has("submitter"):
-            display = display._replace(submitter=_submitter(query, queries))
+            display = display._replace(submitter=_first_queued_submitter(query, queries))
         if query.view == "analysis":
-            return _write(_analyses(query, queries, display))
+            return _write(_analysis_lines(query, queries, display))
         if query.arguments.has("factory"):
-            return _write(_factories(query, queries, display))
+            return _write(_job_factories(query, queries, display))
         if query.arguments.has(*queue_tool.GROUPINGS):
-            return _write(_groups(query, queries, display))
+            return _write(_autocluster_lines(query, queries, display))
         exit_code = _write(_queue(query, queries, display))
         if not called_tool():
             tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
         return exit_code
 
 
-def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
+def _first_queued_submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
     """Return the first submitter of -submitter that has jobs in the queue. Raise `NotHere` if none has."""
     from ...domain.state.pool_settings import UID_DOMAIN
 
@@ -74,8 +76,7 @@ def _submitter(query: queue_tool.QueueQuery, queries: Queries) -> str:
     raise NotHere(f"poolbook q: no submitter {submitters[0]} has jobs in the queue. {hint}", NO_RECORD)
 
 
-def _queue_of_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterator[str]:
-    """Yield the jobs in a file, of all owners."""
+def _jobs_in_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterator[str]:
     from ..condor_tools.history import ads_of_file
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
@@ -88,7 +89,7 @@ def _queue_of_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterat
     return queue_tool.render(ads, query._replace(everyone=True), display._replace(source=f"Jobads: {name}"))
 
 
-def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+def _job_factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
     """Yield the clusters with job factories: the user's, everyone's, or the named clusters."""
     from ..condor_tools.autocluster_table import factory_ads
 
@@ -104,7 +105,7 @@ def _factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext
     yield from queue_tool.group_table(factories[: query.limit], query, "factory", here)
 
 
-def _groups(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
+def _autocluster_lines(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield groups of similar jobs, of all owners: similar for the negotiator, or in the printed attributes."""
     ads = queries.queue(query.selection._replace(constraints=())).ads
     if not query.arguments.has("autocluster"):
@@ -113,7 +114,7 @@ def _groups(query: queue_tool.QueueQuery, queries: Queries, display: CellContext
     return queue_tool.render(ads, query, display, signing=lambda texts: significance.signature_of(texts)[0])
 
 
-def _queue_then(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
+def _imported_queue(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield the queue of an imported log at a time, for all owners, since the caller is not a user of that pool."""
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.formatting import instant
@@ -154,10 +155,10 @@ def _queue(query: queue_tool.QueueQuery, queries: Queries, display: CellContext)
     return queue_tool.render(ads, query, display, _census(queries, display))
 
 
-def _analyses(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
+def _analysis_lines(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield the reasons why jobs do not run. A cluster is read when its first job is printed."""
     if "summary" in query.analysis:
-        return _summary(query, queries, display)
+        return _match_count_lines(query, queries, display)
     return queue_tool.render(
         queries.queue(query.selection._replace(constraints=()), rejections=True).ads,
         query,
@@ -166,7 +167,7 @@ def _analyses(query: queue_tool.QueueQuery, queries: Queries, display: CellConte
     )
 
 
-def _summary(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
+def _match_count_lines(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield the number of slots that match each group of similar jobs, or the number of jobs that match each slot."""
     from ..condor_tools.analyze import AnalyzedSlots
 
@@ -197,7 +198,7 @@ def status(argv: Sequence[str]) -> int:
 
         (file,) = option.values
         ads_of_option = ads_of_file(option.spelling, file, option.qualifier, f"Can't open file of ClassAds: {file}")
-        return _print_texts(status_tool.render(ads_of_option, query, display_context()), query)
+        return _print_slot_table(status_tool.render(ads_of_option, query, display_context()), query)
     with Queries(log_of(query.arguments, "pool", "direct")) as queries:
         display = display_context()
         try:
@@ -217,11 +218,10 @@ def status(argv: Sequence[str]) -> int:
                 f"poolbook status: {error} and have no ads of what -{query.view} shows; `poolbook q` and "
                 "`poolbook userprio` show the queue and its users"
             ) from None
-        return _print_texts(status_tool.render(ads, query, display), query)
+        return _print_slot_table(status_tool.render(ads, query, display), query)
 
 
-def _print_texts(chunks: Iterable[str], query: StatusQuery) -> int:
-    """Write a table of slots, with coloured states on a terminal."""
+def _print_slot_table(chunks: Iterable[str], query: StatusQuery) -> int:
     if query.layout is not None or query.form is not None:
         return _write(chunks)
     for text in chunks:
@@ -229,7 +229,7 @@ def _print_texts(chunks: Iterable[str], query: StatusQuery) -> int:
     return 0
 
 
-def _epochs(query: HistoryQuery, display: CellContext) -> int:
+def _print_epochs(query: HistoryQuery, display: CellContext) -> int:
     """Print the runs of jobs. For named clusters, only the events of these clusters are read."""
     from ..condor_tools import history as history_tool
 
@@ -265,7 +265,7 @@ def _history(query: HistoryQuery, display: CellContext) -> int:
         ads = ads_of_file("-file", file, "long", f"Error opening history file {file}: No such file or directory")
         return _write(history_tool.render(ads if query.forwards else reversed(ads), query, display))
     if query.arguments.has("epochs"):
-        return _epochs(query, display)
+        return _print_epochs(query, display)
     # -since is evaluated for every job, so the search must not be narrowed.
     reads_all = query.since is not None or query.scan is not None
     selection = JobSelector() if reads_all else query.selection._replace(constraints=())

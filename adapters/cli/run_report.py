@@ -73,11 +73,11 @@ class ClusterResult:
         rows = {proc: LastRun() for proc in self.outcomes.status}
         for event in self.events:
             if isinstance(event, JobActivated | JobExecuting | JobExited) and event.proc in rows:
-                _fold(rows[event.proc], event)
+                _update_last_run(rows[event.proc], event)
         return rows
 
 
-def _fold(row: LastRun, event: JobActivated | JobExecuting | JobExited) -> None:
+def _update_last_run(row: LastRun, event: JobActivated | JobExecuting | JobExited) -> None:
     if isinstance(event, JobActivated):
         row.slot, row.began, row.ended = event.slot, 0, 0
     elif isinstance(event, JobExecuting):
@@ -112,7 +112,7 @@ def report(
         _print_json(results)
         return
     for result in results:
-        _table(result)
+        _print_job_table(result)
     where = safe_url(locate(url).place)
     summary = f"{outcome_text([result.outcomes for result in results])} in {seconds:.1f} s"
     print_colored("\n" + folded(f"{summary}; every state change is recorded in {where}", width_of()))
@@ -124,10 +124,10 @@ def report(
     paragraphs, useful_calls = failures(results, unmatchable_jobs, was_interrupted)
     for paragraph in paragraphs:
         print_colored("\n" + folded(paragraph, width_of()))
-    print("\n" + calls(useful_calls or _all_well(clusters[0]), url))
+    print("\n" + calls(useful_calls or _calls_after_success(clusters[0]), url))
 
 
-def _all_well(cluster: int) -> Sequence[tuple[str, str]]:
+def _calls_after_success(cluster: int) -> Sequence[tuple[str, str]]:
     return (
         (f"why {cluster}.0", "explain what happened to this job"),
         ("history", "list the jobs that have left the queue"),
@@ -162,8 +162,8 @@ _WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
 """The widths of the columns (negative: left-aligned) if the output is not a terminal; otherwise the cells decide."""
 
 
-def _table(result: ClusterResult) -> None:
-    rows = [_cells(result, proc, row) for proc, row in islice(result.rows().items(), MOST)]
+def _print_job_table(result: ClusterResult) -> None:
+    rows = [_job_cells(result, proc, row) for proc, row in islice(result.rows().items(), MOST)]
     width = width_of()
     columns = [Column("", "", wide if width is None else wide // abs(wide), grow=width is not None) for wide in _WIDTHS]
     layout = Layout((*columns, Column("", "", -1)), headed=False, trimmed=True, limit=width, after_row="")
@@ -173,18 +173,17 @@ def _table(result: ClusterResult) -> None:
     more_counts = Counter(islice(result.outcomes.status.values(), MOST, None))
     if more_counts:
         rest_text = ", ".join(f"{count:,} more {status}" for status, count in more_counts.items())
-        print(f"... and {rest_text}: {_where(result, more_counts)}")
+        print(f"... and {rest_text}: {_command_listing(result, more_counts)}")
 
 
-def _where(result: ClusterResult, more_statuses: Collection[str]) -> str:
-    """Return the command that lists the jobs with these statuses."""
+def _command_listing(result: ClusterResult, more_statuses: Collection[str]) -> str:
     if set(more_statuses) == {"held"}:
         return f"poolbook q {result.number} -hold"
     has_unfinished = any(status in more_statuses for status in ("held", "idle", "running", "suspended"))
     return f"poolbook {'q' if has_unfinished else 'history'} {result.number}"
 
 
-def _cells(result: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
+def _job_cells(result: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
     run_seconds, code = row.seconds(), "" if row.code is None else str(row.code)
     return (
         f"{result.number}.{proc}",
@@ -194,11 +193,11 @@ def _cells(result: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...]:
         "" if run_seconds is None else f"{run_seconds:.2f} s",
         "" if run_seconds is None else f"{row.cpu / 1e6:.2f} s",
         f"{row.memory / 1024:.1f} MiB" if row.memory else "",
-        _command(result.ad_of(proc))[:_COMMAND_MOST],
+        _command_line(result.ad_of(proc))[:_COMMAND_MOST],
     )
 
 
-def _command(ad: Mapping[str, str]) -> str:
+def _command_line(ad: Mapping[str, str]) -> str:
     name = unquoted(ad.get("Cmd", "")).rpartition("/")[2]
     arguments_text = unquoted(ad.get("Arguments", ""))
     try:
@@ -212,7 +211,7 @@ TAIL = 5
 """The number of lines of a job's stderr that are printed."""
 _TAIL_BYTES = 8192
 _LINE = 200
-_LEFT = ("idle", "running", "suspended")
+_UNFINISHED = ("idle", "running", "suspended")
 _OUTPUTS = ("Out", "Err")
 
 Calls = list[tuple[str, str]]
@@ -236,15 +235,15 @@ def failures(
     """
     paragraphs: list[str] = []
     worth: Calls = []
-    failure_text = next(_failed(results), None)
+    failure_text = next(_first_failures(results), None)
     if failure_text is not None:
         result, proc, ended = failure_text
         name = f"{result.number}.{proc}"
-        paragraphs.append(f"{name} failed ({ended.words}){_stderr(result, proc)}")
+        paragraphs.append(f"{name} failed ({ended.words}){_stderr_tail(result, proc)}")
         worth.append((f"why {name}", "explain why it failed"))
     for result in results:
         if result.outcomes.held:
-            paragraphs.append(_held(result))
+            paragraphs.append(_hold_text(result))
             worth += [
                 (f"why {result.number}.{result.outcomes.first('held')}", "explain why it is held"),
                 (f"release {result.number}", "then `poolbook resume` runs them"),
@@ -254,7 +253,7 @@ def failures(
         name = f"{number}.{next(result for result in results if result.number == number).outcomes.first('idle')}"
         paragraphs.append(f"{name} is idle: {unmatchable.words}.")
         worth += [(f"why {name}", "compare its requests with the slots"), (f"rm {number}", "remove it")]
-    left_count = sum(status in _LEFT for result in results for status in result.outcomes.status.values())
+    left_count = sum(status in _UNFINISHED for result in results for status in result.outcomes.status.values())
     left_count -= sum(unmatchable.jobs for unmatchable in unmatchable_jobs.values())
     jobs, pronoun = ("1 job is left", "it") if left_count == 1 else (f"{left_count:,} jobs are left", "them")
     if left_count > 0 and was_interrupted:
@@ -293,14 +292,14 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
     return "" if conflict is None else misfit_text(conflict)
 
 
-def _failed(results: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int, ProcessEnd]]:
+def _first_failures(results: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int, ProcessEnd]]:
     for result in results:
         proc = result.outcomes.first("failed")
         if proc is not None:
             yield result, proc, result.outcomes.failed[proc]
 
 
-def _held(result: ClusterResult) -> str:
+def _hold_text(result: ClusterResult) -> str:
     holds = result.outcomes.held
     proc, hold = next(iter(holds.items()))
     name = f"{result.number}.{proc}"
@@ -311,14 +310,14 @@ def _held(result: ClusterResult) -> str:
         text = f"{len(holds):,} jobs are held for the same reason; {name}: {reason}."
     else:
         text = f"{len(holds):,} jobs are held for several reasons; {name}: {reason}."
-    return f"{text} {_advice(result.ad_of(proc), hold, result.number, len(holds))}"
+    return f"{text} {_hold_advice(result.ad_of(proc), hold, result.number, len(holds))}"
 
 
-def _advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> str:
+def _hold_advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int) -> str:
     if hold.code == _SUBMITTED_HELD:
         pronoun = "it" if jobs == 1 else "them"
         return f"You submitted {pronoun} on hold: `poolbook release {number}` and `poolbook resume` let {pronoun} run."
-    folders = [os.path.dirname(path) for name in _OUTPUTS if (path := _path(ad, name))]
+    folders = [os.path.dirname(path) for name in _OUTPUTS if (path := _output_path(ad, name))]
     missing = next((folder for folder in folders if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
     if missing:
         return f"`mkdir -p {shlex.quote(missing)}`, then `poolbook release {number}` and `poolbook resume`."
@@ -331,17 +330,16 @@ _FILES = ("7", "8")
 """HoldReasonCodes for an output or error file that could not be opened."""
 
 
-def _path(ad: Mapping[str, str], name: str) -> str:
+def _output_path(ad: Mapping[str, str], name: str) -> str:
     path_text = unquoted(ad.get(name, ""))
     return os.path.join(unquoted(ad.get("Iwd", "")), path_text) if path_text and path_text != os.devnull else ""
 
 
-def _stderr(result: ClusterResult, proc: int) -> str:
-    """Return the last lines of a job's stderr, preceded by the file's name."""
-    path = _path(result.ad_of(proc), "Err")
+def _stderr_tail(result: ClusterResult, proc: int) -> str:
+    path = _output_path(result.ad_of(proc), "Err")
     if not path:
         return "; its stderr was not saved (its submit file has no `error =`)."
-    lines = _last_lines(path)
+    lines = _last_printable_lines(path)
     if not lines:
         return "."
     shown_path = os.path.relpath(path)
@@ -351,7 +349,7 @@ def _stderr(result: ClusterResult, proc: int) -> str:
     return "\n".join([f"; the end of its stderr ({shown_path}):", *(f"    {line}" for line in lines)])
 
 
-def _last_lines(path: str) -> list[str]:
+def _last_printable_lines(path: str) -> list[str]:
     """Return a file's last non-empty lines, made printable; none if it is not a regular file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):

@@ -44,14 +44,14 @@ def open_server(
     url = log_of(arguments)
     served_users = ServedUsers.ALL if arguments.has("users") else ServedUsers.EACH
     if served_users is ServedUsers.ALL:
-        _check_users()
+        _check_is_root()
     settings = {}
     for setting_text in arguments.values("set"):
         name, equals, value = setting_text.partition("=")
         if not equals:
             raise UsageError(f"-set {setting_text}: use NAME=value")
         settings[name] = value
-    _check_enforced(settings, arguments)
+    _check_settings_enforced(settings, arguments)
     dialect = arguments.value("dialect", DEFAULT_DIALECT)
     server = PoolServer(
         url,
@@ -63,12 +63,12 @@ def open_server(
         if arguments.has("group"):
             share_with_group(url)
         if served_users is ServedUsers.ALL:
-            _check_place(server.paths.base)
+            _check_log_directory(server.paths.base)
             show_to_all(url)
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
         for name in ("execute", "log", "spool"):  # EXECUTE, LOG and SPOOL, unless the configuration sets them
             (server.paths.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        _offer(command, server, arguments, is_measured)
+        _offer_machine(command, server, arguments, is_measured)
         server.begin()
     except BaseException:
         server.close()
@@ -76,7 +76,7 @@ def open_server(
     return server
 
 
-def _check_place(log: Path) -> None:
+def _check_log_directory(log: Path) -> None:
     """Raise an error if a pool for all users is to be served from a directory that other users can write."""
     from ..runtime.config_sources import why_not_own
 
@@ -88,8 +88,7 @@ def _check_place(log: Path) -> None:
         )
 
 
-def _check_users() -> None:
-    """Raise an error if a pool for all users is to be served without root's rights."""
+def _check_is_root() -> None:
     if os.geteuid() != 0:
         raise UsageError(
             "-users: only root can run jobs as their owners; serve the pool as root, or omit -users to accept only "
@@ -97,8 +96,7 @@ def _check_users() -> None:
         )
 
 
-def _check_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
-    """Raise an error if a new log has settings that Poolbook does not enforce."""
+def _check_settings_enforced(settings: Mapping[str, str], arguments: Arguments) -> None:
     from ...domain.coverage.settings import restriction
 
     for name in settings:
@@ -119,7 +117,7 @@ def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dial
         print(f"WARNING: {setting_text} only applies to a new pool; this one keeps its setting", file=sys.stderr)
 
 
-def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_measured: bool) -> None:
+def _offer_machine(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_measured: bool) -> None:
     """Add this machine to the pool, or replace its old slots by the requested ones."""
     from ...domain.config import ConfigError
     from ...domain.startd.slot_types import SlotTypeError
@@ -128,7 +126,7 @@ def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_mea
     amounts = {name: last_number(command, arguments, name.lower(), least=1) for name in _DETECTED}
     given = {name: amount for name, amount in amounts.items() if amount is not None}
     static = last_number(command, arguments, "slots", least=1) or 0
-    load = _configured(arguments, given)
+    load = _configuration_loader(arguments, given)
     if load is not None and static:
         raise UsageError("-slots: the configuration defines the slots; remove -slots, or set NUM_SLOTS in it")
     ignores = arguments.has("ignore-unenforced")
@@ -143,9 +141,9 @@ def _offer(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_mea
     server.point = point
 
 
-def _configured(arguments: Arguments, amounts: Mapping[str, int]) -> Load | None:
-    """Return the function that loads the configuration at each reconfig, or None without a configuration. It treats
-    `amounts` as the detected resources."""
+def _configuration_loader(arguments: Arguments, amounts: Mapping[str, int]) -> Load | None:
+    """Return the function that loads the configuration at each reconfig, or None without a configuration. The
+    configuration treats `amounts` as the detected resources."""
     from ..runtime.config_sources import config_files, environment_settings
     from ..runtime.configuration import load
 
@@ -228,9 +226,6 @@ def serve(argv: Sequence[str]) -> int:
         server.close()
 
 
-# Run one submission until its jobs have ended
-
-
 def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:
     from .run_report import report
 
@@ -262,7 +257,7 @@ def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
 
 
 def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bool = False) -> int:
-    """Return the number of jobs that may run without a user's action; held jobs count only if `with_held`."""
+    """Return the number of jobs that can run without a user's action; held jobs count only if `with_held`."""
     state = server.engine.state
     living_count = sum(1 for activation in state.activations.values() if activation.cluster in clusters)
     status_counts = [state.clusters[number].status_counts for number in clusters if number in state.clusters]

@@ -88,7 +88,7 @@ def queued(arguments: Arguments) -> tuple[Submitted, str]:
         advice = f"`poolbook serve{log_option(log_of(arguments))}` starts to run its jobs"
         raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served: {advice}")
     description = description_of(arguments)
-    is_verbose = _is_verbose(arguments, description)
+    is_verbose = _prints_ads(arguments, description)
     submitted = pool_client.submit(log_of(arguments), description, keep=is_verbose)
     if description.spool:
         from .transfer_data import spool
@@ -111,7 +111,7 @@ def ended(arguments: Arguments, submitted: Submitted) -> int:
     return 0
 
 
-def _is_verbose(arguments: Arguments, description: SubmitDescription) -> bool:
+def _prints_ads(arguments: Arguments, description: SubmitDescription) -> bool:
     """Check whether to print the jobs' ads: with -verbose, or if the output file is -, unless -terse is given."""
     if arguments.has("json"):
         return False
@@ -143,9 +143,6 @@ def announced(arguments: Arguments, submitted: Submitted, file: str, is_verbose:
     return f"Submitting job(s){dots_text}\n{count} job(s) submitted to cluster {cluster}.\n"
 
 
-# -- the submit file -------------------------------------------------------------------------------------------------
-
-
 def description_of(arguments: Arguments) -> SubmitDescription:
     """Return the submit file that the command line names, with the additions from the command line. Raise `UsageError`
     if no file is named, or it cannot be read."""
@@ -163,7 +160,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
             files.append(word)
     if len(files) > 1:
         raise UsageError(f"name one submit file, not {' and '.join(files)}")
-    queue = _queue_of(arguments)
+    queue = _queue_statement(arguments)
     if interactive := arguments.has("interactive"):
         from .jobs_at_work import DESCRIPTION, lines_of
     if interactive and arguments.has("factory"):
@@ -186,7 +183,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         macros=macros,
         append=[
             *(line for line in arguments.values("append") if not _QUEUE.match(line)),
-            *_named(arguments),
+            *_batch_name_lines(arguments),
             *(lines_of(text) if interactive else ()),
         ],
         queue=queue,
@@ -209,8 +206,7 @@ def _text_of(name: str) -> str:
         raise UsageError(f"submit file {name}: {error.strerror}", tool_message=message) from None
 
 
-def _queue_of(arguments: Arguments) -> str | None:
-    """Return the queue statement on the command line, if any."""
+def _queue_statement(arguments: Arguments) -> str | None:
     given_options = list(arguments.every("queue", "iterate", "table", "append"))
     given_options = [option for option in given_options if option.name != "append" or _QUEUE.match(option.values[0])]
     if len(given_options) > 1:
@@ -221,7 +217,7 @@ def _queue_of(arguments: Arguments) -> str | None:
     return " ".join([*(["from table"] if given_options[0].name == "table" else []), *given_options[0].values])
 
 
-def _named(arguments: Arguments) -> Iterator[str]:
+def _batch_name_lines(arguments: Arguments) -> Iterator[str]:
     """Yield the lines that set the batch's name and id; they override the file's."""
     for option, attribute in (("batch-name", "JobBatchName"), ("batch-id", "JobBatchId")):
         if arguments.has(option):
@@ -245,8 +241,6 @@ def heading(arguments: Arguments) -> str:
     is_quiet = is_dump or arguments.has("terse", "json") or STANDARD_INPUT in arguments.words
     return "" if is_quiet else HEADINGS.get(option and option.name == "dry-run", "Submitting job(s)")
 
-
-# -- dry runs --------------------------------------------------------------------------------------------------------
 
 DumpForm = Callable[["Submission"], Iterator[str]]
 _NO_FILE = (
@@ -273,7 +267,7 @@ def dry_run(arguments: Arguments) -> int:
     parsed = _parsed(arguments)
     is_dry, terse = option.name == "dry-run", arguments.has("terse")
     if path == STANDARD_INPUT:
-        sys.stdout.writelines(_dumped(parsed, form, is_dry, terse, form is format_full_ads))
+        sys.stdout.writelines(_dumped_ads(parsed, form, is_dry, terse, form is format_full_ads))
         return 0
     announcement = _ids(parsed) if terse else HEADINGS[is_dry] + "." * min(parsed.count, 20) + _foot(parsed, is_dry)
     try:
@@ -296,7 +290,7 @@ def _ids(submission: Submission) -> str:
     return f"1.0 - 1.{submission.count - 1}"
 
 
-def _dumped(submission: Submission, form: DumpForm, is_dry: bool, terse: bool, is_entire: bool) -> Iterator[str]:
+def _dumped_ads(submission: Submission, form: DumpForm, is_dry: bool, terse: bool, is_entire: bool) -> Iterator[str]:
     """Yield the output if the ads also go to standard output, in condor_submit's order."""
     if not is_dry:
         yield from form(submission)
@@ -334,13 +328,13 @@ def _parsed(arguments: Arguments) -> Submission:
     own_settings, warnings = reading.configured()
     if not is_served(url):  # otherwise the server has printed them
         print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
-    submission, lines = reading.parsed(_terms(url, own_settings), own_settings)
+    submission, lines = reading.parsed(_submit_terms(url, own_settings), own_settings)
     submission = check_files(submission, folder, description.crlf_scripts)
     print_warnings(lines)
     return submission
 
 
-def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
+def _submit_terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
     """Return the submission terms of the pool, or of the pool that would be created, without submitting anything."""
     from ...domain.fold.evolve import fold
     from ...domain.ports.log import LogMissing
@@ -358,8 +352,6 @@ def _terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
     except LogMissing:
         return SubmitTerms(1, {name: own.get(name, host_name()) for name in DOMAINS})
 
-
-# -- condor_submit ---------------------------------------------------------------------------------------------------
 
 _PLACE = re.compile(r"( was unused by condor_submit)(?:, line \d+)?\. Is it a typo\?.*")
 """The position of an unused line in a submit file, and the similar names."""
@@ -391,7 +383,7 @@ def condor_submit(argv: Sequence[str]) -> int:
         beginning = heading(arguments)
         if error.code != NO_JOBS:
             message = f"ERROR: {error.tool}" if error.tool else f"\nERROR: {error}"
-            lines = [*map(_placeless, getattr(error, "warnings", ())), message]
+            lines = [*map(_without_place, getattr(error, "warnings", ())), message]
             raise ToolEnded(1, "".join(f"{line}\n" for line in lines), beginning) from None
         is_quiet = arguments.has("terse")
         raise ToolEnded(0, "" if is_quiet else f"\nWARNING: {error}\n", f"{beginning}\n" if beginning else "") from None
@@ -402,11 +394,11 @@ def _submit_as_tool(arguments: Arguments) -> int:
     print(message, end="", flush=True)
     if not arguments.has("terse", "json", "interactive") and message.endswith(f" to cluster {submitted.cluster}.\n"):
         print(f"To monitor your job(s), run: condor_watch_q -clusters {submitted.cluster}", file=sys.stderr)
-    print_warnings(map(_placeless, (*submitted.warnings, *warned_by_policy(submitted.warning))))
+    print_warnings(map(_without_place, (*submitted.warnings, *warned_by_policy(submitted.warning))))
     return ended(arguments, submitted)
 
 
-def _placeless(line: str) -> str:
+def _without_place(line: str) -> str:
     """Return a warning without the line number and the similar names, which condor_submit does not print."""
     return _PLACE.sub(r"\1. Is it a typo?", line)
 

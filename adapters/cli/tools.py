@@ -85,17 +85,17 @@ def shell(argv: Sequence[str]) -> int:
         return _stop(url)
     from ..runtime.pool_client import is_served
 
-    pool = None if is_served(url) else _start(url, arguments)
+    pool = None if is_served(url) else _start_server(url, arguments)
     folder = tools_folder()  # while the pool starts
     if pool is not None:
-        _wait_for(url, pool)
+        _wait_for_answer(url, pool)
     log = os.path.abspath(url) if "://" not in url else url
     print(f'export PATH={shlex.quote(str(folder))}:"$PATH"')
     print(f"export POOLBOOK_LOG={shlex.quote(log)}")
     return 0
 
 
-def _output_file(url: str) -> Path:
+def _pool_output_file(url: str) -> Path:
     """Return the output file of a pool that was started in the background."""
     from ..stores.log_paths import log_paths
 
@@ -103,9 +103,8 @@ def _output_file(url: str) -> Path:
     return base.with_name(base.name + ".serve.out")
 
 
-def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
-    """Start serving the log in a separate process."""
-    file = _output_file(url)
+def _start_server(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
+    file = _pool_output_file(url)
     options = [word for given in arguments.options for word in (given.spelling, *given.values) if given.name != "log"]
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "wb") as out:
@@ -115,19 +114,19 @@ def _start(url: str, arguments: Arguments) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait_for(url: str, pool: subprocess.Popen[bytes]) -> None:
-    """Wait until the pool answers. Raise ``ToolError`` with the pool's output if it stops."""
+def _wait_for_answer(url: str, pool: subprocess.Popen[bytes]) -> None:
+    """Wait until the pool answers. Raise ``ToolError`` with the pool's output if the pool stops."""
     from ..runtime.pool_client import is_served
 
     until = time.monotonic() + PATIENCE
     while not is_served(url):
         if pool.poll() is not None:
-            output = _output_file(url).read_text(errors="replace").strip()
+            output = _pool_output_file(url).read_text(errors="replace").strip()
             raise ToolError(output or f"poolbook: {called()} serve ended immediately; run it yourself to see why")
         if time.monotonic() > until:
             pool.terminate()
             raise ToolError(
-                f"poolbook: no answer within {PATIENCE:.0f} s; see the pool's output in {_output_file(url)}"
+                f"poolbook: no answer within {PATIENCE:.0f} s; see the pool's output in {_pool_output_file(url)}"
             )
         time.sleep(_PAUSE)
 

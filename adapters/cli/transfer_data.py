@@ -42,14 +42,14 @@ def transfer_data(argv: Sequence[str]) -> int:
     if not (has_all or arguments.words or arguments.has("constraint")):
         raise TOOL.usage_error("You did not specify any jobs\n{usage}")
     url = pool_log(arguments, "condor_transfer_data: unknown host {name}\n")
-    if not has_all and not _selected(arguments):
+    if not has_all and not _count_selections(arguments):
         raise ToolEnded(1, "Unable to create a job constraint!\n")
     print("Fetching data files...", flush=True)
-    move_job_files(url, _spooled(url, arguments), fetch_outputs, "ERROR: Failed to spool job files.\n")
+    move_job_files(url, _spooled_jobs(url, arguments), fetch_outputs, "ERROR: Failed to spool job files.\n")
     return 0
 
 
-def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
+def _spooled_jobs(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
     """Return the selected jobs that have files in the spool."""
     from ..runtime.queries import Queries
 
@@ -65,7 +65,7 @@ def _spooled(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
     return {job: ad for job, ad in spooled_jobs.items() if job in named_jobs or ad.eval("JobStatus") == COMPLETED}
 
 
-def _selected(arguments: Arguments) -> int:
+def _count_selections(arguments: Arguments) -> int:
     """Return the number of words and options that select jobs, and warn about words that do not."""
     count = len(arguments.values("constraint"))
     for word in arguments.words:
@@ -114,8 +114,6 @@ def _set(url: str, job: tuple[int, int], changes: Mapping[str, str]) -> None:
             raise RequestRefused(outcome.result)
 
 
-# -- condor_evicted_files ---------------------------------------------------------------------------------------------
-
 _WRONG: Final = 255  #: the exit code of invalid usage
 _NONE: Final = "No directory; job was never evicted.\n"
 
@@ -159,7 +157,7 @@ def _listed(_: str, place: str) -> tuple[str, int]:
     return "".join(f"\t{name}\n" for name in names) or "\n", 0
 
 
-def _copied(name: str, place: str) -> tuple[str, int]:
+def _copy_file(name: str, place: str) -> tuple[str, int]:
     """Copy into a new directory named after the job; symbolic links are copied as links."""
     if os.path.lexists(name):
         return f"Destination directory '{name}' exists, not modifying.\n", errno.EEXIST
@@ -175,6 +173,6 @@ _COMMANDS: Final[dict[str, Callable[[str, str], tuple[str, int]]]] = {
     "find": _directory,
     "ls": _listed,
     "list": _listed,
-    "get": _copied,
-    "fetch": _copied,
+    "get": _copy_file,
+    "fetch": _copy_file,
 }

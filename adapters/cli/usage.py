@@ -44,26 +44,25 @@ def usage(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
     grouping = arguments.value("by", "user")
     if grouping not in USAGE_STATEMENTS or arguments.has("from", "to"):
-        return _of_runs(arguments, grouping)
+        return _print_run_usage(arguments, grouping)
     with Queries(log_of(arguments)) as queries:
         usages = queries.usage(grouping)
     names = set(arguments.words)
-    rows = [row for row in usages if _is_named((row.name,), names)]
+    rows = [row for row in usages if _is_requested_row((row.name,), names)]
     rows.sort(key=lambda row: (-row.slot_time, -row.wall, row.name))
     if arguments.has("json"):
         print(json.dumps([row._asdict() for row in rows], indent=2))
     else:
-        print("\n".join(_table(grouping, rows)))
+        print("\n".join(_usage_table(grouping, rows)))
     return 0
 
 
-def _is_named(names: Sequence[str], given_names: set[str]) -> bool:
+def _is_requested_row(names: Sequence[str], given_names: set[str]) -> bool:
     """Check whether a row is requested: no names were given, or one of the row's names, with or without its domain."""
     return not given_names or any(name in given_names or name.partition("@")[0] in given_names for name in names)
 
 
-def _of_runs(arguments: Arguments, groups_text: str) -> int:
-    """Print the usage of the runs in a window."""
+def _print_run_usage(arguments: Arguments, groups_text: str) -> int:
     from ...replay.usage.eviction_costs import open_lines, unknown_as_dict, unknown_lines
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
@@ -77,9 +76,9 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
     with Queries(log_of(arguments)) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
         report = queries.runs(*window, here())
-        span = "" if report.runs else _span(queries.log)
+        span = "" if report.runs else _log_time_span(queries.log)
     given_names = set(arguments.words)
-    runs = [run for run in report.runs if _is_named(names(run), given_names)]
+    runs = [run for run in report.runs if _is_requested_row(names(run), given_names)]
     rows, total = sums(runs, group_names, *window, here())
     if given_names and not runs:
         names_text = " or ".join(arguments.words)
@@ -94,7 +93,7 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
         print(json.dumps(answer | {"unknown": unknown_as_dict(report.unknown)}, indent=2))
         return 0
     if runs:
-        print("\n".join(_rows(group_names, order, total)))
+        print("\n".join(_usage_rows(group_names, order, total)))
     elif not report.unknown.silent:
         print(f"There are no runs{window.words(here())}{span}.")
     for line in (*open_lines(runs), *unknown_lines(report.unknown)):
@@ -102,8 +101,7 @@ def _of_runs(arguments: Arguments, groups_text: str) -> int:
     return 0
 
 
-def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total: Sum) -> Iterator[str]:
-    """Return the rows of the runs' usage, and the total."""
+def _usage_rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total: Sum) -> Iterator[str]:
     cells = [
         (*keys, str(len(row.jobs)), str(row.runs), *map(length_of, row.times), str(row.evictions))
         for keys, row in [*order, (("total", *[" "] * (len(by) - 1)), total)]
@@ -112,7 +110,7 @@ def _rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total
     return text_table((*map(str.upper, by), *_OF_RUNS), cells, right=range(len(by), len(by) + len(_OF_RUNS)))
 
 
-def _span(log: EventStore) -> str:
+def _log_time_span(log: EventStore) -> str:
     """Return the time that a log covers, as the end of a sentence; empty if the log has no events."""
     from ...replay.forensics.imported_log import time_span
     from .time_window import here
@@ -121,7 +119,7 @@ def _span(log: EventStore) -> str:
     return f"; the log covers {instant(first, here())} to {instant(last, here())}" if last else ""
 
 
-def _table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
+def _usage_table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
     """Return the rows and their total, with times in the format of condor_history."""
     total = [sum(amounts) for amounts in zip(*(row[1:] for row in rows), strict=True)] or [0, 0, 0, 0]
     cells = [
@@ -129,9 +127,6 @@ def _table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
         for name, amounts in [*((row.name or "(none)", row[1:]) for row in rows), ("total", total)]
     ]
     return text_table((grouping.upper(), *_HEADS), cells, right=range(1, 1 + len(_HEADS)))
-
-
-# -- evictions --------------------------------------------------------------------------------------------------------
 
 
 def print_evictions(queries: Queries, stream: StreamFilter | None, window: Window, zone: tzinfo, as_json: bool) -> int:
@@ -164,10 +159,10 @@ def print_evictions(queries: Queries, stream: StreamFilter | None, window: Windo
     if runs:
         rows = [_row(run, zone, place(run.stimulus)) for run in runs]
         for line in text_table(("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE"), rows, right=(4,)):
-            print(_fitted(line, width))
+            print(_fit_to_terminal(line, width))
         print()
     unknown = eviction_costs.unknown_lines(answer.unknown)
-    for line in (*_summary(runs, shares, window.words(zone)), *_other_causes(other_shares), *unknown):
+    for line in (*_summary(runs, shares, window.words(zone)), *_omitted_evictions(other_shares), *unknown):
         print(folded(line, width))
     return 0
 
@@ -176,7 +171,7 @@ _INDENT = 4
 """The indentation of continuation lines."""
 
 
-def _fitted(line: str, width: int | None) -> str:
+def _fit_to_terminal(line: str, width: int | None) -> str:
     """Return a line of the table, folded to the terminal's width, without columns if necessary."""
     if width is not None and len(line) > width:
         line = re.sub(r" {2,}", "  ", line)
@@ -200,7 +195,7 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iter
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
 
 
-def _other_causes(shares: Sequence[Share]) -> Iterator[str]:
+def _omitted_evictions(shares: Sequence[Share]) -> Iterator[str]:
     """Yield a note about evictions that the table leaves out, if any."""
     if shares:
         counts = " and ".join(f"{share.evictions:,} {share.cause.name}" for share in shares)
@@ -243,11 +238,11 @@ def _preemption_row(eviction: Preemption, zone: tzinfo) -> tuple[str, ...]:
         if eviction.user and eviction.beneficiary_job
         else eviction.beneficiary_job or "?"
     )
-    ended, use_length, use_text = instant(run.ended, zone), interval(run.lasted), _used(eviction)
+    ended, use_length, use_text = instant(run.ended, zone), interval(run.lasted), _use_of_freed_slot(eviction)
     return (ended, run.job, run.user, run.slot, use_length, run.cause.name, beneficiary, use_text)
 
 
-def _used(eviction: Preemption) -> str:
+def _use_of_freed_slot(eviction: Preemption) -> str:
     """Return how the freed slot was used; a dash if it was not freed for a job."""
     if eviction.began:
         length_text = f" for {interval(eviction.lasted)}" if eviction.lasted else ""

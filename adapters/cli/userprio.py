@@ -168,7 +168,7 @@ def read(argv: Sequence[str]) -> UserprioQuery:
     arguments = parse(COMMAND, argv)
     edit = read_edit(COMMAND, arguments)
     holder = arguments.last("getreslist")
-    _date(arguments)
+    _active_from(arguments)
     return UserprioQuery(
         arguments,
         edit,
@@ -180,7 +180,7 @@ def read(argv: Sequence[str]) -> UserprioQuery:
     )
 
 
-def _date(arguments: Arguments) -> datetime | None:
+def _active_from(arguments: Arguments) -> datetime | None:
     """Return the date of -activefrom, if it has an effect. Two-digit years below 50 are in this century, the others in
     the last one."""
     option = arguments.last("activefrom", "allusers")
@@ -196,18 +196,15 @@ def _date(arguments: Arguments) -> datetime | None:
         ) from None
 
 
-def _since(query: UserprioQuery, display: CellContext) -> float | None:
+def _shown_since(query: UserprioQuery, display: CellContext) -> float | None:
     """Return the time since which a submitter must have used resources to be shown; None: show all."""
     if query.arguments.words:
         return None
     option = query.arguments.last("activefrom", "allusers")
     if option is None:
         return display.now - DAY
-    day = _date(query.arguments)
+    day = _active_from(query.arguments)
     return None if day is None else day.replace(tzinfo=display.timezone).timestamp()
-
-
-# -- printing ------------------------------------------------------------------------------------------------------
 
 
 def render(records: Iterable[Record], query: UserprioQuery, display: CellContext) -> Iterator[str]:
@@ -241,7 +238,7 @@ def _table_layout(query: UserprioQuery, display: CellContext) -> UserprioLayout:
         arguments.chosen("hierarchical", "flat", "grouporder"),
         arguments.has("quotas", "surplus"),
         arguments.has("quotas", "surplus", "hierarchical", "grouprollup"),
-        _since(query, display),
+        _shown_since(query, display),
     )
 
 

@@ -16,8 +16,6 @@ from ..condor_tools.cells import LAST_YEAR, date
 from ..condor_tools.layout import Column, Layout, lay_out
 from ..runtime.accounting_records import Record, number
 
-# -- the details ---------------------------------------------------------------------------------------------------
-
 PRIORITIES: Final = frozenset({"priority", "real", "factor"})
 USAGE: Final = frozenset({"in use", "usage"})
 QUOTAS: Final = frozenset({"effective quota", "config quota", "subtree quota", "surplus", "requested"})
@@ -71,8 +69,6 @@ class _Line(NamedTuple):
         return number(self.record, name)
 
 
-# -- the records' details ------------------------------------------------------------------------------------------
-
 _DETAILS_BY: Final[dict[str, frozenset[str]]] = {
     "PriorityFactor": frozenset({"factor", "real"}),
     "WeightedAccumulatedUsage": USAGE,
@@ -111,7 +107,7 @@ def _line(place: int, record: Record) -> _Line:
     return _Line(record, place, name, is_group, group_name, detail_names, last_usage, surplus_text)
 
 
-def _grouped(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
+def _lines_by_group(lines: Sequence[_Line], details: frozenset[str]) -> list[_Line]:
     """Return the lines with the numbers of their groups. If no submitter is in a group, these numbers are only
     identifiers. Otherwise the groups come first, by name, in an order that depends on the details shown."""
     if not any(not line.is_group and line.of not in (NO_GROUP, ".") for line in lines):
@@ -154,9 +150,6 @@ def _none(name: str) -> bool:
     return name in (NO_GROUP, ".")
 
 
-# -- the table -----------------------------------------------------------------------------------------------------
-
-
 class _Plan(NamedTuple):
     """The layout of a table; see ``table``."""
 
@@ -183,7 +176,7 @@ def table(records: Sequence[Record], requested: UserprioLayout, zone: tzinfo) ->
     width = min(_WIDEST_NAME, max([_LEAST_NAME, *(_name_width(line, plan) for line in plan.lines)]))
     width = max(width, len(_count(len(records)))) + 2 * plan.nested
     yield f"Last Priority Update: {date(plan.updated, zone)}\n"
-    shown_lines = list(_shown(plan))
+    shown_lines = list(_shown_lines(plan))
     users = sum(not line.is_group and line.last >= plan.since for line in plan.lines)
     totals = [line for line in shown_lines if not line.is_group]
     first, second = _name_headings(plan)
@@ -222,7 +215,7 @@ def _plan(read_lines: Sequence[_Line], requested: UserprioLayout, updated: float
     details = requested.details.difference(*absent_details)
     if not (requested.quotas or present_details & QUOTAS):
         details -= QUOTAS
-    lines = _grouped(read_lines, details)
+    lines = _lines_by_group(read_lines, details)
     in_groups = any(line.group > 0 and (line.last >= since or requested.groups) for line in lines)
     if (hide_groups or not in_groups) and not requested.quotas:
         details -= QUOTAS
@@ -262,7 +255,7 @@ def _key(
     return key
 
 
-def _shown(plan: _Plan) -> Iterator[_Line]:
+def _shown_lines(plan: _Plan) -> Iterator[_Line]:
     """Yield the lines that are shown. Submitters without a group are shown only below a group."""
     hide_none = not plan.in_groups
     for line in plan.lines:
@@ -295,9 +288,6 @@ def _centered(text: str, width: int) -> str:
     return " " * ((width - len(text)) // 2) + text
 
 
-# -- cells ---------------------------------------------------------------------------------------------------------
-
-
 class _Column(NamedTuple):
     """A column: ``cell`` returns the text for a line that has ``detail``, ``foot`` the text for the total of the users
     shown."""
@@ -317,19 +307,18 @@ def _cell(column: _Column, line: _Line, plan: _Plan) -> str:
     return "n/d".rjust(column.width) if is_lacking else ""
 
 
-def _real(value: float, width: int, digits: int) -> str:
-    """Format a number, with fewer digits if it would be too wide."""
+def _format_real(value: float, width: int, digits: int) -> str:
     text = f"{value:{width}.{digits}f}"
     return text if len(text) <= width else f"{value:.{max(width - 6, 1)}g}".rjust(width)[:width]
 
 
 def _number(name: str, digits: int = 2) -> Callable[[_Line, _Plan, int], str]:
-    return lambda line, _, width: _real(line.number(name), width, digits)
+    return lambda line, _, width: _format_real(line.number(name), width, digits)
 
 
-def _limit(name: str, none_value: float) -> Callable[[_Line, _Plan, int], str]:
+def _limit_cell(name: str, none_value: float) -> Callable[[_Line, _Plan, int], str]:
     """Return the function for the cell of a floor, ceiling or factor; the cell is empty if there is none."""
-    return lambda line, _, width: _real(line.number(name), width, 2) if line.number(name) > none_value else ""
+    return lambda line, _, width: _format_real(line.number(name), width, 2) if line.number(name) > none_value else ""
 
 
 def _instant(seconds: float, zone: tzinfo, width: int) -> str:
@@ -339,7 +328,7 @@ def _instant(seconds: float, zone: tzinfo, width: int) -> str:
     return f"{at.month:2d}/{at.day:02d}/{at.year:<4d} {at.hour:02d}:{at.minute:02d}".rjust(width)[:width]
 
 
-def _length(seconds: float, width: int) -> str:
+def _format_duration(seconds: float, width: int) -> str:
     """Format a duration as days+hours:minutes."""
     if seconds <= 0:
         return "<now>".rjust(width)
@@ -349,7 +338,7 @@ def _length(seconds: float, width: int) -> str:
 
 def _real_priority(line: _Line, plan: _Plan, width: int) -> str:
     factor = line.number("PriorityFactor")
-    return _real(line.number("Priority") / factor if factor > 0 else 0.0, width, 2)
+    return _format_real(line.number("Priority") / factor if factor > 0 else 0.0, width, 2)
 
 
 def _weight(line: _Line) -> float:
@@ -358,12 +347,12 @@ def _weight(line: _Line) -> float:
 
 def _sort_key(line: _Line, plan: _Plan, width: int) -> str:
     key = line.number("GroupSortKey")
-    return _real(key, width, 2) if key < _ENDLESS else "<last>".rjust(width)
+    return _format_real(key, width, 2) if key < _ENDLESS else "<last>".rjust(width)
 
 
 COLUMNS: tuple[_Column, ...] = (
-    _Column("group", 5, "Group", "Id", lambda line, _, width: _real(line.group, width, 0)),
-    _Column("order", 9, "Group", "Order", lambda line, _, width: _real(line.order, width, 2)),
+    _Column("group", 5, "Group", "Id", lambda line, _, width: _format_real(line.group, width, 0)),
+    _Column("order", 9, "Group", "Order", lambda line, _, width: _format_real(line.order, width, 2)),
     _Column("sort key", 9, "Group", "Sort Key", _sort_key),
     _Column("effective quota", 9, "Effective", "Quota", _number("EffectiveQuota")),
     _Column("config quota", 9, "Config", "Quota", _number("ConfigQuota")),
@@ -375,16 +364,16 @@ COLUMNS: tuple[_Column, ...] = (
     _Column("subtree quota", 9, "Subtree", "Quota", _number("SubtreeQuota")),
     _Column("priority", 12, "Effective", "Priority", _number("Priority")),
     _Column("real", 8, "Real", "Priority", _real_priority),
-    _Column("factor", 9, "Priority", "Factor", _limit("PriorityFactor", 0.0)),
+    _Column("factor", 9, "Priority", "Factor", _limit_cell("PriorityFactor", 0.0)),
     _Column(
         "in use", 6, "Wghted", "In Use",
-        lambda line, _, width: _real(_weight(line), width, 0),
-        lambda lines, _, width: _real(sum(map(_weight, lines)), width, 0),
+        lambda line, _, width: _format_real(_weight(line), width, 0),
+        lambda lines, _, width: _format_real(sum(map(_weight, lines)), width, 0),
     ),
     _Column(
         "usage", 12, "Total Usage", "(wghted-hrs)",
-        lambda line, _, width: _real(line.number("WeightedAccumulatedUsage") / HOUR, width, 2),
-        lambda lines, _, width: _real(
+        lambda line, _, width: _format_real(line.number("WeightedAccumulatedUsage") / HOUR, width, 2),
+        lambda lines, _, width: _format_real(
             sum(line.number("WeightedAccumulatedUsage") for line in lines) / HOUR, width, 2
         ),
     ),
@@ -399,10 +388,10 @@ COLUMNS: tuple[_Column, ...] = (
     ),
     _Column(
         "since", 10, "Time Since", "Last Usage",
-        lambda line, plan, width: _length(plan.updated - line.last, width) if line.last > 0 else "",
-        lambda lines, plan, width: _length(plan.updated - plan.since, width) if plan.since > 0 else "",
+        lambda line, plan, width: _format_duration(plan.updated - line.last, width) if line.last > 0 else "",
+        lambda lines, plan, width: _format_duration(plan.updated - plan.since, width) if plan.since > 0 else "",
     ),
     _Column("requested", 10, "Weighted", "Requested", _number("Requested", 0)),
-    _Column("floor", 9, "Submitter", "Floor", _limit("Floor", 0.0)),
-    _Column("ceiling", 9, "Submitter", "Ceiling", _limit("Ceiling", -1.0)),
+    _Column("floor", 9, "Submitter", "Floor", _limit_cell("Floor", 0.0)),
+    _Column("ceiling", 9, "Submitter", "Ceiling", _limit_cell("Ceiling", -1.0)),
 )  # fmt: skip

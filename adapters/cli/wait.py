@@ -42,7 +42,7 @@ _CHUNK: Final = 1 << 22  #: bytes per read
 
 def wait(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
-    path, only_job = _place(arguments)
+    path, only_job = _log_and_jobs(arguments)
     jobs, until_end = last_number(COMMAND, arguments, "num", least=1), arguments.has("allevents")
     if jobs is not None and until_end:
         message = "-allevents cannot be used with -num"
@@ -64,8 +64,7 @@ def wait(argv: Sequence[str]) -> int:
         os.close(log)
 
 
-def _place(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
-    """Return the path of the log, and the ids of the selected jobs."""
+def _log_and_jobs(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     operands = [*arguments.values("log")[-1:], *arguments.words]
     if not operands:
         raise UsageError("poolbook wait: name a log file: poolbook wait job.log", tool_message="")
@@ -192,8 +191,6 @@ def condor_wait(argv: Sequence[str]) -> int:
         raise ToolEnded(1, (message or "") + usage) from None
 
 
-# -- condor_check_userlogs --------------------------------------------------------------------------------------------
-
 _ERROR, _HELD = 2, 12
 _ENDS: Final = (_ERROR, TERMINATED, ABORTED)
 _LONGEST: Final = 1024  #: minimum length of the final list of faults, in characters
@@ -204,7 +201,7 @@ def check_userlogs(argv: Sequence[str]) -> int:
 
     if not argv or argv[0] == "-usage":
         raise ToolEnded(0, out=usage_of("check_userlogs"))
-    entries = list(_entries(argv))
+    entries = list(_complete_entries(argv))
     submit_counts, ended = defaultdict[str, int](int), defaultdict[str, int](int)
     faults = 0
     for entry in entries:
@@ -215,7 +212,7 @@ def check_userlogs(argv: Sequence[str]) -> int:
         if entry.number in (SUBMITTED, *_ENDS):
             total = sum(submit_counts.values())
             print(f" Total submitted: {total}; net submitted: {total - sum(ended.values())}\n")
-        for fault in _faults(entry.number, submit_counts[job], ended[job]):
+        for fault in _order_faults(entry.number, submit_counts[job], ended[job]):
             faults += 1
             print(f"BAD EVENT: job {job} {fault}", file=sys.stderr)
     print("Log outcome: ULOG_NO_EVENT ")
@@ -231,7 +228,7 @@ def check_userlogs(argv: Sequence[str]) -> int:
     return 1 if errors or faults else 0
 
 
-def _entries(paths: Sequence[str]) -> Iterator[LogEntry]:
+def _complete_entries(paths: Sequence[str]) -> Iterator[LogEntry]:
     """Yield the complete entries of the logs; none for a missing or unreadable log."""
     for path in paths:
         try:
@@ -251,7 +248,7 @@ def _details(entry: LogEntry) -> str:
     return ""
 
 
-def _faults(number: int, submit_count: int, ended: int) -> Iterator[str]:
+def _order_faults(number: int, submit_count: int, ended: int) -> Iterator[str]:
     """Yield the faults of an event, given how often its job was submitted and ended up to and including this event."""
     if number == SUBMITTED:
         if submit_count != 1:
@@ -279,13 +276,11 @@ def _cut_errors(errors: Sequence[str]) -> str:
     return text
 
 
-# -- condor_run -------------------------------------------------------------------------------------------------------
-
 _FILES: Final = ("run", "submit", "log", "out", "error")
 
 
 def condor_run(argv: Sequence[str]) -> int:
-    universe, submit_lines, getenv, command = _command_of(argv)
+    universe, submit_lines, getenv, command = _parse_condor_run(argv)
     names = {name: Path(f".condor_{name}.{os.getpid()}") for name in _FILES}
     with _removed(names.values()):
         names["run"].write_text(
@@ -299,7 +294,7 @@ def condor_run(argv: Sequence[str]) -> int:
             "notification = NEVER",
             *(f"{key} = {names[name]}" for key, name in (("log", "log"), ("output", "out"), ("error", "error"))),
             *(["getenv = True"] if getenv else []),
-            *_requirements(),
+            *_environment_requirements(),
             *submit_lines,
             "queue",
         ]
@@ -312,7 +307,7 @@ def condor_run(argv: Sequence[str]) -> int:
         if not cluster:
             raise ToolEnded(2, "Failed to submit Condor job.\n")
         try:
-            code = _waited(names["log"])
+            code = _wait_for_exit_code(names["log"])
         except KeyboardInterrupt:
             _abandoned(cluster)
         for name, stream in (("out", sys.stdout), ("error", sys.stderr)):
@@ -321,7 +316,7 @@ def condor_run(argv: Sequence[str]) -> int:
         return code
 
 
-def _command_of(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
+def _parse_condor_run(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
     """Return the universe, the lines to append, whether the job inherits this environment, and the command's words."""
     universe, submit_lines, getenv, command = "vanilla", list[str](), False, list[str]()
     arguments = iter(argv)
@@ -341,7 +336,7 @@ def _command_of(argv: Sequence[str]) -> tuple[str, list[str], bool, list[str]]:
     return universe, submit_lines, getenv, command
 
 
-def _requirements() -> list[str]:
+def _environment_requirements() -> list[str]:
     """Return the requirements in the environment variables CONDOR_REQUIREMENTS, CONDOR_ARCH and CONDOR_OPSYS."""
     own = os.environ.get("CONDOR_REQUIREMENTS")
     variables = ((name, os.environ.get(f"CONDOR_{name.upper()}")) for name in ("Arch", "OpSys"))
@@ -359,7 +354,7 @@ def _removed(paths: Iterable[Path]) -> Iterator[None]:
                 path.unlink()
 
 
-def _waited(path: Path) -> int:
+def _wait_for_exit_code(path: Path) -> int:
     """Wait until the log records the end of the job, and return the job's exit code; 0 if a signal ended it."""
     with open(path, "rb", buffering=0) as log:
         for entries in follow(lambda: log.read(1 << 16)):

@@ -174,8 +174,7 @@ def _usage() -> str:
     return usage_of("watch_q").partition("\n\n")[0] + "\n"
 
 
-def _not_understood(arguments: Sequence[str]) -> ToolEnded:
-    """Return the error for unknown arguments, with HTCondor's suggestion of what to use."""
+def _unknown_arguments_error(arguments: Sequence[str]) -> ToolEnded:
     first, *more = arguments
     advice = _ADVICE.get(first)
     if first.isdigit():
@@ -200,7 +199,7 @@ def _number(arguments: Arguments, name: str, default: str, kind: type[int] | typ
 def _watch(argv: Sequence[str]) -> int:
     arguments = read(TOOL, argv)
     if arguments.words:
-        raise _not_understood(arguments.words)
+        raise _unknown_arguments_error(arguments.words)
     if arguments.has("clusters") and arguments.has("larger-than"):
         raise ToolEnded(1, "ERROR: Use of both -clusters and -larger-than flag is prohibited.\n")
     conditions = [_exit_condition(text) for text in arguments.values("exit")]
@@ -218,7 +217,7 @@ def _watch(argv: Sequence[str]) -> int:
         while True:
             jobs.read()
             now = time.strftime("%Y-%m-%d %H:%M:%S")
-            _show(jobs, arguments, grouping, now, is_refreshing, waits=not conditions)
+            _print_screen(jobs, arguments, grouping, now, is_refreshing, waits=not conditions)
             for condition in conditions:
                 states = _STATES_OF[condition.status]
                 if _GROUPERS[condition.grouper](state in states for state in jobs.states()):
@@ -267,10 +266,9 @@ class _Jobs:
         terms += [f"ClusterId == {number}" for number in lists["clusters"]]
         terms += [f'JobBatchName == "{batch}"' for batch in lists["batches"]]
         if terms:
-            self._look_up(pool_log(arguments), " || ".join(terms), bool(lists["batches"]))
+            self._add_queued_logs(pool_log(arguments), " || ".join(terms), bool(lists["batches"]))
 
-    def _look_up(self, url: str, constraint: str, by_batch: bool) -> None:
-        """Add the logs of the queued jobs for which a constraint is true."""
+    def _add_queued_logs(self, url: str, constraint: str, by_batch: bool) -> None:
         from ..condor_tools.job_selection import select
         from ..runtime.queries import Queries
 
@@ -331,8 +329,7 @@ class _Jobs:
         return groups
 
 
-def _show(jobs: _Jobs, arguments: Arguments, grouping: str, now: str, refreshes: bool, waits: bool) -> None:
-    """Print the table, the bar, the summary and the time, as requested."""
+def _print_screen(jobs: _Jobs, arguments: Arguments, grouping: str, now: str, refreshes: bool, waits: bool) -> None:
     columns, lines = shutil.get_terminal_size()
     all_rows = rows(jobs.groups(grouping))
     counts, total = sum((row.counts for row in all_rows), Counter[str]()), sum(row.total for row in all_rows)

@@ -143,7 +143,7 @@ class AdsReader:
         else:
             remainder = text[self._objects(text) :]
         self._keep()
-        used_length = _without_lines(data, end, remainder)
+        used_length = _start_of_remainder(data, end, remainder)
         if not used_length and len(data) > LONGEST:
             used_length = end or len(data)
             self._refuse(self.line + 1, "an ad does not end within this much text", text)
@@ -160,8 +160,6 @@ class AdsReader:
         events, _ = self.read(data.rstrip(b"\n") + b"\n\n")
         self.line, self._finished = line, self._form == "lines"
         return events
-
-    # -- Ads in lines ------------------------------------------------------------------------------------------------
 
     def _lines(self, text: str) -> int:
         """Process the ads in complete lines; return the position of the unfinished ad."""
@@ -198,7 +196,7 @@ class AdsReader:
         is_torn, self._torn = self._torn, False
         if is_torn or _GAP.match(mark):
             return
-        self._ads.append(KeptAd(line, ad, _head(mark) if mark.startswith("*** ") else {}))
+        self._ads.append(KeptAd(line, ad, _banner_attributes(mark) if mark.startswith("*** ") else {}))
         if len(self._ads) == CHUNK:
             self._keep()
 
@@ -220,8 +218,6 @@ class AdsReader:
         elif mark and not self._people and not self._torn:
             self._refuse(self.line, _NO_ATTRIBUTE, mark)
 
-    # -- Ads as JSON and XML -----------------------------------------------------------------------------------------
-
     def _objects(self, text: str) -> int:
         """Process the ads in JSON or XML; return the position of the unfinished ad."""
         from .ad_objects import FORMS
@@ -240,8 +236,6 @@ class AdsReader:
         self.line = begin_line + text.count("\n", 0, at)
         return at
 
-    # -- Packing ----------------------------------------------------------------------------------------------------
-
     def _keep(self) -> None:
         """Pack the ads that were read, without the rejected ones."""
         ads, self._ads = self._ads, []
@@ -254,7 +248,7 @@ class AdsReader:
         if not ads:
             return
         packed_ads, index = pack(ads, groups)
-        at = _latest(groups, TIMES[self._source.kind]) or int(self._source.modified) * 1_000_000
+        at = _latest_time(groups, TIMES[self._source.kind]) or int(self._source.modified) * 1_000_000
         place = self._source.place(ads[0].line)
         self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed_ads, index))
 
@@ -284,11 +278,11 @@ class AdsReader:
 
 
 def _odd(group: AdGroup) -> bool:
-    return _odd_names(group.prefixes[: group.own])
+    return _has_odd_names(group.prefixes[: group.own])
 
 
 @lru_cache(maxsize=256)
-def _odd_names(prefixes: tuple[str, ...]) -> bool:
+def _has_odd_names(prefixes: tuple[str, ...]) -> bool:
     """Check whether an ad has an invalid name, a duplicate attribute, or a private attribute."""
     return (
         len(set(map(str.lower, prefixes))) < len(prefixes)
@@ -297,7 +291,7 @@ def _odd_names(prefixes: tuple[str, ...]) -> bool:
     )
 
 
-def _head(mark: str) -> dict[str, str]:
+def _banner_attributes(mark: str) -> dict[str, str]:
     """Return the attributes in a line ``*** ...``. A word without a value is the type of an epoch ad."""
     words = mark.split(" ")
     if len(words) % 3 == 1 and set(words[2::3]) == {"="}:  # the schedd's format: *** Name = value Name = value
@@ -309,14 +303,13 @@ def _head(mark: str) -> dict[str, str]:
     return head_facts
 
 
-def _latest(groups: list[AdGroup], names: tuple[str, ...]) -> int:
+def _latest_time(groups: list[AdGroup], names: tuple[str, ...]) -> int:
     """Return the latest time (microseconds) in these attributes, or 0."""
     values = [value for group in groups for name in names for value in set(group.values_of(name))]
     return max((int(value) for value in values if value.isdecimal() and len(value) < 12), default=0) * 1_000_000
 
 
-def _without_lines(data: bytes, end: int, remainder: str) -> int:
-    """Return the position in `data` at which the remaining lines, the last ones before `end`, start."""
+def _start_of_remainder(data: bytes, end: int, remainder: str) -> int:
     count = remainder.count("\n")
     if not count:
         return end

@@ -1,7 +1,7 @@
 """Read a daemon's log with a table of patterns; the first word of a message selects the patterns to try.
 
-Most messages match no pattern and cost a single dict look-up. Each reader is a class with its own table (``PATTERNS``)
-and a method for each row.
+Most messages match no pattern, so they cost a single dict look-up. Each reader is a class with its own table of
+patterns (``PATTERNS``), which names the method that handles a matching message.
 """
 
 from __future__ import annotations
@@ -21,33 +21,37 @@ from .source_reader import SourceFile, State, without_secrets
 
 @frozen
 class LogMessage:
-    """A message that matches a pattern: its line, its time, and the pattern's groups by name ("" if absent). ``what``
-    names the report, as given in the table's row."""
+    """A message that matches a pattern.
+
+    ``line`` is its line number, ``at`` its time in microseconds. ``message["job"]`` returns the text of the pattern's
+    group ``job``, "" if the group is absent. ``report_name`` names the event to report, as given in the pattern table.
+    """
 
     line: int
     at: int
     match: re.Match[str]
-    what: str = ""
+    report_name: str = ""
 
     def __getitem__(self, group: str) -> str:
         return self.match.groupdict().get(group) or ""
 
     def facts(self) -> dict[str, str]:
-        """Return the groups that matched, except the job."""
+        """Return the text of each group that matched, except the job."""
         return {name: text for name, text in self.match.groupdict().items() if text and name != "job"}
 
 
-Rows = Sequence[tuple[str, str]]
-"""A pattern, whose first word is plain text, and the method for a match; after a colon, the name of the report."""
+MessageRows = Sequence[tuple[str, str]]
+"""Each row has a pattern, whose first word is plain text, and the name of the method that handles a match. After a
+colon follows the name of the event to report."""
 
-DAEMON_LIFE: Rows = (
-    (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_starting"),
-    (r"\*\* \$CondorVersion: (?P<version>\S+) .*", "_version"),
-    (r"\*\* PID = (?P<pid>\d+).*", "_pid"),
-    (r"\*\*\*\* \S+(?: \(\w+\))?(?: pid (?P<pid>\d+))? EXITING WITH STATUS (?P<status>-?\d+)", "_exiting"),
-    (r"Our parent process \(pid (?P<parent>\d+)\) went away; shutting down fast", "_remember"),
-    (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_remember"),
-    (r"Got SIGHUP\. +Re-reading config files.*", "_reconfigured"),
+DAEMON_LIFE_MESSAGES: MessageRows = (
+    (r"\*\* .* \((?P<daemon>\w+)\) STARTING UP", "_on_startup"),
+    (r"\*\* \$CondorVersion: (?P<version>\S+) .*", "_on_version"),
+    (r"\*\* PID = (?P<pid>\d+).*", "_on_pid"),
+    (r"\*\*\*\* \S+(?: \(\w+\))?(?: pid (?P<pid>\d+))? EXITING WITH STATUS (?P<status>-?\d+)", "_on_daemon_exit"),
+    (r"Our parent process \(pid (?P<parent>\d+)\) went away; shutting down fast", "_remember_facts"),
+    (r"Got SIG(?:TERM|QUIT)\. +Performing (?P<how>\w+) shutdown.*", "_remember_facts"),
+    (r"Got SIGHUP\. +Re-reading config files.*", "_on_reconfig"),
 )
 """The messages at every daemon's start, reconfiguration and exit."""
 
@@ -55,10 +59,10 @@ DAEMON_LIFE: Rows = (
 class MessageRule(NamedTuple):
     pattern: re.Pattern[str]
     method: str
-    what: str
+    report_name: str
 
 
-def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
+def rules_by_first_word(*rows: MessageRows) -> dict[str, tuple[MessageRule, ...]]:
     """Return the rules by the first word of the messages that they match."""
     rules: dict[str, tuple[MessageRule, ...]] = {}
     for pattern, method in (row for group in rows for row in group):
@@ -70,8 +74,8 @@ def table(*rows: Rows) -> dict[str, tuple[MessageRule, ...]]:
 
 
 class DaemonLog:
-    """The base class of the readers of daemon logs. A subclass defines ``PATTERNS`` and the methods named there, and
-    stores its state in ``_remembered`` (JSON)."""
+    """The base class of the readers of daemon logs. A subclass defines ``PATTERNS`` and the methods named there. It
+    stores what a later message needs in ``_remembered``, which must be valid JSON because the log stores it."""
 
     PATTERNS: ClassVar[dict[str, tuple[MessageRule, ...]]] = {}
     DAEMON: ClassVar[str] = ""
@@ -93,100 +97,104 @@ class DaemonLog:
         self._events = events
         for line, at, text in self._lines.split(data, events):
             if text == GAP:
-                self._forget()
+                self._forget_state()
                 continue
-            self._before(line, at, text)
+            self._examine_line(line, at, text)
             word = text.split(None, 1)[:1]
             if word:
-                self._take(line, at, text.strip(), word[0])
+                self._handle_message(line, at, text.strip(), word[0])
         self.line = self._lines.line
         return events, self._lines.consumed
 
-    def _take(self, line: int, at: int, text: str, word: str) -> None:
+    def _handle_message(self, line: int, at: int, text: str, word: str) -> None:
         for pattern, method, report_name in self.PATTERNS.get(word, ()):
             match = pattern.fullmatch(text)
             if match:
                 getattr(self, method)(LogMessage(line, at, match, report_name))
                 return
 
-    def _before(self, line: int, at: int, text: str) -> None:
+    def _examine_line(self, line: int, at: int, text: str) -> None:
         """Examine a message before it is processed."""
 
-    def _forget(self) -> None:
-        """Drop the remembered state, since missing lines may have changed it."""
+    def _forget_state(self) -> None:
+        """Forget the messages so far, because lines are missing and may have changed the daemon's state."""
         self._remembered = {}
 
-    def job(self, message: LogMessage, report_name: str, facts: dict[str, str], job: str = "") -> None:
-        """Report an event of a job: the job that the message names, or `job`."""
+    def report_job(self, message: LogMessage, report_name: str, facts: dict[str, str], job: str = "") -> None:
+        """Append a `JobReported` for `job`, or if that is empty for the job that the message names."""
         cluster, proc = JobId.parse(job or message["job"])
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
         place = self.source.place(message.line)
         self._events.append(JobReported(message.at, "reported", place, cluster, proc, report_name, facts))
 
-    def _note(self, message: LogMessage) -> None:
-        """Report, for the job, the name in the message's row."""
-        self.job(message, message.what, self._facts(message))
+    def _report_named(self, message: LogMessage) -> None:
+        self.report_job(message, message.report_name, self._report_facts(message))
 
-    def _facts(self, message: LogMessage) -> dict[str, str]:
+    def _report_facts(self, message: LogMessage) -> dict[str, str]:
         return message.facts()
 
-    # -- The daemon's start and exit
-
-    def _daemon(self, message: LogMessage, what: str, facts: dict[str, str], line: int = 0, daemon: str = "") -> None:
+    def _report_daemon(
+        self, message: LogMessage, report_name: str, facts: dict[str, str], line: int = 0, daemon: str = ""
+    ) -> None:
         place, daemon = self.source.place(line or message.line), daemon or self.DAEMON
-        self._events.append(DaemonReported(message.at, "reported", place, self.machine, daemon, what, facts))
+        self._events.append(DaemonReported(message.at, "reported", place, self.machine, daemon, report_name, facts))
 
-    def _starting(self, message: LogMessage) -> None:
-        self._forget()
+    def _on_startup(self, message: LogMessage) -> None:
+        self._forget_state()
         self._remembered["began"] = message.line
 
-    def _version(self, message: LogMessage) -> None:
+    def _on_version(self, message: LogMessage) -> None:
         if "began" in self._remembered:
             self._remembered["version"] = message["version"]
 
-    def _pid(self, message: LogMessage) -> None:
+    def _on_pid(self, message: LogMessage) -> None:
         if "began" in self._remembered:
             line = self._remembered.pop("began")
             facts = {"version": self._remembered.pop("version", ""), "pid": message["pid"]}
-            self._daemon(message, "began", {name: text for name, text in facts.items() if text}, line)
+            self._report_daemon(message, "began", {name: text for name, text in facts.items() if text}, line)
 
-    def _remember(self, message: LogMessage) -> None:
+    def _remember_facts(self, message: LogMessage) -> None:
         self._remembered |= message.facts()
 
-    def _exiting(self, message: LogMessage) -> None:
+    def _on_daemon_exit(self, message: LogMessage) -> None:
         exit_reason, orphan_parent = (self._remembered.get(name, "") for name in ("how", "parent"))
         exit_reason = exit_reason or f"status {message['status']}"
         facts = {"how": exit_reason, "status": message["status"], "pid": message["pid"], "orphaned": orphan_parent}
-        self._forget()
-        self._daemon(message, "ended", {name: text for name, text in facts.items() if text})
+        self._forget_state()
+        self._report_daemon(message, "ended", {name: text for name, text in facts.items() if text})
 
-    def _reconfigured(self, message: LogMessage) -> None:
-        self._daemon(message, "reconfigured", {})
+    def _on_reconfig(self, message: LogMessage) -> None:
+        self._report_daemon(message, "reconfigured", {})
 
 
 class CollectorLogReader(DaemonLog):
     """Reads a CollectorLog: the collector's start and exit."""
 
-    PATTERNS = table(DAEMON_LIFE)
+    PATTERNS = rules_by_first_word(DAEMON_LIFE_MESSAGES)
     DAEMON = "collector"
 
 
-_WHO = r"The (?P<daemon>[A-Z]\w*) \(pid (?P<pid>\d+)\)"
-CHILDREN: Rows = (
-    (rf"{_WHO} died due to (?P<how>.+)", "_died"),
-    (rf"{_WHO} was killed because it was no longer responding", "_died:killed: it was no longer responding"),
-    (rf"{_WHO} exited with status (?P<status>[1-9]\d*)(?: \(.*\))?", "_died"),
+_CHILD = r"The (?P<daemon>[A-Z]\w*) \(pid (?P<pid>\d+)\)"
+CHILD_DEATH_MESSAGES: MessageRows = (
+    (rf"{_CHILD} died due to (?P<how>.+)", "_on_child_death"),
+    (
+        rf"{_CHILD} was killed because it was no longer responding",
+        "_on_child_death:killed: it was no longer responding",
+    ),
+    (rf"{_CHILD} exited with status (?P<status>[1-9]\d*)(?: \(.*\))?", "_on_child_death"),
 )
-"""A daemon that is shut down and exits with status 0 logs its exit. If a daemon was killed by a signal, failed or hung,
-only the MasterLog records when it ended."""
+"""A daemon logs its own exit when it is shut down and exits with status 0. If a daemon fails, hangs or is killed by a
+signal, only the MasterLog records when it ended."""
 
 
 class MasterLogReader(DaemonLog):
     """Reads a MasterLog: the master's own start and exit, and the deaths of the daemons that it started."""
 
-    PATTERNS = table(DAEMON_LIFE, CHILDREN)
+    PATTERNS = rules_by_first_word(DAEMON_LIFE_MESSAGES, CHILD_DEATH_MESSAGES)
     DAEMON = "master"
 
-    def _died(self, message: LogMessage) -> None:
-        exit_reason = message["how"] or message.what or f"status {message['status']}"
-        self._daemon(message, "died", {"pid": message["pid"], "how": exit_reason}, daemon=message["daemon"].lower())
+    def _on_child_death(self, message: LogMessage) -> None:
+        exit_reason = message["how"] or message.report_name or f"status {message['status']}"
+        self._report_daemon(
+            message, "died", {"pid": message["pid"], "how": exit_reason}, daemon=message["daemon"].lower()
+        )

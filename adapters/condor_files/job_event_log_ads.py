@@ -43,7 +43,7 @@ def entry_of_json(text: str) -> Entry:
         raise Unreadable(f"it is not valid JSON: {error}") from None
     if not isinstance(ad, dict):
         raise Unreadable("it is not an ad")
-    return _entry(_plain(ad))
+    return _entry(_without_expressions(ad))
 
 
 def entry_of_xml(text: str) -> Entry:
@@ -55,12 +55,12 @@ def entry_of_xml(text: str) -> Entry:
         raise Unreadable(f"it is not a valid XML ad: {error}") from None
 
 
-def _plain(value: Any) -> Any:
+def _without_expressions(value: Any) -> Any:
     """Return a JSON value with its expressions as ``ExpressionText``."""
     if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
+        return {name: _without_expressions(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(member) for member in value]
+        return [_without_expressions(member) for member in value]
     if isinstance(value, str) and value.startswith("/Expr(") and value.endswith(")/"):
         return ExpressionText(value[6:-2])
     return value
@@ -100,7 +100,7 @@ def _entry(ad: Values) -> Entry:
         raise Unreadable("the job's id is missing")
     try:
         was_requeued = number == 4 and ad.get("TerminatedAndRequeued") in (True, 1)
-        text = _texts().get("requeued" if was_requeued else str(number), "{=other}").format_map(_Fields(ad))
+        text = _entry_texts().get("requeued" if was_requeued else str(number), "{=other}").format_map(_Fields(ad))
     except (ValueError, OverflowError, TypeError) as error:
         raise Unreadable(f"it has an invalid value: {error}") from None
     return number, ids[0], ids[1], ids[2], when, text
@@ -129,10 +129,10 @@ class _Fields:
     def __getitem__(self, name: str) -> _Piece:
         if name.startswith("="):
             return _Piece(partial(_PIECES[name[1:]], self._ad))
-        return _Piece(partial(_amount if name.startswith("#") else _text, self._ad, name.lstrip("#")))
+        return _Piece(partial(_amount if name.startswith("#") else _labelled_text, self._ad, name.lstrip("#")))
 
 
-def _text(ad: Values, name: str, separator: str = "\n\t") -> str:
+def _labelled_text(ad: Values, name: str, separator: str = "\n\t") -> str:
     """Return the attribute's text on a separate line after ``separator``, or "". As in HTCondor, its line ends become
     ``|``."""
     value = ad.get(name, "" if separator else _MISSING.get(name, ""))
@@ -149,27 +149,26 @@ def _amount(ad: Values, name: str, label: str) -> str:
 _WORDS: Final = {None: "undefined", True: "true", False: "false"}
 
 
-def _unparsed(value: Any) -> str:
-    """Return a value as ClassAd text."""
+def _as_classad_text(value: Any) -> str:
     if isinstance(value, ExpressionText):
         return str(value)
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
     if isinstance(value, dict):
-        return "[ " + "; ".join(f"{name} = {_unparsed(member)}" for name, member in value.items()) + " ]"
+        return "[ " + "; ".join(f"{name} = {_as_classad_text(member)}" for name, member in value.items()) + " ]"
     if isinstance(value, list):
-        return "{ " + ", ".join(map(_unparsed, value)) + " }"
+        return "{ " + ", ".join(map(_as_classad_text, value)) + " }"
     return _WORDS[value] if value is None or isinstance(value, bool) else str(value)
 
 
 def _attributes(ad: Values, separator: str = "\n\t") -> str:
-    return "".join(f"{separator}{name} = {_unparsed(ad[name])}" for name in sorted(ad, key=str.lower))
+    return "".join(f"{separator}{name} = {_as_classad_text(ad[name])}" for name in sorted(ad, key=str.lower))
 
 
 def _notes(ad: Values, _: str) -> str:
     notes = ad.get("StructuredNotes")
-    return f"\n    {_unparsed(notes)}" if isinstance(notes, dict) else _text(ad, "LogNotes", "\n    ")
+    return f"\n    {_as_classad_text(notes)}" if isinstance(notes, dict) else _labelled_text(ad, "LogNotes", "\n    ")
 
 
 def _properties(ad: Values, _: str) -> str:
@@ -186,11 +185,11 @@ def _usage(ad: Values, spans: str) -> str:
 def _how_ended(ad: Values, _: str) -> str:
     if ad.get("TerminatedNormally") in (True, 1):
         return f"\n\t(1) Normal termination (return value {ad.get('ReturnValue', -1)})"
-    core = _text(ad, "CoreFile", "\n\t(1) Corefile in: ") or "\n\t(0) No core file"
+    core = _labelled_text(ad, "CoreFile", "\n\t(1) Corefile in: ") or "\n\t(0) No core file"
     return f"\n\t(0) Abnormal termination (signal {ad.get('TerminatedBySignal', -1)})" + core
 
 
-def _resources(ad: Values, _: str) -> str:
+def _resource_table(ad: Values, _: str) -> str:
     """Return the table of resources, from the attributes into which HTCondor converts it."""
     table: dict[str, list[str]] = {}
     for name in sorted(ad.keys() - _NOT_RESOURCES, key=str.lower):
@@ -213,7 +212,7 @@ def _resources(ad: Values, _: str) -> str:
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else f"{value:.2f}"
-    return _unparsed(value)
+    return _as_classad_text(value)
 
 
 def _bytes(ad: Values, of: str) -> str:
@@ -242,18 +241,17 @@ def _changed(ad: Values, _: str) -> str:
     return f"{begin} to {ad.get('Value', '')}"
 
 
-def _other(ad: Values, _: str) -> str:
-    """Return the text and attributes of an entry of any other type."""
+def _unknown_entry(ad: Values, _: str) -> str:
     head_text = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
     return head_text + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
 
 
 _PIECES: Final[dict[str, Callable[[Values, str], str]]] = {
     "attributes": _attributes, "bytes": _bytes, "changed": _changed, "codes": _codes, "ended": _how_ended,
-    "notes": _notes, "other": _other, "properties": _properties, "remote error": _remote_error, "resources": _resources,
-    "usage": _usage, "vacate codes": _vacate_codes,
+    "notes": _notes, "other": _unknown_entry, "properties": _properties, "remote error": _remote_error,
+    "resources": _resource_table, "usage": _usage, "vacate codes": _vacate_codes,
     "checkpointed": lambda ad, _: ("(0) CPU times", "(1) Job was checkpointed.")[ad.get("Checkpointed") in (True, 1)],
-    "hold reason": lambda ad, _: _text(ad, "HoldReason") or "\n\tReason unspecified",
+    "hold reason": lambda ad, _: _labelled_text(ad, "HoldReason") or "\n\tReason unspecified",
 }  # fmt: skip
 """The parts of texts that are not a single attribute."""
 _MISSING: Final = {"Node": 0, "NumberOfPIDs": 0, "Size": -1}
@@ -261,8 +259,7 @@ _MISSING: Final = {"Node": 0, "NumberOfPIDs": 0, "Size": -1}
 
 
 @cache
-def _texts() -> dict[str, str]:
-    """Return the texts of entries by event number; see ``job_event_texts.txt``."""
+def _entry_texts() -> dict[str, str]:
     text = Path(__file__).with_name("job_event_texts.txt").read_text(encoding="utf-8")
     rows = (row.partition("  ") for row in text.partition("\n\n")[2].splitlines())
     return {number: form.encode().decode("unicode_escape") for number, _, form in rows}

@@ -58,7 +58,7 @@ class _Segment:
         self.index, self.kind, self.lines, self.whole = index, kind, [first_line], False
 
 
-def _may_be_xml(data: bytes, at: int) -> bool:
+def _may_start_xml(data: bytes, at: int) -> bool:
     """Check whether XML starts at `at`, or may start there once more bytes are available."""
     begin = data[at : at + 11]
     return any(begin.startswith(opening) or opening.startswith(begin) for opening in (b"<c>", *_PROLOGUE))
@@ -89,12 +89,12 @@ class JobEventLogReader:
                 at = blank_match.end()
                 continue
             first_byte = data[at : at + 1]
-            if first_byte == b"<" and _may_be_xml(data, at):
-                taken_length = self._prologue(data, at) or self._ad(data, at, b"</c>", entry_of_xml, events)
+            if first_byte == b"<" and _may_start_xml(data, at):
+                taken_length = self._read_prologue(data, at) or self._read_ad(data, at, b"</c>", entry_of_xml, events)
             elif first_byte == b"{":
-                taken_length = self._ad(data, at, b"}", entry_of_json, events)
+                taken_length = self._read_ad(data, at, b"}", entry_of_json, events)
             else:
-                taken_length = self._marker(data, at) or self._classic(data, at, events)
+                taken_length = self._read_marker(data, at) or self._read_classic(data, at, events)
             if not taken_length:
                 if size - at < LONGEST:
                     break
@@ -108,7 +108,7 @@ class JobEventLogReader:
         self.line += data.count(b"\n", begin, end)
         return end - begin
 
-    def _marker(self, data: bytes, at: int) -> int:
+    def _read_marker(self, data: bytes, at: int) -> int:
         """Process a marker, or a line of dots without an entry; return its length in bytes, or 0."""
         if data[at : at + 1] not in (b"#", b".") or (end := data.find(b"\n", at, at + 1000)) < 0:
             return 0
@@ -124,7 +124,7 @@ class JobEventLogReader:
         if self._gap is None:
             self._gap = [line, text.strip("#. "), self._clock.last]
 
-    def _add(self, entry: _Entry, line: int, events: list[Event]) -> str:
+    def _add_entry(self, entry: _Entry, line: int, events: list[Event]) -> str:
         """Process an entry and the gap before it; return the error, or "" if the entry is valid."""
         number, cluster, proc, subproc, when, text = entry
         header = _GLOBAL.match(text) if number == 8 and cluster < 0 else None
@@ -132,7 +132,7 @@ class JobEventLogReader:
             self._header = {"ctime": int(header[1]), "id": header[2], "sequence": int(header[3])}
             self._clock.last = self._clock.last or int(header[1]) * 1_000_000
         try:
-            at = self._instant(when)
+            at = self._parse_time(when)
         except ValueError:
             return "its time is not valid"
         if self._gap is not None:
@@ -145,7 +145,7 @@ class JobEventLogReader:
             events.append(JobsLogged(at, "reported", place, cluster, self._source.number, (taken_entry,)))
         return ""
 
-    def _instant(self, when: str) -> int:
+    def _parse_time(self, when: str) -> int:
         """Return an entry's time in microseconds. Raise ``ValueError`` for an invalid time."""
         match = _TIME.fullmatch(when)
         if match is None:
@@ -158,17 +158,17 @@ class JobEventLogReader:
 
     # The classic format
 
-    def _classic(self, data: bytes, at: int, events: list[Event]) -> int:
+    def _read_classic(self, data: bytes, at: int, events: list[Event]) -> int:
         """Process the entries up to the last complete one, or all if XML or JSON follows; return their length in
         bytes."""
         window = min(len(data), at + LONGEST)
         starts = (start for start, opening in _OTHERS if data.find(opening, at, window) >= 0)
         other_starts = [place for start in starts if (place := data.find(start, at, window)) >= 0]
         limit = min(other_starts) + 1 if other_starts else window
-        end = _last_end(data, at, limit)
+        end = _end_of_last_dots(data, at, limit)
         if not end:
             if other_starts:
-                self._walk(_lines(data[at : limit - 1]), False, events)
+                self._read_lines(_lines(data[at : limit - 1]), False, events)
                 return limit - at
             return 0
         text = _lines(data[at:end])
@@ -179,13 +179,13 @@ class JobEventLogReader:
             headers -= pieces[0].count(_WITHIN)
             self._walk_to_dots(pieces.pop(0), events)
         is_plain = headers == len(pieces) and self._gap is None and _MARKED not in text
-        if not is_plain or not self._fast(pieces, events):
+        if not is_plain or not self._read_regular(pieces, events):
             for entry_text in pieces:
                 self._walk_to_dots(entry_text, events)
         self.line += dots_line.count("\n")
         return end - at
 
-    def _fast(self, pieces: list[str], events: list[Event]) -> bool:
+    def _read_regular(self, pieces: list[str], events: list[Event]) -> bool:
         """Process all pieces if each contains exactly one entry; return whether that is the case. There are as many
         headers as pieces, so if each piece starts with a header, no piece has a second one."""
         line, time_before, match, known_times = self.line + 1, self._clock.last, _HEADER.match, self._known
@@ -202,7 +202,7 @@ class JobEventLogReader:
             if instant is None:
                 self._clock.last = at
                 try:
-                    instant = self._remember(when)
+                    instant = self._cached_time(when)
                 except ValueError:
                     break
             at = instant
@@ -226,28 +226,27 @@ class JobEventLogReader:
         ]
         return True
 
-    def _remember(self, when: str) -> int:
+    def _cached_time(self, when: str) -> int:
         """Return a time in microseconds; cache it if the same text cannot stand for another time."""
-        at = self._instant(when)
-        if when[2] != "/" and self._is_plain(at):
+        at = self._parse_time(when)
+        if when[2] != "/" and self._is_unambiguous(at):
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             self._known[when] = at
         return at
 
-    def _is_plain(self, at: int) -> bool:
-        """Check whether this local time is unambiguous."""
+    def _is_unambiguous(self, at: int) -> bool:
         local = datetime.fromtimestamp(at // 1_000_000, self._source.zone)
         return local.replace(fold=0).utcoffset() == local.replace(fold=1).utcoffset()
 
     def _walk_to_dots(self, entry_text: str, events: list[Event]) -> None:
-        self._walk(entry_text, True, events)
+        self._read_lines(entry_text, True, events)
         self.line += 1
 
-    def _walk(self, text: str, ended: bool, events: list[Event]) -> None:
+    def _read_lines(self, text: str, ended: bool, events: list[Event]) -> None:
         """Process, line by line, the lines before a line of dots or (not `ended`) before anything else."""
         lines = text.split("\n")
-        segments = _segments(lines)
+        segments = _split_segments(lines)
         if segments and ended:
             segments[-1].whole = True
         for segment in segments:
@@ -262,14 +261,14 @@ class JobEventLogReader:
                 if segment.whole:
                     cluster, proc, subproc = map(int, header.group(2, 3, 4))
                     entry = (int(header[1]), cluster, proc, subproc, header[5], text[header.end() :])
-                    reason = self._add(entry, line, events)
+                    reason = self._add_entry(entry, line, events)
             if reason:
                 events.append(self._source.refused(line, reason, text, self._clock.last))
         self.line += len(lines)
 
     # Ads
 
-    def _prologue(self, data: bytes, at: int) -> int:
+    def _read_prologue(self, data: bytes, at: int) -> int:
         """Process a line around the ads of an XML log; return its length in bytes, or 0."""
         end = data.find(b"\n", at, at + LONGEST)
         if end < 0 or not data.startswith(_PROLOGUE, at):
@@ -277,9 +276,11 @@ class JobEventLogReader:
         self.line += 1
         return end + 1 - at
 
-    def _ad(self, data: bytes, at: int, close: bytes, entry_of: Callable[[str], _Entry], events: list[Event]) -> int:
-        """Process an ad: one line, or the lines up to one that starts with `close_tag`; return its length in bytes, or
-        0 if it is unfinished."""
+    def _read_ad(
+        self, data: bytes, at: int, close: bytes, entry_of: Callable[[str], _Entry], events: list[Event]
+    ) -> int:
+        """Process an ad: one line, or the lines up to one that starts with `close`; return its length in bytes, or 0 if
+        it is unfinished."""
         window = min(len(data), at + LONGEST)
         end = data.find(b"\n", at, window) + 1
         if end and not data[at:end].rstrip().endswith(close):
@@ -292,7 +293,7 @@ class JobEventLogReader:
         if not end:
             return 0
         try:
-            reason = self._add(entry_of(data[at:end].decode("utf-8", "backslashreplace")), self.line + 1, events)
+            reason = self._add_entry(entry_of(data[at:end].decode("utf-8", "backslashreplace")), self.line + 1, events)
         except Unreadable as error:
             reason = str(error)
         if reason:
@@ -301,8 +302,7 @@ class JobEventLogReader:
         return end - at
 
 
-def _last_end(data: bytes, at: int, limit: int) -> int:
-    """Return the end of the last line of dots, or 0."""
+def _end_of_last_dots(data: bytes, at: int, limit: int) -> int:
     dots_at, crlf_dots_at = data.rfind(b"\n...\n", at, limit), data.rfind(b"\n...\r\n", at, limit)
     return max(dots_at + 5 if dots_at >= 0 else 0, crlf_dots_at + 6 if crlf_dots_at >= 0 else 0)
 
@@ -312,12 +312,12 @@ def _lines(data: bytes) -> str:
     return text.replace("\r\n", "\n") if "\r" in text else text
 
 
-def _segments(lines: list[str]) -> list[_Segment]:
+def _split_segments(lines: list[str]) -> list[_Segment]:
     """Split the lines before a line of dots into entries, markers and the rest."""
     segments: list[_Segment] = []
     now: _Segment | None = None
     for index, line in enumerate(lines):
-        while (header := _begin_in(line, now, now is not None and now.index == index)) is not None:
+        while (header := _header_in(line, now, now is not None and now.index == index)) is not None:
             if now is not None and now.index == index and header.start():  # after another header in the same line
                 now.lines[-1] = line[: header.start()]
             elif now is not None and line[: header.start()] == "...":
@@ -343,7 +343,7 @@ def _segments(lines: list[str]) -> list[_Segment]:
     return segments
 
 
-def _begin_in(line: str, now: _Segment | None, is_first: bool) -> re.Match[str] | None:
+def _header_in(line: str, now: _Segment | None, is_first: bool) -> re.Match[str] | None:
     """Return the header of an entry in a line, unless the line may be a user's own text."""
     if now is None and (header := _HEADER.match(line)) is not None:
         return header

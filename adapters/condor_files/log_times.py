@@ -141,7 +141,7 @@ class LogClock:
         if "epoch" in fields:
             return int(fields["epoch"]) * 1_000_000
         found_times: list[int] = []
-        for year in [_year(fields)] if {"year", "short_year"} & fields.keys() else self._years():
+        for year in [_year(fields)] if {"year", "short_year"} & fields.keys() else self._possible_years():
             try:
                 found_times.append(self._local(_date(fields, year) + _time(fields), fields))
             except (ValueError, OverflowError):  # 29 February in another year
@@ -152,7 +152,7 @@ class LogClock:
         possible_times = [at for at in found_times if at <= latest_time] or found_times
         return next((at for at in possible_times if at >= earliest_time), possible_times[0])
 
-    def _years(self) -> list[int]:
+    def _possible_years(self) -> list[int]:
         """Return the possible years of a time without one, the most likely first: the first year not before the
         preceding time or, without one, the last year not after the file's modification."""
         latest_year = datetime.fromtimestamp(max(self.limit, 0) + DAY, self.zone).year

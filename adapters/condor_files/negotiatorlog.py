@@ -1,127 +1,122 @@
-"""Read the NegotiatorLog: cycles, matches, rejections, submitter shares, and changes made with condor_userprio.
+"""Read the NegotiatorLog: cycles, matches, rejections, submitter shares, and changes made with condor_userprio. Read
+the MatchLog: matches and rejections.
 
-NEGOTIATOR_DEBUG determines its content (see docs/import.md). The numbers of the pie and its slices have the
-negotiator's names.
+NEGOTIATOR_DEBUG selects which lines the negotiator writes (see docs/import.md). The numbers of the pie and its slices
+keep the names that the negotiator gives them.
 """
 
 from __future__ import annotations
 
 from ...domain.events import CycleReported, SubmitterReported
-from .daemon_log import DAEMON_LIFE, DaemonLog, LogMessage, Rows, table
-
-# Read the MatchLog: matches, and rejections with their reasons. The NegotiatorLog can contain the same lines.
-#
-# ``source`` is the address of the job's schedd, ``startd`` that of the slot's startd.
+from .daemon_log import DAEMON_LIFE_MESSAGES, DaemonLog, LogMessage, MessageRows, rules_by_first_word
 
 _JOB = r"(?P<job>\d{1,10}\.-?\d{1,10})"
 _WHOSE = rf"{_JOB} (?P<user>\S+) (?P<source><[^>]*>)"
 
-MATCHES: Rows = (
+MATCH_MESSAGES: MessageRows = (
     (
         rf"Matched {_WHOSE} preempting (?P<preempting>.+) (?P<startd><[^>]*>) (?P<slot>\S+)(?P<offline> \(offline\))?",
-        "_matched",
+        "_on_match",
     ),
-    (rf"Rejected {_WHOSE}: (?P<words>.*)", "_rejected"),
+    (rf"Rejected {_WHOSE}: (?P<words>.*)", "_on_rejection"),
 )
+"""Lines in the MatchLog, and optionally in the NegotiatorLog. ``source`` is the address of the job's schedd, ``startd``
+the address of the slot's startd."""
 
 
 class MatchLogReader(DaemonLog):
-    """Reads a MatchLog."""
-
-    PATTERNS = table(MATCHES)
+    PATTERNS = rules_by_first_word(MATCH_MESSAGES)
     DAEMON = "negotiator"
 
-    def _matched(self, message: LogMessage) -> None:
+    def _on_match(self, message: LogMessage) -> None:
         facts = {name: message[name] for name in ("slot", "user", "preempting", "source", "startd")}
-        self.job(message, "matched", facts | ({"words": "offline"} if message["offline"] else {}))
+        self.report_job(message, "matched", facts | ({"words": "offline"} if message["offline"] else {}))
 
-    def _rejected(self, message: LogMessage) -> None:
-        self.job(message, "rejected", {name: message[name] for name in ("user", "words", "source")})
+    def _on_rejection(self, message: LogMessage) -> None:
+        self.report_job(message, "rejected", {name: message[name] for name in ("user", "words", "source")})
 
 
-_VALUE = r" += (?P<value>\S+)(?: \((?P<more>after trimming|starved)[= ](?P<other>\S+)\))?"
+_NUMBER = r" += (?P<value>\S+)(?: \((?P<more>after trimming|starved)[= ](?P<other>\S+)\))?"
 _PIE = ("numSlots", "slotWeightTotal", "minSlotWeight", "pieLeft", "NormalFactor", "MaxPrioValue", "NumSubmitterAds")
 _SLICE = (
     "SubmitterPrio", "SubmitterPrioFactor", "submitterShare", "submitterAbsShare", "submitterLimit",
     "submitterCeiling remaining", "submitterUsage",
 )  # fmt: skip
-"""The names in the order in which they are written; the last one ends a block."""
+"""The names in the order in which the negotiator writes them. The last one ends a block of numbers."""
 
 _SETTINGS = "priority factor|priority|ceiling|floor|accumulated usage|begin usage time|last usage time"
-CYCLES: Rows = (
-    (r"---------- Started Negotiation Cycle ----------", "_began"),
-    (r"---------- Finished Negotiation Cycle ----------", "_finish"),
-    (r"Aborting negotiation cycle", "_finish:aborted"),
-    (r"Public ads include (?P<submitters>\d+) submitter, (?P<slots>\d+) startd", "_ads"),
-    (r"Negotiating with (?P<user>\S+) at (?P<source><[^>]*>)", "_negotiating"),
-    (r"Request (?P<cluster>\d{1,10})\.(?P<proc>-?\d{1,10}):.*", "_request"),
-    (r"Preempting (?P<preempting>\S+) \(.*\) on (?P<slot>\S+) for .*", "_preempting"),
-    (r"Successfully matched with (?P<slot>\S+)(?P<offline> \(offline\))?", "_successfully"),
-    *((rf"{name}{_VALUE}", "_number") for name in (*_PIE, *_SLICE)),
+CYCLE_MESSAGES: MessageRows = (
+    (r"---------- Started Negotiation Cycle ----------", "_on_cycle_start"),
+    (r"---------- Finished Negotiation Cycle ----------", "_on_cycle_end"),
+    (r"Aborting negotiation cycle", "_on_cycle_end:aborted"),
+    (r"Public ads include (?P<submitters>\d+) submitter, (?P<slots>\d+) startd", "_on_ad_counts"),
+    (r"Negotiating with (?P<user>\S+) at (?P<source><[^>]*>)", "_on_submitter"),
+    (r"Request (?P<cluster>\d{1,10})\.(?P<proc>-?\d{1,10}):.*", "_on_request"),
+    (r"Preempting (?P<preempting>\S+) \(.*\) on (?P<slot>\S+) for .*", "_on_preemption"),
+    (r"Successfully matched with (?P<slot>\S+)(?P<offline> \(offline\))?", "_on_successful_match"),
+    *((rf"{name}{_NUMBER}", "_on_number") for name in (*_PIE, *_SLICE)),
 )
-SETTINGS: Rows = (
-    (rf"Setting the (?P<what>{_SETTINGS}) of (?P<user>\S+) to (?P<value>.+)", "_set"),
-    (r"Resetting the usage of (?P<user>all users|\S+)", "_set:usage 0"),
-    (r"Deleting accounting record of (?P<user>\S+)", "_set:record deleted"),
+USERPRIO_MESSAGES: MessageRows = (
+    (rf"Setting the (?P<what>{_SETTINGS}) of (?P<user>\S+) to (?P<value>.+)", "_on_setting"),
+    (r"Resetting the usage of (?P<user>all users|\S+)", "_on_setting:usage 0"),
+    (r"Deleting accounting record of (?P<user>\S+)", "_on_setting:record deleted"),
 )
-EVERYONE = "*"  #: the submitter in an event about all submitters
+ALL_SUBMITTERS = "*"  #: the submitter in an event about all submitters
 
 
 class NegotiatorLogReader(MatchLogReader):
     """Reads a NegotiatorLog. ``_remembered``: the cycle, the current block of numbers, the submitter and job being
     negotiated, and the slot of the last match."""
 
-    PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES)
+    PATTERNS = rules_by_first_word(DAEMON_LIFE_MESSAGES, CYCLE_MESSAGES, USERPRIO_MESSAGES, MATCH_MESSAGES)
 
-    # -- cycles
-
-    def _began(self, message: LogMessage) -> None:
-        self._block_over()
+    def _on_cycle_start(self, message: LogMessage) -> None:
+        self._report_block()
         self._remembered = {"cycle": {"began": str(message.at), "matches": 0, "rejections": 0}}
-        self._cycle(message.at, message.line, "began", {})
+        self._report_cycle(message.at, message.line, "began", {})
 
-    def _finish(self, message: LogMessage) -> None:
-        self._block_over()
+    def _on_cycle_end(self, message: LogMessage) -> None:
+        self._report_block()
         facts = {name: str(value) for name, value in self._remembered.get("cycle", {}).items()}
-        self._cycle(message.at, message.line, "ended", facts | ({"words": message.what} if message.what else {}))
+        self._report_cycle(
+            message.at, message.line, "ended", facts | ({"words": message.report_name} if message.report_name else {})
+        )
         self._remembered = {}
 
-    def _ads(self, message: LogMessage) -> None:
+    def _on_ad_counts(self, message: LogMessage) -> None:
         if "cycle" in self._remembered:
             self._remembered["cycle"] |= {"slots": message["slots"], "submitters": message["submitters"]}
 
-    def _cycle(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> None:
+    def _report_cycle(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> None:
         self._events.append(CycleReported(at, "reported", self.source.place(line), report_name, facts))
 
-    def _count(self, report_name: str) -> None:
+    def _count_outcome(self, report_name: str) -> None:
         if "cycle" in self._remembered:
             self._remembered["cycle"][report_name] += 1
 
-    # -- matches
-
-    def _negotiating(self, message: LogMessage) -> None:
+    def _on_submitter(self, message: LogMessage) -> None:
         self._remembered |= {"user": message["user"], "source": message["source"]}
         self._remembered.pop("job", None)
 
-    def _request(self, message: LogMessage) -> None:
+    def _on_request(self, message: LogMessage) -> None:
         self._remembered["job"] = f"{int(message['cluster'])}.{int(message['proc'])}"
         for name in ("matched", "preempting"):
             self._remembered.pop(name, None)
 
-    def _preempting(self, message: LogMessage) -> None:
+    def _on_preemption(self, message: LogMessage) -> None:
         self._remembered["preempting"] = [message["slot"], message["preempting"]]
 
-    def _matched(self, message: LogMessage) -> None:
-        super()._matched(message)
+    def _on_match(self, message: LogMessage) -> None:
+        super()._on_match(message)
         self._remembered["matched"] = message["slot"]
-        self._count("matches")
+        self._count_outcome("matches")
 
-    def _rejected(self, message: LogMessage) -> None:
-        super()._rejected(message)
-        self._count("rejections")
+    def _on_rejection(self, message: LogMessage) -> None:
+        super()._on_rejection(message)
+        self._count_outcome("rejections")
 
-    def _successfully(self, message: LogMessage) -> None:
-        """Report a match, unless its "Matched" line was already reported."""
+    def _on_successful_match(self, message: LogMessage) -> None:
+        """Report a match, unless its line "Matched ..." was already reported."""
         if self._remembered.pop("matched", None) == message["slot"] or "job" not in self._remembered:
             return
         facts = {"slot": message["slot"]} | {name: self._remembered.get(name, "") for name in ("user", "source")}
@@ -130,17 +125,15 @@ class NegotiatorLogReader(MatchLogReader):
             facts["preempting"] = user
         if message["offline"]:
             facts["words"] = "offline"
-        self.job(message, "matched", facts, self._remembered["job"])
-        self._count("matches")
+        self.report_job(message, "matched", facts, self._remembered["job"])
+        self._count_outcome("matches")
 
-    # -- the pie and its slices
-
-    def _before(self, line: int, at: int, text: str) -> None:
+    def _examine_line(self, line: int, at: int, text: str) -> None:
         """End the block of numbers if another line precedes its last number."""
-        if "block" in self._remembered and text.split(None, 1)[:1] not in _WORDS[self._remembered["block"]["of"]]:
-            self._block_over()
+        if "block" in self._remembered and text.split(None, 1)[:1] not in _FIRST_WORDS[self._remembered["block"]["of"]]:
+            self._report_block()
 
-    def _number(self, message: LogMessage) -> None:
+    def _on_number(self, message: LogMessage) -> None:
         name = message.match[0].partition("=")[0].strip()
         group, names = ("pie", _PIE) if name in _PIE else ("slice", _SLICE)
         if group == "slice" and "user" not in self._remembered:
@@ -150,25 +143,23 @@ class NegotiatorLogReader(MatchLogReader):
         if message["more"]:
             block["facts"][message["more"]] = message["other"]
         if name == names[-1]:
-            self._block_over()
+            self._report_block()
 
-    def _block_over(self) -> None:
+    def _report_block(self) -> None:
         block = self._remembered.pop("block", {"of": ""})
         if block["of"] == "pie":
-            self._cycle(block["at"], block["line"], "pie", block["facts"])
+            self._report_cycle(block["at"], block["line"], "pie", block["facts"])
         elif block["of"] == "slice":
-            self._submitter(block["at"], block["line"], self._remembered["user"], "slice", block["facts"])
+            self._report_submitter(block["at"], block["line"], self._remembered["user"], "slice", block["facts"])
 
-    # -- changes
-
-    def _submitter(self, at: int, line: int, user: str, report_name: str, facts: dict[str, str]) -> None:
+    def _report_submitter(self, at: int, line: int, user: str, report_name: str, facts: dict[str, str]) -> None:
         self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, report_name, facts))
 
-    def _set(self, message: LogMessage) -> None:
-        report_name, _, value = message.what.partition(" ")
-        user = EVERYONE if message["user"] == "all users" else message["user"]
+    def _on_setting(self, message: LogMessage) -> None:
+        report_name, _, value = message.report_name.partition(" ")
+        user = ALL_SUBMITTERS if message["user"] == "all users" else message["user"]
         facts = {"what": message["what"] or report_name, "value": message["value"] or value}
-        self._submitter(message.at, message.line, user, "set", facts)
+        self._report_submitter(message.at, message.line, user, "set", facts)
 
 
-_WORDS = {"pie": [[name] for name in _PIE], "slice": [[name.split()[0]] for name in _SLICE]}
+_FIRST_WORDS = {"pie": [[name] for name in _PIE], "slice": [[name.split()[0]] for name in _SLICE]}

@@ -1,8 +1,9 @@
 """The interface of all readers of HTCondor files: bytes in, events out, interruptible at any byte.
 
-``read`` processes complete records at the start of its data and returns their length in bytes; the rest is passed again
-with the next data. So the events do not depend on the chunk boundaries. No reader raises an exception: an invalid
-record becomes a ``SourceRefused`` with its line. ``state`` is everything that a later reader needs to continue.
+``read`` processes the complete records at the start of its data and returns their length in bytes. The caller passes
+the rest again with the next data, so the events do not depend on where the data was split. No reader raises an
+exception: an invalid record becomes a ``SourceRefused`` with its line. ``state`` returns what a later reader needs to
+continue.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ _DAEMONS = {
 
 @frozen
 class SourceFile:
-    """A file to read. ``modified``: its modification time (seconds), for times without a year; ``now``: the time of the
-    import (microseconds); ``time_format``: DEBUG_TIME_FORMAT if the user gave it, else ""."""
+    """A file to read. ``modified`` is its modification time (seconds), from which the year of times without one
+    follows. ``now`` is the time of the import (microseconds). ``time_format`` is the DEBUG_TIME_FORMAT that the user
+    gave, or ""."""
 
     number: int
     path: str
@@ -41,7 +43,7 @@ class SourceFile:
     time_format: str = ""
 
     def place(self, line: int) -> str:
-        """Return a line's location, as named in events."""
+        """Return a line's location in the form in which events name it, such as "3:1201"."""
         return f"{self.number}:{line}"
 
     def refused(self, line: int, reason: str, text: str, at: int = 0) -> SourceRefused:
@@ -54,7 +56,7 @@ class SourceFile:
         return SourceGap(at, cause, self.place(line), self.number, line, reason, since, until)
 
     def doubted(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> DaemonReported:
-        """Return the event for a record that is inconsistent with those around it (`said`: of ``OF_DAEMONS``)."""
+        """Return the event for a record that is inconsistent with the records around it."""
         facts = {name: without_secrets(text) for name, text in facts.items()}
         daemon = _DAEMONS[self.kind]
         return DaemonReported(at, "reported", self.place(line), self.machine, daemon, report_name, facts)
@@ -108,11 +110,11 @@ def hidden(data: bytes) -> bytes:
         data = _CLAIM.sub(lambda match: match[1] + b"." * len(match[2]), data)
     lower = data.lower()
     if any(lower.count(stem) > (lower.count(public) if public else 0) for stem, public in _STEMS):
-        data = _NAMED.sub(_dots, data)
+        data = _NAMED.sub(_replace_by_dots, data)
     return data
 
 
-def _dots(match: re.Match[bytes]) -> bytes:
+def _replace_by_dots(match: re.Match[bytes]) -> bytes:
     quote = b'"' if match[1].startswith(b'"') else b""
     return match[0][: match.start(1) - match.start()] + quote + b"." * (len(match[1]) - len(quote))
 

@@ -1,7 +1,7 @@
 """Parse the transitions in a StartLog: the states and activities that a slot left and entered.
 
-A line names the state, the activity, or both; the other one does not change. If the slot's state is unknown or
-contradicts the line, HTCondor's table of transitions determines what is possible.
+A line names the state, the activity, or both; a part that the line does not name stays unchanged. If the slot's state
+is unknown or contradicts the line, only transitions in HTCondor's table are considered.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from ...domain.state_machines import DELETED, HTCONDOR_25, classify
 
-_LIKELY: Final = ("Claimed", "Unclaimed", "Owner", "Drained", "Preempting", "Matched", "Backfill")
+_STATES_BY_LIKELIHOOD: Final = ("Claimed", "Unclaimed", "Owner", "Drained", "Preempting", "Matched", "Backfill")
 """The order in which states are tried for a change of activity."""
 CHANGES: Final = {
     "state and activity": re.compile(r"\w+/\w+ \w+/\w+"),
@@ -19,16 +19,20 @@ CHANGES: Final = {
     "activity": re.compile(r"\w+ \w+"),
 }
 TRANSITIONS: dict[tuple[str, str, str, str], tuple[str, str, str, str]] = {}
-"""(pair, what changes, from, to) in the log -> source, target, row, and the pair afterwards ("": uncertain). Contains
-only words in the table, so its size is limited."""
+"""Maps (pair, what changes, from, to) in the log to the source, the target, the row number, and the pair afterwards
+("": uncertain). Contains only transitions in HTCondor's table, so its size is limited."""
 
 
 def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, str, str] | None:
-    """Return source, target, row ("": none) and the pair after a transition ("": uncertain); None if the transition is
-    unreadable."""
+    """Return the source, the target, the row number ("": none) and the pair after a transition ("": uncertain), or None
+    if the line is unreadable.
+
+    :param pair: the slot's state and activity before the line; "" if unknown
+    :param what: what changes: a key of ``CHANGES``
+    """
     if not CHANGES[what].fullmatch(f"{old} {new}"):
         return None
-    ends = _ends(pair, what, old, new)
+    ends = _possible_ends(pair, what, old, new)
     likely_ends = [(source, DELETED if target.startswith("Delete/") else target) for source, target in ends]
     possible_ends = [end for end in likely_ends if classify(HTCONDOR_25, *end)]
     if not possible_ends:
@@ -41,15 +45,14 @@ def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, s
     return transition
 
 
-def _ends(pair: str, report_name: str, old: str, new: str) -> list[tuple[str, str]]:
-    """Return the possible sources and targets, most likely first. The part that the line does not name does not
-    change."""
-    if report_name == "state and activity":
+def _possible_ends(pair: str, what: str, old: str, new: str) -> list[tuple[str, str]]:
+    """Return the possible sources and targets, most likely first."""
+    if what == "state and activity":
         return [(old, new)]
     state, _, activity = pair.partition("/")
     pairs = [p.partition("/") for p in HTCONDOR_25.state_activities]
-    if report_name == "activity":
-        states = [state, *_LIKELY] if state else _LIKELY
+    if what == "activity":
+        states = [state, *_STATES_BY_LIKELIHOOD] if state else _STATES_BY_LIKELIHOOD
         return [(f"{name}/{old}", f"{name}/{new}") for name in dict.fromkeys(states)]
     activities = [activity] if activity else []
     activities += [pair_activity for name, _, pair_activity in pairs if name == old]

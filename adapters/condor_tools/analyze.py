@@ -70,10 +70,7 @@ def analysis(ad: ClassAd, judge: Callable[[int, int], RejectionAnalysis] | None,
         if judged.lacking:
             yield f"WARNING:  Be advised:\n   {judged.lacking[0].upper()}{judged.lacking[1:]}.\n\n"
     yield from _status(ad, refusal, name)
-    yield from _last(judged, number(ad, "JobStatus") == IDLE, display)
-
-
-# The expression
+    yield from _last_match_and_rejection(judged, number(ad, "JobStatus") == IDLE, display)
 
 
 def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
@@ -134,7 +131,7 @@ def _expression(ad: ClassAd, requirements: Expression, analysis_steps: list[Anal
     for at, step in enumerate(analysis_steps):
         label = f"[{at}]"
         yield f"    {label:<{_STEP}}: {step.text}\n"
-    read_names = sorted(_own(ad, requirements), key=str.lower)
+    read_names = sorted(_referenced_job_attributes(ad, requirements), key=str.lower)
     if read_names:
         yield f"\nJob {name} defines the following attributes:\n\n"
         for attribute in read_names:
@@ -142,8 +139,7 @@ def _expression(ad: ClassAd, requirements: Expression, analysis_steps: list[Anal
     yield "\n"
 
 
-def _own(ad: ClassAd, requirements: Expression) -> list[str]:
-    """Return the job's attributes that an expression refers to directly."""
+def _referenced_job_attributes(ad: ClassAd, requirements: Expression) -> list[str]:
     from ...domain.classad import unparse
     from ...domain.classad.tree import Attribute, children
 
@@ -157,9 +153,6 @@ def _own(ad: ClassAd, requirements: Expression) -> list[str]:
                 names.setdefault(node.name.lower(), node.name)
         pending_nodes.extend(children(node))
     return list(names.values())
-
-
-# The result of the cycle
 
 
 def _conditions(refusal: Unmatched, analysis_steps: list[AnalysisStep], name: str) -> Iterator[str]:
@@ -210,7 +203,7 @@ def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
         yield f"\n{name}:  Job has not yet been considered by the matchmaker.\n\n"
 
 
-def _last(judged: RejectionAnalysis, is_waiting: bool, display: CellContext) -> Iterator[str]:
+def _last_match_and_rejection(judged: RejectionAnalysis, is_waiting: bool, display: CellContext) -> Iterator[str]:
     """Yield when the job was last matched and rejected. If the job is not idle, a rejection after its match was of
     another job in its autocluster."""
     from ...domain.negotiator.reported_rejections import rejection_reason
@@ -277,7 +270,7 @@ def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext)
     for head in _OF_JOBS:
         yield "{:<13} {:>12} {:>12} {:>11} {:>11} {:>10} {:>9} {}\n".format(*head)
     matches = _matching(display)
-    for members in _kinds(jobs, slots.signing):
+    for members in _jobs_by_autocluster(jobs, slots.signing):
         job, states = members[0], [number(member, "JobStatus") for member in members]
         accepted_slots = [slot for slot in static_slots if matches(job, slot)]
         matched_slots = [slot for slot in accepted_slots if matches(slot, job)]
@@ -298,7 +291,7 @@ def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext)
 
 def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
     """Yield a line for each slot: how many jobs it accepts, how many jobs accept it, and the percentage that match."""
-    kinds = _kinds(jobs, slots.signing)
+    kinds = _jobs_by_autocluster(jobs, slots.signing)
     total = sum(map(len, kinds))
     yield f"Analyzing matches for {total} jobs\n"
     static = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
@@ -317,7 +310,7 @@ def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext
         yield line.format(text(slot, "Name") or "", kind, str(sum(accepting_counts)), str(sum(accepted_counts)), share)
 
 
-def _kinds(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
+def _jobs_by_autocluster(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
     """Return the jobs grouped by autocluster, in the order of their AutoClusterIds, if any."""
     return sorted(grouped(jobs, signing).values(), key=lambda own: int(number(own[0], "AutoClusterId") or 0))
 

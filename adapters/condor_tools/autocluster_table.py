@@ -42,7 +42,7 @@ def asked_groups(
     """
     if arguments.has("autocluster"):  # a constraint applies to the groups
         chosen_ads = chosen_jobs(selection._replace(constraints=()), jobs, display)
-        groups = autocluster_ads(filter(_negotiated, chosen_ads), signing or signature_from_ad, "AutoClusterId")
+        groups = autocluster_ads(filter(_has_autocluster, chosen_ads), signing or signature_from_ad, "AutoClusterId")
         constraint, context = JobSelector(constraints=selection.constraints), display.context()
         return [ad for ad in groups if constraint.has(ad, context)]
     sources = [source for option in arguments.every("af", "autoformat") for source in option.values]
@@ -54,7 +54,7 @@ def asked_groups(
     return autocluster_ads(chosen_jobs(selection, jobs, display), _by(names), "Id")
 
 
-def _negotiated(job: ClassAd) -> bool:
+def _has_autocluster(job: ClassAd) -> bool:
     """Return True if a job is in an autocluster; a held job that was never matched is not."""
     return number(job, "JobStatus") != HELD or bool(number(job, "NumJobMatches")) or "AutoClusterId" in job
 
@@ -88,12 +88,12 @@ def autocluster_ads(jobs: Iterable[ClassAd], signing: Signing, name: str) -> lis
     for at, (signature, alike) in enumerate(grouped(jobs, signing).items(), 1):
         spellings = {spelling.lower(): spelling for spelling in alike[0]}
         ad = ad_of({spellings.get(name, name): text for name, text in signature})
-        ad[name], ad["JobCount"], ad["JobIds"] = (int(number(alike[0], name) or at), len(alike), _ids(alike))
+        ad[name], ad["JobCount"], ad["JobIds"] = (int(number(alike[0], name) or at), len(alike), _id_range(alike))
         ads.append(ad)
     return sorted(ads, key=lambda ad: int(number(ad, name) or 0))
 
 
-def _ids(jobs: Sequence[ClassAd]) -> str:
+def _id_range(jobs: Sequence[ClassAd]) -> str:
     first, last = job_id(jobs[0]) or "", job_id(jobs[-1]) or ""
     return first if len(jobs) == 1 else f"{first} ... {last}" if len(jobs) > 2 else f"{first} {last}"
 
@@ -103,13 +103,12 @@ def by_hold_codes(jobs: Iterable[ClassAd]) -> list[ClassAd]:
     from ...domain.classad import ClassAd
 
     kinds: dict[tuple[Any, Any], list[ClassAd]] = {}
-    for ad in sorted(jobs, key=_order):
+    for ad in sorted(jobs, key=_hold_reason_key):
         kinds.setdefault((number(ad, "HoldReasonCode"), number(ad, "HoldReasonSubCode")), []).append(ad)
     return [ClassAd({**ads[0], "JobCount": len(ads)}) for ads in kinds.values()]
 
 
-def _order(ad: ClassAd) -> tuple[str, str, int, int]:
-    """Return the sort key: the texts of code and subcode, then the job id."""
+def _hold_reason_key(ad: ClassAd) -> tuple[str, str, int, int]:
     code, subcode = (value_text(ad.eval(name)) for name in ("HoldReasonCode", "HoldReasonSubCode"))
     return code, subcode, int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
 

@@ -218,9 +218,6 @@ def _name_widths(listed_batches: list[BatchRow], width: int | None) -> tuple[int
     return owner, name
 
 
-# -- totals --------------------------------------------------------------------------------------------------------
-
-
 class Census(NamedTuple):
     """The number of jobs in a queue by status: selected jobs, the user's jobs (None without a user), and all jobs."""
 

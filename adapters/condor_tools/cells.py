@@ -45,8 +45,6 @@ class CellContext(NamedTuple):
 Cell = Callable[["ClassAd", CellContext], str | None]
 """Return a column's text for an ad; None if the ad has no value for it."""
 
-# -- values --------------------------------------------------------------------------------------------------------
-
 
 def number(ad: ClassAd, name: str) -> int | float | None:
     """Return an attribute's number (1 or 0 for a boolean); None if it has no finite number."""
@@ -103,9 +101,6 @@ def value_text(value: Any) -> str:
     return unparse_old(value)
 
 
-# -- times and sizes -----------------------------------------------------------------------------------------------
-
-
 def length(seconds: float) -> str:
     """Format a duration as days+hours:minutes:seconds, in 12 columns."""
     days, remaining = divmod(int(seconds), 86400)
@@ -146,8 +141,6 @@ def metric(size: float) -> str:
     return f"{size:.1f} {units[0]}"
 
 
-# -- slots ---------------------------------------------------------------------------------------------------------
-
 STATE_CODES = {
     "Owner": "O", "Unclaimed": "U", "Matched": "M", "Claimed": "C", "Preempting": "P", "Shutdown": "S", "Delete": "X",
     "Backfill": "F", "Drained": "D",
@@ -167,8 +160,6 @@ def short_platform(ad: ClassAd, _: Any = None) -> str | None:
     arch = text(ad, "Arch") or ""
     return None if name is None else f"{_ARCHITECTURES.get(arch, arch)}/{name}"
 
-
-# -- jobs ----------------------------------------------------------------------------------------------------------
 
 IDLE, RUNNING, REMOVED, COMPLETED, HELD, TRANSFERRING_OUTPUT, SUSPENDED = range(1, 8)
 """HTCondor's numbers for the job states (manual: Job ClassAd Attributes, JobStatus)."""
@@ -240,8 +231,6 @@ def wall_time(ad: ClassAd, display: CellContext, current: bool = False) -> float
     return past_time
 
 
-# -- the functions of print formats ------------------------------------------------------------------------------------
-
 Written = Callable[[Any, "ClassAd", CellContext], str | None]
 
 
@@ -277,16 +266,16 @@ def _run_time(_: Any, ad: ClassAd, display: CellContext) -> str | None:
     return None if seconds is None else length(seconds)
 
 
-def _clock(ad: ClassAd, *names: str) -> float | None:
+def _first_time(ad: ClassAd, *names: str) -> float | None:
     """Return a time in an ad: the first of these attributes that exists."""
     return next((time for time in (number(ad, name) for name in names) if time is not None), None)
 
 
-def _since(write: Callable[[float, float], float], *clock_names: str) -> Written:
+def _until_ad_time(write: Callable[[float, float], float], *clock_names: str) -> Written:
     """Format the time from an attribute's time to the ad's time."""
 
     def written(value: Any, ad: ClassAd, _: CellContext) -> str | None:
-        now = _clock(ad, *clock_names)
+        now = _first_time(ad, *clock_names)
         return None if now is None else length(write(now, value if isinstance(value, int | float) else 0))
 
     return written
@@ -296,13 +285,13 @@ def _until_now(*clock_names: str) -> Written:
     """Format the time from an attribute's time to the ad's time, or to now if the ad has none."""
 
     def written(value: Any, ad: ClassAd, display: CellContext) -> str | None:
-        at = _clock(ad, *clock_names)
+        at = _first_time(ad, *clock_names)
         return length(max(0, (display.now if at is None else at) - value)) if isinstance(value, int | float) else None
 
     return written
 
 
-def _due(value: Any, ad: ClassAd, display: CellContext) -> str | None:
+def _due_date(value: Any, ad: ClassAd, display: CellContext) -> str | None:
     heard = number(ad, "LastHeardFrom")
     return None if heard is None else date(heard + (value if isinstance(value, int | float) else 0), display.timezone)
 
@@ -328,12 +317,12 @@ def _of_items(write: Callable[[list[str]], str]) -> Written:
     return written
 
 
-def _version(value: Any, *_: Any) -> str | None:
+def _version_number(value: Any, *_: Any) -> str | None:
     words = value.split() if isinstance(value, str) else []
     return words[1] if len(words) > 1 else None
 
 
-def _package(value: Any, *_: Any) -> str | None:
+def _version_with_package(value: Any, *_: Any) -> str | None:
     """Return the version with the text that follows its date, as in ``25.14.1.PackageID:``."""
     words = value.split() if isinstance(value, str) else []
     if len(words) < 2:
@@ -380,14 +369,14 @@ _TIME = _of_number(lambda seconds, _: length(seconds))
 
 FUNCTIONS: dict[str, Function] = {
     "ACTIVITY_CODE": Function(_of_ad(_state_code)),
-    "ACTIVITY_TIME": Function(_since(lambda now, value: max(0, now - value), "MyCurrentTime", "LastHeardFrom")),
+    "ACTIVITY_TIME": Function(_until_ad_time(lambda now, value: max(0, now - value), "MyCurrentTime", "LastHeardFrom")),
     "CONDOR_PLATFORM": Function(_condor_platform),
-    "CONDOR_VERSION": Function(_version),
+    "CONDOR_VERSION": Function(_version_number),
     "CPU_TIME": Function(_run_time),
     "DAG_OWNER": _OWNER,
     "DATE": Function(_DATE, late=True),
-    "DUE_DATE": Function(_due),
-    "ELAPSED_TIME": Function(_since(lambda now, value: now - value, "LastHeardFrom")),
+    "DUE_DATE": Function(_due_date),
+    "ELAPSED_TIME": Function(_until_ad_time(lambda now, value: now - value, "LastHeardFrom")),
     "JOB_COMMAND": Function(_command),
     "JOB_DESCRIPTION": Function(_command),
     "JOB_FACTORY_MODE": Function(_of_number(lambda mode, _: _FACTORY_MODES.get(int(mode), "Unk"))),
@@ -420,7 +409,7 @@ OWN_FUNCTIONS: dict[str, Function] = {
     "since_activity": Function(_until_now("MyCurrentTime", "LastHeardFrom")),
     "string": Function(lambda value, *_: value if isinstance(value, str) else None),
     "transfer": Function(_of_ad(transfer)),
-    "version": Function(_package),
+    "version": Function(_version_with_package),
 }
 """Functions for the tools' built-in tables; print formats cannot use them."""
 

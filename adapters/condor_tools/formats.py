@@ -18,8 +18,6 @@ from .options import LETTERS, Arguments, GivenOption, UsageError
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
 
-# -- -af and -format -----------------------------------------------------------------------------------------------
-
 SEPARATORS: dict[str, dict[str, str]] = {
     ",": {"after": ","},
     "t": {"before": "\t"},
@@ -80,7 +78,7 @@ def custom_layout(arguments: Arguments) -> Layout | None:
             continue
         autoformat_form = autoformat(option)
         has_headings = has_headings or "h" in autoformat_form.letters
-        columns += _columns(autoformat_form)
+        columns += _autoformat_columns(autoformat_form)
         separators = {"before": " "}
         for letter in autoformat_form.letters:
             separators |= SEPARATORS.get(letter, {})
@@ -89,7 +87,7 @@ def custom_layout(arguments: Arguments) -> Layout | None:
     return Layout(tuple(columns), headed=has_headings, **separators)  # type: ignore[arg-type]
 
 
-def _columns(form: Autoformat) -> Iterator[Column]:
+def _autoformat_columns(form: Autoformat) -> Iterator[Column]:
     """Yield the columns of an -af option: with headings they are as wide as their data, otherwise unpadded."""
     has_headings, has_labels = "h" in form.letters, "l" in form.letters
     width = None if has_headings else 0
@@ -122,8 +120,6 @@ def parsed(option: str, text: str) -> Expression:
     except ClassAdSyntaxError as error:
         raise UsageError(f"{option}: not a valid expression: {error}") from None
 
-
-# -- without ads ---------------------------------------------------------------------------------------------------
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _RESERVED = frozenset({"error", "false", "is", "isnt", "my", "parent", "target", "true", "undefined"})
@@ -167,9 +163,6 @@ def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[
         yield "".join([write(*row) for row in block])
 
 
-# -- whole ads -----------------------------------------------------------------------------------------------------
-
-
 def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
     """Return the names of an ad's attributes in alphabetical order: all names, or those in the list, with the spelling
     of the list."""
@@ -188,7 +181,7 @@ Written = Callable[["ClassAd", str], str]
 _MOST_REMEMBERED = 50_000
 
 
-def _remembering(write: Callable[[ClassAd], str]) -> Written:
+def _cached_formatter(write: Callable[[ClassAd], str]) -> Written:
     """Return a formatter that formats an attribute shared by many ads, as in a cluster, only once."""
     from ...domain.classad import ClassAd
 
@@ -210,12 +203,12 @@ def _remembering(write: Callable[[ClassAd], str]) -> Written:
 
 def old_lines() -> Written:
     """Return a formatter of attributes as lines ``Name = value``."""
-    return _remembering(lambda ad: ad.to_old())
+    return _cached_formatter(lambda ad: ad.to_old())
 
 
 def json_members() -> Written:
     """Return a formatter of attributes as members of a JSON object."""
-    return _remembering(lambda ad: ad.to_json()[1:-2])
+    return _cached_formatter(lambda ad: ad.to_json()[1:-2])
 
 
 def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, write_line: Written | None = None) -> str:

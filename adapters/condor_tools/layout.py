@@ -151,8 +151,6 @@ def _joined(layout: Layout, texts: Iterable[str]) -> str:
     return layout.before_row + line + layout.after_row
 
 
-# -- printf --------------------------------------------------------------------------------------------------------
-
 _CONVERSION = r"(?a)%(?:%|([-+ #0']*)(\d*)(?:\.(\d*))?[hlLqjzt]*([a-zA-Z]))"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _ESCAPED = r"(?s)\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)"

@@ -144,7 +144,7 @@ class _PrintFormatReader:
 
     def read(self, text: str) -> Format:
         section = "SELECT"
-        for line in _joined(text):
+        for line in _joined_lines(text):
             tokens = list(_tokens(line))
             if not tokens or tokens[0].text.startswith("#"):
                 continue
@@ -215,7 +215,7 @@ class _PrintFormatReader:
         function = self._function(values.get("PRINTAS", values.get("RENDERAS", "")))
         heading = values.get("AS", source)
         form = values.get("PRINTF", "%v" if self.cut or "WIDTH" not in values or "PRINTF" in values else "")
-        given_width = _width(values)
+        given_width = _column_width(values)
         width = None if given_width is None else (-abs(given_width) if "LEFT" in flags else given_width)
         label = heading + self.label if self.label is not None else ""
         if label and function is None:
@@ -225,7 +225,7 @@ class _PrintFormatReader:
             source if function is None else cell_of(source, function),
             0 if label else width,
             form,
-            _sign(values.get("OR", ""), self.complaints),
+            _missing_value_sign(values.get("OR", ""), self.complaints),
             grow=given_width is not None and "AUTO" in flags,
             cut=(self.cut and given_width is not None and "FIT" not in flags) or "TRUNCATE" in flags,
             joined="NOPREFIX" in flags,
@@ -241,7 +241,7 @@ class _PrintFormatReader:
         return self.functions.get(name)
 
 
-def _joined(text: str) -> Iterator[str]:
+def _joined_lines(text: str) -> Iterator[str]:
     """Yield the lines; a backslash at the end of a line joins it with the next one."""
     yield from re.sub(r"\\\n", "", text).splitlines()
 
@@ -260,7 +260,6 @@ def _next(remaining: Iterator[Token]) -> str:
 def _split_row(
     line: str, tokens: list[Token], with_value: frozenset[str], flags: frozenset[str]
 ) -> tuple[str, dict[str, str], set[str]]:
-    """Split a row into its expression, the values of its keywords, and its flags."""
     values: dict[str, str] = {}
     flags_given: set[str] = set()
     begin_index = len(line)
@@ -280,12 +279,12 @@ def _split_row(
     return line[tokens[0].at : begin_index].strip(), values, flags_given
 
 
-def _width(values: Mapping[str, str]) -> int | None:
+def _column_width(values: Mapping[str, str]) -> int | None:
     match = re.match(r"[+-]?\d{1,5}", values.get("WIDTH", "AUTO"), re.ASCII)
     return None if match is None else max(-WIDEST, min(WIDEST, int(match[0])))
 
 
-def _sign(word: str, complaints: list[str]) -> str:
+def _missing_value_sign(word: str, complaints: list[str]) -> str:
     """Return the sign for a missing value; doubled to fill the column's width."""
     if not word:
         return ""

@@ -63,8 +63,6 @@ STATES = {
 }
 """Views of jobs in certain states: the options, which exclude each other, and the states."""
 
-# -- the query -----------------------------------------------------------------------------------------------------
-
 
 class QueueQuery(NamedTuple):
     """A parsed command line."""
@@ -200,9 +198,6 @@ def _view(arguments: Arguments, states: list[str], is_batched: bool) -> str:
     return states[0] if states else "jobs"
 
 
-# -- printing ------------------------------------------------------------------------------------------------------
-
-
 def render(
     ads: Iterable[ClassAd],
     query: QueueQuery,
@@ -263,7 +258,7 @@ def render(
         assert query.layout is not None
         if query.format is not None and query.format.titled:
             yield from title(display)
-        yield from lines(query.layout, _sorted(jobs, query, display), display)
+        yield from lines(query.layout, _sorted_jobs(jobs, query, display), display)
         if query.format is not None and query.format.summed:
             yield "\n" + _footer(query, display, census)
     elif query.view in WHOLE:
@@ -280,7 +275,7 @@ def render(
         yield "\n" + _footer(query, display, census)
     else:
         yield from title(display)
-        yield from _table(jobs, query, _width(query, display))
+        yield from _job_table(jobs, query, _width(query, display))
         if query.view not in WITHOUT_TOTALS:
             yield "\n" + _footer(query, display, census)
 
@@ -340,8 +335,7 @@ def _select(ads: Iterable[ClassAd], query: QueueQuery, display: CellContext) -> 
     return jobs[: query.limit]
 
 
-def _sorted(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> list[ClassAd]:
-    """Sort the jobs by the values of the print format's expressions."""
+def _sorted_jobs(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> list[ClassAd]:
     if query.format is None or not query.format.order:
         return jobs
     order, context = query.format.order, display.context()
@@ -369,16 +363,16 @@ def _width(query: QueueQuery, display: CellContext) -> CellContext:
     return display._replace(width=line_width(COMMAND, query.arguments, display.width))
 
 
-def _current(ad: ClassAd, display: CellContext) -> str | None:
+def _current_run_time(ad: ClassAd, display: CellContext) -> str | None:
     seconds = wall_time(ad, display, current=True)
     return None if seconds is None else length(seconds)
 
 
-_CURRENT = Column("    RUN_TIME", _current, 12, missing="??")
+_CURRENT = Column("    RUN_TIME", _current_run_time, 12, missing="??")
 _CPU_TIME = Column("    CPU_TIME", "RemoteUserCpu", 12, "%T")
 
 
-def _table(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> Iterator[str]:
+def _job_table(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> Iterator[str]:
     """Yield a table with one line per job. Widen ids, owners and sizes only if the default width is too small."""
     from .print_format import own_table
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 COMMAND = command_table("status")
 VIEWS = own_tables("status")
 
-# -- the query -----------------------------------------------------------------------------------------------------
-
 
 class StatusQuery(NamedTuple):
     """A parsed command line."""
@@ -50,7 +48,7 @@ class StatusQuery(NamedTuple):
 def read(argv: Sequence[str]) -> StatusQuery:
     """Parse a command line. Raise `UsageError` if options are invalid or contradict each other."""
     arguments = parse(COMMAND, argv)
-    view = _view(arguments)
+    view = _selected_view(arguments)
     is_compact = arguments.chosen("compact", "nocompact", "slots") == "compact"
     if is_compact and VIEWS[view].kind != "Machine":
         raise UsageError(f"poolbook status: -compact shows slots and cannot be combined with -{view}")
@@ -69,7 +67,7 @@ def read(argv: Sequence[str]) -> StatusQuery:
         view,
         is_compact,
         (*(parsed("-constraint", constraint) for constraint in constraints), *where),
-        _order(arguments),
+        _sort_attributes(arguments),
         last_number(COMMAND, arguments, "limit", least=1),
         layout,
         ads_form(arguments),
@@ -89,7 +87,7 @@ def _appended(arguments: Arguments, is_compact: bool) -> tuple[Column, ...]:
     return appended(arguments)
 
 
-def _view(arguments: Arguments) -> str:
+def _selected_view(arguments: Arguments) -> str:
     """Return the view. -run shows the jobs of the queue, unless -slots or -claimed is also given."""
     view_names = [option.name for option in arguments.every(*VIEWS)]
     if "run" in view_names and ("slots" in view_names or "claimed" in view_names):
@@ -102,16 +100,13 @@ def _view(arguments: Arguments) -> str:
     return chosen_views[0] if chosen_views else "slots"
 
 
-def _order(arguments: Arguments) -> tuple[str, ...] | None:
+def _sort_attributes(arguments: Arguments) -> tuple[str, ...] | None:
     sort_names = arguments.values("sort")
     if any(value.lower() in ("no", "none", "false", "0") for value in sort_names):
         return None
     for value in sort_names:
         parsed("-sort", value)
     return tuple(sort_names) or ("Machine", "Name")
-
-
-# -- printing ------------------------------------------------------------------------------------------------------
 
 
 def render(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) -> Iterator[str]:

@@ -66,13 +66,12 @@ def totals_lines(
         yield f"\n{' ' * width}(Omitted {malformed_count} malformed ads in computed attribute totals)\n\n"
 
 
-def _counting(
+def _counting_totals(
     headings: tuple[tuple[str, int], ...],
     key: Callable[[ClassAd], str | None],
     sums: Callable[[ClassAd], Sums | None],
     total_only: bool = False,
 ) -> StatusTotals:
-    """Return totals with an integer below each heading."""
     return StatusTotals(headings, key, sums, whole(*(name for name, _ in headings)), total_only)
 
 
@@ -80,8 +79,6 @@ def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
     """Return a formatter that prints these sums as integers."""
     return lambda sums: [str(int(sums.get(name, 0))) for name in names]
 
-
-# -- slots by state ------------------------------------------------------------------------------------------------
 
 _LIKEWISE = ("Owner", "Claimed", "Unclaimed", "Matched", "Preempting", "Backfill")
 STATES = {state: state for state in _LIKEWISE} | {"Drained": "Drain"}
@@ -119,13 +116,11 @@ _BY_ACTIVITY = (("Total", 6), ("Owner", 5), ("Unclaimed", 9), ("Claimed", 7), ("
 _REST = (("Drain", 6), ("Backfill", 8), ("BkIdle", 6))
 
 
-SLOTS = _counting((*_BY_STATE, *_REST), platform, slot_state)
-ACTIVITIES = _counting((*_BY_ACTIVITY, *_REST), lambda ad: text(ad, "Activity"), _activity_state)
-
-# -- machines, queues and users ------------------------------------------------------------------------------------
+SLOTS = _counting_totals((*_BY_STATE, *_REST), platform, slot_state)
+ACTIVITIES = _counting_totals((*_BY_ACTIVITY, *_REST), lambda ad: text(ad, "Activity"), _activity_state)
 
 
-def _sums(ad: ClassAd, names: Mapping[str, str], extra: Sums) -> Sums:
+def _attribute_sums(ad: ClassAd, names: Mapping[str, str], extra: Sums) -> Sums:
     """Return the values of attributes by heading; an ad without one of these attributes is malformed."""
     sums = dict(extra)
     for heading, name in names.items():
@@ -136,8 +131,8 @@ def _sums(ad: ClassAd, names: Mapping[str, str], extra: Sums) -> Sums:
     return sums
 
 
-def _power(ad: ClassAd) -> Sums:
-    return _sums(ad, {"MIPS": "Mips", "KFLOPS": "KFlops", "AvgLoadAvg": "LoadAvg"}, {"Machines": 1})
+def _computing_power(ad: ClassAd) -> Sums:
+    return _attribute_sums(ad, {"MIPS": "Mips", "KFLOPS": "KFlops", "AvgLoadAvg": "LoadAvg"}, {"Machines": 1})
 
 
 def _show_power(sums: Mapping[str, float]) -> list[str]:
@@ -151,7 +146,7 @@ def _server(ad: ClassAd) -> Sums | None:
         return None
     is_available = int(text(ad, "State") in ("Claimed", "Unclaimed"))
     names = {"Memory": "Memory", "Disk": "Disk", "MIPS": "Mips", "KFLOPS": "KFlops"}
-    return _sums(ad, names, {"Slots": 1, "Avail": is_available})
+    return _attribute_sums(ad, names, {"Slots": 1, "Avail": is_available})
 
 
 def _show_server(sums: Mapping[str, float]) -> list[str]:
@@ -160,16 +155,18 @@ def _show_server(sums: Mapping[str, float]) -> list[str]:
 
 
 CLAIMS = StatusTotals(
-    (("Machines", 9), ("MIPS", 12), ("KFLOPS", 12), ("  AvgLoadAvg", 0)), platform, _power, _show_power
+    (("Machines", 9), ("MIPS", 12), ("KFLOPS", 12), ("  AvgLoadAvg", 0)), platform, _computing_power, _show_power
 )
 _SERVERS = (("Slots", 9), ("Avail", 5), ("Memory", 7), ("Disk", 11), ("MIPS", 11), ("KFLOPS", 11))
 SERVERS = StatusTotals(_SERVERS, platform, _server, _show_server)
 _QUEUES = (("TotalRunningJobs", 18), ("TotalIdleJobs", 18), ("TotalHeldJobs", 18))
-QUEUES = _counting(
-    _QUEUES, lambda _: " ", lambda ad: _sums(ad, {name: name for name, _ in _QUEUES}, {}), total_only=True
+QUEUES = _counting_totals(
+    _QUEUES, lambda _: " ", lambda ad: _attribute_sums(ad, {name: name for name, _ in _QUEUES}, {}), total_only=True
 )
 _USERS = (("RunningJobs", 11), ("IdleJobs", 10), ("HeldJobs", 10))
-USERS = _counting(_USERS, lambda ad: text(ad, "Name"), lambda ad: _sums(ad, {name: name for name, _ in _USERS}, {}))
+USERS = _counting_totals(
+    _USERS, lambda ad: text(ad, "Name"), lambda ad: _attribute_sums(ad, {name: name for name, _ in _USERS}, {})
+)
 
 _MACHINE = {
     "Slots": "TotalSlots",

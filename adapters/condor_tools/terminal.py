@@ -141,8 +141,6 @@ def add_colors(text: str, roles: Roles = OUTCOMES) -> str:
     return re.sub(coloured_pattern, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)
 
 
-# Control characters
-
 _CONTROLS = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f]"

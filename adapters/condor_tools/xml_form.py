@@ -22,11 +22,13 @@ def xml_text(ad: ClassAd, names: Iterable[str]) -> str:
 
 def _ad(attributes: Iterable[tuple[str, Expression]], indent: int) -> str:
     inner_indent = " " * (indent + 4)
-    lines = [f'{inner_indent}<a n="{_text(name)}">{_of(value, indent + 4)}</a>\n' for name, value in attributes]
+    lines = [
+        f'{inner_indent}<a n="{_string_content(name)}">{_of(value, indent + 4)}</a>\n' for name, value in attributes
+    ]
     return "<c>\n" + "".join(lines) + " " * indent + "</c>"
 
 
-def _text(value: str) -> str:
+def _string_content(value: str) -> str:
     """Return a string in ClassAd syntax, without the enclosing quotes and without escaping inner quotes."""
     return unparse(value)[1:-1].replace('\\"', '"').translate(_SIGNS)
 
@@ -47,11 +49,11 @@ def _value(value: Any, indent: int) -> str:
     if isinstance(value, bool):
         return _EMPTY[value]
     if isinstance(value, str):
-        return f"<s>{_text(value)}</s>"
+        return f"<s>{_string_content(value)}</s>"
     if isinstance(value, int):
         return f"<i>{value}</i>"
     if isinstance(value, float):
-        return f"<r>{_real(value)}</r>"
+        return f"<r>{_format_real(value)}</r>"
     if value is UNDEFINED or value is ERROR:
         return "<un/>" if value is UNDEFINED else "<er/>"
     if isinstance(value, AbsTime):
@@ -63,7 +65,7 @@ def _value(value: Any, indent: int) -> str:
     return _ad([(name, value[name]) for name in sorted(value)], indent)
 
 
-def _real(value: float) -> str:
+def _format_real(value: float) -> str:
     if value == 0:
         return "0.0"
     if math.isfinite(value):

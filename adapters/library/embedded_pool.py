@@ -161,7 +161,7 @@ class Pool(Submitters, LogQueries):
         default_user = user or user_name()
         patience = seconds_of(wait, "wait")
         if execute:
-            server = _serve(place, open_log, configured, default_user, patience)
+            server = _serve_in_process(place, open_log, configured, default_user, patience)
             calls.wake = server.wake
             pool = cls(server.engine, default_user, server.close, configured, calls)
             pool._step = server.step
@@ -237,7 +237,7 @@ class Pool(Submitters, LogQueries):
     ) -> list[Outcome]:
         selected = selection(jobs, constraint)
         command = kind(self._engine.id(kind.action), user or self._user, selected, reason, **more)
-        return _each_range(self._ask(command))
+        return _outcomes_by_range(self._ask(command))
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Hold jobs; return the result for each range of them.
@@ -287,7 +287,7 @@ class Pool(Submitters, LogQueries):
         """
         changes = {name: text_of(value) for name, value in attributes.items()}
         command = s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes)
-        return _each_range(self._ask(command))
+        return _outcomes_by_range(self._ask(command))
 
     def prio(self, *jobs: JobId, value: int, user: str = "") -> list[Outcome]:
         """Set the JobPrio of jobs; jobs with higher values run first."""
@@ -416,10 +416,9 @@ class Pool(Submitters, LogQueries):
         return list(validate(self._log.read()))
 
 
-def _serve(
+def _serve_in_process(
     url: str, open_log: Callable[[], EventStore], configured: Configured | None, user: str, wait: float
 ) -> PoolServer:
-    """Return the server of a pool with real processes, as part of this program."""
     from ..runtime.pool_server import PoolServer
 
     server = PoolServer(url, open_log, wait=wait)
@@ -514,7 +513,7 @@ def _job_number(job: JobId) -> tuple[int, int]:
     return jobs[0]
 
 
-def _each_range(outcomes: Iterable[dict[str, Any]]) -> list[Outcome]:
+def _outcomes_by_range(outcomes: Iterable[dict[str, Any]]) -> list[Outcome]:
     """Return an outcome for each range of jobs of a command; a cluster that does not exist has an empty range."""
     return [
         Outcome(

@@ -136,9 +136,9 @@ class Machines:
         :warns ConfigWarning: an attribute advertises an ability that slots do not have
         """
         resources = {
-            "Cpus": _amount(cpus, "cpus", "cores"),
-            "Memory": _amount(memory, "memory", "MiB", 1024**2),
-            "Disk": _amount(disk, "disk", "KiB", 1024),
+            "Cpus": _amount_in_units(cpus, "cpus", "cores"),
+            "Memory": _amount_in_units(memory, "memory", "MiB", 1024**2),
+            "Disk": _amount_in_units(disk, "disk", "KiB", 1024),
         }
         if isinstance(static, bool) or not isinstance(static, int):
             raise ValueError(f"static = {static!r}: give a whole number of slots")
@@ -254,7 +254,7 @@ class Machines:
 _INSTANTS = ("KeyboardIdle", "ConsoleIdle")  #: readings that are an elapsed time: their instant is stored
 
 
-def _amount(value: int | str, name: str, counted: str, unit: int = 0) -> int:
+def _amount_in_units(value: int | str, name: str, counted: str, unit: int = 0) -> int:
     """Return the amount of a resource in units named `counted`, of `unit` bytes each (0: not bytes)."""
     parsed = parse_amount(value, unit) if isinstance(value, str) and unit else None
     number = value if parsed is None else parsed[0]

@@ -52,15 +52,15 @@ def values(ad: ClassAd) -> Iterator[tuple[str, Any]]:
             if text not in ("undefined", "error"):
                 yield name, text
         else:
-            yield name, _plain(value)
+            yield name, _python_value(value)
 
 
-def _plain(value: Value) -> Any:
-    """Convert a value to Python's types, also within an ad or a list; a value without such a type becomes a text."""
+def _python_value(value: Value) -> Any:
+    """Convert a value to Python's types, also within an ad or a list; a value without such a type becomes a string."""
     if isinstance(value, ClassAd):
         return dict(values(value))
     if isinstance(value, ListValue):
-        return [_plain(item) for item in value]
+        return [_python_value(item) for item in value]
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 

@@ -119,9 +119,6 @@ def _singularity(configuration: Configuration) -> str:
     return program if program and os.path.exists(program) else ""
 
 
-# What slots advertise
-
-
 def advertised(configuration: Configuration) -> Ad:
     """Return the attributes of the runtimes for a machine's slots; a missing or broken runtime has none."""
     ad: Ad = {}

@@ -172,9 +172,8 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
 
 
 def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
-    """Return the default configuration: HTCondor's defaults, with one partitionable slot or `static` equal ones.
-    With `benchmarks`, measure the machine's speed once, as HTCondor does by default; this takes a second of one
-    core."""
+    """Return the default configuration: HTCondor's defaults, with one partitionable slot or `static` equal ones. With
+    `benchmarks`, measure the machine's speed once, as HTCondor does by default; this takes a second of one core."""
     static_text = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
     return read(("" if benchmarks else _UNMEASURED) + static_text)
 

@@ -37,9 +37,6 @@ def number(record: Record, name: str) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-# -- of the pool's own books ---------------------------------------------------------------------------------------
-
-
 class Groups(NamedTuple):
     """The accounting groups of a pool: their names, their standings (empty without groups), and the default and
     per-group priority factors of their members (by lower-case group name)."""
@@ -184,8 +181,6 @@ def with_subgroups(records: Iterable[Record]) -> list[Record]:
             outer |= {attribute: int(which(instants))} if instants else {}
     return [*all_of_them]
 
-
-# -- of an HTCondor's ----------------------------------------------------------------------------------------------
 
 _CUSTOMER, _ACCOUNTANT = "Customer.", "Accountant."
 _FACTOR = 1000.0

@@ -192,8 +192,6 @@ def client_activation(
     )
 
 
-# Files
-
 NO_LIMITS: Mapping[str, str] = {}
 _AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
 

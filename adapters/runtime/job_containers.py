@@ -115,9 +115,6 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-# Docker
-
-
 def _docker(
     launch: Launch, settings: Containers, ads: _Ads, image: str, program: str, account: execution.UnixAccount | None
 ) -> DockerSettings:
@@ -181,9 +178,6 @@ def _surroundings(launch: Launch, settings: Containers, ads: _Ads) -> list[str]:
     options += _words(settings.texts.get("DOCKER_EXTRA_ARGUMENTS", ""))
     shared = ads.value(settings.texts.get("DOCKER_SHM_SIZE", ""))
     return [*options, *(["--shm-size", str(shared)] if isinstance(shared, int) else [])]
-
-
-# Apptainer
 
 
 def _apptainer(

@@ -104,9 +104,6 @@ def _selection(step: ScenarioStep) -> s.Selection:
     return s.Selection(jobs=((int(cluster), int(proc)),)) if dot else s.Selection(clusters=(int(cluster),))
 
 
-# Jobs
-
-
 def _submit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     number = simulation.engine.state.next_cluster
     simulation.behaviours[number] = behaviour(step.options)
@@ -148,9 +145,6 @@ def _edit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     yield s.Edit(simulation.engine.id("edit"), simulation.owner(step.thing), _selection(step), dict(step.attributes))
 
 
-# Slots
-
-
 def _of_slots(stimulus: Callable[[str, str, ScenarioStep], s.Stimulus]) -> ScenarioAction:
     """Return an action that yields a stimulus, from an id, the slot and the line, for each slot that the line names."""
 
@@ -165,9 +159,6 @@ def _of_job_or_slots(stimulus: Callable[[str, str, ScenarioStep], s.Stimulus]) -
     """Return an action on the job that the line names, or on its slots."""
     act_on_slots = _of_slots(stimulus)
     return lambda simulation, step: (_act if step.thing[:1].isdigit() else act_on_slots)(simulation, step)
-
-
-# Machines
 
 
 def _machine(simulation: Simulation, step: ScenarioStep) -> str:
@@ -239,9 +230,6 @@ def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimu
         simulation.warn(step, warning)
     if simulation.machines.first in machines:
         yield simulation.machines.configured(simulation.engine.id("reconfigure"), step.line)
-
-
-# -- External schedds
 
 
 def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

@@ -104,9 +104,6 @@ def _read(simulation: Simulation, step: ScenarioStep) -> None:
         simulation.world.set_readings(machine, sensors.readings())
 
 
-# -- Expectations
-
-
 def _check_expectation(simulation: Simulation, step: ScenarioStep) -> bool:
     """Return True if the line's expectation is met; report it if not."""
     expected, *row = step.expected

@@ -125,8 +125,6 @@ class Simulation:
             raise PlayError(f"unknown slot {step.thing} at {time}; the slots are {some_names}", step.line)
         return names
 
-    # -- Reactions of the simulated machines
-
     def _behave(self, launch: Launch) -> Behaviour:
         return self.behaviours.get(launch.cluster) or sleep_behaviour(launch)
 
@@ -144,8 +142,6 @@ class Simulation:
         cluster = self.engine.state.clusters.get(int(job.partition(".")[0]))
         return "root" if cluster is None else unquoted(cluster.ad.get("Owner", "root"))
 
-
-# External schedds
 
 _SUSPENDED = "Claimed/Suspended"
 

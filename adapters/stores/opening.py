@@ -34,7 +34,7 @@ def open_log(
     mark = mark or mark_of(location)
     tables = _tables(location, False, read_only)
     if tables is None and create and not read_only:
-        _refuse_if_gone(location, mark)
+        _reject_if_log_missing(location, mark)
         tables = _tables(location, True, False)
     if tables is None:
         raise LogMissing(_named(location))
@@ -127,7 +127,7 @@ def _tables(location: Location, create: bool, read_only: bool, lenient: bool = F
     return open_postgres(location.place, location.schema, create=create, read_only=read_only)
 
 
-def _refuse_if_gone(location: Location, mark: str | None) -> None:
+def _reject_if_log_missing(location: Location, mark: str | None) -> None:
     """Refuse to create a log in place of a missing one that has a mark: that would hide the loss."""
     if mark is None:
         return

@@ -58,7 +58,6 @@ _FAILURES: tuple[tuple[str, type[LogError], str], ...] = (
 
 @contextmanager
 def _translate_errors(name: str) -> Iterator[None]:
-    """Translate PostgreSQL's errors into errors of the log."""
     try:
         yield
     except (psycopg.Error, PersistenceError) as error:

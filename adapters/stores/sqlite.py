@@ -71,7 +71,6 @@ _ANY_OTHER = (LogUnavailable, "SQLite failed; fix the reported problem, then try
 
 @contextmanager
 def _translate_errors(name: str) -> Iterator[None]:
-    """Translate SQLite's errors into errors of the log."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's own message quotes the damage
@@ -82,7 +81,7 @@ def _translate_errors(name: str) -> Iterator[None]:
         raise kind(f"{name}: {reason} (SQLite: {error})") from error
 
 
-def _any_text(stored_bytes: bytes) -> str:
+def _decode_any_bytes(stored_bytes: bytes) -> str:
     return str(stored_bytes, "utf-8", "surrogateescape")
 
 
@@ -137,7 +136,7 @@ class SQLiteRecorder(SqlRecorder):
             sleep(0.01)
         connection.execute("PRAGMA synchronous=FULL")
         if self._lenient:
-            connection.text_factory = _any_text
+            connection.text_factory = _decode_any_bytes
         return connection
 
     @contextmanager
@@ -200,7 +199,7 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
     size = _size(path)
     if size == 0 and not create:
         return None
-    if size and not read_only and _is_cut(path, size):
+    if size and not read_only and _is_truncated(path, size):
         raise LogDamaged(f"{path}: its file was truncated; reading may still work. Restore it from a backup")
     try:
         tables = _tables(path, read_only, lenient, bool(size))
@@ -236,7 +235,7 @@ def _size(path: str) -> int:
         raise LogUnavailable(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _is_cut(path: str, size: int) -> bool:
+def _is_truncated(path: str, size: int) -> bool:
     """Return True if the file has fewer pages than its header says, and no write-ahead log can have the rest.
 
     The header: page size at byte 16, number of pages at byte 28 (SQLite's page "Database File Format", section 1.3).

@@ -109,7 +109,7 @@ class StoredLog:
         upto = self._head.position
         if limit is not None:
             upto = min(upto, after + max(limit, 0))
-        return self._read(after, upto, size)
+        return self._read_range(after, upto, size)
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
         """Yield the events of one stream after position `after` up to `head`, each with its position in the log."""
@@ -125,12 +125,12 @@ class StoredLog:
             self._mark.close()
             self._mark = None
 
-    def _read(self, after: int, upto: int, size: int | None) -> Iterator[tuple[int, Event]]:
+    def _read_range(self, after: int, upto: int, size: int | None) -> Iterator[tuple[int, Event]]:
         """Yield the events in this range. Positions are unique and ordered, so if the positions of the first and last
         row are correct, no row is missing."""
         if after >= upto:
             return
-        for rows in self._sealed_rows(after, upto) if self._checked else self._rows(after, upto):
+        for rows in self._verified_rows(after, upto) if self._checked else self._rows(after, upto):
             part_rows = rows[max(0, after + 1 - rows[0][0]) : upto + 1 - rows[0][0]]
             yield from zip([row[0] for row in part_rows], self._codec.decode(part_rows, self.name), strict=True)
             if size is not None:
@@ -148,7 +148,7 @@ class StoredLog:
             after += len(rows)
             count = next_count(rows)
 
-    def _sealed_rows(self, after: int, upto: int) -> Iterator[list[Row]]:
+    def _verified_rows(self, after: int, upto: int) -> Iterator[list[Row]]:
         """Yield the rows of complete appends, from the one with the event after `after` to the one with `upto`. Raise
         `LogDamaged` at the first whose seal is broken."""
         start, _, _, digest = self._recorder.last_append(after) or (0, 0, 0, GENESIS)

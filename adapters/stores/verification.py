@@ -84,7 +84,7 @@ class _Walk:
         row = next(rows, None)
         for append in self._appends():
             if head is not None and append[0] > head.position:
-                if self._still_ends_at(head):
+                if self._has_same_end(head):
                     yield Problem(append[0], f"an append ends at position {append[0]}, after the head")
                 return
             part_rows: list[Row] = []
@@ -95,10 +95,10 @@ class _Walk:
             yield from self._append_problems(append, part_rows)
             self.position, version, self._epoch, self._digest = append
             self._format = version if type(version) is int else FORMAT
-        if row is not None and (head is None or self._still_ends_at(head)):
+        if row is not None and (head is None or self._has_same_end(head)):
             yield Problem(row[0], f"the events from position {row[0]} on belong to no append")
 
-    def _still_ends_at(self, head: Head) -> bool:
+    def _has_same_end(self, head: Head) -> bool:
         """Return True if no writer has appended since `head` was read: rows after the head are then a problem."""
         return [stored_head for _, stored_head in self._tables.heads()] == [head]
 

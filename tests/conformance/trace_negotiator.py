@@ -17,13 +17,13 @@ from typing import Final
 
 from attrs import Factory, define, evolve
 
-from poolbook.adapters.condor_files.daemon_log import DAEMON_LIFE, LogMessage, Rows, table
+from poolbook.adapters.condor_files.daemon_log import DAEMON_LIFE_MESSAGES, LogMessage, MessageRows, rules_by_first_word
 from poolbook.adapters.condor_files.daemon_table_reader import TableReader
 from poolbook.adapters.condor_files.negotiatorlog import (
-    CYCLES,
-    EVERYONE,
-    MATCHES,
-    SETTINGS,
+    ALL_SUBMITTERS,
+    CYCLE_MESSAGES,
+    MATCH_MESSAGES,
+    USERPRIO_MESSAGES,
     MatchLogReader,
     NegotiatorLogReader,
 )
@@ -69,7 +69,7 @@ _LIMITED: Final = (
 )
 """Messages about a submitter that has jobs although none is requested, because of its share or ceiling."""
 _LIST: Final = re.compile(r"autocluster (\d+) \(request count 1 of (\d+)\)")
-_MORE: Rows = (
+_MORE: MessageRows = (
     (r"Phase 2: +Performing accounting \.\.\.", "_accounting"),
     (r"Leaving compute_significant_attrs\(\).*", "_accounting"),
     (r"Starting prefetch negotiation for (?P<user>\S+)\.", "_prefetching"),
@@ -132,7 +132,7 @@ class CycleReader(NegotiatorLogReader):
     """Reads a NegotiatorLog for a trace. ``lost`` counts cycles without an accounting: their beginning was cut out, or
     they were aborted before it. ``reconfigured``: the instants at which it read its configuration again."""
 
-    PATTERNS = table(DAEMON_LIFE, CYCLES, SETTINGS, MATCHES, _MORE)
+    PATTERNS = rules_by_first_word(DAEMON_LIFE_MESSAGES, CYCLE_MESSAGES, USERPRIO_MESSAGES, MATCH_MESSAGES, _MORE)
 
     def __init__(self, data: bytes) -> None:
         super().__init__(source(LOG, "negotiatorlog"), None, 0)
@@ -151,13 +151,13 @@ class CycleReader(NegotiatorLogReader):
     def lost(self) -> int:
         return sum(1 for cycle in self._all if not cycle.at)
 
-    def _forget(self) -> None:
+    def _forget_state(self) -> None:
         """Drop the state: lines are missing, or another negotiator starts."""
-        super()._forget()
+        super()._forget_state()
         self._cut = True
 
-    def _before(self, line: int, at: int, text: str) -> None:
-        super()._before(line, at, text)
+    def _examine_line(self, line: int, at: int, text: str) -> None:
+        super()._examine_line(line, at, text)
         if at < self._said and "cycle" in self._remembered:
             self._now.doubts.append(f"the log goes back from {clock(self._said)} to {clock(at)}")
         self._said = at
@@ -174,8 +174,8 @@ class CycleReader(NegotiatorLogReader):
             self._all.append(_Cycle())
         return self._all[-1]
 
-    def _began(self, message: LogMessage) -> None:
-        super()._began(message)
+    def _on_cycle_start(self, message: LogMessage) -> None:
+        super()._on_cycle_start(message)
         before = self._all[-1].at if self._all and not self._cut else 0
         self._all.append(_Cycle(after=before))
         self._cut = False
@@ -184,11 +184,11 @@ class CycleReader(NegotiatorLogReader):
         """Set the cycle's instant: priorities are updated after the last of these lines."""
         self._now.at, self._now.until = message.at, 0
 
-    def _finish(self, message: LogMessage) -> None:
+    def _on_cycle_end(self, message: LogMessage) -> None:
         self._now.ended = message.at
-        self._now.whole = "cycle" in self._remembered and not message.what
+        self._now.whole = "cycle" in self._remembered and not message.report_name
         self._now.asked = {user: None for user, has_jobs in self._now.asked.items() if has_jobs is not False}
-        super()._finish(message)
+        super()._on_cycle_end(message)
 
     def _prefetching(self, message: LogMessage) -> None:
         self._now.asked.setdefault(message["user"])
@@ -207,8 +207,8 @@ class CycleReader(NegotiatorLogReader):
         report that they were skipped. Without a share or a slot they would remain."""
         self._now.asked = {user: has_jobs or False for user, has_jobs in self._now.asked.items()}
 
-    def _negotiating(self, message: LogMessage) -> None:
-        super()._negotiating(message)
+    def _on_submitter(self, message: LogMessage) -> None:
+        super()._on_submitter(message)
         if not self._now.asked.get(message["user"]):  # offered nothing, unless a later line says otherwise
             self._now.asked[message["user"]] = False
 
@@ -221,8 +221,8 @@ class CycleReader(NegotiatorLogReader):
         """Take a group's request in the first round from its submitters' ads: some are seconds old."""
         self._now.demand.setdefault(message["group"], float(message["requested"]))
 
-    def _request(self, message: LogMessage) -> None:
-        super()._request(message)
+    def _on_request(self, message: LogMessage) -> None:
+        super()._on_request(message)
         self._now.requested.add(self._remembered["job"])
         if "user" not in self._remembered:
             return
@@ -235,8 +235,8 @@ class CycleReader(NegotiatorLogReader):
             self._now.lists[user, match[1]] = request_list
             self._remembered["list"] = [user, match[1]]
 
-    def job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
-        super().job(message, what, facts, job)
+    def report_job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
+        super().report_job(message, what, facts, job)
         if what == "matched":
             user, slot = facts["user"], facts["slot"]
             match = RecordedMatch(message.at, user, slot, preempted(facts), job or message["job"])
@@ -257,7 +257,7 @@ class CycleReader(NegotiatorLogReader):
         elif job != match.job:
             self._now.doubts.append(f"{match.slot} was matched for job {match.job} although {job} was requested")
 
-    def _submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
+    def _report_submitter(self, at: int, line: int, user: str, what: str, facts: dict[str, str]) -> None:
         if what == "slice":
             for name, numbers in (("submitterUsage", self._now.usage), ("SubmitterPrio", self._now.effective)):
                 if name in facts:
@@ -270,8 +270,8 @@ class CycleReader(NegotiatorLogReader):
         in_same_second = bool(self._all) and self._all[-1].at == at
         return at + in_same_second
 
-    def _reconfigured(self, message: LogMessage) -> None:
-        super()._reconfigured(message)
+    def _on_reconfig(self, message: LogMessage) -> None:
+        super()._on_reconfig(message)
         self.reconfigured.append(self._from(message.at))
 
     def _told_setting(self, message: LogMessage) -> None:
@@ -287,7 +287,7 @@ def _set(at: int, user: str, what: str, value: str) -> Event:
     if what == "record":
         return SubmitterDeleted(at, "granted", "", user, ADMINISTRATOR)
     if what == "usage":
-        users = () if user == EVERYONE else (user,)
+        users = () if user == ALL_SUBMITTERS else (user,)
         return SubmittersReset(at, "granted", "", users, ADMINISTRATOR)
     return SubmitterSet(at, "granted", "", user, ADMINISTRATOR, _SET[what], float(value))
 
@@ -310,7 +310,7 @@ class _Matches(MatchLogReader):
         """The instant, the submitter and the reason of each rejection."""
         self.read(ended(data))
 
-    def job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
+    def report_job(self, message: LogMessage, what: str, facts: dict[str, str], job: str = "") -> None:
         if what == "matched":
             self.matches.append(RecordedMatch(message.at, facts["user"], facts["slot"], "", message["job"]))
         elif what == "rejected":

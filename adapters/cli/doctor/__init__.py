@@ -37,12 +37,11 @@ def doctor(argv: Sequence[str]) -> int:
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         shown = [finding for finding in findings if finding.level is not Level.OK or not arguments.has("quiet")]
-        print("\n".join(_report(findings, shown)))
+        print("\n".join(_report_lines(findings, shown)))
     return int(any(finding.level is Level.PROBLEM for finding in findings))
 
 
-def _report(findings: Sequence[Finding], shown_findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield the findings, the worst first, each followed by its remedy."""
+def _report_lines(findings: Sequence[Finding], shown_findings: Sequence[Finding]) -> Iterator[str]:
     from .findings import Level
 
     count = Counter(finding.level for finding in findings)
@@ -52,13 +51,12 @@ def _report(findings: Sequence[Finding], shown_findings: Sequence[Finding]) -> I
     width = max((len(finding.check) for finding in shown_findings), default=0)
     for finding in sorted(shown_findings, key=lambda shown: worst.index(shown.level)):
         head = f"  {finding.level:<7}  {finding.check:<{width}}  "
-        yield from _wrapped(head + finding.words, len(head))
+        yield from _wrapped_lines(head + finding.words, len(head))
         if finding.remedy:
-            yield from _wrapped(f"{'':{len(head)}}-> {finding.remedy}", len(head) + 3)
+            yield from _wrapped_lines(f"{'':{len(head)}}-> {finding.remedy}", len(head) + 3)
 
 
-def _wrapped(text: str, indent: int) -> Iterator[str]:
-    """Yield the text wrapped to the terminal's width, if known, with continuation lines indented by ``indent``."""
+def _wrapped_lines(text: str, indent: int) -> Iterator[str]:
     width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 0
     for number, line in enumerate(text.split("\n")):
         begin = line if number == 0 else f"{'':{indent}}{line}"

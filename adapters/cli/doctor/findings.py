@@ -143,9 +143,6 @@ IN_MEMORY: Final = frozenset({"ramfs", "tmpfs"})
 _IDLE, _HELD, _RUNNING = 1, 5, 2
 
 
-# The program
-
-
 def _python(facts: DoctorFacts) -> Cases:
     version, oldest_version = (".".join(map(str, numbers)) for numbers in (facts.program.python, OLDEST))
     yield "old" if facts.program.python[:2] < OLDEST else "good", {"version": version, "least": oldest_version}
@@ -158,9 +155,6 @@ def _command(facts: DoctorFacts) -> Cases:
         yield "missing", {"way": f'export PATH="{folder}:$PATH"' if folder else "install Poolbook with pip, uv or pipx"}
     else:
         yield ("other" if own and command != own else "good", {"command": command, "own": own, "folder": folder})
-
-
-# The machine
 
 
 def _cores(facts: DoctorFacts) -> Cases:
@@ -207,9 +201,6 @@ def _sensors(facts: DoctorFacts) -> Cases:
         yield "good", {"there": present_inputs}
 
 
-# The folders
-
-
 def _folder(facts: DoctorFacts) -> Cases:
     volume = facts.volumes.get("log")
     if volume is None:
@@ -245,9 +236,6 @@ def _space_case(volume: VolumeFacts) -> tuple[str, dict[str, Any]]:
     return "little" if level else "good", {"level": level, "free": volume.free, "folder": volume.folder}
 
 
-# The configuration
-
-
 def _configuration(facts: DoctorFacts) -> Cases:
     settings = facts.settings
     if settings.error:
@@ -271,9 +259,6 @@ def _start(facts: DoctorFacts) -> Cases:
     unstartable_slots = [slot for slot, start in starts.items() if start is False]
     if unstartable_slots:
         yield "never" if len(unstartable_slots) == len(starts) else "some", {"slots": ", ".join(unstartable_slots)}
-
-
-# The log
 
 
 def _log(facts: DoctorFacts) -> Cases:

@@ -51,21 +51,25 @@ def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str]
     :param environment: the environment (default: this process's)
     """
     variables = os.environ if environment is None else environment
-    place = _place(url)
+    place = _existing_log_paths(url)
     volumes = {} if place is None else dict(_volume_facts(place))
     return DoctorFacts(
-        _program(variables), _machine(place, variables), _settings(files, variables, place), book(url, place), volumes
+        _program_facts(variables),
+        _machine_facts(place, variables),
+        _configuration_facts(files, variables, place),
+        book(url, place),
+        volumes,
     )
 
 
-def _place(url: str) -> LogPaths | None:
+def _existing_log_paths(url: str) -> LogPaths | None:
     try:
         return log_paths(url) if locate(url).kind != "memory" else None
     except (LogError, OSError):
         return None  # the checks of the log report an invalid URL
 
 
-def _program(environment: Mapping[str, str]) -> Program:
+def _program_facts(environment: Mapping[str, str]) -> Program:
     own_path = Path(sys.executable).parent / "poolbook"
     path = shutil.which("poolbook", path=environment.get("PATH", os.defpath))
     if path is not None and own_path.exists() and os.path.samefile(path, own_path):
@@ -73,10 +77,7 @@ def _program(environment: Mapping[str, str]) -> Program:
     return Program(sys.version_info[:3], path or "", str(own_path) if own_path.exists() else "")
 
 
-# The machine
-
-
-def _machine(place: LogPaths | None, environment: Mapping[str, str]) -> MachineFacts:
+def _machine_facts(place: LogPaths | None, environment: Mapping[str, str]) -> MachineFacts:
     resources = detected(Path.cwd() if place is None else place.folder)
     cores, memory = granted()
     inputs = [os.access(device, os.R_OK) for device in Path("/dev/input").glob("event*")]
@@ -90,7 +91,7 @@ def _machine(place: LogPaths | None, environment: Mapping[str, str]) -> MachineF
         processes.has_subreaper(),
         realtime_limit == resource.RLIM_INFINITY or realtime_limit >= processes.FIRST_NUMBER,
         time.strftime("%Z"),
-        _unknown_zone(environment.get("TZ", "")),
+        _unknown_time_zone(environment.get("TZ", "")),
         logged_in(Path("/var/run/utmp")) is not None,
         (len(inputs), sum(inputs)),
     )
@@ -109,35 +110,36 @@ def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
     cores, memory = [], []
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        for folder in _around(root / "sys/fs/cgroup", controllers, path):
-            version_1 = _words(folder / "cpu.cfs_quota_us") + _words(folder / "cpu.cfs_period_us")
-            quota = _words(folder / "cpu.max") or version_1
+        for folder in _group_directories(root / "sys/fs/cgroup", controllers, path):
+            version_1 = _words_of_file(folder / "cpu.cfs_quota_us") + _words_of_file(folder / "cpu.cfs_period_us")
+            quota = _words_of_file(folder / "cpu.max") or version_1
             if len(quota) == 2 and quota[0].isdigit():
                 cores.append(int(quota[0]) / int(quota[1]))
-            memory_limit = _words(folder / "memory.max") or _words(folder / "memory.limit_in_bytes")
+            memory_limit = _words_of_file(folder / "memory.max") or _words_of_file(folder / "memory.limit_in_bytes")
             if memory_limit and memory_limit[0].isdigit():
                 memory.append(int(memory_limit[0]) // _PER_MIB)
     return min(cores, default=None), min(memory, default=None)
 
 
-def _around(base: Path, controllers: str, path: str) -> Iterator[Path]:
-    """Yield the directories of a group and its ancestors. In a container, the container's outermost group is the
-    last."""
+def _group_directories(base: Path, controllers: str, path: str) -> Iterator[Path]:
+    """Yield the directories of a control group and its ancestors. In a container, the container's outermost group is
+    the last."""
     for name in controllers.split(",") if controllers else [""]:
         folder = base / name / path.lstrip("/")
         yield folder
         yield from (above for above in folder.parents if above == base / name or base / name in above.parents)
 
 
-def _words(path: Path) -> list[str]:
+def _words_of_file(path: Path) -> list[str]:
     try:
         return path.read_text().split()
     except OSError:
         return []
 
 
-def _unknown_zone(name: str) -> str:
-    """Return the time zone in TZ if it is unknown; the C library then uses UTC without a warning."""
+def _unknown_time_zone(name: str) -> str:
+    """Return the time zone in TZ if it is unknown, because the C library then uses UTC without a warning; empty
+    otherwise."""
     key = name.lstrip(":")
     if not key or key.startswith("/") or _POSIX_ZONE.fullmatch(key):
         return ""
@@ -149,11 +151,8 @@ def _unknown_zone(name: str) -> str:
     return "" if offset == local_offset else name
 
 
-# The folders
-
-
 def _volume_facts(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
-    mounts = _mounts(Path("/proc/self/mountinfo"))
+    mounts = _mounts_by_path(Path("/proc/self/mountinfo"))
     for name, folder in (("log", place.base.parent), ("execute", place.folder)):
         existing_parent = folder
         while not existing_parent.exists():
@@ -173,9 +172,9 @@ def _volume_facts(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
         )
 
 
-def _mounts(path: Path) -> dict[str, tuple[str, list[str]]]:
-    """Return the file system type and options of each mount point, from proc_pid_mountinfo(5). The last mount
-    applies."""
+def _mounts_by_path(path: Path) -> dict[str, tuple[str, list[str]]]:
+    """Return the file system type and options of each mount point, from proc_pid_mountinfo(5). If a path is mounted
+    twice, the last mount counts."""
     mounts = {}
     for line in path.read_text(errors="surrogateescape").splitlines() if path.exists() else ():
         fields, _, filesystem_text = line.partition(" - ")
@@ -190,10 +189,7 @@ def _mount_of(mounts: Mapping[str, tuple[str, list[str]]], folder: Path) -> tupl
     return next((mounts[str(place)] for place in (real_folder, *real_folder.parents) if str(place) in mounts), ("", []))
 
 
-# The configuration
-
-
-def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPaths | None) -> Settings:
+def _configuration_facts(files: Sequence[str], environment: Mapping[str, str], place: LogPaths | None) -> Settings:
     option_text = "-config" if files else VARIABLE if environment.get(VARIABLE) else "it is in the current directory"
     variables = tuple(environment_settings(environment))
     paths = config_files(files, environment)
@@ -214,7 +210,7 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPa
         "",
         tuple(settings.warnings),
         variables,
-        {slot_plan.name: _constant(slot_plan.ad.get("Start", "")) for slot_plan in joining.slots},
+        {slot_plan.name: _constant_start(slot_plan.ad.get("Start", "")) for slot_plan in joining.slots},
         any(
             "keyboardidle" in text.lower() or "consoleidle" in text.lower()
             for slot_plan in joining.slots
@@ -224,8 +220,8 @@ def _settings(files: Sequence[str], environment: Mapping[str, str], place: LogPa
     )
 
 
-def _constant(text: str) -> bool | None:
-    """Return the value of a constant expression; None if the value depends on the ad."""
+def _constant_start(text: str) -> bool | None:
+    """Return the value of a START expression; None if the value depends on the job."""
     try:
         value = ad_of({"Start": text}).eval("Start")
     except (EvaluationError, KeyError):
@@ -233,7 +229,7 @@ def _constant(text: str) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-_HELD = 5
+_HELD_STATUS = 5
 
 
 def book(url: str, place: LogPaths | None) -> LogFacts:
@@ -243,24 +239,24 @@ def book(url: str, place: LogPaths | None) -> LogFacts:
         location = locate(url)
         if location.kind == "memory" or (location.kind == "sqlite" and not os.path.exists(location.place)):
             return LogFacts(name)
-        if location.kind == "sqlite" and not os.path.getsize(location.place) and not _marked(location):
+        if location.kind == "sqlite" and not os.path.getsize(location.place) and not _has_head_witness(location):
             return LogFacts(name, empty=True)
         check_mark(url)
-        facts = _read(url, name)
+        facts = _facts_of_log(url, name)
     except LogError as error:
         return LogFacts(name, True, str(error))
-    facts = evolve(facts, marked=_marked(location))
+    facts = evolve(facts, marked=_has_head_witness(location))
     if facts.imported or place is None:
         return facts
-    return _queue(url, _beside(url, place, facts))
+    return _with_queue_counts(url, _with_writer_and_claims(url, place, facts))
 
 
-def _marked(location: Location) -> bool:
+def _has_head_witness(location: Location) -> bool:
     mark = mark_of(location)
     return mark is not None and os.path.exists(mark)
 
 
-def _read(url: str, name: str) -> LogFacts:
+def _facts_of_log(url: str, name: str) -> LogFacts:
     log = open_log(url, create=False, read_only=True)
     try:
         position = log.head.position
@@ -271,15 +267,14 @@ def _read(url: str, name: str) -> LogFacts:
         log.close()
 
 
-def _beside(url: str, place: LogPaths, facts: LogFacts) -> LogFacts:
-    """Add the process that holds the log, and the jobs that were started from it."""
+def _with_writer_and_claims(url: str, place: LogPaths, facts: LogFacts) -> LogFacts:
     holder = WriterLock(url).holder() if is_written(url) else ""
     claims = place.folder / "claims"
     begun = sum(1 for _ in claims.iterdir()) if claims.is_dir() else 0
-    return evolve(facts, holder=holder, answers=is_served(url), claims=begun, supervised=_supervised(place.folder))
+    return evolve(facts, holder=holder, answers=is_served(url), claims=begun, supervised=_has_supervisor(place.folder))
 
 
-def _supervised(folder: Path) -> bool:
+def _has_supervisor(folder: Path) -> bool:
     """Check whether the process that the directory's lock names is alive and is its supervisor. Trying to take the lock
     could prevent a starting supervisor from taking it."""
     try:
@@ -289,25 +284,25 @@ def _supervised(folder: Path) -> bool:
         return False
 
 
-def _queue(url: str, facts: LogFacts) -> LogFacts:
+def _with_queue_counts(url: str, facts: LogFacts) -> LogFacts:
     with Queries(url) as queries:
         views = queries.views
         counts: Counter[int] = Counter()
         hold = ("", "")
         for cluster in views.batches():
             counts.update(cluster.counts)
-            if cluster.counts.get(_HELD) and not hold[0]:
-                hold = _on_hold(views, cluster.cluster)
-        unfit = tuple(UnmatchedJobs(row.job, row.jobs, row.slots) for row in views.rejections() if _fits_nowhere(row))
+            if cluster.counts.get(_HELD_STATUS) and not hold[0]:
+                hold = _held_job_and_reason(views, cluster.cluster)
+        unfit = tuple(
+            UnmatchedJobs(row.job, row.jobs, row.slots) for row in views.rejections() if _matches_no_slot(row)
+        )
     return evolve(facts, counts=dict(counts), held=hold, unfit=unfit)
 
 
-def _on_hold(views: Views, cluster: int) -> tuple[str, str]:
-    """Return a held job of the cluster and its hold reason."""
-    ad = next(ad for ad in views.ads(SelectedJobs(((cluster, None),))) if ad.eval("JobStatus") == _HELD)
+def _held_job_and_reason(views: Views, cluster: int) -> tuple[str, str]:
+    ad = next(ad for ad in views.ads(SelectedJobs(((cluster, None),))) if ad.eval("JobStatus") == _HELD_STATUS)
     return f"{cluster}.{ad.eval('ProcId')}", str(ad.eval("HoldReason"))
 
 
-def _fits_nowhere(row: RejectionRow) -> bool:
-    """Check whether the job's own requirements match no slot, claimed or not."""
+def _matches_no_slot(row: RejectionRow) -> bool:
     return bool(row.clauses) and not row.clauses[-1][2]

@@ -166,8 +166,6 @@ class Importer:
         return run.result
 
     def _zone_of_files(self, contents: FolderContents) -> str:
-        """Return the given zone, otherwise the zone of an earlier import into this log, otherwise the zone of the
-        files."""
         earlier_zone = next((source.origin.zone for source in self._known.values() if source.origin.kind), "")
         if earlier_zone and not self._options.zone:
             return earlier_zone
@@ -179,7 +177,6 @@ class Importer:
 
 
 def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[Candidate]:
-    """Yield the candidates in order, without files that are copies of another file or of its start."""
     copied_paths: set[str] = set()
     by_first_line: dict[tuple[str, bytes], list[Candidate]] = {}
     for candidate in contents.candidates:
@@ -239,25 +236,25 @@ class _Import:
         files: list[tuple[Candidate, Continued | Copy | Changed | None]] = []
         for candidate in members:
             try:
-                place = self._reopened(candidate) or recognize(candidate.path, candidate.kind, self._known)
+                place = self._grown_file(candidate) or recognize(candidate.path, candidate.kind, self._known)
                 files.append((candidate, place))
             except FileNotFoundError:
                 continue  # rotated just now; the next run finds the new name
             except DAMAGED as error:
                 self._unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
         present_numbers = {recognized.source.number for _, recognized in files if recognized is not None}
-        lost_source = self._vanished(members[0], present_numbers)
+        lost_source = self._missing_predecessor(members[0], present_numbers)
         previous: KnownSource | None = None
         for candidate, recognized in files:
             self.result.counts.setdefault(candidate.kind, SourceCounts()).files += 1
             try:
-                previous, lost_source = self._file(candidate, recognized, previous, lost_source)
+                previous, lost_source = self._import_or_continue(candidate, recognized, previous, lost_source)
             except FileNotFoundError:
                 continue
             finally:
                 self._done += candidate.size
 
-    def _file(
+    def _import_or_continue(
         self,
         candidate: Candidate,
         recognized: Continued | Copy | Changed | None,
@@ -266,18 +263,18 @@ class _Import:
     ) -> tuple[KnownSource | None, KnownSource | None]:
         """Import a file; return the source that the next file continues, and the source before it that is missing."""
         if recognized is None:
-            return self._import(candidate, previous, lost_source), None
+            return self._import_new(candidate, previous, lost_source), None
         match recognized:
             case Continued(source, prefix):
-                self._read(candidate, source, prefix, None)
+                self._read_rest(candidate, source, prefix, None)
             case Copy(source):
                 self.result.copies.append((candidate.path, source.path))
             case Changed(source, same_bytes):
                 self._changed(candidate, source, same_bytes)
         return recognized.source, lost_source
 
-    def _import(self, candidate: Candidate, previous: KnownSource | None, lost: KnownSource | None) -> KnownSource:
-        """Import a new file. `previous`: the source that it continues; `lost_source`: a missing source before it."""
+    def _import_new(self, candidate: Candidate, previous: KnownSource | None, lost: KnownSource | None) -> KnownSource:
+        """Import a new file. `previous`: the source that it continues; `lost`: a missing source before it."""
         self.result.counts[candidate.kind].new += 1
         followed_source = previous or lost
         machine = self._importer._options.machine or self._found.machines.get(candidate.folder, "")
@@ -286,10 +283,10 @@ class _Import:
         if previous is None and lost is not None and candidate.kind not in _KINDS_OF_ADS:
             reason = f"the end of {lost.path} was deleted by rotation before it was read"
             self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, reason, 0, 0))
-        self._read(candidate, source, Prefix.of(candidate.path), previous)
+        self._read_rest(candidate, source, Prefix.of(candidate.path), previous)
         return source
 
-    def _vanished(self, candidate: Candidate, present_numbers: set[int]) -> KnownSource | None:
+    def _missing_predecessor(self, candidate: Candidate, present_numbers: set[int]) -> KnownSource | None:
         """Return the newest imported part of this log, if its file is missing."""
         same_family = [
             known_source
@@ -300,7 +297,7 @@ class _Import:
         ]
         return same_family[-1] if same_family and same_family[-1].number not in present_numbers else None
 
-    def _reopened(self, candidate: Candidate) -> Continued | None:
+    def _grown_file(self, candidate: Candidate) -> Continued | None:
         """Return a file that this importer already read and that only grew, without rereading its start."""
         for number, (identity, prefix) in self._importer.open.items():
             if identity != candidate.identity or candidate.size < prefix.offset:
@@ -321,9 +318,9 @@ class _Import:
             f"the part that was imported before has changed: equal up to byte {same_bytes}, different before byte "
             f"{source.read.offset}; it was not read again"
         )
-        self._once(source, candidate.kind, 0, reason, candidate.path)
+        self._report_once(source, candidate.kind, 0, reason, candidate.path)
 
-    def _once(self, source: KnownSource, kind: str, line: int, reason: str, text: str = "") -> None:
+    def _report_once(self, source: KnownSource, kind: str, line: int, reason: str, text: str = "") -> None:
         """Report a problem once, although every import finds it again."""
         refusals = [old for _, old in self._log.read_stream(source.origin.stream) if isinstance(old, e.SourceRefused)]
         if not any((old.line, old.words, old.text) == (line, reason, text) for old in refusals):
@@ -332,10 +329,8 @@ class _Import:
     def _refusal(self, source: int, line: int, reason: str, text: str = "") -> e.SourceRefused:
         return e.SourceRefused(self._now, "refused", f"{source}:{line}", source, line, reason, text)
 
-    # -- Reading
-
-    def _read(self, candidate: Candidate, source: KnownSource, prefix: Prefix, before: KnownSource | None) -> None:
-        """Read a file from the position where reading its source stopped (`previous`: the source whose reader continues
+    def _read_rest(self, candidate: Candidate, source: KnownSource, prefix: Prefix, before: KnownSource | None) -> None:
+        """Read a file from the position where reading its source stopped (`before`: the source whose reader continues
         here)."""
         read = source.read
         state = read.state if read is not None else before.read.state if before is not None and before.read else ""
@@ -351,7 +346,7 @@ class _Import:
                 reason = getattr(error, "strerror", None) or str(error)
                 enough = isinstance(error, TooMuchError)
                 text = f"{'the rest is not read' if enough else 'the file is damaged from here on'}: {reason}"
-                self._once(source, candidate.kind, reader.line + 1, text)
+                self._report_once(source, candidate.kind, reader.line + 1, text)
                 break
             if not chunk:
                 if unread_bytes and candidate.kind in PRINTED and isinstance(reader, AdsReader):
@@ -373,12 +368,12 @@ class _Import:
             unread_bytes = unread_bytes[consumed:]
             self._add(events, candidate.kind)
             if len(self._batch) >= BATCH or prefix.offset - appended_from >= BATCH_BYTES:
-                self._stop(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
+                self._record_progress(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
                 appended_from = prefix.offset
             self._tell(candidate, bytes_read(prefix.file, prefix.offset))
         is_recorded = read is not None and (read.path, read.left) == (candidate.path, len(unread_bytes))
         if prefix.offset != appended_from or not is_recorded:
-            self._stop(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
+            self._record_progress(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
         prefix.file.close()
         self._importer.open[source.number] = (candidate.identity, prefix)
 
@@ -411,7 +406,7 @@ class _Import:
                     self.result.refused.append(event)
         self._batch.extend(events)
 
-    def _stop(
+    def _record_progress(
         self,
         candidate: Candidate,
         source: KnownSource,
@@ -420,7 +415,6 @@ class _Import:
         head_bytes: bytes,
         unread_bytes: int,
     ) -> None:
-        """Append the events, and the position reached."""
         old = source.read
         state = json.dumps(reader.state(), separators=(",", ":"))
         event = e.SourceRead(
@@ -443,10 +437,10 @@ class _Import:
         except LogError as error:
             if type(error) is not LogError:  # the log cannot be written; this is not caused by an event
                 raise
-            self._log.append([self._storable(event) for event in batch])
+            self._log.append([self._storable_event(event) for event in batch])
         self.result.events += len(batch)
 
-    def _storable(self, event: e.Event) -> e.Event:
+    def _storable_event(self, event: e.Event) -> e.Event:
         """Return the event, or a rejection if a log cannot store it (JSON can contain an unpaired surrogate)."""
         try:
             CODEC.encode([event])

@@ -100,8 +100,8 @@ def kind_of(name: str, head: bytes) -> str | None:
     likely_signs = [sign for sign in named_signs if sign.content.search(head) and _begins(sign, head)]
     for sign in (*(sign for sign in sure_signs if sign in likely_signs), *sure_signs, *likely_signs):
         if sign.kind in _JOBS:
-            return _of_jobs(next((other.kind for other in likely_signs if other.kind in _JOBS), sign.kind), head)
-        return _of_log(sign.kind, name)
+            return _job_ads_kind(next((other.kind for other in likely_signs if other.kind in _JOBS), sign.kind), head)
+        return _event_log_kind(sign.kind, name)
     return None
 
 
@@ -109,7 +109,7 @@ def _begins(sign: FileSigns, head_bytes: bytes) -> bool:
     return sign.begins is None or sign.begins.match(head_bytes) is not None
 
 
-def _of_log(kind: str, name: str) -> str:
+def _event_log_kind(kind: str, name: str) -> str:
     # A rotated part of an EventLog may lack the header; its name then distinguishes it from a user's log.
     return "eventlog" if kind == "userlog" and name.lower().startswith("eventlog") else kind
 
@@ -117,7 +117,7 @@ def _of_log(kind: str, name: str) -> str:
 _JOBS = frozenset({"history", "startd_history", "job_ads"})
 
 
-def _of_jobs(kind: str, head_bytes: bytes) -> str:
+def _job_ads_kind(kind: str, head_bytes: bytes) -> str:
     """Return the kind of these job ads, if they show it, otherwise `kind`: the kinds look similar."""
     if re.search(rb"^[ \t]*\"?ServerTime\"?[ \t]*[=:]", head_bytes, re.MULTILINE):
         return "job_ads"  # only condor_q records the time of the query

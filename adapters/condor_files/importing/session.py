@@ -39,7 +39,7 @@ class ImportSession:
             self._lock(stack)
             self.log: EventStore = open_log(self.url, create=True)
             stack.callback(self.log.close)
-            self._importer = Importer(self.log, paths, options or Options(), _beside(self.url))
+            self._importer = Importer(self.log, paths, options or Options(), _files_of_log(self.url))
             if self.log.head.position:
                 begin_import(self.log, "", 0)
             self._close = stack.pop_all().close
@@ -84,7 +84,7 @@ class ImportSession:
         self.close()
 
 
-def _beside(url: str) -> list[str]:
+def _files_of_log(url: str) -> list[str]:
     """Return the log's own files, which must not be imported."""
     location = locate(url)
     if location.kind != "sqlite":

@@ -92,14 +92,14 @@ def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continue
     # The longest first: a file that continues the longest source also continues its copies.
     for source_known in sorted(same_start, key=lambda known: -known.stops[-1][0]):
         prefix = Prefix.of(path)
-        same_bytes = _same(prefix, source_known)
+        same_bytes = _last_equal_stop(prefix, source_known)
         if same_bytes == source_known.stops[-1][0]:
             return Continued(source_known, prefix)
         ended = prefix.offset < source_known.stops[-1][0] and not prefix.file.read(1)
         prefix.file.close()
         if source_known.path == path:
             changed_source = None if kind in _SAMPLES else Changed(source_known, same_bytes)
-        elif ended and _is_beginning(path, source_known.path):
+        elif ended and _is_start_of(path, source_known.path):
             return Copy(source_known)
     return changed_source
 
@@ -110,7 +110,7 @@ def begins_as(known_source: KnownSource, path: str) -> bool:
     return source_read is not None and head_digest(head_of(path, source_read.head_size)) == source_read.head
 
 
-def _same(prefix: Prefix, known_source: KnownSource) -> int:
+def _last_equal_stop(prefix: Prefix, known_source: KnownSource) -> int:
     """Return the last of the source's stops up to which the file is equal."""
     same_bytes = 0
     for offset, expected in known_source.stops:
@@ -120,7 +120,7 @@ def _same(prefix: Prefix, known_source: KnownSource) -> int:
     return same_bytes
 
 
-def _is_beginning(path: str, longer_path: str) -> bool:
+def _is_start_of(path: str, longer_path: str) -> bool:
     """Check whether a file is the start of a longer one; False if that is missing."""
     try:
         return begins_with(longer_path, path)

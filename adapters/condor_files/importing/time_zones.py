@@ -85,13 +85,13 @@ class ZoneSigns:
         year = datetime.fromtimestamp(modified, UTC).year
         for header in _HEADER.finditer(data):
             epoch = int(header[10])
-            for when in _local_times(header.groups()[:9], datetime.fromtimestamp(epoch, UTC).year):
+            for when in _parse_stamp(header.groups()[:9], datetime.fromtimestamp(epoch, UTC).year):
                 self._of_headers.append((when, epoch))
         for entry in _ENTRY.finditer(data):
-            _note(self._local, entry.group(1, 2), _local_times(entry.groups()[2:], year))
+            _note(self._local, entry.group(1, 2), _parse_stamp(entry.groups()[2:], year))
         for pattern in (_LINE, _CHANGE):
             for line in pattern.finditer(data):
-                _note(self._local, line.groups()[9:], _local_times(line.groups()[:9], year))
+                _note(self._local, line.groups()[9:], _parse_stamp(line.groups()[:9], year))
         for line in _QUEUED.finditer(data):
             _note(self._epochs, line.group(1, 2), [int(line[3])])
         for ad in _AD.finditer(data):
@@ -102,7 +102,7 @@ class ZoneSigns:
     def zone(self, default: str, given: bool) -> str:
         """Return `default` if it explains the evidence, or if there is too little; else the offset that does. Raise
         ValueError if no offset does, or if the user `given` zone contradicts the evidence."""
-        signs = [(sign, offset) for sign in self._signs() if (offset := _offset_of(sign)) is not None]
+        signs = [(sign, offset) for sign in self._zone_evidence() if (offset := _zone_offset(sign)) is not None]
         if len(signs) < (1 if self._of_headers else _FEWEST):
             return default
         default_zone = zone_of(default)
@@ -110,7 +110,7 @@ class ZoneSigns:
         if fits >= _ENOUGH * len(signs) or (given and fits):
             return default
         counts = Counter(offset for _, offset in signs).most_common()
-        names = [_name_of(offset) for offset, _ in counts]
+        names = [_offset_name(offset) for offset, _ in counts]
         if given:
             raise ValueError(f"-zone {default}: the files' local times are {names[0]}; give -zone {names[0]}")
         if counts[0][1] < _ENOUGH * len(signs):
@@ -120,7 +120,7 @@ class ZoneSigns:
             )
         return names[0]
 
-    def _signs(self) -> Iterator[Sign]:
+    def _zone_evidence(self) -> Iterator[Sign]:
         """Yield the evidence in the EventLogs' headers, which is certain; without any, the evidence in jobs'
         records."""
         yield from self._of_headers
@@ -134,8 +134,8 @@ def _note(times: dict[Thing, set[Any]], thing: Thing, new_times: Iterable[Any]) 
     known_times.update(islice(new_times, _COMPARED - len(known_times)))
 
 
-def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
-    """Return the time in a ``_STAMP``, or an empty list if it is invalid."""
+def _parse_stamp(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
+    """Return the time in a ``_STAMP``, or an empty list if the time is invalid."""
     weekday, month, day, old_month, old_day, short_year, hour, minute, second = (int(field or 0) for field in fields)
     year = weekday or (short_year + 2000 if 0 < short_year < 100 else short_year) or year
     try:
@@ -144,7 +144,7 @@ def _local_times(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
         return []
 
 
-def _offset_of(sign: Sign) -> int | None:
+def _zone_offset(sign: Sign) -> int | None:
     """Return the offset (seconds) between the local time and the epoch time; None if it is not close to a valid
     offset."""
     seconds_apart = int(sign[0].replace(tzinfo=UTC).timestamp()) - sign[1]
@@ -152,5 +152,5 @@ def _offset_of(sign: Sign) -> int | None:
     return offset if abs(seconds_apart - offset) <= _NEAR and abs(offset) <= _FARTHEST else None
 
 
-def _name_of(offset: int) -> str:
+def _offset_name(offset: int) -> str:
     return f"{'-' if offset < 0 else '+'}{abs(offset) // 3600:02d}:{abs(offset) // 60 % 60:02d}" if offset else "UTC"

@@ -196,9 +196,6 @@ def attribute_changed(name: str, value_before: str, value_after: str) -> str:
     return f"Changing job attribute {name} from {one_line(value_before)} to {one_line(value_after)}\n"
 
 
-# Parts of the events
-
-
 def _line(label: str, text: str) -> str:
     text = one_line(text)
     return f"\t{label}{text}\n" if text else ""
