@@ -46,7 +46,7 @@ def open_log(
 
 
 def open_recorder(url: str) -> LogRecorder:
-    """Return the store of the log at `url`, for the eventsourcing library. Raise the same exceptions as `open_log`."""
+    """Return the store of the log at `url`, without decoding events. Raise the same exceptions as `open_log`."""
     location = locate(url)
     recorder = _tables(location, False, False)
     if recorder is None:

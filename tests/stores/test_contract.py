@@ -12,6 +12,7 @@ import pytest
 from eventsourcing.persistence import IntegrityError, StoredEvent
 
 from poolbook.adapters.stores.codec import CODEC
+from poolbook.adapters.stores.persistence import StoreRecorder
 from poolbook.adapters.stores.stored_log import StoredLog
 from poolbook.domain.events import Event, MachineLeft, WriterBegan
 from poolbook.domain.ports.log import Fenced, Head, LogError, LogUnavailable
@@ -291,7 +292,7 @@ def test_an_sqlite_log_waits_for_the_disk_at_each_commit(sqlite: Place) -> None:
 def test_the_librarys_own_readers_work_on_a_log(place: Place) -> None:
     log = place.open()
     log.append([changed(1), changed(2, slot="b"), changed(3)])
-    recorder = log._recorder  # type: ignore[attr-defined]
+    recorder = StoreRecorder(log._recorder)  # type: ignore[attr-defined]
     assert recorder.max_notification_id() == 3
     assert [note.id for note in recorder.select_notifications(1, 10)] == [1, 2, 3]
     assert [event.originator_version for event in recorder.select_events(changed(1).stream)] == [1, 2]
@@ -305,7 +306,7 @@ def stored(event: Event, version: int) -> StoredEvent:
 def test_events_that_the_library_inserts_are_sealed_and_read_as_all_others(place: Place) -> None:
     log = place.open()
     log.append([changed(1)])
-    recorder = log._recorder  # type: ignore[attr-defined]
+    recorder = StoreRecorder(log._recorder)  # type: ignore[attr-defined]
     assert list(recorder.insert_events([stored(changed(2), 2), stored(changed(3, slot="b"), 1)])) == [2, 3]
     assert list(recorder.insert_events([])) == []
     log.refresh()
@@ -317,7 +318,7 @@ def test_events_that_the_library_inserts_are_sealed_and_read_as_all_others(place
 def test_a_version_that_is_not_the_next_of_its_stream_is_not_inserted(place: Place, version: int) -> None:
     log = place.open()
     log.append([changed(1)])
-    recorder = log._recorder  # type: ignore[attr-defined]
+    recorder = StoreRecorder(log._recorder)  # type: ignore[attr-defined]
     with pytest.raises(IntegrityError, match=f"version {version} .* its next version is 2"):
         recorder.insert_events([stored(changed(2, slot="b"), 1), stored(changed(2), version)])
     assert log.refresh().position == 1
@@ -325,7 +326,7 @@ def test_a_version_that_is_not_the_next_of_its_stream_is_not_inserted(place: Pla
 
 def test_a_writer_is_fenced_by_the_librarys_inserts(place: Place) -> None:
     log = place.open()
-    recorder = log._recorder  # type: ignore[attr-defined]
+    recorder = StoreRecorder(log._recorder)  # type: ignore[attr-defined]
     recorder.insert_events([stored(changed(1), 1)])
     with pytest.raises(Fenced):
         log.append([changed(2)])
@@ -335,7 +336,7 @@ def test_a_writer_is_fenced_by_the_librarys_inserts(place: Place) -> None:
 
 def test_inserts_of_several_threads_are_all_stored(place: Place) -> None:
     log = place.open()
-    recorder = log._recorder  # type: ignore[attr-defined]
+    recorder = StoreRecorder(log._recorder)  # type: ignore[attr-defined]
     with ThreadPoolExecutor(4) as executor:
         for number in range(12):
             executor.submit(recorder.insert_events, [stored(changed(number, slot=f"s{number}"), 1)])

@@ -18,6 +18,7 @@ from eventsourcing.persistence import ApplicationRecorder, Tracking
 from eventsourcing.popo import POPOTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
 
+from poolbook.adapters.stores.persistence import StoreRecorder
 from poolbook.domain.events import SlotAdChanged
 
 from .places import POSTGRES, Place, place_of
@@ -50,7 +51,7 @@ class _Contract:
     def create_recorder(self) -> ApplicationRecorder:
         log = self._place.open()
         self._open.callback(log.close)
-        return log._recorder  # type: ignore[attr-defined,no-any-return]
+        return StoreRecorder(log._recorder)  # type: ignore[attr-defined]
 
 
 if CONTRACTS:
