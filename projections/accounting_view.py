@@ -39,7 +39,6 @@ class AccountingFold:
         self.handlers = bound_handlers(self)
 
     def _read(self, name: str) -> None:
-        """Load the submitter's account from the table, if it has one."""
         if name in self._known:
             return
         self._known[name] = None

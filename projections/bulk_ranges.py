@@ -106,7 +106,6 @@ class BulkRanges:
         self._write(_LEAVE, *leaving, lambda values: (self._cluster, values.status, at, values.changes))
 
     def _load(self, first: int, last: int) -> None:
-        """Load all ranges that contain processes from ``first`` to ``last``, and their neighbours."""
         if self._bounds is not None and self._bounds[0] < first and last < self._bounds[1]:
             return
         self.write()

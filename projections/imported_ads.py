@@ -187,7 +187,6 @@ def _pool_usage(name: str) -> str:
 
 
 def _string(attribute: str, default: str = "''") -> str:
-    """Return the SQL expression for a string attribute of the jobs' cluster."""
     return f"COALESCE(TRIM(json_extract(c.ad, '$.{attribute}'), '\"'), {default})"
 
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_CACHED = 256  # clusters
 
-Attributes = dict[str, tuple[str, str]]
-"""Lower-case name -> the name as last spelled, and the text."""
+Attributes = dict[str, tuple[str, str]]  #: lower-case name -> the name as last spelled, and the text
 
 
 def attributes(texts: Mapping[str, str]) -> Attributes:

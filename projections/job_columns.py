@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
 
 UNDEFINED = "undefined"
-Column = str | Iterable[str]
-"""One text for all jobs of a range, or one text for each job."""
+Column = str | Iterable[str]  #: one text for all jobs of a range, or one text for each job
 QUEUE_ATTRIBUTES: dict[str, Callable[[ProcRange], Column]] = {
     "clusterid": lambda job_range: str(job_range.cluster),
     "procid": lambda job_range: map(str, range(job_range.first, job_range.last + 1)),
@@ -89,7 +88,6 @@ class Columns:
         return self._evaluated(name, job_range, cluster) if value is None else value
 
     def _changed(self, text: str) -> Attributes:
-        """Return the changed attributes; the last result is cached."""
         if self._changes[0] != text:
             self._changes = text, attributes(json.loads(text))
         return self._changes[1]

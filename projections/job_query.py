@@ -6,8 +6,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-Job = tuple[int, int | None]
-"""A job's cluster and process, or a cluster and None for all of its jobs."""
+Job = tuple[int, int | None]  #: a job's cluster and process, or a cluster and None for all of its jobs
 
 
 class JobSelection(Protocol):

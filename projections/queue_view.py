@@ -275,7 +275,6 @@ def _split(job_ranges: Iterable[QueuedRange], ranges: e.Procs) -> Iterator[tuple
 
 
 def _merged(job_ranges: Iterable[QueuedRange]) -> list[QueuedRange]:
-    """Merge each range that continues the previous one. Return the resulting ranges."""
     merged: list[QueuedRange] = []
     for job_range in job_ranges:
         if merged and job_range.continues(merged[-1]):
@@ -403,7 +402,6 @@ class QueueFold:
         return [queued for first, last in event.procs for queued in cluster.change(first, last, changed)]
 
     def _fold_single(self, event: e.JobActivated | _RunEvent | e.JobExited) -> QueuedRange | None:
-        """Fold an event about a single job. Return the job's range, or None if the job is not in the queue."""
         cluster = self._cluster(event.cluster)
         job_range = cluster.single(event.proc)
         if job_range is not None:

@@ -300,7 +300,6 @@ class Views:
         return map(published.ad, state.slots.values())
 
     def _state_of_slots(self) -> State:
-        """Return a state with the machines, the slots, and the jobs that run on the slots."""
         from ..domain.state.state import State
         from ..domain.state_machines import DIALECTS, MANUAL
         from .running_jobs import running_jobs

@@ -200,7 +200,6 @@ def _repeat_group(
 
 
 def _negotiator_of(group: Sequence[e.LoggedEvent]) -> str:
-    """Return the negotiator of the cycle, if the pool has several."""
     negotiators = (event.negotiator for _, event in group if isinstance(event, e.CycleHeld | e.PrioritiesUpdated))
     return next(negotiators, "")
 
@@ -247,7 +246,6 @@ def _mapping_differences(subject: str, logged: Mapping[str, Any], repeated: Mapp
 
 
 def _sequence_differences(subject: str, logged: Sequence[Any], repeated: Sequence[Any]) -> Iterator[Difference]:
-    """Yield the first difference between two lists of matches or reasons."""
     for number in range(max(len(logged), len(repeated))):
         logged_item, right = (sequence[number] if number < len(sequence) else None for sequence in (logged, repeated))
         if logged_item == right:

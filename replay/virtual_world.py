@@ -80,8 +80,7 @@ def sleep_behaviour(launch: Launch) -> Behaviour:
     )
 
 
-_CLIENT = ""
-"""The key for the load of a machine's backfill client, which replaces a slot's name."""
+_CLIENT = ""  #: the key for the load of a machine's backfill client, which replaces a slot's name
 
 
 @define
@@ -228,7 +227,6 @@ class VirtualWorld(World):
         self._plan(key, run)
 
     def _set_load(self, run: _VirtualRun, load: float) -> None:
-        """Set the load of a run from now on."""
         if run.behaviour.load:
             machine = SlotName.parse(run.slot).machine
             loads = self._loads.setdefault(machine, {})

@@ -76,12 +76,12 @@ LINE_INDENT = 4
 
 
 def _print_life(answer: Answer) -> None:
-    from ...replay.why import tell
+    from ...replay.why import dated_line
 
     print()
     for sentence in answer.life:
         indent = len(instant(sentence.at, here())) + 2
-        print_colored(folded(visible(tell(sentence, here())), width_of(), indent), STATES)
+        print_colored(folded(visible(dated_line(sentence, here())), width_of(), indent), STATES)
 
 
 def _suggested_commands(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:

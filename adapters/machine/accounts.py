@@ -21,7 +21,7 @@ from ...domain.events import Ad
 from ...domain.settings_classes import setting
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
-from .execution import UnixAccount
+from .execution.activation import UnixAccount
 from .host import host_name
 
 ALLOW: Final = "STARTER_ALLOW_RUNAS_OWNER"
@@ -168,6 +168,5 @@ def _check_root(configuration: Configuration, names: list[str]) -> None:
 
 
 def _is_within(host: str, domain: str) -> bool:
-    """Return True if a host's name is in a domain."""
     host, domain = host.lower(), domain.lower()
     return host == domain or host.endswith(domain if domain.startswith(".") else f".{domain}")

@@ -81,8 +81,6 @@ def _on_one_line(value: str) -> str:
 
 
 class _Running(Struct):
-    """A running program that sends a mail."""
-
     mail: Mail
     program: str
     process: subprocess.Popen[bytes]

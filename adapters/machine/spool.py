@@ -22,7 +22,7 @@ from typing import Final
 from ...domain.config import Configuration
 from ...domain.events import Event, JobsTransitioned, Procs
 from ...domain.state_machines.job_rows import LEFT
-from .execution import UnixAccount
+from .execution.activation import UnixAccount
 from .execution.supervisor.rights import UserIds, acting
 from .execution.supervisor.scratch import remove_now
 from .starter import make_own_directory, make_private_directory

@@ -21,7 +21,7 @@ from ...domain.state.caches import ad_of
 from ...domain.state.pool_settings import ATTRIBUTE_LISTS
 from .accounts import JobAccountSettings
 from .containers import Containers
-from .execution import Chirp
+from .execution.activation import Chirp
 from .job_variables import JobVariables
 from .transfer_plugins import ENABLED, plugins_by_method
 
@@ -59,8 +59,7 @@ class Starter:
     execute: Mapping[int, str] = field(factory=dict)
     """This pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)."""
     urls: bool = field(default=True, metadata=setting(ENABLED, bool))
-    plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)
-    """The plugin command for each URL scheme."""
+    plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)  #: the plugin command for each URL scheme
     plugin_seconds: int = field(default=72_000, metadata=setting("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", int))
     accounts: JobAccountSettings = field(factory=JobAccountSettings)  #: the users jobs run as
     containers: Containers = field(factory=Containers)

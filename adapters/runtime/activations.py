@@ -14,7 +14,7 @@ from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import is_published
 from ...domain.state.caches import ad_of, parse_cached
-from ..machine import execution
+from ..machine.execution import activation as execution
 from ..machine.starter import Starter
 from .job_containers import container_of, with_image
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from ..machine import execution
+from ..machine.execution import activation as execution
 from ..machine.execution.supervisor.rights import UserIds, acting
 from ..machine.host import host_name, user_name
 

@@ -19,8 +19,8 @@ from ...domain.events import Ad
 from ...domain.ports.world import Launch
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
-from ..machine import execution
 from ..machine.containers import Containers, containment
+from ..machine.execution import activation as execution
 from ..machine.execution.activation import Apptainer, DockerSettings
 
 _LONGEST_NAME = 63  #: maximum length of a host name that docker accepts

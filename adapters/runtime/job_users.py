@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.state.job_ad import unquoted
-from ..machine import execution
 from ..machine.accounts import JobAccountSettings, NoAccount, account_named, group_of
+from ..machine.execution import activation as execution
 from ..machine.execution.supervisor.rights import acting
 from ..machine.host import user_name
 from ..machine.starter import make_private_directory

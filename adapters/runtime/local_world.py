@@ -27,9 +27,11 @@ from ...domain.ports.stimuli import (
     Transferred,
 )
 from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
-from ..machine import benchmarks, execution
+from ..machine import benchmarks
 from ..machine.children import Child
 from ..machine.cron import Cron, cron_jobs
+from ..machine.execution import activation as execution
+from ..machine.execution.client import ReplacedError, Supervisor, SupervisorError
 from ..machine.host import user_name
 from ..machine.mail import Mailer, MailSettings
 from ..machine.sensors import CondorLoad, Sensors, machine_load
@@ -102,7 +104,7 @@ class LocalWorld(World):
         self._again_at = 0
         self._warned = False
         self._owed: list[str] = []
-        self._supervisor = execution.Supervisor(folder, log)
+        self._supervisor = Supervisor(folder, log)
         self._selector = selectors.DefaultSelector()
         self._news: list[Stimulus] = []
         self._slots: dict[str, execution.LaunchRequest] = {}
@@ -238,9 +240,9 @@ class LocalWorld(World):
             return
         try:
             self._supervisor.start(requests)
-        except execution.ReplacedError:
+        except ReplacedError:
             raise
-        except execution.SupervisorError as error:
+        except SupervisorError as error:
             for request in requests:
                 self._not_started(request.key, NOT_STARTED, str(error))
             return
@@ -267,7 +269,7 @@ class LocalWorld(World):
     def signal(self, key: str, how: How) -> None:
         try:
             self._supervisor.signal(key, how)
-        except execution.SupervisorError as error:  # the next supervisor ends what this one left, whatever the signal
+        except SupervisorError as error:  # the next supervisor ends what this one left, whatever the signal
             self._complain(error)
 
     def acknowledge(self, keys: Iterable[str]) -> None:
@@ -279,14 +281,14 @@ class LocalWorld(World):
         self._owed += done
         try:
             self._supervisor.acknowledge(self._owed)
-        except execution.SupervisorError as error:
+        except SupervisorError as error:
             self._complain(error)
         else:
             self._owed = []
 
-    def _complain(self, error: execution.SupervisorError) -> None:
+    def _complain(self, error: SupervisorError) -> None:
         """Report once that the supervisor cannot be reached, and retry later."""
-        if isinstance(error, execution.ReplacedError):
+        if isinstance(error, ReplacedError):
             raise error
         self._again_at = _ticker() + AGAIN
         if not self._warned:
@@ -298,7 +300,7 @@ class LocalWorld(World):
             return []
         try:
             reports = self._supervisor.poll(0.0)
-        except execution.SupervisorError as error:
+        except SupervisorError as error:
             self._complain(error)
             return []
         self._warned, self._again_at = False, 0

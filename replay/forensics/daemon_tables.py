@@ -52,12 +52,12 @@ class NotKnown(PoolbookError, LookupError):
         self.why = reason
 
 
+# The reasons why a table is not known before an instant.
 BEGUN = "the table starts then"
 COMPACTED = "job_queue.log was compacted, which removed the earlier records"
 FOUND = "job_queue.log was first read then, already compacted"
 SAMPLED = "the first sample was taken then"
 NOTHING = "no record of the log shows it"
-"""The reasons why a table is not known before an instant."""
 
 
 class _TableAd(dict[str, tuple[str, str]]):
@@ -182,8 +182,6 @@ def _gaps(log: EventStore, source: int) -> list[int]:
 
 @define
 class _SourceTable:
-    """The table of one source at the requested instant."""
-
     table: DaemonTable
     over: bool = False
     change: int = 0  #: the first change after the compacted part, in microseconds; 0 if none

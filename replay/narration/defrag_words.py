@@ -10,8 +10,7 @@ from .evidence import full_evidence, values
 from .formatting import counted, interval
 from .sentence_tables import REJECTIONS
 
-STOPPED: Final = REJECTIONS["stopped"]
-"""A reason why a poll chose no machines (``DefragPolled.stopped``) -> its text."""
+STOPPED: Final = REJECTIONS["stopped"]  #: a reason why a poll chose no machines (``DefragPolled.stopped``) -> its text
 
 
 def poll_sentence(event: e.DefragPolled) -> str:

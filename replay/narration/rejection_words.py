@@ -69,7 +69,6 @@ def conditions_left(reason: e.Unmatched, ad: e.Ad) -> str:
 
 
 def _counts(denied: e.Denied | None) -> dict[str, int]:
-    """Count the slots that were denied, by the reason."""
     return {} if denied is None else {name: count for name, count in asdict(denied).items() if count}
 
 
@@ -101,7 +100,6 @@ def limits_reached(reason: e.Unmatched) -> str:
 
 
 def _concurrency_limit_text(reason: e.Unmatched) -> str:
-    """Return the concurrency limits that were reached, as HTCondor words them."""
     return f"concurrency limit {', '.join(reached_limit.name for reached_limit in reason.reached)}"
 
 

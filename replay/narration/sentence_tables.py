@@ -30,8 +30,7 @@ def tables(data: bytes) -> dict[str, dict[str, str]]:
 
 _TABLES: Final = tables(get_data(__package__, "sentences.txt"))
 _SLOTS: Final = tables(get_data(__package__, "slot_sentences.txt"))
-REPORTS: Final = _SLOTS["reports"]
-"""What a startd or schedd of a real pool reports of a slot, with its words."""
+REPORTS: Final = _SLOTS["reports"]  #: what a startd or schedd of a real pool reports of a slot, with its words
 _MOVED: Final = "[ ({values})]<<[; {evidence}] ({source} -> {target} by {row})>>."
 """How every sentence on a transition of a slot ends."""
 WORDS: Final[dict[str, str]] = {

@@ -87,7 +87,7 @@ class Sentence:
         return fill(WORDS[self.code], self.facts, verbose=True) + places
 
     @property
-    def in_hindsight(self) -> Sentence:
+    def with_later_facts(self) -> Sentence:
         """The sentence with the facts that only later records have."""
         return evolve(self, facts=self.facts | self.later)
 
@@ -140,7 +140,7 @@ def advise(code: str, since: Sentence, **facts: str) -> Sentence:
     return Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
 
 
-def tell(sentence: Sentence, zone: tzinfo = UTC) -> str:
+def dated_line(sentence: Sentence, zone: tzinfo = UTC) -> str:
     """Return a line of a life: the time in ``zone``, and the sentence with its evidence."""
     return f"{instant(sentence.at, zone)}  {sentence.full}"
 

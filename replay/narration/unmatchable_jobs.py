@@ -21,8 +21,7 @@ from ...domain.state.caches import ad_of
 from ...domain.state.user_maps import NO_MAPS, UserMaps
 
 REQUEST = "Request"
-TOTAL_PREFIX = "TotalSlot"
-"""The prefix of the attributes with a partitionable slot's full size."""
+TOTAL_PREFIX = "TotalSlot"  #: the prefix of the attributes with a partitionable slot's full size
 
 
 @frozen

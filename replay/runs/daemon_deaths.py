@@ -111,7 +111,6 @@ class Deaths:
             yield from (death for death in self._noticed_deaths(daemon, machine) if death.at > since)
 
     def _noticed_deaths(self, daemon: str, machine: str) -> Iterator[Death]:
-        """Yield the deaths of a machine's master that a daemon of this kind noticed."""
         for position, event in self._reports(machine, daemon):
             if _status(event) == "ended" and event.facts.get("orphaned"):
                 reports = [report for _, report in self._by_master(machine) if report.at <= event.at]
@@ -121,7 +120,6 @@ class Deaths:
                 yield Death("master", machine, since, event.at, "", position, event.stimulus, death_text, last_stimulus)
 
     def _by_master(self, machine: str) -> list[tuple[int, e.DaemonReported]]:
-        """Return the records written by a machine's master."""
         return [r for r in self._reports(machine, "") if self.places.kind(r[1].stimulus) == _LOG_KINDS["master"]]
 
     def _reports(self, machine: str, daemon: str) -> list[tuple[int, e.DaemonReported]]:
@@ -133,7 +131,6 @@ class Deaths:
         return [report for report in self._machines[machine] if daemon in ("", report[1].daemon)]
 
     def _schedd_records(self, job: str) -> list[e.LoggedEvent]:
-        """Return the records in schedds' logs about all jobs of a job's cluster."""
         cluster = job.partition(".")[0]
         if cluster not in self._clusters:
             self._clusters[cluster] = [
@@ -205,7 +202,6 @@ class Deaths:
         return self.places.chain(event.stimulus) == self.places.chain(other_event.stimulus)
 
     def _gap(self, event: e.Event, other_event: e.Event) -> bool:
-        """Return True if lines are missing between two records in one log."""
         first_place, last_place = place_of(event.stimulus), place_of(other_event.stimulus)
         if first_place is None or last_place is None:
             return True

@@ -157,8 +157,6 @@ def job_runs(log: EventStore, cluster: int, proc: int | None, at: int | None, zo
 
 @define
 class _ImportedJobRuns:
-    """Combines a job's runs from all of its records."""
-
     job: Job
     recorded_job: RecordedJob
     records: Records
@@ -344,7 +342,6 @@ def _distinct_runs(runs: Iterable[_CombinedRun]) -> list[_CombinedRun]:
 
 
 def _believed_facts(statements: Iterable[Statement]) -> dict[str, Statement]:
-    """Return the statement of the most reliable source for each fact."""
     believed_facts: dict[str, Statement] = {}
     for statement in statements:
         previous = believed_facts.get(statement.fact)
@@ -395,7 +392,6 @@ def _parse_end(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _entries_reason(entries: Sequence[Entry]) -> str:
-    """Return the reason stated in the entries of an end; empty if there is none."""
     reasons = (facts.get(_REASONS[number], "") for number, _, facts in entries if number in _REASONS)
     return next((text for text in reasons if text and not text.startswith("Unspecified")), "")
 

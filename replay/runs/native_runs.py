@@ -89,7 +89,6 @@ class _NativeRunReader:
             run.of_slot.append(self._better_match_cause(event.slot) if cause is CAUSES["preempted"] else cause)
 
     def _better_match_cause(self, slot: str) -> Cause:
-        """Return the cause for the preempting claim that waits for a slot."""
         return CAUSES.get(self.preferred.get(slot, ""), CAUSES["preempted"])
 
     def _of_claim(self, event: e.ClaimFlagged | e.ClaimQueued | e.ClaimWithdrawn) -> None:

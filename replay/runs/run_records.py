@@ -49,8 +49,7 @@ class Records:
     at: int = EVER  #: records after this instant are skipped
     records_by_job: dict[Job, list[JobRecord]] = field(factory=dict)
     gaps: dict[int, list[int]] = field(factory=dict)  #: the positions at which records of each chain are missing
-    holes: dict[int, list[int]] = field(factory=dict)
-    """The start times of the gaps in each chain of logs, where known."""
+    holes: dict[int, list[int]] = field(factory=dict)  #: the start times of the gaps in each chain of logs, where known
     groups: dict[RecordPlace, str] = field(factory=dict)  #: the accounting groups in ads, by the ads' locations
     codes: dict[RecordPlace, str] = field(factory=dict)
     """The vacate codes, by the locations of the ads that contain them, and of the starts of shadows that a slot
@@ -164,7 +163,6 @@ class Records:
         self._add_report((event.cluster, event.proc), position, event, event.said, event.facts)
 
     def _note_refusal(self, event: e.JobReported) -> None:
-        """Record the vacate code for a shadow that could not start its job."""
         place, shadow = place_of(event.stimulus), (self._chain(event), event.facts.get("shadow", ""))
         if event.said == "shadow_began" and place is not None:
             self._begun[shadow] = place

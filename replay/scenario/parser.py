@@ -45,8 +45,6 @@ _ORDER = {"unread": 0, "read": 1, "expect": 3}
 
 @define
 class _ScenarioLines:
-    """The lines of a scenario, and the number of the last line read."""
-
     lines: list[str]
     number: int = 0
 
@@ -159,7 +157,6 @@ def read(text: str) -> Scenario:
 
 @contextmanager
 def _errors_at_line(line: int) -> Iterator[None]:
-    """Convert a ValueError to a PlayError with this line number."""
     try:
         yield
     except ValueError as error:

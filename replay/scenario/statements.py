@@ -143,8 +143,6 @@ class StatementContext:
 
 @define
 class _LineWords:
-    """The words of a line, consumed from the left."""
-
     words: list[str]
     calendar: ScenarioCalendar
 
@@ -189,7 +187,6 @@ class _StatementTimes:
 
 
 def _take_times(words: list[str], context: StatementContext) -> tuple[_StatementTimes, list[str]]:
-    """Return the times of a line, and the words after them."""
     remaining = _LineWords(words, context.calendar)
     at = remaining.instant()
     lasts = every = until = 0

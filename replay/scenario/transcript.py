@@ -170,7 +170,6 @@ class Transcript:
 
 
 def _evidence_text(note: e.EvaluationRecorded) -> str:
-    """Format the expression that decided a transition, its value, and the values that it read."""
     text = f"{note.name} = {note.expression}"
     if note.value not in ("true", "false", "undefined"):
         text = f"{text} = {note.value}"

@@ -73,8 +73,6 @@ class _Slot:
 
 @define
 class _PreemptionReader:
-    """Tracks for whom each slot was freed, and who then used it."""
-
     evictions: list[Preemption] = field(factory=list)
     slots: dict[str, _Slot] = field(factory=dict)
     drains: dict[str, str] = field(factory=dict)  #: a machine -> the user who requested its drain
@@ -172,7 +170,6 @@ class _PreemptionReader:
         slot.beneficiary, slot.gone, slot.open = None, False, []
 
     def _note_use(self, slot: str, job: str, number: int) -> None:
-        """Record that the slot's job uses the resources freed by an eviction."""
         self.running.setdefault(slot, ([], job))[0].append(number)
 
     def _end_job(self, position: int, event: e.JobExited, evicted: dict[int, JobRun]) -> None:

@@ -103,6 +103,5 @@ def _date_of(at: int, zone: tzinfo) -> date:
 
 
 def _next_begin(day: date, finest: int, zone: tzinfo) -> int:
-    """Return when the day or month after `day` begins."""
     next_day = day + timedelta(1) if finest == _OF_TIMES["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
     return round(datetime(next_day.year, next_day.month, next_day.day, tzinfo=zone).timestamp()) * SECOND

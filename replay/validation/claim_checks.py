@@ -61,7 +61,6 @@ def check_claim_made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
 
 
 def _check_match_terms(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
-    """Check that a claim of the pool's own schedd has a match of its slot, with the same terms."""
     if matched is None:
         pool.report(slot, "match", "it is claimed without a match")
     elif event.negotiator != matched.negotiator:
@@ -70,7 +69,6 @@ def _check_match_terms(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched
 
 
 def _check_request(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None:
-    """Check that a claim's lease and its job are valid."""
     if event.holder:
         check_limits_of_ad(pool, event, event.ad)
     pool.check_negotiator(event.slot, event.negotiator)
@@ -302,7 +300,6 @@ def check_coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
 
 
 def _existing_slots(pool: JudgedPool, reservation: Reservation) -> list[str]:
-    """Return the reserved slots whose claims still exist."""
     slots = ((pool.state.slots.get(name), claim) for name, claim in reservation.claims.items())
     return [slot.name for slot, claim in slots if slot is not None and slot.claim and slot.claim.id == claim]
 

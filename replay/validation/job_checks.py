@@ -243,9 +243,7 @@ def _check_factory_limits(pool: JudgedPool, cluster: Cluster, count: int) -> Non
     most = max_new_jobs(pool.state, cluster)
     if most is not None and count > most:
         pool.report(
-            f"cluster {cluster.id}",
-            "factory",
-            f"{count} jobs are materialized, but the queue has room for {most}",
+            f"cluster {cluster.id}", "factory", f"{count} jobs are materialized, but the queue has room for {most}"
         )
 
 

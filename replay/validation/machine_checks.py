@@ -209,8 +209,7 @@ def check_shutdown(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -
 # the ones that it chose.
 
 THING = "defrag"
-DRAINED, CANCELED = "defrag", "defrag_cancel"
-"""The causes of the events of a poll."""
+DRAINED, CANCELED = "defrag", "defrag_cancel"  #: the causes of the events of a poll
 
 
 @rule(e.DefragPolled)
@@ -264,7 +263,6 @@ def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPo
 
 
 def _check_chosen_machines(pool: JudgedPool, event: e.DefragPolled) -> None:
-    """Check that a poll's choices exist, are chosen only once, and have evidence."""
     state = pool.state
     whole = (state.defrag.whole - set(event.no_longer_whole)) | set(event.became_whole)
     _check_distinct(pool, [choice.machine for choice in event.drains if not choice.refused], "drained")

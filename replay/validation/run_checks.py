@@ -78,7 +78,6 @@ _ELSEWHERE = timezone(timedelta(hours=5))
 
 
 def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.JobActivated) -> None:
-    """Check that a job's slot is ready, and that its submitter claimed it, for no earlier job."""
     job = event.cluster, event.proc
     check_slot_free(pool, slot)
     claim = slot.claim

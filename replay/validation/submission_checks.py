@@ -142,7 +142,6 @@ def settle_submissions(pool: JudgedPool) -> None:
 def _before_transforms(
     ad: e.Ad, columns: Columns, transformations: Sequence[e.JobsTransformed], count: int
 ) -> tuple[e.Ad, dict[str, Sequence[str]]]:
-    """Return the submitted ad, before these transforms."""
     ad, columns_undone = dict(ad), dict(columns)
     for event in reversed(transformations):
         is_for_all = event.procs == ((0, count - 1),)

@@ -8,13 +8,13 @@ jobs. ``rejections`` finds what a cycle's rejection means for a job, and what th
 requests that no slot can fulfil, and to repeat a cycle: all other statements come from events.
 """
 
-from ..narration.sentences import Answer, Sentence, UnknownThingError, tell
+from ..narration.sentences import Answer, Sentence, UnknownThingError, dated_line
 from .job import RejectionAnalysis, analyze_rejection, why_job
 from .rejections import NextCycle
 from .select_events import job_events, slot_events
 from .slot import why_slot
 
 __all__ = [
-    "Answer", "NextCycle", "RejectionAnalysis", "Sentence", "UnknownThingError", "analyze_rejection", "job_events",
-    "slot_events", "tell", "why_job", "why_slot",
+    "Answer", "NextCycle", "RejectionAnalysis", "Sentence", "UnknownThingError", "analyze_rejection", "dated_line",
+    "job_events", "slot_events", "why_job", "why_slot",
 ]  # fmt: skip

@@ -26,8 +26,8 @@ from .unknown_thing import unknown_job
 
 _NAMES = {number: name.lower() for name, number in HTCONDOR_25.job_status_numbers.items()}
 _OVER = ("completed", "failed", "removed")
-UNTOLD = "in an unknown state"
-_OPEN = ("idle", "running", "suspended", UNTOLD)
+UNKNOWN_STATE = "in an unknown state"
+_OPEN = ("idle", "running", "suspended", UNKNOWN_STATE)
 
 
 def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> Answer:
@@ -92,7 +92,6 @@ def _missing(
 
 
 def _of_the_first(log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
-    """Return the answers for the first job of each kind that a user may want to act on."""
     kinds = ("failed", "held", *([] if results.first("running") is not None else ["idle"]))
     procs = (results.first(status) for status in kinds)
     return [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
@@ -132,7 +131,7 @@ def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
         if proc not in results.status or (results.status[proc] in _OPEN and ad.has_left):
             _take_ad(results, proc, ad)
     reported_procs = {event.proc for _, event in events if isinstance(event, e.JobReported) and event.proc >= 0}
-    results.set(sorted(reported_procs - results.status.keys()), UNTOLD)
+    results.set(sorted(reported_procs - results.status.keys()), UNKNOWN_STATE)
     return results
 
 
@@ -168,8 +167,9 @@ def _take_runs(
         is_starting = any(record.what == "shadow_began" and record.at == run.began for record in records.get(proc, ()))
         if logged_records and is_starting and run.outcome == RUNNING:
             continue
-        if results.status.get(proc, UNTOLD) in _OPEN and (run.ended >= last_time if runs else run.began > last_time):
-            results.set((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNTOLD))
+        is_later = run.ended >= last_time if runs else run.began > last_time
+        if is_later and results.status.get(proc, UNKNOWN_STATE) in _OPEN:
+            results.set((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNKNOWN_STATE))
 
 
 def _number(text: str) -> int | None:
@@ -178,7 +178,7 @@ def _number(text: str) -> int | None:
 
 def _take_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
     """Take what the history, or the schedd's table, says last of a job."""
-    status = _NAMES.get(ad.number("JobStatus"), UNTOLD)
+    status = _NAMES.get(ad.number("JobStatus"), UNKNOWN_STATE)
     if status == "completed":
         signalled = ad.text("ExitBySignal").lower() == "true"
         results.end(proc, ProcessEnd(None, ad.number("ExitSignal")) if signalled else ProcessEnd(ad.number("ExitCode")))

@@ -70,9 +70,9 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
     logged_records = [record for record in records if isinstance(record.event, e.JobLogged)]
     gaps = [(position, gap) for position, gap in gaps_of(log, logged_records) if gap.until == 0 or gap.until >= begin]
     job = ImportedJob((cluster, proc), at, zone, places, SlotRecords(log, at))
-    job.gather(events_until, records, ads_of_life(ads, begin))
+    job.prepare(events_until, records, ads_of_life(ads, begin))
     matched_events = (event for _, event in all_events if is_match(event))
-    job.called = next(filter(None, (event.facts.get("user", "") for event in matched_events)), "")
+    job.logged_user = next(filter(None, (event.facts.get("user", "") for event in matched_events)), "")
     runs = job_runs(log, cluster, proc, at, zone)
     job.runs = sorted(
         (
@@ -136,9 +136,9 @@ LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's tabl
 def read_ads(job: ImportedJob) -> None:
     submitted_ad = next((ad for ad in job.ads if ad.when("QDate")), None)
     if not job.submitted and submitted_ad is not None:
-        sentence = _ad_says(job, submitted_ad, submitted_ad.when("QDate"), "submitted", user=job.user()[0])
+        sentence = _add_from_ad(job, submitted_ad, submitted_ad.when("QDate"), "submitted", user=job.user()[0])
         if not job.status:
-            job.becomes("idle", sentence)
+            job.set_status("idle", sentence)
     if not job.began and not job.logged:
         _runs_of_ads(job)
     left_ads = [ad for ad in job.ads if ad.has_left]
@@ -150,9 +150,9 @@ def read_ads(job: ImportedJob) -> None:
     _cool_down(job)
 
 
-def _ad_says(job: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
+def _add_from_ad(job: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
     job.last = max(job.last, at)
-    return job.tell(Place(at, ad.position, ad.stimulus), code, **facts)
+    return job.add_cited(Place(at, ad.position, ad.stimulus), code, **facts)
 
 
 def _runs_of_ads(job: ImportedJob) -> None:
@@ -165,7 +165,7 @@ def _runs_of_ads(job: ImportedJob) -> None:
             runs.setdefault(begin_time, (ad, slot))
     for begin_time, (ad, slot) in sorted(runs.items()):
         job.slot, job.began = slot, begin_time
-        job.becomes("running", _ad_says(job, ad, begin_time, "started", slot=slot))
+        job.set_status("running", _add_from_ad(job, ad, begin_time, "started", slot=slot))
 
 
 def _left(job: ImportedJob, ad: JobAd) -> None:
@@ -177,12 +177,12 @@ def _left(job: ImportedJob, ad: JobAd) -> None:
     if number == STATUS_NUMBERS["Removed"]:
         at = ad.when("EnteredCurrentStatus") or at
         reason = ad.text("RemoveReason") or "no reason given"
-        code, facts = job.done_to_it("removed", reason)
+        code, facts = job.code_with_user("removed", reason)
         facts["slot"] = ad.text("RemoteHost")  # what begins with Last is of a run that was over
-        job.becomes(REMOVED, _ad_says(job, ad, at, code, **facts))
+        job.set_status(REMOVED, _add_from_ad(job, ad, at, code, **facts))
     elif number == STATUS_NUMBERS["Completed"]:
         ending = ad.ending() or "no exit code"
-        job.becomes("completed", _ad_says(job, ad, at, "exited", slot=job.last_slot(), how=ending))
+        job.set_status("completed", _add_from_ad(job, ad, at, "exited", slot=job.last_slot(), how=ending))
 
 
 def _shown(job: ImportedJob, ad: JobAd) -> None:
@@ -194,7 +194,7 @@ def _shown(job: ImportedJob, ad: JobAd) -> None:
         facts = {"words": status_text, "by": LISTS[ad.kind]}
         facts |= {"host": host if status == "running" else "", "hold": hold if status == "held" else ""}
         facts["hold_code"] = ad.text("HoldReasonCode")
-        job.becomes(status, _ad_says(job, ad, ad.at, "shown", **facts))
+        job.set_status(status, _add_from_ad(job, ad, ad.at, "listed", **facts))
 
 
 def _cool_down(job: ImportedJob) -> None:
@@ -206,7 +206,7 @@ def _cool_down(job: ImportedJob) -> None:
     until, place = max(times, key=lambda time: (time[0], time[1].position), default=(0, Place(0, 0, "")))
     if until > job.since.at:
         facts = {"until": instant(until, job.zone)}
-        job.cools = job.tell(place._replace(at=job.since.at), "cools_down", **facts)
+        job.cools = job.add_cited(place._replace(at=job.since.at), "cools_down", **facts)
 
 
 _ADVICE: Final = {IDLE: "condor_analyze", HELD: "hold_advice_there", COMPLETED: "see_life", REMOVED: "see_life"}
@@ -220,34 +220,33 @@ def situation(job: ImportedJob) -> Situation:
     if job.status == IDLE:
         steps += [job.refused or job.cools or _others_refused(job, since), *_deaths_while_waiting(job, since)]
     if job.status == RUNNING and job.lost is not None:
-        steps += [job.dated_as(job.lost, "unconnected", when=instant(job.lost.at, job.zone)), job.lost]
+        steps += [job.restated(job.lost, "unconnected", when=instant(job.lost.at, job.zone)), job.lost]
     if job.status == RUNNING and job.size is not None:
         steps += _measured(job, job.size)
-    about_facts = {"until": instant(job.last, job.zone), "thing": job.name}
+    advice_facts = {"until": instant(job.last, job.zone), "thing": job.name}
     if job.status == HELD:
         advice_text = hold_advice(since.facts.get("hold_code", ""), "condor", job.name)
-        about_facts["advice"] = advice_text if advice_text[:2].isupper() else advice_text[:1].lower() + advice_text[1:]
+        advice_facts["advice"] = advice_text if advice_text[:2].isupper() else advice_text[:1].lower() + advice_text[1:]
     advice = _ADVICE.get(job.status, "see_records") if job.at is None else "see_life"
-    return Situation(f"job_{job.status or 'unknown'}", steps, advice, about_facts)
+    return Situation(f"job_{job.status or 'unknown'}", steps, advice, advice_facts)
 
 
 def _others_refused(job: ImportedJob, since: Sentence) -> Sentence:
     """Return the negotiator's last rejection of a job like it, if the negotiator never named the job itself."""
     last_rejection = job.matches.last_rejected
     if last_rejection is None or last_rejection.at < since.at:
-        return job.dated_as(since, "not_looked_at")
+        return job.restated(since, "not_considered")
     facts = {
         "other": f"{last_rejection.event.cluster}.{last_rejection.event.proc}",
         "reason": last_rejection.facts.get("words", "") or "no reason given",
         "when": instant(last_rejection.at, job.zone),
     }
-    return job.cited(last_rejection, "nothing_for_others", **facts)
+    return job.cited_sentence(last_rejection, "other_job_rejected", **facts)
 
 
 def _deaths_while_waiting(job: ImportedJob, since: Sentence) -> list[Sentence]:
-    """Return the deaths of daemons that the job needs for a match, while it waits."""
     deaths = job.deaths.while_waiting(since.at)
-    return [job.cited(death, "daemon_died", died=death.words(job.zone)) for death in deaths]
+    return [job.cited_sentence(death, "daemon_died", died=death.words(job.zone)) for death in deaths]
 
 
 def _measured(job: ImportedJob, size: Record) -> list[Sentence]:
@@ -255,7 +254,7 @@ def _measured(job: ImportedJob, size: Record) -> list[Sentence]:
     if not resident.isdecimal():
         return []
     facts = {"when": instant(size.at, job.zone), "memory": memory(int(resident))}
-    return [job.cited(size, "uses", **facts)]
+    return [job.cited_sentence(size, "uses", **facts)]
 
 
 @define

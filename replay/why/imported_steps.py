@@ -34,50 +34,52 @@ def read_record(job: ImportedJob, record: Record) -> None:
     if record.what == ERROR:
         job.failed = record.facts.get("slot", "")
     if record.what in FORGOTTEN.get(job.status, ()):
-        tell_forgotten(job, record)
+        add_forgotten_step(job, record)
     if step is not None:
         step(job, record)
     elif isinstance(record.event, e.JobLogged) and record.event.number not in SILENT:
         reason = record.facts.get("reason", "")
         entry_words = job_event_log.words_of(record.event.number)
-        job.tell(record, "entry", words=capital(entry_words), reason=reason)
+        job.add_cited(record, "entry", words=capital(entry_words), reason=reason)
 
 
-def tell_forgotten(job: ImportedJob, record: Record) -> None:
+def add_forgotten_step(job: ImportedJob, record: Record) -> None:
     """Add that the access point repeats or reverts a step, because its schedd lost the end of its table."""
     assert job.since is not None
     death = job.deaths.of_forgetting(job.name, job.since.at, record.at)
     if death is not None:
-        job.tell(record, "schedd_forgot", status=job.status, died=death)
+        job.add_cited(record, "schedd_forgot", status=job.status, died=death)
 
 
 def on_submitted(job: ImportedJob, record: Record) -> None:
     host = host_of(record.facts.get("host", ""))
     job.submitted = True
     user, citations = job.user()
-    job.becomes(IDLE, job.tell(record, "submitted", *citations, user=user, host=host))
+    job.set_status(IDLE, job.add_cited(record, "submitted", *citations, user=user, host=host))
 
 
 def on_begun(job: ImportedJob, record: Record) -> None:
     slot = record.facts.get("slot", "") or host_of(record.facts.get("host", "")) or "a slot"
-    job.tell_match_of(slot, record.at)
+    job.add_match_before(slot, record.at)
     citations = _disagreement(record, job.places, "slot")
     job.begin_run(slot, record.at)
-    job.becomes("running", job.tell(record, "started", slot=slot, also=citations))
+    job.set_status("running", job.add_cited(record, "started", slot=slot, also=citations))
 
 
 def on_evicted(job: ImportedJob, record: Record) -> None:
     facts, run = record.facts, job.ended_by(record)
     failed_slot, job.failed = job.failed, ""  # the access point may have started it on another slot in the same second
-    why_facts, citations = job.why(run, record.at)
-    why_facts |= job.cause(run, why_facts)
+    why_facts, citations = job.end_facts(run, record.at)
+    why_facts |= job.cause_facts(run, why_facts)
     text, is_known = facts.get("reason", ""), not why_facts.keys().isdisjoint(("why", "next", "died"))
     code = code_words(facts.get("reason_code", ""))
     if (text or code) and not (is_known and text.startswith(SAYS_NOTHING)):
         why_facts["said" if is_known else "log"] = f"{text or 'no reason'}{f' ({code})' if code else ''}"
     slot = (run.slot if run is not None else "") or failed_slot or job.slot or "its slot"
     sentence = "requeued" if facts.get("requeued") == "true" else "evicted"
-    job.becomes(IDLE, job.say_of(run, record, sentence, *citations, slot=slot, ran=job.after(record.at), **why_facts))
+    job.set_status(
+        IDLE, job.add_run_end(run, record, sentence, *citations, slot=slot, ran=job.run_time(record.at), **why_facts)
+    )
 
 
 def on_ended(job: ImportedJob, record: Record) -> None:
@@ -86,14 +88,14 @@ def on_ended(job: ImportedJob, record: Record) -> None:
     exits = [*{job.places.chain(end.stimulus): end for end in exits if not job.is_checkpoint(end)}.values()]
     citations = _differing_endings(job, exits, ending) + _disagreement(record, job.places, "code", "signal")
     citations += _history_disagrees(job, ending)
-    facts = {"ran": job.after(record.at) if job.slot else "", "slot": job.last_slot(), "how": ending or "no exit code"}
+    facts = {"slot": job.last_slot(), "how": ending or "no exit code"}
+    facts["ran"] = job.run_time(record.at) if job.slot else ""
     places = [seen_end.stimulus for seen_end in exits]
-    sentence = job.tell(record, "exited", *places, used=_usage(record, job.size), also=citations, **facts)
-    job.becomes("completed", sentence)
+    sentence = job.add_cited(record, "exited", *places, used=_usage(record, job.size), also=citations, **facts)
+    job.set_status("completed", sentence)
 
 
 def _differing_endings(job: ImportedJob, exits: Iterable[Record], end_text: str) -> str:
-    """Return how shadow and starter differ from the job event log about the job's end."""
     differing_exits = [record for record in exits if end_text and record.ending != end_text]
     return "".join(f"; but {job.places.name(record.stimulus)} says {record.ending}" for record in differing_exits)
 
@@ -111,9 +113,9 @@ def _done(code: str, status: str) -> Step:
 
     def read(job: ImportedJob, record: Record) -> None:
         number = record.facts.get("code", "")
-        done_code, facts = job.done_to_it(code, record.facts.get("reason", "") or "no reason given")
+        done_code, facts = job.code_with_user(code, record.facts.get("reason", "") or "no reason given")
         facts |= {"named": code_words(number), "hold_code": number}
-        job.becomes(status, job.say_end(record, done_code, also=_disagreement(record, job.places, "code"), **facts))
+        job.set_status(status, job.add_step(record, done_code, also=_disagreement(record, job.places, "code"), **facts))
 
     return read
 
@@ -134,7 +136,7 @@ def _stopped(
     event = next((event for event in near_moves if event.reason), None)
     reason = event.reason.rstrip(".") if event else ""
     facts = {"why": reason_meaning(reason) or reason, "said": reason, "slot": job.slot}
-    job.becomes(status, job.tell(record, code, *([event.stimulus] if event else []), **facts))
+    job.set_status(status, job.add_cited(record, code, *([event.stimulus] if event else []), **facts))
 
 
 def on_measured(job: ImportedJob, record: Record) -> None:
@@ -148,25 +150,25 @@ def on_exception(job: ImportedJob, record: Record) -> None:
 def _gave_up(job: ImportedJob, record: Record, code: str) -> None:
     """Add that its shadow ended its run; the death of a daemon explains more than the shadow's text."""
     run, reason = job.ended_by(record), record.facts.get("reason", "")
-    why_facts, citations = job.why(run, record.at)
+    why_facts, citations = job.end_facts(run, record.at)
     places = citations if "died" in why_facts else []
-    facts = {"ran": job.after(record.at), "reason": reason}
-    job.becomes(IDLE, job.say_of(run, record, code, *places, died=why_facts.get("died"), **facts))
+    facts = {"ran": job.run_time(record.at), "reason": reason}
+    job.set_status(IDLE, job.add_run_end(run, record, code, *places, died=why_facts.get("died"), **facts))
 
 
 def on_disconnected(job: ImportedJob, record: Record) -> None:
     reason = record.facts.get("reason", "")
     job.slot = record.facts.get("slot", "") or job.slot
     schedd = reason.startswith(SCHEDD_DIED)
-    death = job.schedd_died(record.at) if schedd else job.died(record.at)
-    sentence = job.tell(record, "shadow_lost", slot=job.slot or "its slot", died=death, reason=reason)
+    death = job.schedd_death(record.at) if schedd else job.disconnecting_death(record.at)
+    sentence = job.add_cited(record, "shadow_lost", slot=job.slot or "its slot", died=death, reason=reason)
     job.lost = job.lost or sentence
 
 
 def on_reconnected(job: ImportedJob, record: Record) -> None:
     """Add the reconnection. It names the slot if the entry of the run's beginning was not read."""
     job.slot, job.attended = job.slot or record.facts.get("slot", ""), record.at
-    job.becomes("running", job.tell(record, "shadow_found", slot=job.slot))
+    job.set_status("running", job.add_cited(record, "shadow_found", slot=job.slot))
 
 
 def on_not_reconnected(job: ImportedJob, record: Record) -> None:
@@ -178,7 +180,7 @@ def add_gap(job: ImportedJob, position: int, gap: e.SourceGap) -> None:
     at = gap.since or gap.at
     if job.chain and at <= job.last:
         until = instant(gap.until, job.zone) if gap.until else ""
-        job.tell(Place(at, position, gap.stimulus), "records_missing", until=until, words=gap.words)
+        job.add_cited(Place(at, position, gap.stimulus), "records_missing", until=until, words=gap.words)
 
 
 def capital(text: str) -> str:
@@ -241,13 +243,13 @@ def _add_fruitless_matches(life: ImportedJob) -> None:
     own_matches = [match for match in matches if _ran_by(life, match)]
     for match in own_matches:
         life.reported_positions.add(match.position)
-        life.tell_match(match)
+        life.add_match(match)
     matches = [match for match in matches if match not in own_matches]
     for sort in sort_fruitless_matches(matches, life.slots, life.zone):
         last_record, begun_job = sort.records[-1], sort.begun
         at = max([last_record.at, *(job.at for job in begun_job)])  # the jobs that ran there began later
         stimuli = (sort.records[0].event.stimulus, last_record.stimulus, *(job.stimulus for job in begun_job))
-        life.tell(Place(at, last_record.position, last_record.stimulus), sort.code, *stimuli, **sort.facts)
+        life.add_cited(Place(at, last_record.position, last_record.stimulus), sort.code, *stimuli, **sort.facts)
 
 
 def _ran_by(job: ImportedJob, match: Record) -> bool:
@@ -258,26 +260,26 @@ def _ran_by(job: ImportedJob, match: Record) -> bool:
 def on_begun_there(job: ImportedJob, record: Record) -> None:
     """Add the beginning of a run that its own records lack."""
     slot, is_startd_record = record.facts["slot"], job.places.kind(record.stimulus) == "startlog"
-    job.tell_match_of(slot, record.at)
+    job.add_match_before(slot, record.at)
     job.begin_run(slot, record.at, "over_there" if is_startd_record else "run_over")
-    job.becomes("running", job.tell(record, "started_there" if is_startd_record else "started", slot=slot))
+    job.set_status("running", job.add_cited(record, "started_there" if is_startd_record else "started", slot=slot))
 
 
 def on_over_there(job: ImportedJob, record: Record) -> None:
     """Add the end of a run that its own records lack, and perhaps all records."""
     run = next(run for run in job.runs if (run.slot, run.ended) == (record.facts["slot"], record.at))
-    why_facts, citations = job.why(run, record.at)
+    why_facts, citations = job.end_facts(run, record.at)
     was_evicted = run.outcome == EVICTED
     if not run.ends:
-        sentence = job.say_of(
-            run, record, "end_untold", *citations, slot=run.slot or job.slot, died=why_facts.get("died")
+        sentence = job.add_run_end(
+            run, record, "end_unknown", *citations, slot=run.slot or job.slot, died=why_facts.get("died")
         )
     else:
         facts: dict[str, Fact] = {"ran": interval(run.lasted), "did": "was ended" if was_evicted else "ended"}
-        facts |= {"slot": run.slot or job.slot, **why_facts, **job.cause(run, why_facts)}
-        sentence = job.say_of(run, record, job.over, *citations, **facts)
+        facts |= {"slot": run.slot or job.slot, **why_facts, **job.cause_facts(run, why_facts)}
+        sentence = job.add_run_end(run, record, job.over, *citations, **facts)
     if job.lost is None:  # else its access point waits for it yet
-        job.becomes(IDLE if was_evicted else "", sentence)
+        job.set_status(IDLE if was_evicted else "", sentence)
 
 
 def on_rejected(job: ImportedJob, record: Record) -> None:
@@ -286,7 +288,6 @@ def on_rejected(job: ImportedJob, record: Record) -> None:
 
 
 def _add_rejections(job: ImportedJob) -> None:
-    """Add the collected rejections in one sentence."""
     if not job.rejected:
         return
     first_rejection, last_rejection = job.rejected[0], job.rejected[-1]
@@ -295,21 +296,23 @@ def _add_rejections(job: ImportedJob) -> None:
     since, until = instant(first_rejection.at, job.zone), instant(last_rejection.at, job.zone)
     times = f"{counted(count, 'time')} from {since} until {until}" if count > 1 else ""
     job.rejected = []
-    job.refused = job.tell(last_rejection, "nothing_for_it", first_rejection.stimulus, times=times, reason=reason)
+    job.refused = job.add_cited(
+        last_rejection, "rejected_by_negotiator", first_rejection.stimulus, times=times, reason=reason
+    )
 
 
 def on_shadow(job: ImportedJob, record: Record) -> None:
     pid, slot = record.facts.get("shadow", ""), record.facts.get("slot", "")
-    job.called = job.called or record.facts.get("user", "")
+    job.logged_user = job.logged_user or record.facts.get("user", "")
     before = record.facts.get("before", "")
     if not before:
-        job.tell_match_of(slot, record.at)
-    sentence = job.tell(record, "shadow_goes_on" if before else "shadow_began", pid=pid, slot=slot, before=before)
+        job.add_match_before(slot, record.at)
+    sentence = job.add_cited(record, "shadow_reused" if before else "shadow_began", pid=pid, slot=slot, before=before)
     if slot and job.status not in ("running", "suspended"):  # one that looks for its job again names no slot
         job.slot, job.run = slot, job.slots.run(slot, job.name, record.at)
     if not job.logged:
         job.began = record.at
-        job.becomes("running", sentence)
+        job.set_status("running", sentence)
 
 
 def on_shadow_gone(job: ImportedJob, record: Record) -> None:
@@ -322,34 +325,27 @@ def on_shadow_gone(job: ImportedJob, record: Record) -> None:
     if signal := kill_reason(record.event):
         new_status, words, number, verb = "idle", signal, "", "died"
     slot = run.slot if run is not None else job.slot
-    ran = job.after(record.at) if slot == job.slot else ""
-    why_facts, citations = job.why(run, record.at) if new_status in ("", "idle") else ({}, [])
+    ran = job.run_time(record.at) if slot == job.slot else ""
+    why_facts, citations = job.end_facts(run, record.at) if new_status in ("", "idle") else ({}, [])
     if verb == "died":
         why_facts.pop("died", None)
-    facts: dict[str, Fact] = {
-        "did": verb,
-        "ran": ran,
-        "number": number,
-        "words": words,
-        "slot": slot,
-        **why_facts,
-    }
-    sentence = job.say_of(run, record, "shadow_gone", *citations, **facts)
+    facts: dict[str, Fact] = {"did": verb, "ran": ran, "number": number, "words": words, "slot": slot, **why_facts}
+    sentence = job.add_run_end(run, record, "shadow_gone", *citations, **facts)
     if new_status != job.status:
-        job.becomes(new_status, sentence)
+        job.set_status(new_status, sentence)
 
 
 def on_terminated(job: ImportedJob, record: Record) -> None:
-    facts = {"ran": job.after(record.at), "slot": job.last_slot(), "how": record.ending}
-    job.becomes("completed", job.tell(record, "shadow_saw_end", **facts))
+    facts = {"ran": job.run_time(record.at), "slot": job.last_slot(), "how": record.ending}
+    job.set_status("completed", job.add_cited(record, "shadow_saw_end", **facts))
 
 
 def on_evicting(job: ImportedJob, record: Record) -> None:
     """Add that the shadow evicts it. Its next status is unknown: it may be held, or removed."""
     run = job.ended_by(record)
-    why_facts, citations = job.why(run, record.at)
-    facts: dict[str, Fact] = {"slot": record.facts.get("slot", ""), "ran": job.after(record.at), **why_facts}
-    job.becomes("", job.say_of(run, record, "shadow_left", *citations, **facts))
+    why_facts, citations = job.end_facts(run, record.at)
+    facts: dict[str, Fact] = {"slot": record.facts.get("slot", ""), "ran": job.run_time(record.at), **why_facts}
+    job.set_status("", job.add_run_end(run, record, "shadow_left", *citations, **facts))
 
 
 def on_process_ended(job: ImportedJob, record: Record) -> None:
@@ -358,7 +354,7 @@ def on_process_ended(job: ImportedJob, record: Record) -> None:
     if checkpoint or not job.is_logged(job.ended_by(record)):
         code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"
         facts = {"slot": record.facts.get("slot", ""), "how": record.ending}
-        job.tell(record, code, ran=job.after(record.at), **facts)
+        job.add_cited(record, code, ran=job.run_time(record.at), **facts)
 
 
 def _unless_logged(step: Step) -> Step:

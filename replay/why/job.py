@@ -59,8 +59,8 @@ def why_job(
         situation = _SITUATIONS.get(job.status, _is_over)(job)
     cycles = [step for step in situation.steps if step.code == "refused"]
     sentences = sorted([*job.chain, *cycles], key=lambda sentence: sentence.position)
-    about_facts = {"slot": job.on or job.match, **situation.about}
-    result = job.answer(situation._replace(about=about_facts), sentences)
+    advice_facts = {"slot": job.on or job.match, **situation.advice_facts}
+    result = job.answer(situation._replace(advice_facts=advice_facts), sentences)
     lines = (result.lines[0], *job.transformed, *result.lines[1:])
     return attrs.evolve(result, lines=lines if job.transformed else result.lines)
 
@@ -92,7 +92,7 @@ def analyze_rejection(
     refusal = last_rejection[1].at, last_rejection[2]
     if job.status != IDLE:
         return RejectionAnalysis(refusal, job.matched_at)
-    now, reason = job.refusals.now(job.name, job.ad, next_cycle)
+    now, reason = job.refusals.reason_now(job.name, job.ad, next_cycle)
     limits = [] if reason is None else next_cycle.limits(reason)
     is_same_reason = reason is not None and is_same(last_rejection[2], reason)
     slot_misfit = _find_misfit(job, reason, next_cycle)
@@ -147,14 +147,14 @@ def _still_running(job: OwnJob) -> list[Sentence]:
     since = _since(job)
     if job.run is not None:
         if job.signalled is not None:
-            return [job.now("told_at", slot=job.run.slot, when=instant(job.signalled.at, job.zone))]
-        return [job.now("not_ended", slot=job.run.slot)]
+            return [job.about_now("exit_requested", slot=job.run.slot, when=instant(job.signalled.at, job.zone))]
+        return [job.about_now("not_ended", slot=job.run.slot)]
     sentences = []
     if job.end is not None and job.end.position != since.position:
-        sentences.append(job.now("last_gone", when=instant(job.end.at, job.zone)))
+        sentences.append(job.about_now("last_process_ended", when=instant(job.end.at, job.zone)))
     if not job.gone and job.status in HAS_LEFT:
         condition = next((text for name, text in job.ad.items() if name.lower() == "leavejobinqueue"), "")
-        sentences.append(job.now("stays", yet="" if condition else "yet", text=condition))
+        sentences.append(job.about_now("stays_in_queue", yet="" if condition else "yet", text=condition))
     return sentences
 
 
@@ -167,20 +167,22 @@ def _waits(job: OwnJob, next_cycle: NextCycle) -> Situation:
         if job.reservation.code == "reserved":
             return Situation("job_idle", earlier_steps, "wait_for_room")
     if job.match:
-        return Situation("job_idle", [job.now("is_matched", slot=job.match), *earlier_steps], "wait_for_start")
+        return Situation("job_idle", [job.about_now("is_matched", slot=job.match), *earlier_steps], "wait_for_start")
     deferral = _is_deferred(job)
     if deferral is not None:
         return deferral._replace(steps=[*deferral.steps, *earlier_steps])
     start = START_SETTINGS.get(job.ad.get("JobUniverse", ""))
     if start is not None:
-        return Situation("job_idle", [job.now("not_let_in", setting=start[0]), *earlier_steps], "see_requirements")
-    refusal = job.refusals.of(job.name, job.ad, job.zone, next_cycle)
+        return Situation(
+            "job_idle", [job.about_now("awaits_access_point", setting=start[0]), *earlier_steps], "see_requirements"
+        )
+    refusal = job.refusals.current(job.name, job.ad, job.zone, next_cycle)
     if refusal is not None:
         return _is_refused(job, refusal, next_cycle, [*_retiring(job, next_cycle), *earlier_steps])
     last_cycle = job.refusals.last
     if last_cycle is None or last_cycle[0] < _since(job).position:
-        return Situation("job_idle", [job.now("no_cycle"), *earlier_steps], "wait_for_cycle")
-    others_first = job.now("others_first", when=instant(last_cycle[1], job.zone))
+        return Situation("job_idle", [job.about_now("no_cycle"), *earlier_steps], "wait_for_cycle")
+    others_first = job.about_now("others_first", when=instant(last_cycle[1], job.zone))
     return Situation("job_idle", [others_first, *earlier_steps], "wait_for_cycle")
 
 
@@ -196,30 +198,30 @@ def _is_deferred(job: OwnJob) -> Situation | None:
         return None
     facts = {"time": instant(time * SECOND, job.zone)}
     if sleep_end.until is None:
-        return Situation("job_idle", [job.now("time_missed", **facts)], "fix_time")
+        return Situation("job_idle", [job.about_now("time_missed", **facts)], "fix_time")
     facts["when"] = instant(sleep_end.until * SECOND, job.zone)
-    return Situation("job_idle", [job.now("sleeps", **facts)], "wait_for_time")
+    return Situation("job_idle", [job.about_now("deferred_until", **facts)], "wait_for_time")
 
 
 def _retiring(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
     """Return a sentence about the slot that the job would get, if that slot's job had no retirement time left."""
     refused_match = job.refusals.last_of(job.name, job.ad)
     slot = None if refused_match is None else next_cycle.retiring_slot(refused_match[1], job.name)
-    return [] if slot is None else [job.now("others_retire", slot=slot[0], until=instant(slot[1], job.zone))]
+    return [] if slot is None else [job.about_now("others_retire", slot=slot[0], until=instant(slot[1], job.zone))]
 
 
 def _is_refused(job: OwnJob, refused: Rejection, next_cycle: NextCycle, earlier_steps: list[Sentence]) -> Situation:
     slot_misfit = _find_misfit(job, refused.reason, next_cycle)
     if slot_misfit is not None:
         short_text, full_text = short_misfit(slot_misfit), misfit_text(slot_misfit)
-        step = job.now("waits_because", because=short_text, in_full="" if full_text == short_text else full_text)
+        step = job.about_now("waiting_reason", because=short_text, in_full="" if full_text == short_text else full_text)
     elif refused.is_over:
-        step = job.now("waited_because", when=refused.cycle.facts["when"], then=refused.then, now=refused.now)
+        step = job.about_now("reason_changed", when=refused.cycle.facts["when"], then=refused.then, now=refused.now)
     else:
-        step = job.now("waits_because", because=refused.now, in_full="")
+        step = job.about_now("waiting_reason", because=refused.now, in_full="")
     if job.poll is not None and slot_misfit is None and refused.reason is not None and fits_none(refused.reason):
         poll_facts = {"at": instant(job.poll.at, job.zone), "seen": defrag_seen(job.poll)}
-        earlier_steps = [job.now("defrag_looked", **poll_facts), *earlier_steps]
+        earlier_steps = [job.about_now("defrag_looked", **poll_facts), *earlier_steps]
     return Situation("job_idle", [step, *earlier_steps, refused.cycle], _advice(refused, slot_misfit))
 
 
@@ -246,33 +248,32 @@ def _runs(job: OwnJob) -> Situation:
     assert job.run is not None
     steps = []
     if job.signalled is not None:
-        steps.append(job.now("told_at", slot=job.run.slot, when=instant(job.signalled.at, job.zone)))
+        steps.append(job.about_now("exit_requested", slot=job.run.slot, when=instant(job.signalled.at, job.zone)))
     if job.waiting:
-        steps.append(job.now("waits_for_time", when=instant(job.waiting, job.zone)))
+        steps.append(job.about_now("waits_for_time", when=instant(job.waiting, job.zone)))
     elif job.moving is not None:
         transfer_begin = instant(job.moving.began or job.moving.at, job.zone)
-        steps.append(job.now("moving", way=job.moving.way, when=transfer_begin))
+        steps.append(job.about_now("transfer_running", way=job.moving.way, when=transfer_begin))
     elif job.executing is None:
-        steps.append(job.now("not_begun", slot=job.run.slot))
-    matches = [sentence for sentence in job.chain if sentence.code in _GIVEN and sentence.at <= job.run.at]
+        steps.append(job.about_now("not_begun", slot=job.run.slot))
+    matches = [sentence for sentence in job.chain if sentence.code in _SLOT_RECEIVED and sentence.at <= job.run.at]
     steps += [_since(job), *matches[-1:]] if _since(job).code != "started" else [*matches[-1:], _since(job)]
     if job.measured is not None:
         cpu = interval(job.measured.user_cpu + job.measured.system_cpu)
         transfer_begin = instant(job.measured.at, job.zone)
-        steps.append(job.now("uses", when=transfer_begin, memory=memory(job.measured.resident), cpu=cpu))
+        steps.append(job.about_now("uses", when=transfer_begin, memory=memory(job.measured.resident), cpu=cpu))
     is_suspendable = job.run.cause != "local" and job.signalled is None and job.status == RUNNING
     return Situation("job_running", steps, "stop_it" if is_suspendable else "stop_unsuspendable")
 
 
-def _is_unmade(job: OwnJob) -> Situation:
-    return Situation("job_unmade", [_since(job)], "see_factory")
+def _is_unmaterialized(job: OwnJob) -> Situation:
+    return Situation("job_unmaterialized", [_since(job)], "see_factory")
 
 
 _ENDS = {"exited", "evicted", "held", "held_by_user", "held_by_slot", "removed", "removed_by_user", *BY_POLICY.values()}
-_GIVEN = frozenset({"matched", "put_together"})
-"""The codes of sentences about the slot that a job gets."""
+_SLOT_RECEIVED = frozenset({"matched", "slots_combined"})  #: the codes of sentences about the slot that a job gets
 _SITUATIONS: dict[str, Callable[[OwnJob], Situation]] = {
-    "unmade": _is_unmade,
+    "unmaterialized": _is_unmaterialized,
     RUNNING: _runs,
     SUSPENDED: _is_suspended,
     HELD: _is_held,

@@ -38,7 +38,7 @@ class Situation(NamedTuple):
     head: str
     steps: Sequence[Sentence]
     advice: str
-    about: Mapping[str, str] = {}
+    advice_facts: Mapping[str, str] = {}
 
 
 class JobLife:
@@ -60,22 +60,22 @@ class JobLife:
     def sentence(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         return Sentence(event.at, position, code, {"job": self.name, **facts}, event.cause, event.stimulus)
 
-    def say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+    def add(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         """Add the sentence of an event to its life."""
         self.chain.append(self.sentence(position, event, code, **facts))
         return self.chain[-1]
 
-    def dated_as(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
+    def restated(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
         """Return another sentence about the event of a sentence."""
         return Sentence(
             sentence.at, sentence.position, code, {"job": self.name, **facts}, sentence.cause, sentence.stimulus
         )
 
-    def now(self, code: str, **facts: str) -> Sentence:
+    def about_now(self, code: str, **facts: str) -> Sentence:
         """Return a sentence about the current situation, dated as its last step."""
-        return self.dated_as(self.since or self.chain[-1], code, **facts)
+        return self.restated(self.since or self.chain[-1], code, **facts)
 
-    def done_to_it(self, code: str, reason: str) -> tuple[str, dict[str, str]]:
+    def code_with_user(self, code: str, reason: str) -> tuple[str, dict[str, str]]:
         """Return the code and the facts of a hold, release or removal with a reason: who did it, if that is known."""
         runs = sum(sentence.code in _STARTS for sentence in self.chain)
         facts = {"runs": counted(runs, "run") if runs and code == "removed" else ""}
@@ -88,16 +88,16 @@ class JobLife:
     def answer(self, situation: Situation, sentences: Sequence[Sentence]) -> Answer:
         since = self.since or self.chain[-1]
         facts = {"since": instant(since.at, self.zone), "slot": self.on, "how": since.facts.get("how", "")}
-        head = self.dated_as(since, situation.head, **facts)
-        about_facts = {"job": self.name, "slot": self.on, **situation.about}
-        advice = advise(situation.advice, head, **about_facts) if situation.advice else None
-        steps = [step.in_hindsight for step in (*situation.steps, *self._evictions(since))]
+        head = self.restated(since, situation.head, **facts)
+        advice_facts = {"job": self.name, "slot": self.on, **situation.advice_facts}
+        advice = advise(situation.advice, head, **advice_facts) if situation.advice else None
+        steps = [step.with_later_facts for step in (*situation.steps, *self._evictions(since))]
         return answer(head, steps, advice, sentences)
 
     def _evictions(self, since: Sentence) -> Iterable[Sentence]:
         """Report the evictions before the step that put the job where it is, each with its time and cause; of many, how
         often each cause occurred."""
-        evictions = [s.in_hindsight for s in self.chain if s.code in _EVICTIONS and s.facts.get("did") != "ended"]
+        evictions = [s.with_later_facts for s in self.chain if s.code in _EVICTIONS and s.facts.get("did") != "ended"]
         evictions = [s for s in evictions if since.at - s.at > 2 * SECOND]  # one at that instant is the same step
         if not evictions:
             return
@@ -118,7 +118,7 @@ class JobLife:
             ]
         facts = {"times": _times(len(evictions)), "cause" if len(texts) == 1 else "evictions": "; ".join(texts)}
         facts["last" if len(evictions) > 1 else "on"] = instant(evictions[-1].at, self.zone)
-        yield self.dated_as(evictions[-1], "evicted_before", **facts)
+        yield self.restated(evictions[-1], "evicted_before", **facts)
 
 
 def _cause(eviction: Sentence) -> str:

@@ -54,11 +54,11 @@ class ImportedJob(JobLife):
         self.cools: Sentence | None = None  #: until when it cools down
         self.given = 0  #: the second of its last match
         self.reported_positions: set[int] = set()  #: of the matches, deaths and next jobs in the chain
-        self.called = ""  #: its user, in the logs of the negotiator or the access point
+        self.logged_user = ""  #: its user, in the logs of the negotiator or the access point
         self.submitted = False
         self.last = 0  #: the instant of the last record
 
-    def gather(self, events: Sequence[e.LoggedEvent], records: Sequence[Record], ads: list[JobAd]) -> None:
+    def prepare(self, events: Sequence[e.LoggedEvent], records: Sequence[Record], ads: list[JobAd]) -> None:
         """Prepare for reading its records: note its ads and the events of its cluster."""
         self.matches, self.ads, self.seen = Matches(events), ads, ends_seen(records)
         first_time = min((part.at for part in records), default=0)
@@ -72,7 +72,7 @@ class ImportedJob(JobLife):
         """Whether the job has entries in a job event log."""
         return bool(self.own)
 
-    def tell(self, placed: Placed, code: str, *sources: str, cause: str = "reported", **facts: Fact) -> Sentence:
+    def add_cited(self, placed: Placed, code: str, *sources: str, cause: str = "reported", **facts: Fact) -> Sentence:
         """Add the sentence of a record; `sources` are the places of other records that it cites. A death or a next job
         that only a later record has gets its own sentence."""
         text_facts = {name: fact for name, fact in facts.items() if isinstance(fact, str)}
@@ -91,33 +91,33 @@ class ImportedJob(JobLife):
             if fact.position not in self.reported_positions:
                 self.reported_positions.add(fact.position)
                 values = {"slot": text_facts.get("slot", self.slot), name: known_facts[name]}
-                other_sentences.append(self.cited(fact, _LATER[name], *fact.stimuli, **values))
-        sentence = evolve(self.cited(placed, code, *sources, **text_facts), cause=cause, later=later_facts)
+                other_sentences.append(self.cited_sentence(fact, _LATER[name], *fact.stimuli, **values))
+        sentence = evolve(self.cited_sentence(placed, code, *sources, **text_facts), cause=cause, later=later_facts)
         self.chain += [sentence, *other_sentences]
         return sentence
 
-    def cited(self, placed: Placed, code: str, *sources: str, **facts: str) -> Sentence:
+    def cited_sentence(self, placed: Placed, code: str, *sources: str, **facts: str) -> Sentence:
         names = tuple(dict.fromkeys(filter(None, map(self.places.name, (placed.stimulus, *sources)))))
         plain_facts = {"job": self.name} | {name: text.rstrip(".") for name, text in facts.items()}
         return Sentence(placed.at, placed.position, code, plain_facts, "reported", placed.stimulus, names)
 
-    def becomes(self, status: str, sentence: Sentence) -> None:
+    def set_status(self, status: str, sentence: Sentence) -> None:
         """Set its status, and the sentence that explains it."""
         self.status, self.since, self.refused, self.lost = status, sentence, None, None
 
     def user(self) -> tuple[str, list[str]]:
         """Return the job's user, with the place of the ad that has it; without an ad, the user of daemons' logs."""
         users = ((user, [ad.stimulus]) for ad in self.ads if (user := ad.text("User") or ad.text("Owner")))
-        return next(users, (self.called or "A user", []))
+        return next(users, (self.logged_user or "A user", []))
 
-    def tell_match_of(self, slot: str, at: int) -> None:
+    def add_match_before(self, slot: str, at: int) -> None:
         """Report the match that led to a run on a slot, unless it was reported."""
         match = self.matches.before_run(slot, self.began, at, self.job[1])
         if match is None and slot and not self.slots.was_used(slot, at):
             match = self.others.before_run(self.slots, slot, self.name, self.users(), at)
         if match is not None and match.position not in self.reported_positions:
             self.reported_positions.add(match.position)
-            self.tell_match(match)
+            self.add_match(match)
 
     def is_checkpoint(self, end: Record) -> bool:
         """Return True if its process exited with SuccessCheckpointExit*, to be restarted."""
@@ -126,13 +126,13 @@ class ImportedJob(JobLife):
     def users(self) -> list[str]:
         """Return the names that the negotiator may use for the job's user."""
         names = (ad.text(name) for ad in self.ads for name in ("User", "Owner", "AccountingGroup", "AcctGroup"))
-        return list(dict.fromkeys(filter(None, [self.called, *names])))
+        return list(dict.fromkeys(filter(None, [self.logged_user, *names])))
 
-    def tell_match(self, match: Record) -> None:
+    def add_match(self, match: Record) -> None:
         event = match.event
         other_job = "" if (event.cluster, event.proc) == self.job else f"{event.cluster}.{event.proc}"
         slot = match.facts.get("slot", "a slot")
-        self.tell(match, "matched", other=other_job, slot=slot, preempted=preempted(match.facts))
+        self.add_cited(match, "matched", other=other_job, slot=slot, preempted=preempted(match.facts))
 
     def ended_by(self, record: Record) -> JobRun | None:
         """Return the run whose end a record reports; None if it reports no run's."""
@@ -145,7 +145,7 @@ class ImportedJob(JobLife):
         """Return True if the job's own log has the end of a run."""
         return run is not None and not self.own.isdisjoint(run.ends)
 
-    def why(self, run: JobRun | None, at: int) -> tuple[dict[str, Fact], list[str]]:
+    def end_facts(self, run: JobRun | None, at: int) -> tuple[dict[str, Fact], list[str]]:
         """Return the facts of why a run ended, by an instant, and the places of the records that say so."""
         if run is None or run.outcome == COMPLETED:
             return {}, []
@@ -157,37 +157,37 @@ class ImportedJob(JobLife):
         facts["died"] = run.death
         return {name: fact for name, fact in facts.items() if fact is not None}, sources
 
-    def cause(self, run: JobRun | None, facts: Mapping[str, Fact]) -> dict[str, str]:
+    def cause_facts(self, run: JobRun | None, facts: Mapping[str, Fact]) -> dict[str, str]:
         """Return the cause of a run's end for a sentence without other facts about the cause."""
         if run is None or run.cause is UNKNOWN or run.reason_text or facts.keys() & {"why", "next", "died"}:
             return {}
         return {"why": run.cause.words}
 
-    def died(self, at: int) -> Death | None:
+    def disconnecting_death(self, at: int) -> Death | None:
         """Return the daemon's death by which the connection to it was lost, if one was."""
         if not self.began:
             return None
         return self.deaths.of_run(self.slot, self.name, self.began, at, self.run, self.attended)
 
-    def schedd_died(self, at: int) -> Death | None:
+    def schedd_death(self, at: int) -> Death | None:
         """Return the schedd's death after which it restarted until an instant; None if it did not die."""
         since = max(self.began, self.attended)
         return self.deaths.of_schedd(self.name, since, at) if since else None
 
-    def after(self, at: int) -> str:
+    def run_time(self, at: int) -> str:
         """Return how long it had run at an instant; empty if it did not run, or that is unknown."""
         return interval(max(0, at - self.began)) if self.began and self.status in ON_SLOT else ""
 
-    def say_of(self, run: JobRun | None, record: Record, code: str, *sources: str, **facts: Fact) -> Sentence:
+    def add_run_end(self, run: JobRun | None, record: Record, code: str, *sources: str, **facts: Fact) -> Sentence:
         """Add the sentence of a record that ends a run, with the run's cause."""
         cause = run.cause.name if run is not None and run.outcome == EVICTED else record.event.cause
-        return self.tell(record, code, *sources, cause=cause, **facts)
+        return self.add_cited(record, code, *sources, cause=cause, **facts)
 
-    def say_end(self, record: Record, code: str, **facts: str) -> Sentence:
+    def add_step(self, record: Record, code: str, **facts: str) -> Sentence:
         """Add the sentence of a step of the job that ends its run, if it is on a slot."""
         run = self.ended_by(record) if self.status in ON_SLOT else None
-        facts |= {"slot": run.slot, "ran": self.after(record.at)} if run is not None else {}
-        return self.say_of(run, record, code, **facts)
+        facts |= {"slot": run.slot, "ran": self.run_time(record.at)} if run is not None else {}
+        return self.add_run_end(run, record, code, **facts)
 
     def last_slot(self) -> str:
         """Return the slot of its current run, or the last slot of its ad; empty if unknown."""

@@ -24,8 +24,7 @@ from .job_records import APART, ENDS, Record, once, record_of
 
 SOON: Final = 600 * SECOND  #: a run begins at most this long after its match
 
-LEFTOVERS: Final = 20 * SECOND
-"""How long after a match of a partitionable slot the access point claims its leftovers."""
+LEFTOVERS: Final = 20 * SECOND  #: how long after a match of a partitionable slot the access point claims its leftovers
 
 
 def parent_of(slot: str) -> str:
@@ -132,7 +131,6 @@ def _begun_on(event: e.Event) -> str:
 
 
 def _ends(event: e.JobLogged | e.JobReported) -> bool:
-    """Return True if an event ends a job's run."""
     return event.number in ENDS if isinstance(event, e.JobLogged) else event.said == "shadow_gone"
 
 

@@ -46,8 +46,7 @@ class OwnJob(JobLife):
         self.base: e.Ad = {}
         self.changes: Changes = {}
         self.gone = False  #: whether it has left the queue
-        self.end: Sentence | None = None
-        """The end of its last run, if it only had to leave the queue after that."""
+        self.end: Sentence | None = None  #: the end of its last run, if it only had to leave the queue after that
         self.match = ""
         self.matched_at = 0
         self.run: e.JobActivated | None = None
@@ -58,19 +57,16 @@ class OwnJob(JobLife):
         self.executing: e.JobExecuting | None = None
         self.measured: e.JobMeasured | None = None
         self.signalled: Sentence | None = None  #: the signal for its processes to end
-        self.step: Sentence | None = None
-        """The last step of its slot during the run that explains the run's end."""
+        self.step: Sentence | None = None  #: the last step of its slot during the run that explains the run's end
         self.shown: tuple[int, Sentence | None] = 0, None
         """The position of the last step, and the step of the slot with the same cause and the evidence."""
         self.reasons: dict[str, str] = {}  #: why claimed slots were matched last
         self.holders: dict[str, str] = {}  #: who has each slot
         self.mails: dict[int, e.MailDue] = {}  #: unsent mail about it, by the position of the event
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last poll
-        self.reservation: Sentence | None = None
-        """The last sentence about claims that condor_now reserved for it."""
+        self.reservation: Sentence | None = None  #: the last sentence about claims that condor_now reserved for it
         self.causes: dict[int, Cause] = {}  #: why its runs were evicted, by the positions of their ends
-        self.waits: dict[str, Sentence] = {}
-        """The waiting claims for its slot or for itself, in order."""
+        self.waits: dict[str, Sentence] = {}  #: the waiting claims for its slot or for itself, in order
 
     @property
     def on(self) -> str:
@@ -96,7 +92,7 @@ class OwnJob(JobLife):
                 elif self.run is not None and self.run.slot in match.preempts:
                     facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
                     who_text = preemption_text(match, f"job {match.job}")
-                    self.step = self.say(position, event, "slot_taken", **facts, why=who_text[who_text.find(":") :])
+                    self.step = self.add(position, event, "slot_taken", **facts, why=who_text[who_text.find(":") :])
             return
         slots = _OF_SLOTS.get(type(event))
         if slots is not None:
@@ -121,7 +117,7 @@ class OwnJob(JobLife):
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
         evidence = f"Its {full_evidence(note)}" if note else ""
         state_text = preemption_text(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
-        self.say(position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence)
+        self.add(position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence)
 
     def slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Add a decision of its slot's policy, or a request to end the slot's claim, to its life."""
@@ -135,24 +131,24 @@ class OwnJob(JobLife):
         facts = {"job": f"job {self.name}", "why": self.context.cause_text(event), **decided_facts}
         facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, event.cause, self.name)
-        self.step = self.say(position, event, code, **facts)
+        self.step = self.add(position, event, code, **facts)
         if same:
             self.shown = last_step.position, self.step
 
     def slot_match_voided(self, position: int, event: e.MatchVoided) -> None:
         if event.job == self.name:
             self.match = ""
-            self.say(position, event, "match_void", slot=event.slot, why=self.context.cause_text(event))
+            self.add(position, event, "match_void", slot=event.slot, why=self.context.cause_text(event))
 
     def slot_waited_for(self, position: int, event: e.ClaimQueued) -> None:
         """Note that a job waits for a claimed slot: this job, or another one for the slot of this job."""
         if event.job == self.name and not event.holder:
             code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
-            sentence = self.say(position, event, code, slot=event.slot)
+            sentence = self.add(position, event, code, slot=event.slot)
         elif self.run is not None and self.run.slot == event.slot:
             reason = "" if event.holder else self.reasons.get(event.slot, "")
             reason_text = preference_text(reason, f"job {event.job}")
-            sentence = self.step = self.say(position, event, "slot_awaited", who=claimant(event), why=reason_text)
+            sentence = self.step = self.add(position, event, "slot_awaited", who=claimant(event), why=reason_text)
         else:
             return
         self.waits[event.claim] = sentence
@@ -170,22 +166,22 @@ class OwnJob(JobLife):
             return
         if self.match == event.slot:
             self.match = ""
-            self.say(position, event, "wait_over", slot=event.slot, why=self.context.cause_text(event))
+            self.add(position, event, "wait_over", slot=event.slot, why=self.context.cause_text(event))
         elif self.run is not None and self.run.slot == event.slot:
-            self.say(position, event, "slot_awaited_no_more", why=self.context.cause_text(event))
+            self.add(position, event, "slot_awaited_no_more", why=self.context.cause_text(event))
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
-        self.submitted, self.status = event, "unmade" if event.factory else event.status.lower()
+        self.submitted, self.status = event, "unmaterialized" if event.factory else event.status.lower()
         count = counted(event.count, "job") if event.count > 1 else ""
         hold_facts = _hold_reason(event.ad) if event.status == "Held" else {"reason": "", "named": ""}
         request = self.context.requests.get(event.stimulus)
         user = request.user if request else event.submitter
         facts = {"user": user, "count": count, "hold": hold_facts["reason"], "named": hold_facts["named"]}
-        self.since = self.say(position, event, "submitted", **facts)
+        self.since = self.add(position, event, "submitted", **facts)
 
     def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
         self.status = event.status.lower()
-        self.since = self.say(position, event, "materialized", why=self.context.cause_text(event))
+        self.since = self.add(position, event, "materialized", why=self.context.cause_text(event))
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:
@@ -206,7 +202,7 @@ class OwnJob(JobLife):
             facts |= self.context.decision_facts(event)
             code = BY_POLICY.get(event.target, code)
         if code in _BY_USER and facts["reason"]:
-            code, done_text = self.done_to_it(code, facts["reason"])
+            code, done_text = self.code_with_user(code, facts["reason"])
             facts |= done_text if code.endswith("_by_user") else {"runs": done_text["runs"]}
         elif code not in _BECAME.values():
             facts["said"], facts["reason"] = facts["reason"], ""
@@ -222,13 +218,13 @@ class OwnJob(JobLife):
         self.gone = True
         last_step = self.chain[-1]
         if event.row == "remove_x":
-            self.say(position, event, "forgotten", why=self.context.cause_text(event))
+            self.add(position, event, "left_without_waiting", why=self.context.cause_text(event))
         elif last_step is self.end and last_step.at == event.at and not event.evidence:
             self.chain[-1] = attrs.evolve(last_step, facts={**last_step.facts, "then": "it left the queue"})
             if self.since is last_step:
                 self.since = self.chain[-1]
         elif last_step is self.end or event.evidence:
-            self.say(position, event, "left_queue", **self.context.decision_facts(event))
+            self.add(position, event, "left_queue", **self.context.decision_facts(event))
 
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
@@ -236,9 +232,9 @@ class OwnJob(JobLife):
             self._changed_itself(position, event)
         elif event.number:
             lines = "; ".join(event.notes)
-            self.say(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
+            self.add(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
         else:
-            self.say(position, event, "edited", why=self.context.cause_text(event), changes=changes)
+            self.add(position, event, "edited", why=self.context.cause_text(event), changes=changes)
 
     def _changed_itself(self, position: int, event: e.JobsEdited) -> None:
         notes = [note for note in map(self.context.noted.get, event.noted) if note]
@@ -249,25 +245,25 @@ class OwnJob(JobLife):
             "skipped": "; ".join(event.skipped),
             "evidence": "; ".join(evidence_facts(note)["evidence"] for note in notes),
         }  # fmt: skip
-        self.say(position, event, "changed_itself", **facts)
+        self.add(position, event, "changed_itself", **facts)
 
     def on_mailed(self, position: int, event: e.Mailed) -> None:
         due_mail = self.mails.pop(event.mail, None)
         if due_mail is not None:
             code = "not_mailed" if event.failure else "mailed"
             facts = {"to": ", ".join(due_mail.to), "subject": due_mail.subject, "failure": event.failure}
-            self.say(position, event, code, **facts)
+            self.add(position, event, code, **facts)
 
     def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
         facts = {"slots": " and ".join(event.claims), "why": self.context.cause_text(event)}
-        self.reservation = self.say(position, event, "reserved", **facts)
+        self.reservation = self.add(position, event, "reserved", **facts)
 
     def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
         if event.slot:
             self.match = event.slot
-            self.say(position, event, "put_together", slot=event.slot)
+            self.add(position, event, "slots_combined", slot=event.slot)
         else:
-            self.reservation = self.say(position, event, "reservation_ended", why=self.context.cause_text(event))
+            self.reservation = self.add(position, event, "reservation_ended", why=self.context.cause_text(event))
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         code = "started_local" if event.cause == "local" else "started"
@@ -275,20 +271,20 @@ class OwnJob(JobLife):
         self.run, self.status, self.match, self.waiting = event, RUNNING, "", event.deferred
         self.moving = self.executing = self.measured = self.signalled = self.step = self.reservation = None
         decided_facts = self.context.decision_facts(event)
-        self.since = self.say(position, event, code, slot=event.slot, held=holding_text, **decided_facts)
+        self.since = self.add(position, event, code, slot=event.slot, held=holding_text, **decided_facts)
 
     def on_transfer_ended(self, position: int, event: e.JobTransferEnded) -> None:
         begin_time = self.moving.began or self.moving.at if self.moving else event.at
         self.moving = None
         facts = {"way": event.way, "files": _counted(event.files, "file"), "size": _counted(event.size, "byte")}
         duration = interval((event.ended or event.at) - begin_time)
-        code = "moved_in_part" if event.failed else "kept_outputs" if event.kept else "moved"
-        self.say(position, event, code, **facts, took=duration)
+        code = "partly_transferred" if event.failed else "outputs_kept" if event.kept else "transferred"
+        self.add(position, event, code, **facts, took=duration)
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
-        code = "told_to_end" if event.how == "soft" else "killed"
+        code = "asked_to_exit" if event.how == "soft" else "killed"
         facts = {"why": self.context.cause_text(event), **self.context.decision_facts(event)}
-        self.signalled = self.say(position, event, code, **facts)
+        self.signalled = self.add(position, event, code, **facts)
         if event.cause == "run_now":  # else its slot's step says it, or its own
             self.step = self.signalled
 
@@ -355,11 +351,11 @@ def _hold_reason(ad: e.Ad) -> dict[str, str]:
 
 
 _SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(OwnJob) | {
-    e.JobsDeferred: lambda job, position, event: job.say(
+    e.JobsDeferred: lambda job, position, event: job.add(
         position, event, "deferred", why=job.context.cause_text(event), when=instant(event.until, job.zone)
     ),
     e.JobDue: lambda job, _, __: setattr(job, "waiting", 0),
-    e.JobCooledDown: lambda job, position, event: job.say(position, event, "cooled_down"),
+    e.JobCooledDown: lambda job, position, event: job.add(position, event, "cooled_down"),
     e.MailDue: lambda job, position, event: job.mails.update({position: event}),
     e.JobTransferBegan: lambda job, _, event: setattr(job, "moving", event),
     e.JobExecuting: lambda job, _, event: setattr(job, "executing", event),

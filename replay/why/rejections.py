@@ -46,8 +46,7 @@ from ..narration.sentences import Sentence
 from ..narration.unmatchable_jobs import TOTAL_PREFIX
 
 _SIZES = ("Cpus", "Memory", "Disk")
-_MOST_HOLDERS = 10
-"""The maximum number of holders to list."""
+_MOST_HOLDERS = 10  #: the maximum number of holders to list
 
 
 def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
@@ -117,7 +116,7 @@ class NextCycle:
         }
         return [(name, {**sizes[name], **slot.ad, **slot.published_ad}) for name, slot in slots.items()]
 
-    def like(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
+    def repeat(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
         """Return what the negotiator of a cycle would decide now; None if no job waits."""
         if last_cycle.negotiator not in self._held:
             self._held[last_cycle.negotiator] = self._hold(self._state, last_cycle)
@@ -157,8 +156,7 @@ def _context(state: State, last: e.CycleHeld) -> Context:
     return Context(now=now, seed=now, timezone=timezone(timedelta(seconds=last.offset)), user_maps=state.user_maps)
 
 
-CONCURRENCY = "concurrency"
-"""The kind of a rejection for a concurrency limit (``Unmatched.limit``)."""
+CONCURRENCY = "concurrency"  #: the kind of a rejection for a concurrency limit (``Unmatched.limit``)
 ROOM = "a slot is free; the next cycle decides"
 OTHERS = "other jobs come before it in the next cycle"
 
@@ -203,7 +201,7 @@ class Rejections:
             for reason in event.unmatched:
                 self._known[reason.job] = (position, event, reason)
 
-    def of(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
+    def current(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
         """Return why a job with this ad was rejected, then and now; None if no cycle rejected it or a job like it."""
         last_rejection = self.last_of(job, ad)
         if last_rejection is None:
@@ -221,17 +219,17 @@ class Rejections:
             "conditions": conditions_left(reason, ad),
         }
         cycle = Sentence(event.at, position, "refused", facts, event.cause, event.stimulus)
-        text, now = self.now(job, ad, next_cycle)
+        text, now = self.reason_now(job, ad, next_cycle)
         if now is not None and obstacle_kind(now) == obstacle_kind(reason):
             return Rejection(cycle, "", text, now)
         if now is not None and is_same(reason, now):
             return Rejection(cycle, "", short_reason(reason, ()), reason)
         return Rejection(cycle, short_reason(reason, next_cycle.limits(reason, position)), text, now)
 
-    def now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
+    def reason_now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
         """Return why a rejected job is not matched now, in words, and as a cycle reports it (None: no reason)."""
         last_rejection = self.last_of(job, ad)
-        cycle = None if last_rejection is None else next_cycle.like(last_rejection[1])
+        cycle = None if last_rejection is None else next_cycle.repeat(last_rejection[1])
         if cycle is None or any(match.job == job for match in cycle.matches):
             return ROOM, None
         refusals = evolve(self, known={})

@@ -126,7 +126,7 @@ class SlotLife:
             self.last = max(self.last, event.at)
             tell_event(self, position, event)
 
-    def say(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+    def add(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         """Add a sentence on an event to the chain, with the place of the record if it is one."""
         place = self.places.name(event.stimulus) if self.places is not None else ""
         fact_texts = {name: text.rstrip(".") if place else text for name, text in facts.items()}
@@ -143,9 +143,9 @@ class SlotLife:
             if match.slot == self.name:
                 self.begin = len(self.chain)
                 preempted_text = preemption_text(match, "it", self.holder)
-                self.say(position, event, "slot_matched_with", job=match.job, who=preempted_text)
+                self.add(position, event, "slot_matched_with", job=match.job, who=preempted_text)
             elif self.name in match.preempts:
-                self.say(position, event, "slot_given_back", job=match.job, slot=match.slot)
+                self.add(position, event, "slot_resources_taken", job=match.job, slot=match.slot)
 
     def on_polled(self, position: int, event: e.DefragPolled) -> None:
         self.poll = position, event
@@ -153,14 +153,14 @@ class SlotLife:
     def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
         if self.name in event.claims:
             self.reservation = f"{event.cluster}.{event.proc}"
-            self.say(position, event, "claim_reserved", job=self.reservation, why=self.why(event))
+            self.add(position, event, "claim_reserved", job=self.reservation, why=self.why(event))
 
     def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
         """Note that its claim is no longer reserved, unless the claim's end already shows its use."""
         if self.reservation != f"{event.cluster}.{event.proc}":
             return
         if not event.slot:
-            self.say(position, event, "claim_no_longer_reserved", job=self.reservation, why=self.why(event))
+            self.add(position, event, "claim_no_longer_reserved", job=self.reservation, why=self.why(event))
         self.reservation = ""
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
@@ -172,7 +172,7 @@ class SlotLife:
         self.parts, self.last_change, self.claimed = set(), [], 0
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
         facts = {"origin": origin, "kind": event.kind or "new", "why": self.why(event)}
-        self.since = self.say(position, event, "born", **facts)
+        self.since = self.add(position, event, "slot_created", **facts)
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Add a transition. The chain of a claim begins with its match or request."""
@@ -189,7 +189,7 @@ class SlotLife:
         move_facts = {"job": f"job {self.job}" if self.job else "its job", "why": reason_text, "source": event.source}
         move_facts |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, cause, self.job)
-        self.since = self.say(position, event, code, **move_facts, **facts)
+        self.since = self.add(position, event, code, **move_facts, **facts)
         if event.cause == REPORTED:
             if target not in ("Claimed", "Preempting"):
                 self.holder = self.job = ""
@@ -204,79 +204,79 @@ class SlotLife:
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
         values_text = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
         facts = {"changes": values_text, "why": self.why(event)}
-        self.last_change = [Sentence(event.at, position, "changed", facts, event.cause, event.stimulus)]
+        self.last_change = [Sentence(event.at, position, "slot_changed", facts, event.cause, event.stimulus)]
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         self.is_gone, self.holder, self.job = True, "", ""
         if event.cause != REPORTED or self.pair != DELETED or self.since is None:
-            self.since = self.say(position, event, "died", why=self.why(event))
+            self.since = self.add(position, event, "slot_deleted", why=self.why(event))
 
     def on_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.chain, self.begin = self.chain[self.begin :], 0
         self.holder = event.submitter
-        self.say(position, event, "claim_made", who=claimant(event))
+        self.add(position, event, "claim_made", who=claimant(event))
 
     def on_waits(self, position: int, event: e.ClaimQueued) -> None:
         if event.holder:
             self.begin = len(self.chain)
-        self.say(position, event, "claim_waits", who=claimant(event))
+        self.add(position, event, "claim_waits", who=claimant(event))
 
     def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
         marks = "; ".join(CLAIM_FLAGS.get(flag, flag) for flag in event.flags)
-        self.say(position, event, "claim_marked", marks=marks, reason=event.reason)
+        self.add(position, event, "claim_marked", marks=marks, reason=event.reason)
 
     def on_unheard(self, position: int, event: e.ClaimHolderSilent) -> None:
         if event.until:
-            self.say(position, event, "holder_silent", until=instant(event.until, self.zone))
+            self.add(position, event, "holder_silent", until=instant(event.until, self.zone))
         else:
-            self.say(position, event, "holder_heard")
+            self.add(position, event, "holder_heard")
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
         facts = None if self.poll is None else defrag_words.choice_facts(self.poll[1], event, self.context.noted)
         if facts is not None:
-            self.say(position, event, "drain_chosen", schedule=event.schedule, **facts)
+            self.add(position, event, "drain_chosen", schedule=event.schedule, **facts)
             return
-        self.say(position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.why(event))
+        self.add(position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.why(event))
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
         facts = None if self.poll is None else defrag_words.cancel_facts(self.poll[1], event, self.context.noted)
         if facts is not None:
-            self.say(position, event, "drain_canceled", **facts)
+            self.add(position, event, "drain_canceled", **facts)
             return
         request = self.context.requests.get(event.stimulus)
-        self.say(position, event, f"drain {event.row}", user=request.user if request else "")
+        self.add(position, event, f"drain {event.row}", user=request.user if request else "")
 
     def on_client_started(self, position: int, event: e.BackfillStarted) -> None:
         program = event.client.get("Executable", "")
-        self.say(position, event, "client_started", program=program, system=event.system)
+        self.add(position, event, "client_started", program=program, system=event.system)
 
     def on_client_gone(self, position: int, event: e.BackfillExited) -> None:
         retry = instant(event.retry, self.zone) if event.retry else ""
-        self.say(position, event, "client_gone", how=client_end(event), reason=event.reason, retry=retry)
+        self.add(position, event, "client_gone", how=client_end(event), reason=event.reason, retry=retry)
 
     def on_claim_over(self, position: int, event: e.ClaimEnded) -> None:
         self.holder = ""
         usage = interval(event.usage // 1000)
-        self.say(position, event, "claim_over", submitter=event.submitter, usage=usage)
+        self.add(position, event, "claim_over", submitter=event.submitter, usage=usage)
 
     def on_job_begins(self, position: int, event: e.JobActivated | e.ClaimActivated) -> None:
         self.job = event.job if isinstance(event, e.ClaimActivated) else f"{event.cluster}.{event.proc}"
         self.killed = False
-        self.say(position, event, "slot_job_began", job=self.job)
+        self.add(position, event, "slot_job_began", job=self.job)
 
     def on_job_over(self, position: int, event: e.JobExited | e.ClaimDeactivated) -> None:
         facts = {"job": self.job, "why": self.why(event)}
         if isinstance(event, e.JobExited):
             facts["how"] = ending(event) if event.code is not None or event.signal is not None else ""
         self.job = ""
-        self.say(position, event, "slot_job_over", **facts)
+        self.add(position, event, "slot_job_over", **facts)
 
     def on_told(self, position: int, event: e.StarterSignalled) -> None:
         if event.how == "soft":
-            self.say(position, event, "slot_job_told", job=self.job, why=self.why(event))
+            self.add(position, event, "slot_job_asked_to_exit", job=self.job, why=self.why(event))
         elif not self.killed:  # it may be killed again and again
             self.killed = True
-            self.say(position, event, "slot_job_killed", job=self.job, why=self.why(event))
+            self.add(position, event, "slot_job_killed", job=self.job, why=self.why(event))
 
     def on_reported(self, position: int, event: e.SlotReported) -> None:
         facts = event.facts
@@ -297,7 +297,7 @@ class SlotLife:
             rest = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
             more_text = ", ".join(f"{name} {host_of(value)}" for name, value in rest.items())
             words = text.format_map(defaultdict(lambda: "(unknown)", facts))
-            self.say(position, event, "log_reported", words=words, facts=more_text)
+            self.add(position, event, "log_reported", words=words, facts=more_text)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         if event.said not in ("began", "ended", "died") or self.is_gone:
@@ -306,7 +306,7 @@ class SlotLife:
         facts = {"facts": ", ".join(dict.fromkeys(texts))}  # where nothing else says how it ended, its status does
         if event.facts.get(_ORPHANED):
             facts["why"] = f"its master (pid {event.facts[_ORPHANED]}) had died"
-        sentence = self.say(position, event, f"startd_{event.said}", **facts)
+        sentence = self.add(position, event, f"startd_{event.said}", **facts)
         if self.pair:
             self.is_gone, self.since = True, sentence
             self.holder = self.job = ""
@@ -325,7 +325,7 @@ class SlotLife:
         position, event = match.position, match.event
         alike_text = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
         facts = {"job": f"{event.cluster}.{event.proc}", "user": match.facts.get("user", ""), "like": alike_text}
-        self.say(position, event, "log_slot_matched", preempted=preempted(match.facts), **facts)
+        self.add(position, event, "log_slot_matched", preempted=preempted(match.facts), **facts)
         self.chain.insert(0, self.chain.pop())
 
     def answer(self, advice: str = "") -> Answer:
@@ -338,18 +338,17 @@ class SlotLife:
         if self.parts and not self.is_gone:
             parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
             facts = {"parts": parts_text}
-            steps.insert(1, Sentence(since.at, since.position, "parts", facts, since.cause, since.stimulus))
+            steps.insert(1, Sentence(since.at, since.position, "dynamic_slots", facts, since.cause, since.stimulus))
         if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
             steps += self._not_chosen(*self.poll)
         advice_code = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
-        about_facts = {"slot": self.name, "machine": self.machine, "job": self.job}
-        about_facts |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
-        sentences = advise(advice or ("see_status" if self.is_gone else advice_code), head, **about_facts)
+        advice_facts = {"slot": self.name, "machine": self.machine, "job": self.job}
+        advice_facts |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
+        sentences = advise(advice or ("see_status" if self.is_gone else advice_code), head, **advice_facts)
         chain = [*self.chain, *self.last_change]
         return answer(head, steps, sentences, self._shortened(chain) if self.places is not None else chain)
 
     def _head(self, since: Sentence) -> Sentence:
-        """Return the first line: the state since a sentence's event."""
         is_over = self.is_gone or self.pair == DELETED
         is_held = self.holder and not self.job and state(self.pair or INITIAL_PAIR) in ("Claimed", "Preempting")
         code = "slot_gone" if is_over else "slot_unknown" if not self.pair else "slot_is_held" if is_held else "slot_is"
@@ -364,7 +363,7 @@ class SlotLife:
             return sentences
         last_kept = sentences[BEGINNING - MOST]
         facts = {"count": f"{len(sentences) - MOST:,}", "slot": self.name}
-        omission = Sentence(last_kept.at, last_kept.position, "left_out", facts, last_kept.cause, last_kept.stimulus)
+        omission = Sentence(last_kept.at, last_kept.position, "omitted", facts, last_kept.cause, last_kept.stimulus)
         return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - MOST :]]
 
     def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
@@ -420,7 +419,7 @@ def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]
 
     def read(life: SlotLife, position: int, event: Any) -> None:
         facts = {name: getattr(event, name) for name in fields}
-        life.say(position, event, code, **facts, why=life.why(event))
+        life.add(position, event, code, **facts, why=life.why(event))
 
     return read
 
@@ -429,6 +428,6 @@ _SAY: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_of(Sl
     e.MatchVoided: _with_cause("slot_match_void", "job"),
     e.ClaimWithdrawn: _with_cause("claim_waits_no_more"),
     e.ShutdownBegan: _with_cause("machine_ends", "how"),
-    e.BackfillSignalled: _with_cause("client_told"),
+    e.BackfillSignalled: _with_cause("client_killed"),
     e.BackfillLeaving: _with_cause("leaves_for", "destination"),
 }

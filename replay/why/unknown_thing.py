@@ -32,7 +32,6 @@ def unknown_job(log: EventStore, cluster: int, proc: int | None, at: int | None,
 
 
 def _jobs_of(event: e.Event) -> Iterator[tuple[int, int]]:
-    """Yield the jobs that an event names."""
     if isinstance(event, e.JobLogged | e.JobReported):
         yield event.cluster, event.proc
     elif isinstance(event, e.AdsKept) and event.kind in ("history", "epochs", "job_ads"):

@@ -16,7 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 sys.path[:0] = [str(ROOT / ".path")]
 
-from poolbook.adapters.machine.execution import Exited, LaunchRequest, Supervisor  # noqa: E402
+from poolbook.adapters.machine.execution.activation import Exited, LaunchRequest  # noqa: E402
+from poolbook.adapters.machine.execution.client import Supervisor  # noqa: E402
 
 JOBS = 500
 MAX_RUNNING = 16

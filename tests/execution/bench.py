@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
-from poolbook.adapters.machine.execution import Exited, Failed, LaunchRequest, Lost, Report, Running, Supervisor
+from poolbook.adapters.machine.execution.activation import Exited, Failed, LaunchRequest, Lost, Report, Running
+from poolbook.adapters.machine.execution.client import Supervisor
 
 from .. import forked
 

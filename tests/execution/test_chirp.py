@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.execution import Chirp, Chirped, FileTransfer, Running, Started, Write
+from poolbook.adapters.machine.execution.activation import Chirp, Chirped, FileTransfer, Running, Started, Write
 
 from .bench import Bench, runs, wait
 

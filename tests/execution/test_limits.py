@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from poolbook.adapters.machine.execution import VIOLATION_HOLD_CODES, ResourceLimits
+from poolbook.adapters.machine.execution.activation import VIOLATION_HOLD_CODES, ResourceLimits
 
 from .bench import Bench
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, Failed, FileTransfer, Started, Transferring
+from poolbook.adapters.machine.execution.activation import Exited, Failed, FileTransfer, Started, Transferring
 from poolbook.adapters.machine.execution.supervisor.mover import Mover, Movers, Task, TransferUsers
 from poolbook.adapters.machine.execution.supervisor.rights import UserIds
 

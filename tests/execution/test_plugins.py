@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, Failed, FileTransfer, Lost, Supervisor, Transferring
+from poolbook.adapters.machine.execution.activation import Exited, Failed, FileTransfer, Lost, Transferring
+from poolbook.adapters.machine.execution.client import Supervisor
 
 from .bench import Bench, runs, wait
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import FileTransfer, LaunchRequest, client
+from poolbook.adapters.machine.execution import client
+from poolbook.adapters.machine.execution.activation import FileTransfer, LaunchRequest
 from poolbook.adapters.machine.execution.supervisor import copying, spool, staging, transfer
 from poolbook.adapters.machine.execution.supervisor import url_plugin as plugin
 from poolbook.adapters.machine.execution.supervisor.chirp_requests import Session

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, Usage
+from poolbook.adapters.machine.execution.activation import Exited, Usage
 from poolbook.domain.ports.world import How
 
 from .bench import Bench, runs, state, wait

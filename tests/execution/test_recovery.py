@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, Failed, Lost, ReplacedError, Running, Started, Supervisor
+from poolbook.adapters.machine.execution.activation import Exited, Failed, Lost, Running, Started
+from poolbook.adapters.machine.execution.client import ReplacedError, Supervisor
 
 from .bench import Bench, runs, wait
 
@@ -25,7 +26,8 @@ ROOT = Path(__file__).parent.parent.parent
 POOL = """
 import os, signal, sys
 from pathlib import Path
-from poolbook.adapters.machine.execution import LaunchRequest, Started, Supervisor
+from poolbook.adapters.machine.execution.activation import LaunchRequest, Started
+from poolbook.adapters.machine.execution.client import Supervisor
 home = Path(sys.argv[1])
 supervisor = Supervisor(home / "pool")
 work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; while ! [ -e stop ]; do sleep 0.01; done; exit 6"

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, Failed, Lost, Started, SupervisorError
+from poolbook.adapters.machine.execution.activation import Exited, Failed, Lost, Started
+from poolbook.adapters.machine.execution.client import SupervisorError
 from poolbook.adapters.machine.execution.supervisor.launch import failure
 
 from .. import forked

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine import accounts
-from poolbook.adapters.machine.execution import Chirp, Exited, FileTransfer, UnixAccount
+from poolbook.adapters.machine.execution.activation import Chirp, Exited, FileTransfer, UnixAccount
 from poolbook.adapters.machine.execution.supervisor.rights import UserIds, acting, become
 from poolbook.adapters.machine.execution.supervisor.scratch import hand_over
 from poolbook.adapters.runtime import job_users

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.machine.execution import Supervisor
+from poolbook.adapters.machine.execution.client import Supervisor
 
 from .bench import Bench
 

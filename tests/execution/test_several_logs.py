@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, Running, Started, Supervisor
+from poolbook.adapters.machine.execution.activation import Exited, Running, Started
+from poolbook.adapters.machine.execution.client import Supervisor
 from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.domain.ports.stimuli import ActivationEnded, ActivationStarted
 from poolbook.domain.ports.world import Launch

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, FileTransfer, Started
+from poolbook.adapters.machine.execution.activation import Exited, FileTransfer, Started
 from poolbook.adapters.machine.execution.supervisor import spool as supervisor_spool
 
 from ..pool.test_full_disks import disk

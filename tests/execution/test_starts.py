@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, Failed, LaunchRequest, Started, Supervisor, SupervisorError
+from poolbook.adapters.machine.execution.activation import Exited, Failed, LaunchRequest, Started
+from poolbook.adapters.machine.execution.client import Supervisor, SupervisorError
 
 from .. import forked
 from ..together import together
@@ -159,7 +160,8 @@ def test_a_job_has_default_signals_whatever_the_pool_was_started_with(bench: Ben
     code = """
 import sys
 from pathlib import Path
-from poolbook.adapters.machine.execution import LaunchRequest, Supervisor
+from poolbook.adapters.machine.execution.activation import LaunchRequest
+from poolbook.adapters.machine.execution.client import Supervisor
 with Supervisor(Path(sys.argv[1])) as supervisor:
     supervisor.start([LaunchRequest(key="1", job="1", slot="s", executable="/bin/grep",
         arguments=("-E", "SigIgn|SigBlk", "/proc/self/status"), iwd=sys.argv[2], stdout="out", run_in_iwd=True)])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import (
+from poolbook.adapters.machine.execution.activation import (
     Exited,
     Failed,
     FileTransfer,
@@ -23,9 +23,9 @@ from poolbook.adapters.machine.execution import (
     Move,
     Running,
     Started,
-    Supervisor,
     Transferring,
 )
+from poolbook.adapters.machine.execution.client import Supervisor
 from poolbook.adapters.machine.execution.supervisor import mover, processes
 from poolbook.adapters.machine.execution.supervisor.scratch import remove
 from poolbook.adapters.runtime.activations import remaps

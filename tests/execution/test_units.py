@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine import detection
-from poolbook.adapters.machine.execution import Exited, FileTransfer, LaunchRequest, ResourceLimits, Usage, client
+from poolbook.adapters.machine.execution import client
+from poolbook.adapters.machine.execution.activation import Exited, FileTransfer, LaunchRequest, ResourceLimits, Usage
 from poolbook.adapters.machine.execution.supervisor import scratch, transfer
 from poolbook.domain.submit.resources import parse_amount
 

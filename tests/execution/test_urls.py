@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Exited, FileTransfer
+from poolbook.adapters.machine.execution.activation import Exited, FileTransfer
 from poolbook.adapters.machine.transfer_plugins import plugins_by_method
 from poolbook.domain.config import read
 

@@ -186,7 +186,7 @@ def _sentences(answer: Answer) -> list[Sentence]:
     head, *lines = answer.lines
     if head.code == "cluster":
         return [head, *(line for line in lines if line.code == "ends_unknown" or line.code.startswith("job_"))]
-    life = [line for line in answer.life if line.code != "left_out"]
+    life = [line for line in answer.life if line.code != "omitted"]
     return [head, *sorted(life, key=lambda one: one.code != "refused")]
 
 

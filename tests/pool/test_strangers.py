@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution import Supervisor, SupervisorError
+from poolbook.adapters.machine.execution.client import Supervisor, SupervisorError
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.runtime.requests import SubmitDescription
 from poolbook.adapters.sockets import make_private

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.machine.execution import UnixAccount
+from poolbook.adapters.machine.execution.activation import UnixAccount
 from poolbook.adapters.machine.spool import Spool
 
 from .. import forked

@@ -35,7 +35,7 @@ _BEGIN: Final = (
     "started",
     "started_there",
     "shadow_began",
-    "shadow_goes_on",
+    "shadow_reused",
     "shadow_lost",
     "shadow_found",
     "entry",

@@ -16,7 +16,7 @@ from poolbook.replay.why import Sentence
 
 SECOND: Final = 1_000_000
 NEAR_SECONDS: Final = 60  #: how many seconds apart a sentence and a record that it cites besides its main record may be
-LATER_SECONDS: Final = {"run_over": 60, "over_there": 60, "end_untold": 600, "jobs_like_it": 600, "others_ran": 600}
+LATER_SECONDS: Final = {"run_over": 60, "over_there": 60, "end_unknown": 600, "jobs_like_it": 600, "others_ran": 600}
 """Codes of sentences -> how many seconds a sentence may be later than its main record: the end of a run has the time at
 which its slot became free, a match that at which the jobs on its slots began."""
 LAST_LINES: Final = {"userlog": "...", "eventlog": "...", "history": "***", "epochs": "***", "startd_history": "***"}
@@ -39,7 +39,7 @@ _SCHEDD_GONE: Final = r"Starter pid {starter} (exited with status|died on signal
 RECORD_PATTERNS: Final = {
     "submitted": r"^000 \({header}\.\d+\) .* Job submitted from host",
     "started": r"^001 \({header}\.\d+\) .* Job executing on host.*(\sSlotName: {slot}\s|alias={slot}&)",
-    "end_untold": r"^001 \({header}\.\d+\) .* Job executing on host|Started shadow for job {job} on "
+    "end_unknown": r"^001 \({header}\.\d+\) .* Job executing on host|Started shadow for job {job} on "
     r"|Shadow pid \d+ switching to job {job}\.",
     "matched": r"Matched {named} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
     "evicted": r"^004 \({header}\.\d+\) .* Job was evicted.*{said_first}",
@@ -66,13 +66,13 @@ RECORD_PATTERNS: Final = {
     "shadow_found": r"^023 \({header}\.\d+\) .* Job reconnected to {slot}",
     "shadow_did_not_find": r"^024 \({header}\.\d+\) .* Job reconnection failed",
     "entry": r"^\d\d\d \({header}\.\d+\) .*{reason}",
-    "nothing_for_it": r"Rejected {job} ",
+    "rejected_by_negotiator": r"Rejected {job} ",
     "jobs_like_it": r"(Matched {job} |Successfully matched with ).*(?<=[ ,]){slots_any}$",
     "others_ran": r"(Matched {job} |Successfully matched with ).*(?<=[ ,]){slots_any}$",
     "nothing_ran": r"(Matched {job} |Successfully matched with ).*(?<=[ ,]){slots_any}$",
     "shadow_began": r"Started shadow for job {job} on {slot} ?.*\(shadow pid = {pid}\)"
     r"|Shadow pid {pid} switching to job {job}\.",
-    "shadow_goes_on": r"Shadow pid {pid} switching to job {job}\.",
+    "shadow_reused": r"Shadow pid {pid} switching to job {job}\.",
     "shadow_gone": r"Shadow pid \d+ (for job {job} (exited with status|reports job exit reason)|died with signal)"
     r"|Failed to expand job ad when switching shadow",
     "run_over": rf"{_MOVED}|{_OVER}|{_BEGUN}",
@@ -84,8 +84,8 @@ RECORD_PATTERNS: Final = {
     "shadow_requeued": r"\({job}\) \(\d+\): Job {job} is being put back in the job queue: {reason}",
     "starter_saw_end": r"Process exited, pid=\d+, {how_word}",
     # about a slot
-    "born": r"{short}: New (pS|S)lot |{short}: New machine resource|{short}: ",
-    "died": r"{short}: (Slot {short} no longer needed, deleting|Changing state)",
+    "slot_created": r"{short}: New (pS|S)lot |{short}: New machine resource|{short}: ",
+    "slot_deleted": r"{short}: (Slot {short} no longer needed, deleting|Changing state)",
     "log_slot_matched": r"Matched {matched} .* {slot_or_whole}$|Successfully matched with {slot_or_whole}$",
     "startd_began": r"\*\* condor_startd .* STARTING UP",
     "startd_died": r"The STARTD \(pid \d+\) died due to signal",
@@ -180,7 +180,7 @@ def text_of(path: str) -> list[str]:
 
 def faults(name: str, sentence: Sentence, records: Cited) -> Iterator[str]:
     """Yield what a sentence about a job or slot (``name``) says and its records do not."""
-    if sentence.code == "left_out":
+    if sentence.code == "omitted":
         return
     if not sentence.places:
         yield f"{sentence.code} cites nothing"
@@ -188,7 +188,7 @@ def faults(name: str, sentence: Sentence, records: Cited) -> Iterator[str]:
     main_place, *others = sentence.places
     kind, text = records.record(main_place)
     if kind in ("history", "epochs", "startd_history", "job_ads", "queue") and sentence.code != "cools_down":
-        if str(sentence.at // SECOND) not in text and sentence.code != "shown":
+        if str(sentence.at // SECOND) not in text and sentence.code != "listed":
             yield f"{main_place} has no such instant"
         return
     pattern = record_pattern(name, sentence)
@@ -239,7 +239,7 @@ def faults_of_others(name: str, sentence: Sentence, place: str, records: Cited) 
             yield f"{place} reports no death"
     elif kind == "matchlog" and f" {name} " not in text:
         yield f"{place} is not of job {name}"
-    if sentence.code not in ("nothing_for_it", "jobs_like_it", "others_ran", "nothing_ran"):
+    if sentence.code not in ("rejected_by_negotiator", "jobs_like_it", "others_ran", "nothing_ran"):
         seconds = seconds_between(sentence.at, text)
         if seconds > NEAR_SECONDS:
             yield f"{place} is {seconds} s from {clock_of(sentence.at)}"

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from poolbook.replay.listing import entries, line, parse_filter
 from poolbook.replay.narration.formatting import instant
-from poolbook.replay.why import Answer, Sentence, UnknownThingError, tell, why_job, why_slot
+from poolbook.replay.why import Answer, Sentence, UnknownThingError, dated_line, why_job, why_slot
 from poolbook.replay.why.answer import why
 
 from .virtual_point import PointPool
@@ -58,7 +58,7 @@ class Session:
             assert answer == why_job(all_events, int(name), selection.proc or 0)
         self.told += [*answer.lines, *answer.life]
         if self.words:
-            return [*answer.texts, *([tell(sentence) for sentence in answer.life] if verbose else [])]
+            return [*answer.texts, *([dated_line(sentence) for sentence in answer.life] if verbose else [])]
         return coded(answer, verbose)
 
 

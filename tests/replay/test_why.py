@@ -15,7 +15,7 @@ from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
 from poolbook.replay.narration.sentences import MOST_LINES
 from poolbook.replay.virtual_world import EPOCH
-from poolbook.replay.why import UnknownThingError, job_events, slot_events, tell, why_job, why_slot
+from poolbook.replay.why import UnknownThingError, dated_line, job_events, slot_events, why_job, why_slot
 from poolbook.replay.why.answer import why
 
 from .virtual_pool import Pool
@@ -75,7 +75,7 @@ def _job(events: list[tuple[int, Event]], number: int, proc: int, at: int | None
     try:
         answer = why_job(events, number, proc, at)
         assert len(answer.lines) <= MOST_LINES
-        return [*answer.texts, *map(tell, answer.life)]
+        return [*answer.texts, *map(dated_line, answer.life)]
     except UnknownThingError:
         return []
 
@@ -155,7 +155,7 @@ def test_times_are_in_the_requested_zone(pool: Pool) -> None:
     zone = timezone(timedelta(hours=1))
     sentence = why_job(pool.events(), 1, 0, EPOCH, zone).lines[0]
     expected = "Job 1.0 has been running on slot1_1@h since 2027-01-15 09:00:00."
-    assert tell(sentence, zone) == f"2027-01-15 09:00:00  {expected}"
+    assert dated_line(sentence, zone) == f"2027-01-15 09:00:00  {expected}"
 
 
 def test_a_sentence_serializes_as_a_plain_dict(pool: Pool) -> None:

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.narration.sentence_tables import WORDS
-from poolbook.replay.narration.sentences import Sentence, tell
+from poolbook.replay.narration.sentences import Sentence, dated_line
 from poolbook.replay.why.answer import why
 
 from ..audit.test_honest_recordings import HONEST, packed_log
@@ -30,7 +30,7 @@ def wrong_sentences_in(log: EventStore, most: int) -> list[str]:
     records = Cited(log)
     names = [name for name in things_in(log) if "." in name or "@" in name]
     return [
-        f"{name}: {tell(sentence)}: {fault}"
+        f"{name}: {dated_line(sentence)}: {fault}"
         for name in spread(names, most)
         for life in [why(log, name).life]
         for number, sentence in enumerate(life)
@@ -88,9 +88,9 @@ def test_a_sentence_that_cites_an_unrelated_record_is_detected() -> None:
 
 
 BEFORE = {
-    "started": {"matched", "shadow_began", "shadow_goes_on"},
-    "evicted": {"matched", "shadow_began", "shadow_goes_on", "started"},
-    "requeued": {"matched", "shadow_began", "shadow_goes_on", "started"},
+    "started": {"matched", "shadow_began", "shadow_reused"},
+    "evicted": {"matched", "shadow_began", "shadow_reused", "started"},
+    "requeued": {"matched", "shadow_began", "shadow_reused", "started"},
     "shadow_did_not_find": {"shadow_began"},
     "row 10/Killing": {"log_reported"},
     "row 10/Killing job_ended": {"log_reported"},

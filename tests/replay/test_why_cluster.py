@@ -8,7 +8,7 @@ from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import EPOCH
 from poolbook.replay.why import UnknownThingError
 from poolbook.replay.why.answer import why
-from poolbook.replay.why.cluster import UNTOLD
+from poolbook.replay.why.cluster import UNKNOWN_STATE
 
 from ..importing.folders import TRACES, recorded
 from .virtual_pool import Pool
@@ -86,7 +86,7 @@ def test_an_unsupported_name_is_refused_with_the_command_that_shows_it(name: str
 def test_the_summary_names_the_jobs_whose_ends_are_not_recorded() -> None:
     log, _ = recorded(TRACES / "10-fairshare")
     summary, missing, *_ = [line.full for line in why(log, "1").lines]
-    assert summary == f"Cluster 1 has 110 jobs: 10 completed, 86 removed, 14 {UNTOLD}."
+    assert summary == f"Cluster 1 has 110 jobs: 10 completed, 86 removed, 14 {UNKNOWN_STATE}."
     assert missing.startswith(
         "Records are missing from 2026-11-20 22:52:52 to 2026-11-20 22:55:08: the ends of 14 jobs are not known. ["
     )

@@ -46,7 +46,7 @@ def _rejection(pool: Pool, job: str, seconds: int | None = None) -> tuple[str, s
     """Return the short reason for a rejection, and its cycle's explanation with the evidence."""
     answer = why(pool.log, job, None if seconds is None else EPOCH + seconds * SECOND)
     lines_by_code = {line.code: line for line in (*answer.lines, *answer.life)}
-    return lines_by_code["waits_because"].text, lines_by_code["refused"].full
+    return lines_by_code["waiting_reason"].text, lines_by_code["refused"].full
 
 
 @pytest.mark.parametrize(("job", "seconds", "short", "explanation"), REJECTIONS)

@@ -21,7 +21,7 @@ from poolbook.replay.listing import entries, line, parse_filter
 from poolbook.replay.runs.slot_records import SlotRecords
 from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
-from poolbook.replay.why.cluster import UNTOLD, outcomes
+from poolbook.replay.why.cluster import UNKNOWN_STATE, outcomes
 
 from ..audit.test_honest_recordings import packed_log
 from ..importing.folders import recorded
@@ -198,7 +198,7 @@ ENDS_OF_RUNS: dict[str, tuple[list[e.Event], str, str]] = {
         [slot_transition(17, 94, "12", "Claimed/Busy", "Claimed/Idle", "Called deactivate_claim_job_done")],
         "Job 1.0 has no records after 2026-11-20 22:36:57, so its current state is unknown. "
         "Its run on slot1@node ended after 10 s. [StartLog:94] Its",
-        f"1 {UNTOLD}",
+        f"1 {UNKNOWN_STATE}",
     ),
     "it still runs": ([], f"Job 1.0 has been running on {SLOT} since 2026-11-20 22:36:47.", "1 running"),
 }
@@ -706,7 +706,7 @@ OUTCOME_TEXTS = {
     "suspended": "has been suspended",
     "running": "has been running",
     "idle": "has been waiting",
-    UNTOLD: "has no records after",
+    UNKNOWN_STATE: "has no records after",
 }
 """How a job's own answer words the outcome that its cluster's summary counts."""
 BY_SLOTS = {
@@ -950,7 +950,7 @@ HONEST = TRACES.parent / "honest"
 def test_a_run_that_ends_in_the_second_in_which_it_began_is_told_in_that_order() -> None:
     log = recorded_log("mixed-22")
     codes = [sentence.code for sentence in why(log, "7.2").life]
-    assert codes[1:4] == ["shadow_goes_on", "run_over", "later_died"]
+    assert codes[1:4] == ["shadow_reused", "run_over", "later_died"]
 
 
 def test_a_claim_that_the_startd_rejects_is_not_reported_as_retired() -> None:

@@ -14,7 +14,8 @@ from typing import Any
 from unittest.mock import patch
 
 from poolbook.adapters import sockets
-from poolbook.adapters.machine.execution import SupervisorError, client
+from poolbook.adapters.machine.execution import client
+from poolbook.adapters.machine.execution.client import SupervisorError
 from poolbook.adapters.machine.execution.supervisor import (
     launch,
     process_trees,

@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import define, field
 
-from poolbook.adapters.machine.execution import ReplacedError, SupervisorError
+from poolbook.adapters.machine.execution.client import ReplacedError, SupervisorError
 from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.domain.events import BackfillStarted, Event, JobActivated

@@ -331,7 +331,6 @@ class Supervisor:
             self._hear(self._messages.popleft())
 
     def _read(self, flags: int) -> None:
-        """Receive some messages. Raise `ConnectionError` if the connection has ended."""
         assert self._lines is not None
         self._messages.extend(map(json.loads, self._lines.receive(flags)))
 
@@ -342,7 +341,6 @@ class Supervisor:
             self._take(_report(message, key))
 
     def _take(self, report: Any) -> None:
-        """Queue a report for the next poll, and record what it changes."""
         if isinstance(report, Started) and report.key in self._begun:
             self._begun[report.key].started = True
         elif isinstance(report, Exited | Failed | Lost):
@@ -375,7 +373,6 @@ class Supervisor:
 
 
 def _start(activation: LaunchRequest, name: str) -> dict[str, Any]:
-    """Return the message that has an activation started, under this name."""
     fields = ("limits", "transfer", "account", "files", "chirp", "container")
     nested_parts = {field: getattr(activation, field) for field in fields}
     order = asdict(activation, recurse=False) | {field: part and asdict(part) for field, part in nested_parts.items()}

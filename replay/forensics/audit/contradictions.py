@@ -104,7 +104,6 @@ class FactAuditor:
         step(self, event, StatementSource(letter, place.source, place.line, event.at), chain)
 
     def _note_span(self, letter: str, chain: int, event: e.Event) -> None:
-        """Update the time that a log covers, and note if its daemon died."""
         span = self._spans.get(chain)
         daemon_began = isinstance(event, e.DaemonReported) and event.said == "began"
         if span is None:
@@ -140,7 +139,6 @@ class FactAuditor:
                         self.scratch.add_fact(plain(ad["Name"]), fact, origin._replace(at=at), value)
 
     def _record_slot_ad(self, ad: Ad, origin: StatementSource) -> None:
-        """Record the facts of a slot's ad, unless the state or the time is missing."""
         slot, state, activity = (text_of(ad, name) for name in ("Name", "State", "Activity"))
         at = date(ad, "MyCurrentTime")
         if not slot or not state or not activity or at is None:
@@ -245,7 +243,6 @@ class FactAuditor:
         self._begun.cycle(chain, event)
 
     def _record_unknown_slots(self, chain: int, origin: StatementSource) -> None:
-        """Record that the state of a startd's slots is unknown from now on."""
         for slot in sorted(self._slots.pop(chain, ())):
             self._forget(slot, origin, "")
             self.scratch.add_fact(slot, "state", origin._replace(letter="L"), "")
@@ -389,7 +386,6 @@ def _listed_status(records: Sequence[JobRecord]) -> Iterator[str]:
 
 
 def _lacks_own_number(number: str, records: Sequence[JobRecord]) -> bool:
-    """Return True if the GlobalJobId of an ad does not contain the job's number."""
     bodies = [record.body for record in records if record.letter in "HPSA"]
     return any("GlobalJobId" in body and number not in body for body in bodies)
 

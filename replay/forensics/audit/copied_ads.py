@@ -77,7 +77,6 @@ class CopiedAds:
         copy: Mapping[str, str],
         tables: Sequence[tuple[JobRecord, Mapping[str, Any]]],
     ) -> None:
-        """Compare a copy with the values that the job's ad had over time."""
         ads_of_same_job = [(queue, ad) for queue, ad in tables if ad.get("GlobalJobId") == copy.get("GlobalJobId")]
         for name in sorted(copy.keys() & set(COPIED_ATTRIBUTES) - _UNLIKE.get(record.letter, set())):
             known_values = {value for _, ad in ads_of_same_job for value in ad[SET_ONCE][name]}

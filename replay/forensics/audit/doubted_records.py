@@ -17,8 +17,7 @@ from .findings import finding
 
 DOUBTS: Final = ("aside", "displaced")
 MOST: Final = 2  #: the number of displaced ads that one or two changes in a file explain
-ONE_AD: Final = 20_000
-"""A history whose first offset (in bytes) exceeds this is the end of a longer history."""
+ONE_AD: Final = 20_000  #: a history whose first offset (in bytes) exceeds this is the end of a longer history
 
 
 @define

@@ -118,8 +118,6 @@ class _JobHistory:
 
 @define
 class _EventLog:
-    """The jobs and slots of one file with its rotated parts."""
-
     lives: dict[_Job, _JobHistory] = field(factory=dict)
     slots: dict[str, _Job] = field(factory=dict)
     epoch: int = 0  #: incremented at each gap, which invalidates earlier states
@@ -295,7 +293,6 @@ class EventLogAuditor:
         history.unreleased = None
 
     def _follow_slot(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
-        """Track which job runs on which slot, and find slots with two jobs."""
         if event.number in (10, 11):
             return
         if event.number in (4, 5) and history.rival is not None and event.at - history.rival[1] > OVERLAP:
@@ -333,7 +330,6 @@ class EventLogAuditor:
         log.parts.add(self.audit.violations if event.at - at > LINGERING else self.audit.noted, slot_twice_finding)
 
     def _compare_ends(self) -> None:
-        """Report the jobs whose end is in another source, but missing from one log."""
         logged_jobs: list[LoggedJob] = []
         spans: list[LogCoverage] = []
         for number, log in self._chains.items():

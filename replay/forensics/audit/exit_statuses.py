@@ -41,8 +41,7 @@ def _status_rule(row: str) -> StatusRule:
 STATUSES: Final = {
     status: _status_rule(row) for status, row in tables(get_data(__package__, "exit_statuses.txt"))["statuses"].items()
 }
-_ENDS: Final = frozenset({"4", "5"})
-"""The entries that show how a run ended."""
+_ENDS: Final = frozenset({"4", "5"})  #: the entries that show how a run ended
 
 
 @define
@@ -75,7 +74,6 @@ class ExitStatuses:
                 self._judge(job, record, status, run)
 
     def _judge(self, job: tuple[int, int], record: JobRecord, status: str, run: Sequence[JobRecord]) -> None:
-        """Compare an exit status with the entries for the run's end."""
         rule = STATUSES.get(status)
         end_entries = [entry for entry in run if entry.what in _ENDS]
         if rule is None or not rule.entries or not end_entries:

@@ -19,8 +19,7 @@ READ: Final = {
     kind: tuple(names.split())
     for kind, names in tables(get_data(__package__, "read_attributes.txt"))["attributes"].items()
 }
-ATTRIBUTES: Final = READ["checkpointing"] + READ["jobs"]
-"""All attributes of a job's ad that are read."""
+ATTRIBUTES: Final = READ["checkpointing"] + READ["jobs"]  #: all attributes of a job's ad that are read
 
 REMOVED, COMPLETED, HELD = 3, 4, 5
 STATUSES: Final = {
@@ -245,7 +244,6 @@ def _writes_checkpoints(ad: Ad) -> bool:
 
 
 def _add_place(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:
-    """Add the slot, the claim and the start of a run."""
     # A job removed while it runs keeps these attributes; those that begin with Last describe the previous run.
     now = (
         origin.letter in "PS" or "RemoteHost" in ad or (origin.letter in "AQ" and int_of(ad, "JobStatus") in ON_A_SLOT)
@@ -307,7 +305,6 @@ def _cumulative_times(runs: list[RecordedRun]) -> Iterator[Statement]:
 
 
 def _duration_statements(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> list[Statement]:
-    """Return the duration of a run, from every attribute in which the ad states it."""
     statements = list[Statement]()
 
     def say(fact: str, name: str, below: int | None = None, above: int | None = None) -> None:

@@ -67,8 +67,6 @@ class _AuditedSlot:
 
 @define
 class _StartdLog:
-    """The known state of the startd that writes a chain's log."""
-
     parts: LogParts = field(factory=LogParts)
     occasions: LineCensus = field(factory=LineCensus)
     over: bool = False  #: a startd ended, and no other one has started
@@ -131,7 +129,6 @@ class StartdLogAuditor:
     # -- Bookkeeping -------------------------------------------------------------------------------------------------
 
     def _log_of(self, source: str) -> _StartdLog | None:
-        """Return the startd log of a source's chain; None if the source is not a StartLog."""
         if source not in self._by_source:
             number = int(source) if source.isdecimal() else 0
             is_startd_log = self.sources.kind(number) == "startlog"
@@ -258,7 +255,6 @@ class StartdLogAuditor:
         log.last = max(log.last, event.until)
 
     def _begin_unknown_time(self, log: _StartdLog, since: int, reason: str) -> None:
-        """Mark the state of all slots as unknown until their next record."""
         names = set(log.slots) | log.missing
         since = log.unknown_since or since
         self._forget(log)
@@ -313,7 +309,6 @@ class StartdLogAuditor:
         slot.story.append(event)
 
     def _count_lines(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotTransitioned) -> None:
-        """Count the lines before a transition, to compare them with those of similar transitions."""
         lines, slot.announced_lines = slot.announced_lines, set()
         if lines is None or not log.begun:
             slot.starter = False

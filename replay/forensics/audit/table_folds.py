@@ -24,8 +24,7 @@ SUBMITTED: Final = READ["submitted"]
 COPIED_ATTRIBUTES: Final = SUBMITTED + READ["copied"]
 """The attributes that all copies of an ad have from job_queue.log; those in `SUBMITTED` never change."""
 STATUS: Final = ("JobStatus", "EnteredCurrentStatus")
-STATUS_SEPARATOR: Final = " since "
-"""Joins JobStatus and its start time, which change in the same transaction."""
+STATUS_SEPARATOR: Final = " since "  #: joins JobStatus and its start time, which change in the same transaction
 SET_ONCE: Final = ""
 
 
@@ -67,7 +66,6 @@ class JobQueueFold:
         self.at = max(self.at, event.at)
 
     def _keep(self, key: str) -> None:
-        """Store the values of an ad after a transaction."""
         ad, values = self._ads.get(key, {}), self._values.setdefault(key, {})
         for name in ad.keys() & COPIED_ATTRIBUTES:
             values.setdefault(name, set()).add(ad[name])

@@ -35,8 +35,6 @@ class _Step(NamedTuple):
 
 
 class _GivenSlot(NamedTuple):
-    """A slot that was assigned to a user in a transaction."""
-
     slot: str
     since: int
     updated: int

@@ -64,10 +64,8 @@ PAIRS: Final = {
     "entry": PairRule("E", "U", "an entry", NEAR, "D"),
     "left": PairRule("Q", "H", "the job's departure from the queue", ANY, "D", (True, False)),
 }
-ENTRIES: Final = frozenset({0, 1, 4, 5, 9, 12, 13})
-"""The types of entries that are in every job event log."""
-DONE: Final = frozenset({"100", "115"})
-"""The exit statuses of a shadow whose job exited."""
+ENTRIES: Final = frozenset({0, 1, 4, 5, 9, 12, 13})  #: the types of entries that are in every job event log
+DONE: Final = frozenset({"100", "115"})  #: the exit statuses of a shadow whose job exited
 OVER: Final = DONE | {"102", "103", "107", "112", "113"}  #: the exit statuses of a shadow whose run ended
 SPAWNED: Final = OVER - {"112"} | {"108", "116"}
 """The exit statuses of a shadow that logged its start. A shadow that cannot open the job's log holds the job before
@@ -177,14 +175,10 @@ class UnpairedRecords:
                     self.unpaired.setdefault(key, []).extend(pairs)
 
     def _extend_paired(self, record: PairedRecord, other: PairedRecord) -> None:
-        """Extend the part of each file that the other file covers."""
         for paired_record, partner in ((record, other), (other, record)):
             position = _position(paired_record)
             first, last = self._paired.get((paired_record.chain, partner.chain), (position, position))
-            self._paired[paired_record.chain, partner.chain] = (
-                min(first, position),
-                max(last, position),
-            )
+            self._paired[paired_record.chain, partner.chain] = (min(first, position), max(last, position))
 
     def finish(self) -> Iterator[AuditFinding]:
         self._note_absent_jobs()
