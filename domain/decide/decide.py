@@ -85,7 +85,7 @@ _RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
     s.BenchmarksDone: periodic_evaluation.end_benchmarks,
     s.Negotiate: _negotiate,
     s.Defragment: _defragment,
-    s.ClaimMatches: claims.claim_all,
+    s.ClaimMatches: claims.start_idle_jobs,
     s.FireTimers: timers.fire_timers,
     s.Transferred: job_processes.log_transfer,
     s.ActivationStarted: job_processes.log_start,

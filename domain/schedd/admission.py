@@ -23,20 +23,20 @@ from ..state.proc_ads import pack
 from ..state.state import AccessPoint
 from .factories import has_factory
 from .job_edits import SECURE, ignores_secure, protection_of
-from .job_transforms import AppliedTransform, Evaluation
+from .job_transforms import AppliedTransform, Evaluation, record_evaluations
 from .queue_limits import ExceededLimit, exceeded_limit
 from .schedd_ad import schedd_ad
 from .submit_policy import Columns, JobGroup, Judge, SubmitRefusal, TransformStep, decide, merge_results, submit_policy
 
 
 class Accepted(Struct, frozen=True):
-    """An accepted submission. ``tell`` logs the changes by transforms; call it when nothing else can reject the
-    submission."""
+    """An accepted submission. ``log_transforms`` logs the changes by transforms. Call it only when nothing else can
+    reject the submission, because logged changes cannot be withdrawn."""
 
     command: Submit
     columns: Columns
     warnings: tuple[str, ...] = ()  #: warnings for the user
-    tell: Callable[[], None] = lambda: None
+    log_transforms: Callable[[], None] = lambda: None
 
 
 COMMIT_FAILED = "Failed to commit job submission into the queue."
@@ -64,29 +64,28 @@ def admit_submission(draft: Draft[AccessPoint], command: Submit, number: int, co
 
 
 def _judge_submission(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Accepted | None:
-    judge = judge_of(
+    judge = submission_judge(
         draft.state, draft.send(ShowHost()), draft.context, draft.now, number, command.user, command.ad, columns
     )
     decided = decide(judge, command.ad, columns, command.count)
-    rejection, kinds = decided.refusal, decided.groups
+    rejection, groups = decided.refusal, decided.groups
     if rejection is not None:
         _reject(draft, command, number, rejection, decided.proc, f"{COMMIT_FAILED}\nERROR: {rejection.reason}")
         return None
-    ad, after = merge_results(kinds, command.ad, columns, command.count)
+    ad, after = merge_results(groups, command.ad, columns, command.count)
     same = after.keys() == columns.keys() and all(after[name] is columns[name] for name in after)
     packed = command.columns if same else pack(after)
 
-    def tell() -> None:
-        for changes, applied in changes_by_transform(kinds):
-            numbers = [_note_evaluation(draft, applied.name, evaluation) for evaluation in applied.evaluations]
+    def log_transforms() -> None:
+        for changes, applied in changes_by_transform(groups):
             fields = asdict(changes)
-            evidence = tuple(place for place in numbers if place)
+            evidence = record_evaluations(draft, applied, "JOB_TRANSFORM_")
             draft.emit(JobsTransformed(*draft.header("submitted"), number, **fields, evidence=evidence))
 
-    return Accepted(replace(command, ad=ad, columns=packed), after, decided.warnings, tell)
+    return Accepted(replace(command, ad=ad, columns=packed), after, decided.warnings, log_transforms)
 
 
-def judge_of(
+def submission_judge(
     state: AccessPoint, host: Ad, context: Context, now: int, number: int, user: str, ad: Ad, columns: Columns
 ) -> Judge:
     """Return a judge that applies the current settings to the jobs of a submission.
@@ -129,10 +128,10 @@ class TransformChanges(Struct, frozen=True):
     skipped: tuple[str, ...]
 
 
-def changes_by_transform(kinds: Sequence[JobGroup]) -> Iterator[tuple[TransformChanges, AppliedTransform]]:
+def changes_by_transform(groups: Sequence[JobGroup]) -> Iterator[tuple[TransformChanges, AppliedTransform]]:
     """Yield the changes by each transform, in order, with the transform's evaluations for its first job."""
-    for name in dict.fromkeys(step.applied.name for kind in kinds for step in kind.result.applied):
-        steps = [(kind.procs, step) for kind in kinds for step in kind.result.applied if step.applied.name == name]
+    for name in dict.fromkeys(step.applied.name for group in groups for step in group.result.applied):
+        steps = [(group.procs, step) for group in groups for step in group.result.applied if step.applied.name == name]
         yield _changes_of_steps(name, steps), steps[0][1].applied
 
 
@@ -153,12 +152,6 @@ def _changes_of_steps(name: str, steps: Sequence[tuple[Sequence[int], TransformS
     return TransformChanges(name, ranges(procs), changes, before, pack(columns), pack(columns_before), skipped)
 
 
-def _note_evaluation(draft: Draft[AccessPoint], transform: str, result: Evaluation) -> int:
-    return draft.record_evaluation(
-        f"JOB_TRANSFORM_{transform} {result.what}".rstrip(), result.text, result.value, dict(result.read)
-    )
-
-
 def _reject(
     draft: Draft[AccessPoint], command: Submit, number: int, rejection: SubmitRefusal, proc: int, text: str
 ) -> None:
@@ -166,9 +159,13 @@ def _reject(
     if rejection.evidence is not None:
         evaluation = rejection.evidence
         evidence = draft.record_evaluation(rejection.setting, evaluation.text, evaluation.value, dict(evaluation.read))
-    why, job = draft.header("submitted"), job_id(number, proc)
     reason = rejection.reason.rstrip("\n")
-    draft.emit(SubmissionRefused(*why, number, command.user, rejection.setting, job, reason, evidence))
+    rejected_job = job_id(number, proc)
+    draft.emit(
+        SubmissionRefused(
+            *draft.header("submitted"), number, command.user, rejection.setting, rejected_job, reason, evidence
+        )
+    )
     answer(draft, command, "submit", command.file, {"refusal": text})
 
 

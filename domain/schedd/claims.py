@@ -31,15 +31,10 @@ from .job_deferral import deferral, unmatchable_until
 from .local_jobs import start_local_jobs
 
 
-def claim_all(draft: Draft[AccessPoint]) -> None:
-    """Start idle jobs on their matches and claims, and start jobs that need no slot."""
-    claim_matches(draft)
-    start_local_jobs(draft)
-
-
-def claim_matches(draft: Draft[AccessPoint]) -> None:
-    """Claim each matched slot and activate the claim for its job; on a claimed slot, the new claim may have to wait. A
-    match is void if its job is no longer idle (transition 8). Then activate the claims that finished waiting."""
+def start_idle_jobs(draft: Draft[AccessPoint]) -> None:
+    """Claim each matched slot, and activate the claim for its job. On a claimed slot, the new claim may have to wait. A
+    match is void if its job is no longer idle (transition 8). Then activate the claims that finished waiting, and start
+    the jobs that need no slot."""
     state = draft.state
     matches = [(name, *job_and_match) for name, jobs in state.matches.items() for job_and_match in jobs.items()]
     for name, (number, proc), matched in sorted(matches, key=lambda match: match[2].order):
@@ -60,6 +55,7 @@ def claim_matches(draft: Draft[AccessPoint]) -> None:
             reuse_claim(draft, name, number)
         else:
             start_on_claim(draft, name, cluster, proc)
+    start_local_jobs(draft)
 
 
 def _cluster_of_idle_job(state: AccessPoint, number: int, proc: int) -> Cluster | None:
@@ -96,32 +92,34 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
 
 
 def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) -> None:
-    """Handle the end of the last process of the slot's job, which belonged to this cluster. If the slot is claimed and
-    idle, start the claim's next job if ``reuses`` is true; otherwise release the claim."""
+    """Handle the end of the last process of a slot's job. If this access point still holds the slot's claim, and no job
+    is about to start there, run another job on the claim or release it.
+
+    :param cluster: the ended job's cluster
+    :param reuses: whether another job may run on the claim
+    """
     draft.send(StarterReported(draft.stimulus, slot))
     draft.send(StarterGone(draft.stimulus, slot))
     visible = draft.send(ShowSlot(slot))
-    if visible is not None and visible.state_activity == "Claimed/Idle" and _can_continue(draft, slot):
+    state = draft.state
+    has_free_claim = slot in state.claims and slot not in state.ready_claims and not state.is_reserved(slot)
+    if visible is not None and visible.state_activity == "Claimed/Idle" and has_free_claim:
         if reuses:
             reuse_claim(draft, slot, cluster)
         else:
             draft.send(ReleaseClaim(draft.stimulus, slot, "execution_failed"))
 
 
-def _can_continue(draft: Draft[AccessPoint], slot: str) -> bool:
-    """Check whether this access point holds the slot's claim and does not reserve it for a job that is about to
-    start."""
-    state = draft.state
-    return slot in state.claims and slot not in state.ready_claims and not state.is_reserved(slot)
+def reuse_claim(draft: Draft[AccessPoint], slot: str, previous_cluster: int) -> None:
+    """Start the submitter's next matching job on an idle claimed slot, or release the claim.
 
-
-def reuse_claim(draft: Draft[AccessPoint], slot: str, before: int) -> None:
-    """Start the submitter's next matching job on an idle claimed slot, or release the claim. ``before`` is the previous
-    job's cluster; if the next job is of another cluster, log the match with its evidence."""
+    :param previous_cluster: the cluster of the claim's previous job. A match with a job of another cluster is logged
+        with its evidence, because no negotiation cycle has recorded it.
+    """
     no_room = remaining_starts(draft.state) <= 0
     while next_job := None if no_room else _next_job(draft, slot):
         cluster, proc, job, signature = next_job
-        if cluster.id != before:
+        if cluster.id != previous_cluster:
             reads = draft.caches.of(RequirementsNamesCache).find(signature, job())
             slot_ad = draft.send(ShowAd(slot, slot_attribute_words(signature)))
             draft.emit(match_evidence(draft.header("negotiated"), draft.context, job(), slot_ad, reads))
@@ -141,7 +139,9 @@ def _next_job(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Calla
     for cluster, proc, number in waiting_jobs(draft.state, submitter, draft.caches, autoclusters, rejected):
         job, signature = cache(partial(job_ad, cluster, proc)), autoclusters.signature(cluster, proc)
         limits = cluster.requested_value(proc, LIMITS)
-        if fits(draft, slot, visible.version, job, signature) and same_limits(draft, slot, limits, job, signature):
+        if fits_slot(draft, slot, visible.version, job, signature) and uses_same_limits(
+            draft, slot, limits, job, signature
+        ):
             return cluster, proc, job, signature
         rejected.add(number)
     return None
@@ -182,8 +182,13 @@ def signal_job(
     resume_first: bool = False,
     repeat: bool = False,
 ) -> None:
-    """Signal a job's processes to exit. Send a soft signal again only if ``repeat`` is true. For a job without a slot,
-    the access point sends the signal."""
+    """Signal a job's processes to exit. For a job without a slot, the access point sends the signal.
+
+    :param manner: soft (the job's kill signal) or hard (SIGKILL)
+    :param evidence: as in ``JobSignalled``, like ``vacated``
+    :param resume_first: whether to continue a suspended job first
+    :param repeat: whether to send a soft signal to a job that already received one
+    """
     if not draft.state.clusters[activation.cluster].is_local:
         draft.send(
             DeactivateClaim(
@@ -232,7 +237,9 @@ class _FitCache(dict[tuple[Signature, str, int, int], bool]):
     """Match results, keyed by the job's signature, the slot's name and version, and the current second."""
 
 
-def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], ClassAd], signature: Signature) -> bool:
+def fits_slot(
+    draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], ClassAd], signature: Signature
+) -> bool:
     """Check whether a job and a slot match now. The result is cached for equivalent jobs within the same second.
 
     :param version: the version of the slot's own ad
@@ -248,7 +255,7 @@ def fits(draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], C
     return fit
 
 
-def same_limits(
+def uses_same_limits(
     draft: Draft[AccessPoint], slot: str, limits: str, job: Callable[[], ClassAd], signature: Signature
 ) -> bool:
     """Check whether a job has the same concurrency limits as the slot's claim; otherwise the job cannot reuse the

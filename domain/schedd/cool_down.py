@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..classad import EvaluationError, unparse
 from ..classad.evidence import truth_of, value_text, values_read
 from ..decision.draft import Draft
-from ..events import JobCooledDown, JobExited
+from ..events import JobExited
 from ..state.caches import ad_of, parse_cached
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, ad_at_exit, parse_int
@@ -49,7 +49,6 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
 
 
 def _cool_down_after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
-    """Return the end of a scheduler universe job's run, with the cool-down for its exit code; None if it has none."""
     seconds = schedd_seconds(draft.state.settings, "SCHEDULER_UNIVERSE_COOL_DOWN_DURATION")
     disabled = parse_cached(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:
@@ -62,8 +61,3 @@ def _cool_down_after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited
 def _with_cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited, seconds: int) -> JobExited:
     count, until = parse_int(cluster.value(exited.proc, COOL_DOWNS)), draft.now // SECOND + seconds
     return replace(exited, changes=exited.changes | {COOL_DOWNS: str(count + 1), EXPIRATION: str(until)})
-
-
-def end_cool_down(draft: Draft[AccessPoint], cluster: int, proc: int) -> None:
-    """End the cool-down of a job, which may then run again."""
-    draft.emit(JobCooledDown(*draft.header("cooled_down"), cluster, proc))

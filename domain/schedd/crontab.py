@@ -27,8 +27,8 @@ class Field(Struct, frozen=True):
     """A field of a schedule: the attribute that contains its text, and the range of its values."""
 
     attribute: str
-    least: int
-    most: int
+    minimum: int
+    maximum: int
 
 
 FIELDS: Final = (
@@ -64,35 +64,36 @@ class CronTab(Struct, frozen=True):
     months: tuple[int, ...]
     days_of_week: tuple[int, ...]  #: 0 (Sunday) to 6; empty: the field lists no day
 
-    def next_run(self, now: int, offset: Offset, *, slips_days: bool = False) -> int:
+    def next_run(self, now: int, offset: Offset, *, extends_weekdays: bool = False) -> int:
         """Return the next start of a job in seconds, which is later than ``now``.
 
         A local time skipped by daylight saving is moved by the length of the change. If a local time occurs twice, the
         job starts only at the one with the current UTC offset, or at the other one if that is past.
 
-        :param slips_days: whether a weekday schedule also matches the last day before a month (``Dialect``)
+        :param extends_weekdays: whether a schedule by weekday also matches the last day before each month
+            (``Dialect.extends_cron_days_of_week``)
         :raises InvalidCronTab: if no day matches
         """
         first = now + MINUTE - now % MINUTE
         local = (_EPOCH + timedelta(seconds=first + offset(first))).timetuple()
-        for year, month, day, hour, minute in self._times(local[:5], slips_days):
+        for year, month, day, hour, minute in self._times(local[:5], extends_weekdays):
             instant = _instant(timegm((year, month, day, hour, minute, 0)), first, now, offset)
             return instant if instant >= first else now + DELAY_IF_PAST
         raise InvalidCronTab(f"no day matches by the end of {local[0] + YEARS_SEARCHED}")
 
-    def _times(self, start: tuple[int, ...], slips_days: bool) -> Iterator[tuple[int, int, int, int, int]]:
+    def _times(self, start: tuple[int, ...], extends_weekdays: bool) -> Iterator[tuple[int, int, int, int, int]]:
         """Yield the local times of the schedule that are not before ``start``."""
         for year in range(start[0], start[0] + YEARS_SEARCHED + 1):
             for month in _values_from(self.months, start[1], year > start[0]):
                 is_later = (year, month) > start[:2]
-                for day in _values_from(self._days(year, month, slips_days), start[2], is_later):
+                for day in _values_from(self._days(year, month, extends_weekdays), start[2], is_later):
                     is_later = (year, month, day) > start[:3]
                     for hour in _values_from(self.hours, start[3], is_later):
                         is_later = (year, month, day, hour) > start[:4]
                         for minute in _values_from(self.minutes, start[4], is_later):
                             yield year, month, day, hour, minute
 
-    def _days(self, year: int, month: int, slips_days: bool) -> Sequence[int]:
+    def _days(self, year: int, month: int, extends_weekdays: bool) -> Sequence[int]:
         """Return the matching days of a month in ascending order. Day 0 is the last day of the previous month."""
         weekday, length = monthrange(year, month)  # 0 is Monday
         by_week = {day for day in range(1, length + 1) if (weekday + day) % 7 in self.days_of_week}
@@ -100,7 +101,7 @@ class CronTab(Struct, frozen=True):
         all_days = len(self.days_of_month) == 31
         if not all_days or len(self.days_of_week) in (0, 7):
             return sorted(by_month | by_week)
-        return sorted(by_week | {0} if slips_days else by_week)
+        return sorted(by_week | {0} if extends_weekdays else by_week)
 
 
 def _values_from(values: Sequence[int], first: int, is_later: bool) -> Iterator[int]:
@@ -147,35 +148,32 @@ def parse_crontab(texts: tuple[str | None, ...]) -> CronTab:
 
 
 def _parse_field(field: Field, text: str) -> tuple[int, ...]:
-    """Return the values listed in a field's text."""
     values: set[int] = set()
     for part in filter(None, text.split(",")):
         element, slash, step_text = part.partition("/")
         step = _leading_number(step_text) if slash else 1
         if not step:
             raise InvalidCronTab(f"Invalid cron attribute: {text}")
-        values.update(value for value in map(_zero_sunday(field), _range_of(field, element)) if value % step == 0)
+        listed = _range_of(field, element)
+        numbers = [value % 7 for value in listed] if field is DAY_OF_WEEK else listed  # Sunday is 0 or 7
+        values.update(value for value in numbers if value % step == 0)
     if not values and field is not DAY_OF_WEEK:
         raise InvalidCronTab(f"Invalid cron attribute: {text}")
     return tuple(sorted(values))
 
 
 def _range_of(field: Field, text: str) -> range:
-    """Return the range of a list element, without its step."""
     first_text, dash, last_text = text.partition("-")
     if dash:
-        return range(max(_leading_number(first_text), field.least), min(_leading_number(last_text), field.most) + 1)
+        return range(
+            max(_leading_number(first_text), field.minimum), min(_leading_number(last_text), field.maximum) + 1
+        )
     if "*" in text:
         # In the weekday field, * selects no day, because weekdays are added to the days of the month.
-        return range(0) if field is DAY_OF_WEEK else range(field.least, field.most + 1)
+        return range(0) if field is DAY_OF_WEEK else range(field.minimum, field.maximum + 1)
     number = _leading_number(text)
-    is_valid = field.least <= number <= field.most
-    return range(number, number + 1) if is_valid else range(field.least, field.most + 1)
-
-
-def _zero_sunday(field: Field) -> Callable[[int], int]:
-    """Return a function that converts Sunday's alternative number 7 to 0."""
-    return (lambda value: value % 7) if field is DAY_OF_WEEK else (lambda value: value)
+    is_valid = field.minimum <= number <= field.maximum
+    return range(number, number + 1) if is_valid else range(field.minimum, field.maximum + 1)
 
 
 def _leading_number(text: str) -> int:

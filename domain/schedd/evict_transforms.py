@@ -1,9 +1,10 @@
 """A job's own transforms (TransformOnEvict), which change the job when a run ends with a hold.
 
-For example, a job that exceeded its memory requests more and becomes idle instead of held (``retry_request_memory``).
-TransformOnEvict lists the transforms; the attribute TransformBody_NAME contains the lines of the transform NAME. They
-are applied in order up to the first that changes a request relevant to matching; that one prevents the hold. All
-changes are kept.
+For example, a job that exceeded its memory requests more memory and becomes idle instead of held
+(``retry_request_memory``). TransformOnEvict lists the transforms, and the attribute TransformBody_NAME contains the
+lines of the transform NAME. The transforms are applied in order until one of them changes a request that matching reads
+(such as RequestMemory), because the job may then run elsewhere instead of being held. The changes by earlier transforms
+are kept.
 
 Source: Scheduler::shadowExitCode and TransformOnEvict (schedd.cpp) of HTCondor.
 """
@@ -29,6 +30,7 @@ from .job_transforms import (
     TransformMacros,
     apply_transform,
     read_transform,
+    record_evaluations,
 )
 from .submitted_job import DELETED_TEXT, SubmittedJob
 
@@ -73,7 +75,6 @@ def _transform_names(cluster: Cluster, proc: int) -> list[str]:
 
 
 def _parse_transform(name: str, text: str) -> Transform | None:
-    """Parse the value of a TransformBody_ attribute; return None if the value is invalid."""
     transform = parse_cached(text or "undefined")
     try:
         lines = None if transform is None else transform.evaluate(ad_of({}), None)
@@ -85,18 +86,12 @@ def _parse_transform(name: str, text: str) -> Transform | None:
 def _log_changes(
     draft: Draft[AccessPoint], cluster: Cluster, proc: int, applied: AppliedTransform, changes: Ad, before: Ad
 ) -> None:
-    notes = [
-        draft.record_evaluation(
-            f"{BODY_PREFIX}{applied.name} {result.what}".rstrip(), result.text, result.value, dict(result.read)
-        )
-        for result in applied.evaluations
-    ]
     draft.emit(
         JobsEdited(
             *draft.header("evict_transform"), cluster.id, ranges([proc]), changes,
             transform=applied.name,
             before={name: before.get(name, "") for name in changes},
-            noted=tuple(note for note in notes if note),
+            noted=record_evaluations(draft, applied, BODY_PREFIX),
             skipped=tuple(applied.skipped),
         )
     )  # fmt: skip

@@ -27,11 +27,6 @@ class CannotExpandError(Exception):
     """A job cannot start, because its slot's ad lacks a value for a ``$$()``. The message is HTCondor's."""
 
 
-def has_macros(ad: Mapping[str, str]) -> bool:
-    """Check whether any attribute contains ``$$()``."""
-    return any("$$(" in text for text in ad.values())
-
-
 def expand(ad: Ad, job: ClassAd, slot: ClassAd, context: Context) -> Ad:
     """Return the attribute changes for a job's ad; raise CannotExpandError if a macro has no value."""
     changes: Ad = {}
@@ -77,7 +72,7 @@ def expand_for_slot(
     """Return the changes to a job's ad from a slot's ad, or hold the job and return None if the slot lacks a value. The
     ads of jobs without ``$$()`` are not built."""
     edited = cluster.changes(proc) if cluster.edit_count else {}
-    if not any(has_macros(ad) for ad in (cluster.ad, cluster.variants.of(proc), edited)):
+    if not any("$$(" in text for ad in (cluster.ad, cluster.variants.of(proc), edited) for text in ad.values()):
         return {}
     job = cluster.attributes(proc)
     try:

@@ -74,7 +74,6 @@ def materialize(draft: Draft[AccessPoint]) -> None:
 
 
 def _jobs_to_materialize(draft: Draft[AccessPoint], cluster: Cluster) -> int:
-    """Return how many more jobs the cluster's factory may materialize now."""
     assert cluster.factory is not None
     if cluster.factory.mode != "Running":
         return 0

@@ -119,9 +119,11 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
             if over_limit:
                 procs = sorted({*procs}.difference(over_limit))
         elif isinstance(command, Hold) and cluster.status_counts[STATUS_NUMBERS["Held"]]:
-            firm = [proc for proc in procs if cluster.status_of(proc) == "Held" and is_protected_hold(cluster, proc)]
-            outcomes += results_for(cluster, firm, "Held")
-            procs = sorted({*procs}.difference(firm))
+            protected = [
+                proc for proc in procs if cluster.status_of(proc) == "Held" and is_protected_hold(cluster, proc)
+            ]
+            outcomes += results_for(cluster, protected, "Held")
+            procs = sorted({*procs}.difference(protected))
         for jobs in _group_by_status(draft, cluster, procs):
             succeeded = jobs.status in statuses and rule(draft, command, jobs)
             outcomes += results_for(cluster, jobs.procs, "done" if succeeded else jobs.status)
@@ -130,7 +132,6 @@ def act_on_jobs(draft: Draft[AccessPoint], command: JobCommand) -> None:
 
 
 def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[ActionResult]:
-    """Pause, resume or end factories when their jobs are held, released or removed."""
     from .factories import move_factory, selected_factories
 
     command_name = {"hold": "hold", "release": "release", "remove": "rm"}.get(command.action)
@@ -151,8 +152,6 @@ def _move_factories(draft: Draft[AccessPoint], command: JobCommand) -> list[Acti
 
 
 class _JobGroup(NamedTuple):
-    """Jobs of a cluster with the same status, and whether they have running processes."""
-
     cluster: Cluster
     procs: list[int]
     status: str
@@ -249,16 +248,10 @@ def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _JobGroup) -> bool
     return True
 
 
-def _suspend(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
-    return _pause(draft, jobs, ("Claimed/Busy", "Claimed/Retiring"), resume=False)
-
-
-def _continue(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
-    return _pause(draft, jobs, ("Claimed/Suspended",), resume=True)
-
-
-def _pause(draft: Draft[AccessPoint], jobs: _JobGroup, pairs: tuple[str, ...], resume: bool) -> bool:
+def _pause(draft: Draft[AccessPoint], command: Suspend | Continue, jobs: _JobGroup) -> bool:
     """Suspend or continue the slots of these jobs, if all slots are in a suitable state."""
+    resume = isinstance(command, Continue)
+    pairs = ("Claimed/Suspended",) if resume else ("Claimed/Busy", "Claimed/Retiring")
     if jobs.cluster.is_local:
         return False  # without a slot, no startd can suspend the job
     slots = [draft.state.by_job[jobs.cluster.id, proc].slot for proc in jobs.procs]
@@ -276,7 +269,7 @@ _RULES: dict[type[JobCommand], tuple[Collection[str], Callable[[Draft[AccessPoin
     Remove: (STATUS_NUMBERS.keys() - {"Removed"}, _remove),
     RemoveNow: ({"Removed"}, _remove_now),
     Vacate: (RUNS - {"Suspended"}, _vacate),
-    Suspend: ({"Running"}, _suspend),
-    Continue: (RUNS, _continue),  # a deferred job on a suspended slot continues with status Running
+    Suspend: ({"Running"}, _pause),
+    Continue: (RUNS, _pause),  # a deferred job on a suspended slot continues with status Running
 }
 """The job statuses to which each command applies, and the function that executes the command."""

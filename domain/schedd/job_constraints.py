@@ -113,7 +113,6 @@ class _JobTable:
         return True
 
     def _add_column(self, name: str) -> None:
-        """Add a column for an attribute, given by its lower-case name."""
         array_of = _QUEUE_ATTRIBUTES.get(name)
         if array_of is not None:
             self.table.assign(name, INTEGER, array_of(self))
@@ -153,13 +152,11 @@ class _JobTable:
         return self._last_cell([changes.get(each, cluster.ad.get(each, "")) for each in spellings])
 
     def _all_spellings(self, cluster: Cluster, name: str, changes: Mapping[str, str]) -> list[str]:
-        """Return the spellings of an attribute in a cluster's submission and in later changes of the cluster's jobs."""
         spellings = self._spellings(cluster, name)
         additional = [each for each in changes if each not in spellings and each.lower() == name]
         return [*spellings, *additional] if additional else spellings
 
     def _write_cells(self, cluster: Cluster, procs: Procs, name: str, kinds: Kinds, payloads: Integers) -> None:
-        """Write the cells of one attribute for the jobs of a cluster."""
         cohort_of = np.frombuffer(cluster.cohort_of, np.uint32)[procs]
         cohorts = cohort_of.tolist() if len(cohort_of) < _FEW_JOBS else np.flatnonzero(np.bincount(cohort_of)).tolist()
         for cohort in dict.fromkeys(cohorts):
@@ -178,7 +175,6 @@ class _JobTable:
                 kinds[row], payloads[row] = self._last_cell(own)
 
     def _varying_columns(self, cluster: Cluster) -> dict[str, list[str]]:
-        """Return the attributes that have differed between a cluster's jobs since submission."""
         if self._unpacked[0] is not cluster:
             self._unpacked = cluster, unpack(cluster.variants.chunks)
         return self._unpacked[1]
@@ -192,7 +188,6 @@ class _JobTable:
         return _ABSENT
 
     def _cell(self, text: str) -> Cell:
-        """Convert an attribute's text to a cell."""
         cell = self._cells.get(text)
         if cell is None:
             if len(text) <= _MAX_DIGITS and text.isdecimal() and text.isascii():

@@ -60,8 +60,10 @@ def schedule_runs(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[i
                 groups.setdefault(_schedule_texts(draft, cluster, proc), []).append(proc)
     for texts, group in groups.items():
         try:
-            slips_days = draft.state.dialect.extends_cron_days_of_week
-            start = parse_crontab(texts).next_run(draft.now // SECOND, draft.context.utc_offset, slips_days=slips_days)
+            extends_weekdays = draft.state.dialect.extends_cron_days_of_week
+            start = parse_crontab(texts).next_run(
+                draft.now // SECOND, draft.context.utc_offset, extends_weekdays=extends_weekdays
+            )
         except InvalidCronTab as error:
             procs_by_holds: dict[int, list[int]] = {}
             for proc in group:

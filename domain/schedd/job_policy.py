@@ -62,7 +62,6 @@ def _policy_value(
 
 
 def _evaluate_policy(draft: Draft[AccessPoint], name: str, text: str, ad: ClassAd) -> PolicyValue:
-    """Evaluate a job's policy expression in its ad, and log the values that it read."""
     parsed = parse_cached(text)
     if parsed is None:
         return PolicyValue(None, text)
@@ -104,7 +103,6 @@ def exit_decision(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited
 
 
 def _reason(name: str, value: PolicyValue) -> str:
-    """Return the reason in HTCondor's words."""
     return f"The job attribute {name} expression '{value.text}' evaluated to {'TRUE' if value.truth else 'FALSE'}"
 
 

@@ -76,13 +76,11 @@ def continue_job(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited,
 
 
 def _is_final(cluster: Cluster, exited: JobExited) -> bool:
-    """Check whether a hold cannot be replaced by a cool-down."""
     by_access_point = parse_int(exited.changes.get("HoldReasonCode", "")) in ACCESS_POINT_CODES
     return exited.outcome == "exited" or cluster.is_local or by_access_point or exited.cause == "deferral_missed"
 
 
 def _evict_instead(exited: JobExited) -> JobExited:
-    """Return the end of a run with its hold replaced by an eviction."""
     changes = {name: text for name, text in exited.changes.items() if name not in HOLD_ATTRIBUTES}
     return replace(exited, row="evict", changes=changes)
 
@@ -200,7 +198,9 @@ def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
         min(stimulus.at, draft.now), protocol=stimulus.protocol,
     )  # fmt: skip
     if outcome != "exited":
-        exited = replace(exited, changes=exited.changes | _vacate_ad(draft, activation, stimulus, exited, ending))
+        vacated = activation.vacate_reason if outcome == "evicted" else {}
+        vacated = vacated or vacate_reason(_vacate_reason(draft, activation, stimulus, exited, ending))
+        exited = replace(exited, changes=exited.changes | vacated)
     exited = continue_job(draft, cluster, exited, row)
     vacate_code = activation.vacate_reason.get("VacateReasonCode")
     if not row and status != "Removed" and vacate_code == str(CLAIM_DEACTIVATED.code):
@@ -220,26 +220,6 @@ def _is_machine_fault(end: ActivationEnded) -> bool:
     if end.hold_code in TRANSFER_CODES:
         return not goes_on_hold(end.hold_code, end.hold_subcode)
     return end.failed and end.hold_code >= FIRST_VACATE_CODE
-
-
-def _held_by_machine(activation: Activation, end: ActivationEnded) -> bool:
-    """Check whether a run ends with a hold by the machine's policy."""
-    by_machine = activation.vacate_reason.get("VacateReasonCode") == str(HELD_BY_STARTD)
-    return by_machine and activation.first_signalled <= end.at
-
-
-def _hold_from_vacate(vacated: Ad) -> Ad:
-    """Return the hold attributes for an eviction by the machine."""
-    return {name.replace("Vacate", "Hold"): text for name, text in vacated.items()}
-
-
-def _vacate_ad(
-    draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, ending: str
-) -> Ad:
-    """Return the vacate reason for the job's ad; ``leaving`` is the cause for which the claim was about to end."""
-    if activation.vacate_reason and exited.outcome == "evicted":
-        return activation.vacate_reason
-    return vacate_reason(_vacate_reason(draft, activation, end, exited, ending))
 
 
 _FAILURES = ("execution_failed", "transfer_failed")
@@ -269,30 +249,27 @@ def _run_outcome(
 ) -> tuple[str, str, str, Ad]:
     """Return the outcome, the cause, the row of the job state table, and the changes to the job's ad."""
     already_changed = status not in RUNS  # held or removed, and perhaps released, during the run
-    is_held = {
+    hold = {
         "HoldReason": quoted(end.hold_reason),
         "HoldReasonCode": str(end.hold_code),
         "HoldReasonSubCode": str(end.hold_subcode),
     }
     transfer_outcome = "evicted" if end.undelivered else "failed"
+    was_signalled = activation.first_signalled <= end.at
+    is_machine_hold = activation.vacate_reason.get("VacateReasonCode") == str(HELD_BY_STARTD)
+    machine_hold = {name.replace("Vacate", "Hold"): text for name, text in activation.vacate_reason.items()}
     cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
         # if                          outcome    cause               row         changes
         (end.undelivered and not end.hold_reason, "evicted", "evicted", "evict", {}),
         (end.hold_code in TRANSFER_CODES and _is_machine_fault(end), transfer_outcome, "transfer_failed", "evict", {}),
-        (end.hold_code in TRANSFER_CODES, transfer_outcome, "transfer_failed", "hold", is_held),
+        (end.hold_code in TRANSFER_CODES, transfer_outcome, "transfer_failed", "hold", hold),
         (_is_machine_fault(end), "failed", "execution_failed", "evict", {}),
-        (end.failed, "failed", "execution_failed", "hold", is_held),
-        (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", is_held),
+        (end.failed, "failed", "execution_failed", "hold", hold),
+        (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", hold),
         (end.lost, "lost", "lost", "evict", {}),
-        (
-            _held_by_machine(activation, end),
-            "evicted",
-            "held_by_machine",
-            "hold",
-            _hold_from_vacate(activation.vacate_reason),
-        ),
-        (already_changed or 0 < activation.first_signalled <= end.at, "evicted", "evicted", "evict", {}),
+        (was_signalled and is_machine_hold, "evicted", "held_by_machine", "hold", machine_hold),
+        (already_changed or (was_signalled and activation.first_signalled > 0), "evicted", "evicted", "evict", {}),
         (True, "exited", "exited", "complete", {}),
     )
-    outcome, cause, row, changes = next(row_of_table[1:] for row_of_table in cases if row_of_table[0])
+    outcome, cause, row, changes = next(case[1:] for case in cases if case[0])
     return (outcome, cause, "", {}) if already_changed else (outcome, cause, row, changes)

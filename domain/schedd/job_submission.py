@@ -54,7 +54,6 @@ def submitter_of(draft: Draft[AccessPoint], command: Submit, columns: Mapping[st
 
 
 def _group_texts(command: Submit, columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
-    """Return the jobs' values of AccountingGroup; the case of the attribute name is ignored."""
     for name, column in columns.items():
         if name.lower() == GROUP_ATTRIBUTE.lower():
             return column
@@ -112,7 +111,6 @@ def hold_jobs_with_large_input(draft: Draft[AccessPoint], cluster: Cluster) -> N
 
 
 def _large_input_hold(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: str) -> Ad:
-    """Return the attributes that hold a job with too much input, or an empty ad."""
     ad = ad_of(cluster.attributes(proc))
     trees = (parse_cached(text) for text in (_JOB_LIMIT, setting, _INPUT_SIZE))
     job_max, pool_max, size = (None if tree is None else integer_of(tree, ad, None, draft.context) for tree in trees)
@@ -163,7 +161,7 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
         if on_hold:
             raise Refusal("all jobs of a factory must have the same status; hold all of them or none")
     factor = draft.send(OpenAccount(submitter))
-    admitted.tell()
+    admitted.log_transforms()
     cluster = ClusterSubmitted(
         *draft.header("submitted"), number, submitter, ad, command.count, packed, status, factor, factory
     )
@@ -204,7 +202,6 @@ _HELD_AT_SUBMISSION = "15"
 
 
 def _initial_hold(ad: Ad) -> Ad:
-    """Return the changes to the ads of jobs that are all submitted on hold."""
     changes: Ad = {}
     code = ad.get("HoldReasonCode", "0")
     count_hold(changes, ad, code)

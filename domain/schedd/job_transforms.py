@@ -23,13 +23,16 @@ from ..classad.ad import as_expression
 from ..classad.functions_patterns import first_match, is_pattern
 from ..classad.old_form import ad_text, read_expression
 from ..classad.unparse import unparse_old
+from ..decision.draft import Draft
 from ..errors import PoolbookError
+from ..events import Ad
 from ..macros.conditions import Conditions
 from ..macros.functions import FUNCTIONS
 from ..macros.lines import Lines
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Definition, Macros
 from ..state.caches import parse_cached
+from ..state.state import AccessPoint
 from .submitted_job import SubmittedJob
 
 
@@ -55,12 +58,12 @@ class Transform(Struct, frozen=True):
 
 
 class Evaluation(Struct, frozen=True):
-    """An expression that a transform evaluated: its purpose, text and value, and the values it read."""
+    """An expression that a transform evaluated."""
 
-    what: str
+    purpose: str  #: the attribute or macro that receives the value (empty: the transform's REQUIREMENTS)
     text: str
     value: str
-    read: Mapping[str, str]
+    read: Ad  #: attribute -> value
 
 
 class AppliedTransform(Struct):
@@ -69,6 +72,18 @@ class AppliedTransform(Struct):
     name: str
     evaluations: list[Evaluation] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)  #: statements that had no effect, with reasons
+
+
+def record_evaluations(draft: Draft[AccessPoint], applied: AppliedTransform, prefix: str) -> tuple[int, ...]:
+    """Log a transform's evaluations, each named by the prefix and the transform. Return the log positions of those that
+    read any attribute."""
+    positions = [
+        draft.record_evaluation(
+            f"{prefix}{applied.name} {evaluation.purpose}".rstrip(), evaluation.text, evaluation.value, evaluation.read
+        )
+        for evaluation in applied.evaluations
+    ]
+    return tuple(position for position in positions if position)
 
 
 _HEADER = re.compile(r"(name|requirements|universe|transform)(?:\s+(?![=:])(.*)|\s*)", re.IGNORECASE | re.DOTALL)
@@ -90,8 +105,9 @@ def read_transform(name: str, text: str) -> Transform:
 
     :raises TransformError: if REQUIREMENTS is not a valid expression
     """
-    requirements, lines, tag = "", list[str](), ""
-    for line in _logical_lines(text):
+    requirements, lines, tag, source = "", list[str](), "", Lines(text)
+    while (logical_line := source.next_logical()) is not None:
+        line = logical_line[1]
         if tag:
             tag = "" if line == tag else tag
             lines.append(line)
@@ -117,17 +133,10 @@ def read_transform(name: str, text: str) -> Transform:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Expression | None:
-    """Parse an expression; return None if it is invalid."""
     try:
         return read_expression(text)
     except ClassAdSyntaxError:
         return None
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    lines = Lines(text)
-    while (line := lines.next_logical()) is not None:
-        yield line[1]
 
 
 class TransformMacros(Macros):
@@ -164,15 +173,15 @@ def _unquoted(text: str) -> str:
 
 
 def apply_transform(
-    transform: Transform, job: SubmittedJob, macros: TransformMacros, context: Context, *, note: bool = True
+    transform: Transform, job: SubmittedJob, macros: TransformMacros, context: Context, *, record: bool = True
 ) -> AppliedTransform:
     """Apply a transform to a job.
 
-    :param note: whether to record evaluations, which takes most of the time
+    :param record: whether to record the evaluations in the result, which takes most of the time
     :raises TransformError: if a line is not a statement
     """
     applied = AppliedTransform(transform.name)
-    if transform.requirements and note:
+    if transform.requirements and record:
         requirements = parse_cached(transform.requirements)
         assert requirements is not None
         applied.evaluations.append(_evaluation("", requirements, job.evaluate(requirements, context), job, context))
@@ -184,7 +193,7 @@ def apply_transform(
                 continue
             assignment = _ASSIGNMENT.fullmatch(line)
             if assignment is None:
-                _statement(line, _StatementTarget(job, macros, context, applied, note))
+                _statement(line, _StatementTarget(job, macros, context, applied, record))
             else:
                 _assign(assignment, macros, lines)
         conditions.check_closed()
@@ -203,13 +212,11 @@ def _assign(assignment: re.Match[str], macros: Macros, lines: Iterator[str]) -> 
 
 
 class _StatementTarget(Struct, frozen=True):
-    """The objects that a statement can change."""
-
     job: SubmittedJob
     macros: TransformMacros
     context: Context
     applied: AppliedTransform
-    note: bool
+    record: bool
 
 
 def _statement(line: str, step: _StatementTarget) -> None:
@@ -242,10 +249,10 @@ def _first_argument(remaining: str, may_be_pattern: bool) -> tuple[str, str | No
     return name[:-1] if name[-1:] in (",", "=") and len(name) > 1 else name, None, remaining.strip()
 
 
-def _evaluation(what: str, parsed: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
+def _evaluation(purpose: str, parsed: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
     from ..classad.evidence import value_text, values_read  # imported late: few submissions are transformed
 
-    return Evaluation(what, unparse_old(parsed), value_text(value), values_read(parsed, job.ad, None, context))
+    return Evaluation(purpose, unparse_old(parsed), value_text(value), values_read(parsed, job.ad, None, context))
 
 
 def _set(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
@@ -272,7 +279,7 @@ def _evaluate_statement(step: _StatementTarget, keyword: str, name: str, text: s
     except EvaluationError as error:
         step.applied.skipped.append(f"{keyword} {name} {text}: {error}")
         return None
-    if step.note:
+    if step.record:
         step.applied.evaluations.append(_evaluation(name, parsed, value, step.job, step.context))
     return value
 

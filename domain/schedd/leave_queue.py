@@ -36,7 +36,6 @@ def ended_jobs(state: AccessPoint) -> Jobs:
 
 
 def _ended_without_processes(state: AccessPoint, cluster: Cluster, procs: Procs) -> list[int]:
-    """Return the ended jobs of a cluster that have no processes and are still in the queue."""
     if len(procs) >= MANY_RANGES:
         from ..state import many_jobs
 

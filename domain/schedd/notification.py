@@ -88,8 +88,6 @@ def _reason(changes: dict[str, str], kind: str) -> str:
 
 
 def _is_wanted(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> bool:
-    """Check whether the job's ``notification`` requests this mail."""
-
     def number(name: str) -> int:
         parsed = ad.get(name)
         return (None if parsed is None else integer_of(parsed, ad, None, draft.context)) or 0

@@ -160,8 +160,6 @@ def has_policies(state: AccessPoint, cluster: Cluster) -> bool:
 
 
 class _Group(Struct, frozen=True):
-    """Jobs of one cluster with the same status and the same policies to evaluate."""
-
     cluster: Cluster
     status: str
     procs: list[int]

@@ -60,19 +60,13 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _is_set(configuration: Configuration, name: str) -> bool:
-    """Check whether a setting is set."""
     source = configuration.source(name)
     if source.kind == "template":
-        return not _is_default_template(source.used, source.line)
+        return source.used != _DEFAULT_TEMPLATE or bool(source.line)
     return source.kind != "default"
 
 
-def _is_default_template(used: str, line: int) -> bool:
-    return used == _DEFAULT_TEMPLATE and not line
-
-
 def _set_text(configuration: Configuration, name: str) -> str:
-    """Return the value of a setting, or an empty string if it is not set."""
     return configuration.get(name).strip() if _is_set(configuration, name) else ""
 
 
@@ -173,7 +167,6 @@ def _attribute_lists(configuration: Configuration) -> Ad:
 
 
 def _start_conditions(configuration: Configuration, warn: Warn) -> Ad:
-    """Return the start conditions of local and scheduler universe jobs."""
     texts_set = ((name, _set_text(configuration, name)) for name, _ in START_SETTINGS.values())
     return {name: text for name, raw in texts_set if (text := _valid_expression(configuration, name, raw, warn))}
 

@@ -78,11 +78,6 @@ def waiting_change(state: AccessPoint, cluster: Cluster, now: int, context: Cont
     return min(instants, default=None)
 
 
-def running_change(state: AccessPoint, cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
-    """Return the first instant at which time may change the policy values of a running job, like ``waiting_change``."""
-    return _next_change(state, cluster, [proc], cluster.status_of(proc), now, context)
-
-
 def _next_change(
     state: AccessPoint, cluster: Cluster, procs: Sequence[int], status: str, now: int, context: Context
 ) -> int | None:
@@ -106,7 +101,6 @@ def _next_change(
 
 
 def _texts(cluster: Cluster, expression: PolicyExpression) -> Iterable[str]:
-    """Return the policy texts of a cluster's jobs."""
     attribute = expression.policy.attribute
     if not attribute:
         return (expression.text,)
@@ -195,7 +189,7 @@ class PolicyPasses(Struct):
         for number, proc in stimulus.running:
             cluster, activation, due = state.clusters.get(number), state.by_job.get((number, proc)), None
             if cluster is not None and activation is not None and cluster.status_of(proc) in RUNS:
-                change = running_change(state, cluster, proc, now, context)
+                change = _next_change(state, cluster, [proc], cluster.status_of(proc), now, context)
                 due = None if change is None else next_pass(state, max(now, change - 1), process_start(cluster, proc))
             self._running.schedule((number, proc), due)
 
@@ -252,7 +246,6 @@ class PolicyPasses(Struct):
 
 
 def _last_update_second(activation: Activation, cluster: Cluster) -> int:
-    """Return the second in which a running job was last measured, suspended or continued."""
     starts, entered = (parse_int(cluster.value(activation.proc, name)) for name in _STATUS_INSTANTS)
     return max(activation.measured // SECOND, entered if entered > starts else 0)
 

@@ -45,7 +45,7 @@ def exceeded_limit(state: AccessPoint, user: str, count: int) -> ExceededLimit |
         )
         if queued + count > limit:
             exceeded_limits.append(ExceededLimit(setting, limit, queued, max(0, limit - queued)))
-    return min(exceeded_limits, key=lambda one: one.proc, default=None)
+    return min(exceeded_limits, key=lambda exceeded: exceeded.proc, default=None)
 
 
 FACTORY_LIMITS = (

@@ -125,7 +125,6 @@ def update_reservations(draft: Draft[AccessPoint]) -> None:
 
 
 def _kept_slots(draft: Draft[AccessPoint], reservation: Reservation) -> dict[str, SlotSeen]:
-    """Return the reserved slots whose claims still exist."""
     claims = draft.state.claims
     names = (name for name, claim in reservation.claims.items() if name in claims and claims[name].claim == claim)
     return {name: seen for name in names if (seen := draft.send(ShowSlot(name))) is not None}
@@ -141,7 +140,6 @@ def _give_up(draft: Draft[AccessPoint], job: tuple[int, int], reservation: Reser
 
 
 def _coalesce(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, SlotSeen]) -> None:
-    """Combine the resources of these slots, and start the job on them."""
     cause = _obstacle(draft, job, slots) or "coalesced"
     first = next(iter(slots))
     parent, negotiator = slots[first].parent, draft.state.claims[first].negotiator

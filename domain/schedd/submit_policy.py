@@ -48,11 +48,6 @@ _PREFIXES: Final = {"copy_": "COPY", "delete_": "DELETE", "set_": "SET", "eval_s
 _ORDER: Final = ("COPY", "DELETE", "SET", "EVALSET")
 
 
-def is_old_syntax(text: str) -> bool:
-    """Check whether a transform is in the old syntax."""
-    return text.lstrip().startswith("[")
-
-
 def convert_old_syntax(text: str) -> str:
     """Convert a transform in the old syntax to statements, one per line.
 
@@ -72,7 +67,7 @@ def convert_old_syntax(text: str) -> str:
             head.append(f"UNIVERSE {_one_line(expression)}")
         elif name.lower() != "name":
             macros.append((name, expression))
-    ordered = [line for keyword in _ORDER for _, line in sorted(by_keyword[keyword], key=lambda one: one[0].lower())]
+    ordered = [line for keyword in _ORDER for _, line in sorted(by_keyword[keyword], key=lambda pair: pair[0].lower())]
     evaluations = [line for line in ordered if line.startswith("EVALSET")]
     used = _sorted_by_name(_macros_used(evaluations, macros))
     lines = [*head, *(f"{name} = {_macro_value(expression)}" for name, expression in _sorted_by_name(macros))]
@@ -82,7 +77,7 @@ def convert_old_syntax(text: str) -> str:
 
 
 def _sorted_by_name(macros: Iterable[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
-    return sorted(macros, key=lambda one: one[0].lower())
+    return sorted(macros, key=lambda pair: pair[0].lower())
 
 
 def _add_statement(lines: list[tuple[str, str]], keyword: str, name: str, expression: Expression) -> None:
@@ -204,7 +199,7 @@ def parse_transform(name: str, text: str) -> Transform:
 
     :raises TransformError, ClassAdSyntaxError: if the text is valid in neither syntax
     """
-    return read_transform(name, convert_old_syntax(text) if is_old_syntax(text) else text)
+    return read_transform(name, convert_old_syntax(text) if text.lstrip().startswith("[") else text)
 
 
 def _replace_scopes(text: str) -> str:
@@ -218,7 +213,7 @@ def _replace_scopes(text: str) -> str:
     return _SCOPED_NAME.sub(scope, text)
 
 
-# -- one job
+# One job
 
 
 class SubmitRefusal(Struct, frozen=True):
@@ -259,7 +254,7 @@ class Judge(Struct, frozen=True):
     cluster: ClassAd  #: the submission's attributes; for attributes that differ, the first job's values
     spellings: Mapping[str, str]  #: the spellings of the attributes, by lower-case name
     reads_all: bool  #: whether regular expressions in statements match all attributes, as the manual says
-    noted: set[str] = field(default_factory=set)
+    recorded: set[str] = field(default_factory=set)
     """The transforms whose evaluation for their first job is already logged."""
 
     def context_of(self, proc: int) -> Context:
@@ -293,11 +288,11 @@ class Judge(Struct, frozen=True):
         before = job.ad.copy()
         job.changed.clear()
         try:
-            done = apply_transform(transform, job, macros, context, note=transform.name not in self.noted)
+            done = apply_transform(transform, job, macros, context, record=transform.name not in self.recorded)
         except TransformError:
             return False
         changes = {self.spellings.get(name.lower(), name): text for name, text in job.changes().items()}
-        self.noted.add(transform.name)
+        self.recorded.add(transform.name)
         accepted = allowed_changes(changes, self.cluster, self.settings)
         if accepted is None:
             return False
@@ -340,7 +335,7 @@ class Judge(Struct, frozen=True):
         return value if isinstance(value, str) else f"Submit requirement {requirement.name} not met.\n"
 
 
-# -- all jobs of a submission
+# All jobs of a submission
 
 
 class JobGroup(Struct, frozen=True):
@@ -377,7 +372,7 @@ def decide(judge: Judge, ad: Ad, columns: Columns, count: int) -> SubmitPolicyRe
         elif judge.policy.requirements:
             read = {name: texts for name, texts in columns.items() if name.lower() in all_read - set(job.ever_changed)}
             verdicts += _check_requirements(judge, job, _group_alike(all_read, columns, procs), read)
-    verdicts.sort(key=lambda one: one[0])
+    verdicts.sort(key=lambda verdict: verdict[0])
     warnings: dict[str, None] = {}
     for proc, refusal, messages in verdicts:
         if refusal is not None:

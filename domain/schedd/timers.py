@@ -1,7 +1,7 @@
 """The timers of an access point, and what happens when they expire.
 
-They are the deferred start of a job, the cool-down of a job, the deadline for condor_now's victims to leave, and the
-deadline for a signalled job without a slot to exit.
+A timer runs until a deferred job starts, until a job's cool-down ends, until the jobs that condor_now vacates must have
+left, and until a signalled job without a slot must have exited.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..decision.draft import Draft
+from ..events import JobCooledDown
 from ..names import JobId
 from ..ports.timers import Timer
 from ..state.state import AccessPoint
 from ..units import SECOND
-from . import claims, cool_down
+from . import claims
 from .deferred_starts import start_deferred_job
 
 
@@ -41,4 +42,4 @@ def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
     elif timer.kind == "deferral" and name in state.deferred:
         start_deferred_job(draft, state.activations[name])
     elif timer.kind == "cool-down":
-        cool_down.end_cool_down(draft, *JobId.parse(name))
+        draft.emit(JobCooledDown(*draft.header("cooled_down"), *JobId.parse(name)))

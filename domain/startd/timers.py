@@ -1,7 +1,7 @@
 """The timers of an execution point, and what happens when they expire.
 
-They are MATCH_TIMEOUT, the lease of a claim whose holder is silent, and the time that a signalled job or backfill
-client has to exit.
+A timer runs until a match times out (MATCH_TIMEOUT), until the lease of a silent claim holder expires, and until a
+signalled job or backfill client must have exited.
 """
 
 from __future__ import annotations

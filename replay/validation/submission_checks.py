@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from ...domain import events as e
 from ...domain.classad import Context
-from ...domain.schedd.admission import TransformChanges, changes_by_transform, judge_of
+from ...domain.schedd.admission import TransformChanges, changes_by_transform, submission_judge
 from ...domain.schedd.job_submission import MAX_RESERVED_NUMBERS
 from ...domain.schedd.queue_limits import exceeded_limit
 from ...domain.schedd.submit_policy import Columns, decide, merge_results, submit_policy
@@ -96,8 +96,10 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         return
     second = event.at // 1_000_000
     context = Context(now=second, seed=second, user_maps=pool.state.user_maps)
-    judging = judge_of(pool.state, host_ad(pool.state), context, event.at, event.cluster, user, ad, columns_before)
-    decided_transforms = decide(judging, ad, columns_before, event.count)
+    judge = submission_judge(
+        pool.state, host_ad(pool.state), context, event.at, event.cluster, user, ad, columns_before
+    )
+    decided_transforms = decide(judge, ad, columns_before, event.count)
     kinds, refusal = decided_transforms.groups, decided_transforms.refusal
     if refusal is not None:
         pool.report(name, "policy", f"{refusal.setting} rejects it: {refusal.reason.strip()}")

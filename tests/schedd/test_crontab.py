@@ -65,7 +65,7 @@ def test_a_schedule_gives_the_same_time_or_error_as_in_htcondor(
 ) -> None:
     texts = tuple(unquoted(fields[name]) if fields[name].startswith('"') else None for name in NAMES)
     try:
-        next_run = str(parse_crontab(texts).next_run(int(submitted), offset(NEW_YORK), slips_days=True))
+        next_run = str(parse_crontab(texts).next_run(int(submitted), offset(NEW_YORK), extends_weekdays=True))
     except InvalidCronTab as error:
         assert str(error) == REASONS_OF_OUR_OWN.get(
             name, unquoted(came).removeprefix("Invalid cron schedule parameters: ")
@@ -185,13 +185,13 @@ def test_only_htcondors_schedd_slips_to_the_day_before_a_month(
 ) -> None:
     now, schedule = seconds("2026-11-23 12:00"), of(**zone)
     assert schedule.next_run(now, offset(UTC)) == seconds(manual)
-    assert schedule.next_run(now, offset(UTC), slips_days=True) == seconds(htcondor_25)
+    assert schedule.next_run(now, offset(UTC), extends_weekdays=True) == seconds(htcondor_25)
 
 
 def test_a_past_time_of_htcondors_schedd_is_two_minutes_from_now() -> None:
     now = seconds("2026-11-30 03:00:20")
     weekly = of(minute="0", hour="3", day_of_week="1")
-    assert weekly.next_run(now, offset(UTC), slips_days=True) == now + 120
+    assert weekly.next_run(now, offset(UTC), extends_weekdays=True) == now + 120
 
 
 # Daylight saving
@@ -253,11 +253,11 @@ def parse_field(text: str | None, least: int, most: int) -> set[int]:
     return values
 
 
-@given(st.tuples(*(texts_of(field.least, field.most) for field in FIELDS)), st.integers(0, 4 * 366 * 1440))
+@given(st.tuples(*(texts_of(field.minimum, field.maximum) for field in FIELDS)), st.integers(0, 4 * 366 * 1440))
 def test_the_next_time_is_the_first_minute_that_fits(texts: tuple[str | None, ...], minutes: int) -> None:
     now = seconds("2025-01-01 00:00") + minutes * 60
     minute, hour, month_day, month, weekday = (
-        parse_field(text, field.least, field.most) for text, field in zip(texts, FIELDS, strict=True)
+        parse_field(text, field.minimum, field.maximum) for text, field in zip(texts, FIELDS, strict=True)
     )
     weekdays = {day % 7 for day in weekday}
 
