@@ -366,7 +366,9 @@ def _groups(
     for name, count, cores in jobs:
         before = holdings.get(name, Holding(name, 0, 0.0, 0, 0.0))
         cores_requested = count * (float(cores) if cores.isascii() and cores.isdecimal() else 1.0)
-        holdings[name] = before._replace(jobs=before.jobs + count, asked=before.asked + cores_requested)
+        holdings[name] = before._replace(
+            jobs=before.jobs + count, requested_cores=before.requested_cores + cores_requested
+        )
     weighted_ads = [(dict(ad), weight) for ad, weight in slots]
     return group_standings(settings, dialect_named(dialect), weighted_ads, holdings.values(), now)
 

@@ -1,11 +1,12 @@
-"""Evaluate the ClassAd language as HTCondor's daemons do: expressions, ads, matches, and whole pools at once.
+"""Evaluate the ClassAd language as HTCondor's daemons do: expressions, ads, matches, and the ads of a whole pool at
+once.
 
-The package does not depend on jobs, slot states or the log, and does not read the machine: a ``Context`` has all facts
-about the outside world. ``syntax`` parses text into a ``tree``, and ``unparse`` formats a tree as text.
-``scalar``, ``functions_*`` and ``*_compilers`` compile an expression to evaluate it for a pair of ads. ``time_*`` and
+The package does not depend on jobs, slot states or the log. It never asks the machine: a ``Context`` contains all facts
+about the outside world. ``syntax`` parses text into a ``tree``, and ``unparse`` formats a tree as text. ``scalar``,
+``functions_*`` and ``*_compilers`` compile an expression so that it can be evaluated for a pair of ads. ``time_*`` and
 ``next_change`` compute when a value may change as time passes. ``columns``, ``columnar*``, ``plans`` and ``table``
-evaluate one expression over all slots in arrays. They need numpy, which is slow to import, so this file does not import
-them.
+evaluate one expression over all slots in arrays. This file does not import these modules, because they need numpy,
+which is slow to import.
 """
 
 from . import (  # noqa: F401 (each registers its evaluators of nodes, functions or operations on expressions)

@@ -1,4 +1,4 @@
-"""Define ClassAds, which map names to expressions, and their text and JSON forms."""
+"""Define ClassAds, which map names to expressions, and convert them from and to text and JSON."""
 
 from __future__ import annotations
 
@@ -51,19 +51,22 @@ class ClassAd(Scope, MutableMapping[str, Any]):
 
     @classmethod
     def from_new(cls, text: str) -> ClassAd:
-        """Parse ``[a = 1; b = a + 1]``; like HTCondor, ignore text after it. Raise ClassAdSyntaxError if invalid."""
+        """Parse an ad such as ``[a = 1; b = a + 1]``. Like HTCondor, ignore text after the closing bracket.
+
+        :raises ClassAdSyntaxError: if the text is not an ad
+        """
         ad = cls()
         ad._cells = parse_new_ad(text).cells
         return ad
 
     @classmethod
     def from_old(cls, text: str, *, strict: bool = False) -> ClassAd:
-        """Parse lines ``Name = expression``, as ``condor_status -l`` prints them.
+        """Parse lines such as ``Name = expression``, as ``condor_status -l`` prints them.
 
-        Lines that begin with # are comments. A blank line ends an ad; later ads are merged into the first. As in
-        HTCondor, an invalid line ends its ad without a warning; with ``strict`` it is an error.
+        Lines that begin with # are comments. A blank line ends an ad, and later ads are merged into the first one. As
+        in HTCondor, an invalid line ends its ad without a warning; with ``strict``, it is an error.
 
-        :raises ClassAdSyntaxError: with ``strict``, for the first invalid line.
+        :raises ClassAdSyntaxError: with ``strict``, for the first invalid line
         """
         ad = cls()
         cells = ad._cells
@@ -94,11 +97,11 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         return ad
 
     def to_new(self) -> str:
-        """Return ``[ a = 1; b = a + 1 ]``, in HTCondor's order."""
+        """Return the ad as ``[ a = 1; b = a + 1 ]``, with the attributes in HTCondor's order."""
         return unparse(self)
 
     def to_old(self) -> str:
-        """Return one line per attribute, newline-terminated, in HTCondor's order (by length of name)."""
+        """Return one line per attribute, each ending in a line feed, in HTCondor's order (by length of name)."""
         attributes = sort_attributes(self._all().values())
         return "\n".join(f"{quote_name(name, True)} = {unparse_old(value)}" for name, value in attributes) + "\n"
 
@@ -118,14 +121,13 @@ class ClassAd(Scope, MutableMapping[str, Any]):
     # -- evaluating ----------------------------------------------------------------------------------------------------
 
     def eval(self, name: str, target: ClassAd | None = None, context: Context | None = None) -> Any:
-        """Return the value of an attribute, matched with ``target``; ``UNDEFINED`` if the ad does not have it."""
+        """Return the value of an attribute when the ad is matched with ``target``; ``UNDEFINED`` if the ad lacks it."""
         cell = self._find(lower(name))
         return UNDEFINED if cell is None else cell[1].evaluate(self, target, context)
 
     # -- the mapping ---------------------------------------------------------------------------------------------------
 
     def _find(self, key: str) -> Cell | None:
-        """Return the cell of a lower-case name, from the ad or one of its chained parents."""
         ad: ClassAd | None = self
         while ad is not None:
             cell = ad._cells.get(key)
@@ -162,7 +164,8 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         return ad
 
     def _set_all(self, attributes: Mapping[str, Any]) -> None:
-        """Set attributes, with a fast path for plain values: each policy evaluation builds an ad of current values."""
+        """Set attributes. Plain values have a fast path, because each policy evaluation builds an ad of current
+        values."""
         cells = self._cells
         for name, value in attributes.items():
             kind = type(value)
@@ -296,7 +299,7 @@ def to_expression(value: Any) -> Expression:
 
 
 def as_expression(value: Any) -> Expression:
-    """Return the expression of a computed value in a list; a RelTime loses its fractions of a second."""
+    """Return the expression of a computed value in a list. As in HTCondor, a RelTime loses its fraction of a second."""
     kind = type(value)
     if kind is AbsTime:
         return TimeLiteral(value)
@@ -333,7 +336,7 @@ _SIMPLE_LINE = re.compile(
 
 
 def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
-    """Return key and cell of ``Name = expression``; raise ClassAdSyntaxError. ``strict`` also bypasses the cache."""
+    """Return the key and cell of a line ``Name = expression``; ``strict`` bypasses the cache."""
     cached = _OLDER_LINES.get(line)
     if cached is not None and not strict:
         _cache_line(line, cached)
@@ -375,7 +378,6 @@ def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
 
 
 def _normalize_times(expression: Expression) -> Expression:
-    """Convert literal times, also in lists, as HTCondor's old-form parser does: absTime to UTC, relTime to seconds."""
     if isinstance(expression, TimeLiteral):
         if isinstance(expression.time, RelTime):
             return Literal(expression.time.seconds)

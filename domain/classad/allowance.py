@@ -1,7 +1,8 @@
 """Limit the total steps of one decision's evaluations for each user whose jobs are evaluated.
 
-Each evaluation has a budget (``environment.MAX_STEPS``). Without an allowance, a user with a hundred jobs that each use
-a full budget would block the pool a hundred times as long.
+Each evaluation has a budget (``environment.MAX_STEPS``). Because a user can submit a hundred jobs that each use a full
+budget, budgets alone would let that user block the pool a hundred times as long. So the evaluations of a user's jobs
+also share an allowance.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ PREDICTION_STEPS = MAX_STEPS // 10
 
 
 class Allowance:
-    """The steps that each user has left. The Owner in the evaluated ads pays for the steps, unless ``user`` is set."""
+    """The steps that each user may still use. The Owner in the evaluated ads pays for the steps, unless ``user`` is
+    set."""
 
     def __init__(self, user: str = "", limit: int = MAX_STEPS) -> None:
         self._limit = limit
@@ -33,7 +35,7 @@ class Allowance:
         return self
 
     def grant_budget(self, env: Environment, my: ClassAd | None, target: ClassAd | None) -> None:
-        """Set the budget of an evaluation, which depends on its user's remaining allowance."""
+        """Set the budget of an evaluation by the remaining allowance of the user who pays."""
         env.payer = self._payer or _owner(my) or _owner(target)
         env.steps = env.charged_from = max(MINIMUM_STEPS, self._steps_left.get(env.payer, self._limit))
 

@@ -16,7 +16,7 @@ from .values import ERROR, UNDEFINED, EvaluationError, EvaluationFailed, lower, 
 def references(expression: Expression, ad: ClassAd | None) -> References:
     """Return the attributes that an expression reads (see ``Expression.references``).
 
-    :raises EvaluationError: if HTCondor would fail, too: a scope is not an ad, or the search nests too deeply.
+    :raises EvaluationError: if HTCondor would fail, too, because a scope is not an ad or the search nests too deeply
     """
     root = ClassAd() if ad is None else ad
     search = _Search(root, Environment(root, None, Context()), internal=True)
@@ -39,7 +39,7 @@ def value_or_error(node: Expression, my: ClassAd | None, target: ClassAd | None,
 
 
 def references_or_empty(expression: Expression, ad: ClassAd) -> References:
-    """Return the references of an expression; none if the search fails, for example on circular references."""
+    """Return the references of an expression; empty if the search fails, for example because of circular references."""
     try:
         return references(expression, ad)
     except EvaluationError:
@@ -79,7 +79,8 @@ class _Search:
         self.names.setdefault(lower(name), name)
 
     def search(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
-        """Search an expression of ``ad`` (None: the current ad); in the ``scope`` of a name, skip ad literals."""
+        """Search an expression of ``ad`` (None: the current ad). If the expression is the ``scope`` of a name, skip ad
+        literals."""
         if ad is not None:
             self.current_ad = ad
         pending = [expression]
@@ -166,7 +167,8 @@ def clauses(expression: Expression) -> list[Expression]:
 def explain(
     expression: Expression, my: ClassAd | None = None, target: ClassAd | None = None, context: Context | None = None
 ) -> list[ValuedClause]:
-    """Return the clauses of a conjunction with their values, to show which clauses are not true; a failure is ERROR."""
+    """Return the clauses of a conjunction with their values, to show which clauses are not true. The value of a clause
+    whose evaluation fails is ERROR."""
 
     def value(clause: Expression) -> Value:
         try:

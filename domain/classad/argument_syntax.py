@@ -18,7 +18,7 @@ class QuotingError(ValueError):
 
 
 def split(text: str) -> list[str]:
-    """Split text of the new syntax into arguments; raise QuotingError for an unclosed single quote."""
+    """Split text of the new syntax into arguments; raise QuotingError if a single quote is not closed."""
     arguments: list[str] = []
     current: list[str] = []
     end = 0
@@ -47,7 +47,7 @@ def split_old_environment(text: str, delimiter: str) -> list[str]:
 
 
 def join(arguments: Iterable[str]) -> str:
-    """Format arguments as in an ad. Like HTCondor, quote only the special characters."""
+    """Format arguments for an ad, in the new syntax. Like HTCondor, quote only arguments with special characters."""
     return " ".join(_quote(argument) for argument in arguments)
 
 
@@ -71,7 +71,7 @@ def strip_double_quotes(value: str) -> str:
 
 
 def args_from_old_syntax(value: str) -> str:
-    """Return the text of Args for arguments in the old syntax."""
+    """Convert arguments in the old syntax to the text of Args."""
     if '"' in value:
         value = value.replace('\\"', "\0")
         if '"' in value:
@@ -83,7 +83,7 @@ def args_from_old_syntax(value: str) -> str:
 
 
 def parse_environment(value: str) -> dict[str, str | None]:
-    """Parse an environment in either syntax; the value of an entry ``$$(...)`` without ``=`` is None."""
+    """Parse an environment in either syntax. An entry ``$$(...)`` without ``=`` has the value None."""
     if uses_new_syntax(value):
         entries = split(strip_double_quotes(value))
     else:
@@ -109,7 +109,8 @@ def format_environment(variables: Mapping[str, str | None]) -> str:
 
 
 def format_old_environment(variables: Mapping[str, str | None]) -> str:
-    """Format Env, delimited by semicolons; raise QuotingError for a value that the old syntax cannot express."""
+    """Format variables as the text of Env, delimited by semicolons; raise QuotingError if the old syntax cannot express
+    a value."""
     entries = [name if text is None else f"{name}={text}" for name, text in sorted(variables.items())]
     for entry in entries:
         if ";" in entry or "\n" in entry:
@@ -118,8 +119,8 @@ def format_old_environment(variables: Mapping[str, str | None]) -> str:
 
 
 def select_variables(pattern_list: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that match any pattern in a list, but no pattern after ``!``. As in HTCondor, case is
-    ignored, ``*`` matches any text, and variables with multi-line values are omitted."""
+    """Return the variables whose names match a pattern in the list. Patterns after ``!`` exclude variables. As in
+    HTCondor, case is ignored, ``*`` matches any text, and variables with multi-line values are omitted."""
     patterns = [pattern for pattern in re.split(r"[,;\s]+", pattern_list) if pattern]
     excluded = _compile_patterns(pattern[1:] for pattern in patterns if pattern.startswith("!"))
     included = _compile_patterns(pattern for pattern in patterns if not pattern.startswith("!")) or re.compile("")

@@ -1,10 +1,10 @@
 """Evaluate one expression over all slots of a table, in arrays.
 
-``side`` determines whether an expression belongs to the job's ad or the slot's. Names are looked up in that ad first,
-then in the other ad. Slot attributes that are expressions (Requirements, Start ...) are therefore also evaluated in
-arrays, once per distinct text. A node without an array operation is computed once per distinct combination of its
-arguments (``distinct``), and a function of one column once per version of the column. A node that depends on more than
-the values of its arguments is evaluated slot by slot by the scalar compiler; these evaluations are counted.
+``side`` says whether an expression belongs to the job's ad or to the slots' ads. A name is looked up in that ad first,
+then in the other one. Slot attributes that are expressions (Requirements, Start ...) are also evaluated in arrays, once
+per distinct text. A node without an array operation is computed once per distinct combination of its arguments
+(``compute_distinct``), and a function of one column once per version of the column. The scalar compiler evaluates a
+node slot by slot if it depends on more than its arguments' values; these evaluations are counted.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ class Columnar:
         """Evaluate a node over some rows.
 
         :param active: the attributes that are being evaluated, each with its side
-        :raises Unsupported: if the node needs the scalar compiler, which is not allowed.
-        :raises EvaluationError: if the evaluation fails for any row.
+        :raises Unsupported: if the node needs the scalar compiler, but ``allow_scalar`` is false
+        :raises EvaluationError: if the evaluation fails for any row
         """
         handler = HANDLERS.get(type(node))
         if handler is not None:
@@ -134,7 +134,6 @@ class Columnar:
         return self._slot_attribute(key, rows, active)
 
     def _job_attribute(self, key: str, rows: Rows, active: Active) -> Vector | None:
-        """Evaluate an attribute of the job; return None if the job does not have it."""
         self.columns_only = False
         cell = self.job._find(key)
         if cell is None:
@@ -144,7 +143,7 @@ class Columnar:
         return self._follow(cell[1], (JOB, key), rows, active)
 
     def _follow(self, expression: Expression, name: tuple[str, str], rows: Rows, active: Active) -> Vector:
-        """Evaluate the expression of an attribute; return undefined if the attribute is already being evaluated."""
+        """Evaluate the expression of an attribute. An attribute that is already being evaluated is undefined."""
         if name in active:
             self.circular += 1
             return ALL_UNDEFINED
@@ -160,7 +159,8 @@ class Columnar:
         return vector
 
     def _slot_attribute(self, key: str, rows: Rows, active: Active, or_job: bool = False) -> Vector:
-        """Return an attribute's column; absent cells are undefined or, with ``or_job``, have the job's value."""
+        """Return an attribute's column. Where a slot lacks the attribute, the value is undefined, or the job's if
+        ``or_job``."""
         column = self.table.columns.get(key)
         if column is None:
             self.column_versions[key] = -1
@@ -191,7 +191,7 @@ class Columnar:
         return merge(self.row_count(rows), parts)
 
     def _slot_expressions(self, key: str, vector: Vector, rows: Rows, active: Active) -> Vector:
-        """Evaluate each distinct expression of a slot attribute over the slots that have it."""
+        """Evaluate each distinct expression of a slot attribute over the slots that have this expression."""
         expressions = self.table.heap.expressions
         if vector.constant:
             return self._follow(expressions[vector.data], (SLOT, key), rows, active)
@@ -204,7 +204,8 @@ class Columnar:
         return merge(len(vector.data), parts)
 
     def column_of(self, node: Any, side: str) -> str | None:
-        """Return the key of the column that a reference reads; "" for a plain value of the job, None for all others."""
+        """Return the key of the column that a reference reads; "" for a plain value of the job; None for any other
+        reference."""
         if node.absolute or node.key in MATCH_NAMES:
             return None
         scope = scope_of(node)
@@ -235,7 +236,6 @@ class Columnar:
         self.scalar_calls += calls
 
     def _slot_by_slot(self, node: Expression, side: str, rows: Rows, active: Active) -> Vector:
-        """Evaluate a node in each slot's ad with the scalar compiler."""
         self.columns_only = False
         positions = range(len(self.table)) if rows is None else rows.tolist()
         self.count_scalar(len(positions))
@@ -260,7 +260,10 @@ class Columnar:
             env.charge()
 
     def require_constant(self, value: Any) -> Any:
-        """Return a value if it is valid outside its slot; raise Unsupported if its members depend on the slot."""
+        """Return a value that is valid outside its slot.
+
+        :raises Unsupported: if its members depend on the slot
+        """
         if isinstance(value, ListValue) and all(isinstance(member, Literal) for member in value.expressions):
             return value
         if isinstance(value, ListValue | ClassAd):
@@ -269,7 +272,8 @@ class Columnar:
 
 
 class _SlotDependent(Unsupported):
-    """A list or ad has members that depend on the slot, so the enclosing node must be evaluated slot by slot."""
+    """Raised if the members of a list or ad depend on the slot, so the enclosing node must be evaluated slot by
+    slot."""
 
 
 HANDLERS.update(

@@ -92,7 +92,8 @@ def _elvis(evaluation: Columnar, left: Vector, right: Expression, side: str, row
 
 
 def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, active: Active) -> Vector:
-    """Evaluate ``&&`` or ``||`` from left to right, and each operand only for the rows that are still undecided."""
+    """Evaluate ``&&`` or ``||`` from left to right. Each operand is evaluated only for rows that are still
+    undecided."""
     decisive = node.op == "||"
     operands: list[Expression] = []
     remaining: Expression = node
@@ -126,7 +127,8 @@ def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, activ
 
 
 def _is_total(evaluation: Columnar, node: Expression, side: str) -> bool:
-    """Check whether array operations can evaluate a node in every slot, so that lazy evaluation is unnecessary."""
+    """Check whether array operations can evaluate a node for every slot without failing, so that it need not be
+    evaluated lazily."""
     pending = [node]
     while pending:
         current = pending.pop()
@@ -156,7 +158,10 @@ def _three_valued(
     rows: Rows,
     active: Active,
 ) -> Vector:
-    """Evaluate the remaining operands if some cells are exceptional; ``decided_before``: the earlier ones' result."""
+    """Evaluate the remaining operands when some cells are undefined or an error.
+
+    :param decided_before: the result of the earlier operands for each row; None: no earlier operands
+    """
     total = evaluation.row_count(rows)
     neutral = FALSE if decisive else TRUE
     codes = np.full(total, neutral, np.uint8)
@@ -313,7 +318,7 @@ def _constant_function(value: Any) -> Callable[[Any, Any], Any]:
 
 
 def _is_computed_list(node: Expression) -> bool:
-    """Check whether a node is a list without nested lists or ads, in which some members are not literals."""
+    """Check whether a node is a list without nested lists or ads that has at least one member that is not a literal."""
     if not isinstance(node, ListExpression):
         return False
     decided = not any(isinstance(member, ListExpression | AdExpression) for member in node.members)

@@ -1,4 +1,4 @@
-"""Evaluate nodes without an array operation: once for each distinct value or combination of values."""
+"""Evaluate nodes without an array operation once for each distinct value, or combination of values, of their inputs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _map_distinct(evaluation: Columnar, node: Expression, side: str, column: Att
 
 
 def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | None:
-    """Return the key of the only column that a node reads; None if it reads several columns, or any other value."""
+    """Return the key of the only column that a node reads; None if it reads several columns or any other input."""
     name: str | None = None
     pending = [node]
     while pending:

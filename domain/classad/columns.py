@@ -1,7 +1,8 @@
 """Store one attribute of all slots in two arrays: a kind and 64 bits of payload for each cell.
 
-Most attributes are the same in every slot and need no array. Strings are stored as codes from a dictionary that the
-whole table shares. Expressions, lists, ads and times are stored as indexes into the table's list of expressions.
+An attribute that is the same in every slot, as most are, needs no array. Strings are stored as codes of a dictionary
+that the whole table shares. Expressions, lists, ads and times are stored as indexes into the table's list of
+expressions.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class AttributeColumn:
         self._arrays: dict[str, tuple[int, Any]] = {}
 
     def append(self, heap: Heap, rows: int, cells: Sequence[Cell | None]) -> None:
-        """Append the cells of new rows, which follow the first ``rows`` rows."""
+        """Append the cells of new rows. They follow the column's first ``rows`` rows."""
         self.version += 1
         cells_by_id = dict(zip(map(id, cells), cells, strict=True))
         codes = {key: (ABSENT, 0) if cell is None else heap.encode(cell[1]) for key, cell in cells_by_id.items()}
@@ -213,7 +214,7 @@ class AttributeColumn:
         self.version += 1
 
     def cached(self, name: str, compute: Any) -> Any:
-        """Return the array that ``compute`` returns, cached until the column changes."""
+        """Return the array that ``compute`` returns. It is cached until the column changes."""
         cached = self._arrays.get(name)
         if cached is not None and cached[0] == self.version:
             return cached[1]
@@ -223,7 +224,8 @@ class AttributeColumn:
 
 
 def factorize(numbers: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct numbers in an array, and for each element the index of its number among these."""
+    """Return the distinct numbers in an array and, for each element, the index of its number among the distinct
+    ones."""
     least, most = int(numbers.min()), int(numbers.max())
     if most - least <= 4 * len(numbers) + 1024:
         shifted = numbers - least

@@ -1,7 +1,7 @@
 """Define what an evaluation may know about the outside world.
 
-The engine has no clock, random numbers or files. A function fails with a clear message if its ``Context`` lacks an
-input that it needs.
+The package has no clock, no random numbers and no files. A function whose input is missing in the ``Context`` raises an
+error that names the input.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Context:
         return Context(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     def time(self, function_name: str) -> int:
-        """Return the seconds since the epoch; without a ``now``, raise ContextError with the function's name."""
+        """Return the time in seconds since the epoch; raise ContextError, with the function's name, if there is no
+        ``now``."""
         if self.now is None:
             raise ContextError(f"{function_name} needs the time: evaluate with Context(now=<seconds since the epoch>)")
         return self.now

@@ -76,7 +76,7 @@ Evaluator = Callable[["Environment", Ad], Any]
 
 
 class Environment:
-    """One evaluation: the two ads of the match, the context, and the limits of its depth and steps."""
+    """One evaluation: the two ads of the match, the context, and the limits of depth and steps."""
 
     # Class attributes are the defaults that few evaluations change, because each evaluation creates an instance.
     depth = MAX_DEPTH
@@ -121,7 +121,7 @@ class Environment:
             raise EvaluationFailed(f"the evaluation takes more than {MAX_STEPS:,} steps")
 
     def charge(self) -> None:
-        """Charge the steps taken since the last charge to the paying user's allowance."""
+        """Deduct the steps taken since the last charge from the allowance of the user who pays."""
         if self.context.allowance is not None:
             self.context.allowance.charge(self)
 
@@ -132,7 +132,8 @@ class Environment:
                 self.spend(len(value) // 4)
 
     def unfold(self, members: Sequence[Expression]) -> None:
-        """Deduct steps for each node of a list's computed members, because the list's text repeats shared nodes."""
+        """Deduct steps for each node of a list's computed members. A shared node counts each time that the list's text
+        repeats it."""
         pending = [*members]
         while pending:
             node = pending.pop()
@@ -166,7 +167,8 @@ class Environment:
         return None
 
     def nested_environment(self, ad: ClassAd) -> Environment:
-        """Return an environment for ``evalInEachContext``: an ad nested in one of the two also sees the other one."""
+        """Return an environment for ``evalInEachContext``, in which an ad nested in one of the two ads also sees the
+        other one."""
         inner = Environment(None, None, self.context)
         inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
         # The new environment cannot use the values that this one cached, so it costs additional steps.
@@ -181,7 +183,7 @@ class Environment:
         return inner
 
     def merge_counters(self, inner: Environment) -> None:
-        """Merge the counters of an environment that ``nested_environment`` returned into this one's."""
+        """Add the counters of an environment from ``nested_environment`` to this environment's counters."""
         self.steps = inner.steps
         self.unrepeatable += inner.unrepeatable
         self.circular += inner.circular

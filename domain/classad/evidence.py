@@ -27,7 +27,8 @@ def literal_truth(literal: Literal) -> bool | None:
 
 
 def truth_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
-    """Return the truth value of an expression, or None if it has none, like HTCondor's EvalBool."""
+    """Return the truth value of an expression, like HTCondor's EvalBool; None if the value is neither true nor
+    false."""
     return _as_truth(value_or_error(expression, my, target, context))
 
 
@@ -44,7 +45,8 @@ MAX_EVIDENCE: Final = 10_000
 
 
 def evidence_text(value: object) -> str:
-    """Return a value as ClassAd text; if the text is too long for evidence, return a string with its beginning."""
+    """Return a value as ClassAd text. If the text is too long for evidence, return a string with its beginning
+    instead."""
     text = value_text(value)
     if len(text) <= MAX_EVIDENCE:
         return text

@@ -18,7 +18,6 @@ _DELIMITERS = "!#$%&*+,-/:;<>?@^`|~\x1f"
 
 
 def _split_arguments(line: str) -> list[str] | None:
-    """Return the arguments of a line in the new syntax; None if a quote is not closed."""
     try:
         return split(line)
     except QuotingError:
@@ -44,7 +43,6 @@ def _environment_line(table: dict[str, str]) -> str:
 
 @eager("envv1tov2", 1)
 def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Convert ``A=1;B=2`` to ``A=1 B=2``. A leading delimiter replaces the semicolon."""
     (text,) = values
     if type(text) is not str:
         return UNDEFINED if text is UNDEFINED else ERROR

@@ -29,7 +29,6 @@ def _if_then_else(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
 
 @lazy("eval", 1)
 def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Parse a string as an expression and evaluate it in the current ad."""
     text = to_string(arguments[0](env, ad))
     if type(text) is not str:
         return ERROR
@@ -49,7 +48,6 @@ def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 @lazy("debug", 1)
 def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Return the argument's value, and report it to the context's ``trace``."""
     value = arguments[0](env, ad)
     if env.context.trace is not None:
         env.unrepeatable += 1
@@ -58,7 +56,8 @@ def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 
 def _resolve(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
-    """Return the unevaluated expression of a reference (None if not found), and the ad where the search ended."""
+    """Return the unevaluated expression of a reference (None if it is not found), and the ad in which the search
+    ended."""
     if env.moved is not None:
         ad = env.moved
     if reference.base is None:
@@ -86,7 +85,6 @@ def _resolve(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
 
 @lazy("unparse", 1)
 def _unparse(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Return the pretty-printed text of an attribute's expression; "" if the current ad lacks the attribute."""
     (reference,) = node.arguments
     if not isinstance(reference, Attribute):
         return ERROR

@@ -278,7 +278,6 @@ _declare_membership("stringlistisubsetmatch", ignore_case=True, subset=True)
 
 @lazy("stringlistsintersect", 2, 3, needs=Needs.ARGUMENTS)
 def _intersect(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Check whether two string lists have an item in common. Blanks that are not separators belong to the items."""
     try:
         values = [argument(env, ad) for argument in arguments]
     except EvaluationFailed:

@@ -42,7 +42,6 @@ def _day_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("abstime", 0, 2, needs=Needs.CONTEXT)
 def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Return a point in time from a number, in the local zone or with an offset in seconds."""
     if not values:
         return _now(env, "absTime()")
     value = values[0]
@@ -77,7 +76,6 @@ def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("reltime", 1, 2)
 def _reltime(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Return a length of time from a number of seconds."""
     if len(values) == 2:
         return ERROR
     (value,) = values

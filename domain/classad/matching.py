@@ -1,4 +1,4 @@
-"""Match two ads: each must meet the other's Requirements."""
+"""Match two ads: each must satisfy the other's Requirements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_satisfied(value: Any) -> bool:
 def requirements_met(my: ClassAd, target: ClassAd, context: Context | None = None) -> bool:
     """Check whether ``my`` accepts ``target``. As in HTCondor, an ad without Requirements accepts nothing.
 
-    :raises ContextError: if the context lacks something; after any other failure, the ads do not match.
+    :raises ContextError: if the context lacks an input; after any other failure, the ads do not match
     """
     cell = my._find("requirements")
     if cell is None:

@@ -1,7 +1,8 @@
 """Compute when the value of an expression may next change.
 
-The expression is evaluated over time (``time_evaluation``) up to a possible change of its value. If the value turns out
-to be the same there, the evaluation continues; this skips changes of comparisons that do not affect the value.
+The expression is evaluated over time (``time_evaluation``) up to the next instant at which its value may change. If the
+value is the same there, the evaluation continues from that instant. So changes of comparisons that do not affect the
+value are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _MAX_EVALUATIONS = 16
 
 
 class Poll(Enum):
-    """The result for a value whose changes cannot be predicted."""
+    """The result of ``next_change`` for a value whose changes cannot be predicted."""
 
     POLL = "poll"
 

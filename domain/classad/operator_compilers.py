@@ -16,7 +16,7 @@ _ARITHMETIC_OPS = frozenset({"+", "-", "*", "/", "%"})
 
 
 def constant_value(node: Any, levels: int = 20) -> Any:
-    """Return the value of a literal or of arithmetic on literals (``15 * 60``); for others, ``NOT_CONSTANT``."""
+    """Return the value of a literal or of arithmetic on literals (``15 * 60``); ``NOT_CONSTANT`` for any other node."""
     kind = type(node)
     if kind is Literal:
         return node.value
@@ -54,7 +54,8 @@ def compile_operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluat
 
 
 def _operation_on_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
-    """Compile an operator whose right operand is constant, as in most policy clauses, with a fast path for its type."""
+    """Compile an operator whose right operand is constant, as in most policy clauses. The constant's type selects a
+    fast path."""
     compute = BINARY[op]
     kind = type(constant)
     if op in ORDER and (kind is int or kind is float):

@@ -38,7 +38,8 @@ ORDER: dict[str, Operator] = {
 
 
 def _comparison(op: str) -> Operator:
-    """Return a function that compares numbers (booleans are 0 and 1), strings without case, or times of one type."""
+    """Return a function that compares two numbers (booleans count as 0 and 1), two strings without case, or two times
+    of one type."""
     test = ORDER[op]
 
     def compare(a: Any, b: Any) -> Any:
@@ -70,7 +71,8 @@ def _comparison(op: str) -> Operator:
 
 
 def identical(a: Any, b: Any) -> Any:
-    """Evaluate ``is`` (``=?=``): same type and value; strings are case-sensitive; two lists or ads are an error."""
+    """Evaluate ``is`` (``=?=``), which is true for the same type and value. Strings are case-sensitive. Two lists or
+    two ads are an error."""
     a_type, b_type = type(a), type(b)
     if a_type is not b_type:
         return False
@@ -130,7 +132,7 @@ def _modulo_integers(a: int, b: int) -> Any:
 
 
 def _operate_on_times(op: str, a: Any, b: Any) -> Any:
-    """Calculate with times: time ± duration, time - time, duration ± duration, duration * or / number."""
+    """Calculate with times: time ± duration, time - time, duration ± duration, duration * number, duration / number."""
     a_type, b_type = type(a), type(b)
     if op in "+-":
         if a_type is AbsTime and b_type is RelTime:
@@ -193,7 +195,7 @@ def unary_plus(a: Any) -> Any:
 
 
 def _bitwise(compute: Callable[[int, int], int]) -> Operator:
-    """Return an operator on integers that rejects all other values, also booleans."""
+    """Return an operator on integers for which all other values, including booleans, are an error."""
 
     def operate(a: Any, b: Any) -> Any:
         if type(a) is int and type(b) is int:
@@ -234,7 +236,8 @@ def logical_not(a: Any) -> Any:
 
 
 def logical_and(a: Any, b: Any) -> Any:
-    """Evaluate ``&&`` for two values. False overrides an error in the right operand, but not in the left operand."""
+    """Evaluate ``&&``. If the right operand is an error, false as left operand decides; an error as left operand always
+    decides."""
     return _connective(a, b, False)
 
 

@@ -1,7 +1,7 @@
 """Prepare the match of one job with a table of slots.
 
 A condition is split into clauses, and each clause is evaluated to a mask over the slots. The table caches the masks
-that do not depend on the job.
+that do not depend on the job, so other jobs can use them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,11 @@ class ColumnarClause:
     __slots__ = ("active", "comparison", "indivisible", "key", "names", "node", "side")
 
     def __init__(self, node: Expression, side: str, active: Active, *, plain: bool, indivisible: bool = False) -> None:
-        """Prepare a clause; ``plain``: MY and TARGET mean the two ads; ``indivisible``: the clause cannot be split."""
+        """Prepare a clause.
+
+        :param plain: whether MY and TARGET mean the job's ad and the slot's ad
+        :param indivisible: whether the clause must be evaluated slot by slot
+        """
         self.indivisible = indivisible
         self.node = node
         self.side = side
@@ -58,9 +62,9 @@ class ColumnarClause:
         self.names: frozenset[str] | None = None  #: the names in the clause; None if not yet computed
 
     def mask_of(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
-        """Return the mask of slots for which the clause is true. Cache masks that depend only on columns.
+        """Return the mask of the slots for which the clause is true. Masks that depend only on columns are cached.
 
-        :param among: the slots to evaluate if the clause is evaluated slot by slot
+        :param among: the slots to consider if the clause must be evaluated slot by slot
         """
         cached = table.masks.get(self.key)
         columns = table.columns
@@ -81,7 +85,8 @@ class ColumnarClause:
         return self._columnar_mask(table, job, among)
 
     def holds_after(self, table: SlotColumns, job: ClassAd, ad: ClassAd, changed: Set[str]) -> bool:
-        """Check whether a clause that was true for a slot is still true for its changed ad (``Plan.still_matches``)."""
+        """Check whether a clause that was true for a slot is still true after these attributes of the slot's ad
+        changed."""
         if self.comparison is not None:
             name, test, number = self.comparison
             if name not in changed:
@@ -103,7 +108,7 @@ class ColumnarClause:
             return False
 
     def _compare(self, table: SlotColumns, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
-        """Compare a column of numbers with a number, as most clauses do. Return None for any other column."""
+        """Compare a column of numbers with a number, as most clauses do; return None if the column has other values."""
         column = table.columns.get(name)
         if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
             return None
@@ -178,8 +183,8 @@ def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], 
 
 
 class _PreparedClauses:
-    """A plan's clauses for one form of the table: ``groups``, for slots with the same Requirements, and ``reported``,
-    for ``count_by_clause`` (None if not computed yet). ``plain``: MY and TARGET mean the two ads."""
+    """The clauses of a plan for one form of the table: ``groups`` for the slots with the same Requirements, and
+    ``reported`` for ``count_by_clause`` (None: not computed yet)."""
 
     __slots__ = ("groups", "plain", "reported")
 
@@ -189,7 +194,8 @@ class _PreparedClauses:
 
 
 class Plan:
-    """The prepared match of one job with a table's slots; it is renewed if attributes common to all slots change."""
+    """The prepared match of one job with the slots of a table. It is prepared again when a value that all slots share
+    changes."""
 
     def __init__(self, table: SlotColumns, job: ClassAd) -> None:
         self.table = table
@@ -201,7 +207,10 @@ class Plan:
         self._inlined_names = 0
 
     def matches(self) -> Mask:
-        """Return the mask of slots that match the job; raise ContextError if the context lacks something."""
+        """Return the mask of the slots that match the job.
+
+        :raises ContextError: if the context lacks an input
+        """
         try:
             return self._matches()
         except (ContextError, RecursionError):
@@ -255,7 +264,8 @@ class Plan:
         return symmetric_match(self.job, ad, table.context)
 
     def count_by_clause(self, among: Mask | None = None) -> tuple[list[ClauseCount], Mask]:
-        """Count the slots (in ``among``) that match each clause of the Requirements; also return the mask for all."""
+        """Count the slots (in ``among``) that match each clause of the Requirements. Also return the mask of the slots
+        that match all clauses."""
         table = self.table
         remaining = np.ones(len(table), bool) if among is None else among.copy()
         cell = self.job._find("requirements")
@@ -278,7 +288,7 @@ class Plan:
         return counts, remaining
 
     def _divide(self, clause: Expression) -> list[ColumnarClause]:
-        """Return the clauses, for evaluation in columns, that make up a clause of the job's Requirements."""
+        """Split a clause of the job's Requirements into clauses that can be evaluated in columns."""
         if is_indivisible(clause, self.job._find) or _nests_deeper(clause, MAX_NESTING):
             return [ColumnarClause(clause, JOB, frozenset(), plain=self._prepared.plain, indivisible=True)]
         return self._clauses(clause, JOB, frozenset())
@@ -318,7 +328,7 @@ class Plan:
         # A group without a mask contains all slots. Every slot is in a group.
 
     def _clauses(self, expression: Expression, side: str, active: Active) -> list[ColumnarClause]:
-        """Return the simplified clauses of a conjunction, without clauses that are always true."""
+        """Return the simplified clauses of a conjunction, without those that are always true."""
         if is_indivisible(expression, self.job._find if side == JOB else self.table.has):
             # The parts of the expression depend on each other, so it cannot be split.
             return [ColumnarClause(expression, side, active, plain=self._prepared.plain, indivisible=True)]
@@ -346,7 +356,7 @@ class Plan:
         return result
 
     def _cache_key(self, expression: Expression, side: str, active: Active) -> Any:
-        """Return a cache key with the job's values of the names in a clause; None if any value is not plain."""
+        """Return a cache key that contains the job's values of the names in a clause; None if a value is not plain."""
         if side == JOB or isinstance(expression, Literal):
             return None
         names = self.table.names_in(expression)
@@ -359,7 +369,7 @@ class Plan:
         return id(expression), active, tuple(values)
 
     def _resolve_in_job(self, node: Attribute) -> Expression:
-        """Return the value of a reference in the job's expression if the value is known, else a reference."""
+        """Return the value of a reference in the job's expression if it is known, or else a reference."""
         owner = self._owner_of(node, JOB)
         if owner == EITHER:
             if self.job._find(node.key) is not None:
@@ -381,7 +391,8 @@ class Plan:
         return Literal(UNDEFINED) if self.job._find(node.key) is None else self._simplifier.value(node.key) or node
 
     def _owner_of(self, node: Attribute, side: str) -> str | None:
-        """Return the ad from which a reference reads: JOB, SLOT, or EITHER (its own ad first); None if unknown."""
+        """Return the ad from which a reference reads: JOB, SLOT, or EITHER (its own ad first); None if that is
+        unknown."""
         if node.absolute or node.key in MATCH_NAMES or not self._prepared.plain:
             return None
         sides: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}
@@ -398,7 +409,8 @@ class Plan:
         return Literal(self.table.heap.value(kinds, payload))
 
     def _inline(self, node: Expression, side: str, active: Active) -> tuple[Expression, tuple[str, str]] | None:
-        """Return the expression of an attribute that is the same in all slots, and the attribute's side and key."""
+        """Return the expression of an attribute whose expression is the same in all slots, and the attribute's side and
+        key."""
         owner = self._owner_of(node, side) if isinstance(node, Attribute) else None
         if owner is None or owner == JOB or not isinstance(node, Attribute):
             return None

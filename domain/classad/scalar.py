@@ -66,7 +66,8 @@ operations.evaluate = evaluate
 def evaluator_of_several(
     my: ClassAd | None, target: ClassAd | None, context: Context | None
 ) -> Callable[[Expression], Any]:
-    """Return a function that evaluates expressions in one ad, with a common budget; it returns ``ERROR`` on failure."""
+    """Return a function that evaluates several expressions of one ad within a common budget. It returns ``ERROR`` for
+    an expression whose evaluation fails."""
     env = Environment(my, target, DEFAULT if context is None else context)
 
     def value_of(expression: Expression) -> Any:
@@ -99,8 +100,8 @@ def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
 def cached_value(env: Environment, node: Expression, ad: ClassAd | None, depth: int, evaluator: Evaluator) -> Any:
     """Evaluate an expression with ``depth`` levels left, or return its cached value in this ad.
 
-    A cached value is valid if the remaining depth suffices and nothing in the expression is ``unrepeatable``. If the
-    expression has a circular reference, the attributes that are being evaluated must also be the same.
+    A cached value is valid if enough levels are left and nothing in the expression is ``unrepeatable``. If the
+    expression contains a circular reference, the value is valid only while the same attributes are being evaluated.
     """
     if env.cached is None:
         env.cached = {}
@@ -177,7 +178,7 @@ def careful_evaluator(expression: Expression, compiled: Compiled) -> Evaluator:
 
 
 def follow(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int) -> Any:
-    """Evaluate ``expression``, the value of the attribute ``key`` of ``ad``; a circular reference is undefined."""
+    """Evaluate ``expression``, the value of the attribute ``key`` of ``ad``. A circular reference is undefined."""
     kind = type(expression)
     if kind is Literal:
         return expression.value
@@ -222,7 +223,8 @@ def follow(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int)
 
 
 def evaluate_member(env: Environment, ad: ClassAd | None, members: ListValue, expression: Expression) -> Any:
-    """Evaluate a list member in the current ad, as HTCondor does; only nested ads and lists keep the list's scope."""
+    """Evaluate a list member in the current ad, as HTCondor does. Only nested ads and lists keep the list's own
+    scope."""
     kind = type(expression)
     if kind is Literal:
         return expression.value  # type: ignore[attr-defined]
@@ -240,10 +242,8 @@ CAREFUL_BUILDERS: dict[type, Builder] = {}  # for evaluators that check the dept
 
 
 def _compile(root: Expression, check_depth: bool) -> tuple[Evaluator, int, int]:
-    """Return a tree's evaluator, its height in operators, and the number of its nodes.
-
-    The function does not recurse, because chains may be long.
-    """
+    """Return an expression's evaluator, its height in operators, and the number of its nodes. The function does not
+    recurse, because operator chains may be long."""
     order: list[tuple[Expression, int, tuple[Expression, ...]]] = []
     pending: list[tuple[Expression, int]] = [(root, 0)]
     height = 0

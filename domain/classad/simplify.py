@@ -1,7 +1,8 @@
-"""Simplify an expression for which some attributes are known (partial evaluation), from the leaves up.
+"""Simplify an expression whose attributes are partly known (partial evaluation), from the leaves up.
 
-The caller's function ``resolve`` replaces attributes. Constants are folded, and irrelevant operands of ``&&`` and
-``||`` are removed. The value never changes: members of lists and ads, and attributes of unknown value, are retained.
+The caller's function ``resolve`` replaces attributes. Then constants are folded, and irrelevant operands of ``&&`` and
+``||`` are removed. The value of the expression never changes, so members of lists and ads, and attributes of unknown
+value, are retained.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Simplifier:
         return self.value(key) or node
 
     def value(self, key: str) -> Literal | None:
-        """Return the attribute's value if no target can change it, else None."""
+        """Return the value of an attribute if no target can change it; None otherwise."""
         cell = self.my._find(key)
         if cell is None:
             return None
@@ -148,7 +149,7 @@ def _rewrite(node: Expression, resolve: Resolve, budget: Environment, levels: in
 
 
 def _rewrite_members(node: Any, parts: Parts, resolve: Resolve, budget: Environment, levels: int) -> Parts:
-    """Rewrite the members of a list argument, if the function evaluates them; return the arguments."""
+    """Rewrite the members of a list argument if the function evaluates them; return all arguments."""
     function = FUNCTIONS.get(node.key)
     position = None if function is None else function.members.get(len(parts))
     list_literal = None if position is None else parts[position]
@@ -198,7 +199,7 @@ _ATOMS = frozenset({Literal, Attribute, Call, Parentheses, TimeLiteral, ListExpr
 
 
 def _literal_or(value: object, otherwise: Expression) -> Expression:
-    """Return the literal of a value; return ``otherwise`` if the value has no literal."""
+    """Return a literal with this value, or ``otherwise`` if the value has no literal."""
     kind = type(value)
     if kind is str and len(value) > _MAX_FOLDED_STRING:  # type: ignore[arg-type]
         return otherwise  # every string built from this string would repeat it
@@ -275,7 +276,8 @@ def _connective(node: Binary, left: Expression, right: Expression, decisive: boo
 
 
 def _is_final(operand: Expression, decisive: bool) -> bool:
-    """Check whether later operands cannot affect the value: ``(x && false) && y`` is ``x && false``."""
+    """Check whether later operands cannot change the value. For example, ``(x && false) && y`` has the value of ``x &&
+    false``."""
     return isinstance(operand, Literal) and (truth(operand.value) is decisive or operand.value is ERROR)
 
 

@@ -1,4 +1,4 @@
-"""Store the ads of a pool's slots by column, and cache the results of evaluations over the columns."""
+"""Store the ads of a pool's slots by column, and cache what is evaluated over the columns."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class SlotColumns:
         return ad
 
     def add(self, ads: ClassAd | Iterable[ClassAd]) -> None:
-        """Append one or several slots; adding several slots together is cheaper."""
+        """Append one slot or several. Adding several slots in one call is cheaper."""
         if isinstance(ads, ClassAd):
             ads = [ads]
         batch = list(islice(iter_ads := iter(ads), _BATCH_SIZE))
@@ -115,7 +115,7 @@ class SlotColumns:
         self.version += 1
 
     def remove(self, slots: Slot | Iterable[Slot]) -> None:
-        """Remove one or several slots; the slots after them move up."""
+        """Remove one slot or several. The slots after them move up."""
         removed = [
             self._position(slot)
             for slot in (slots if isinstance(slots, Iterable) and not isinstance(slots, str) else [slots])
@@ -136,8 +136,8 @@ class SlotColumns:
 
     @property
     def form(self) -> int:
-        """Return a number that identifies the set of attributes and the values common to all slots. A set that recurs,
-        for example whenever all slots are unclaimed, has the same number as before."""
+        """Return a number that identifies the set of attributes and the values that all slots share. If they recur, for
+        example because all slots are unclaimed again, so does the number."""
         if self._form[0] != self.version:
             common = tuple(map(_common_part, self.columns.items()))
             number = self._forms.pop(common, -1)
@@ -216,7 +216,6 @@ class SlotColumns:
         self.version += 1
 
     def _new_column(self, name: str) -> AttributeColumn:
-        """Return an empty column whose version continues the old column's, so that caches become invalid."""
         column = AttributeColumn(name)
         old_column = self.columns.get(lower(name))
         column.version = 0 if old_column is None else old_column.version
@@ -315,7 +314,7 @@ class SlotColumns:
         return not (kinds == ABSENT).any() if isinstance(kinds, np.ndarray) else kinds != ABSENT
 
     def plain_scopes(self, job: ClassAd) -> bool:
-        """Check whether MY and TARGET mean the job and the slots, because no ad has attributes of these names."""
+        """Check whether MY and TARGET mean the job and the slot, because no ad has an attribute of that name."""
         return not any(name in self.columns or job._find(name) is not None for name in ("my", "target"))
 
     def keep_mask(self, key: Any, column_versions: dict[str, int], mask: Mask) -> None:
@@ -325,7 +324,6 @@ class SlotColumns:
 
 
 def _expression_numbers(column: AttributeColumn) -> list[int]:
-    """Return the distinct numbers of expressions in a column."""
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray) and kinds != OTHER:
         return []
@@ -337,7 +335,8 @@ def _expression_numbers(column: AttributeColumn) -> list[int]:
 
 
 def _common_part(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:
-    """Return what prepared clauses assume about a column: its common value, or whether cells are absent."""
+    """Return what prepared clauses assume about a column: the value that all slots share, or whether any slot lacks the
+    attribute."""
     key, column = item
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray):

@@ -23,7 +23,7 @@ from .tree import (
 
 
 class Survey(NamedTuple):
-    """The height of an expression, and the properties that may prevent splitting it."""
+    """The height of an expression, and properties that may prevent splitting it."""
 
     scope_leaving: tuple[Attribute, ...]  # the first arguments of ``SCOPE_LEAVERS``
     is_random: bool  # whether the expression uses random numbers
@@ -39,8 +39,10 @@ SCOPE_LEAVERS = frozenset({"unresolved", "countmatches", "evalineachcontext"})
 def is_indivisible(expression: Expression, has: Callable[[str], object]) -> bool:
     """Check whether an expression cannot be split because its parts depend on the evaluation of earlier parts.
 
-    The reason is a call of ``SCOPE_LEAVERS`` that may leave the expression's ad (with the attributes ``has``), a random
-    number, or a height close to the limit.
+    Reasons are a call of ``SCOPE_LEAVERS`` that may leave the expression's ad, a random number, or a height close to
+    the limit.
+
+    :param has: returns whether the expression's ad has an attribute
     """
     properties = survey(expression)
     if properties.is_random or properties.height > MAX_DEPTH - 100:

@@ -1,8 +1,8 @@
 """Find expressions that evaluate to error for all ads, by the types of their values.
 
-Each type is represented by a few sample values. An attribute may have any of these, an operator any result for its
-operands' samples. A part that is an error for all samples is an error for all ads; so is a call of an unknown function,
-or a call with too few or too many arguments. Any other call, list or subscript may have any value.
+A few sample values represent each type. An attribute may have any of them, and an operator any result for the samples
+of its operands. A part that is an error for all samples is an error for all ads. The same holds for a call of an
+unknown function, or a call with too few or too many arguments. Any other call, list or subscript may have any value.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _TYPE_DESCRIPTIONS: Final[dict[type, str]] = {
 
 
 def find_error(expression: Expression) -> Expression | None:
-    """Return the innermost part that makes an expression an error for all ads; None if there is no such part."""
+    """Return the innermost part that makes an expression an error for all ads; None if the expression may have a
+    value."""
     try:
         if _possible_values(expression) != _ONLY_ERROR:
             return None
@@ -88,7 +89,6 @@ def _without_parentheses(expression: Expression) -> Expression:
 
 
 def _operands(expression: Expression) -> tuple[Expression, ...]:
-    """Return the direct parts whose values determine the value of an expression."""
     match _without_parentheses(expression):
         case Unary(operand=operand):
             return (operand,)
@@ -124,7 +124,6 @@ def _union(values: Iterable[Values]) -> Values:
 
 
 def _sample_index(value: Any) -> int:
-    """Return the index of the sample value that represents a constant."""
     if isinstance(value, float):  # the sign of a zero matters: 1 / 0.0 is an error, 1 / -0.0 is not
         value = copysign(bool(value), value)
     elif isinstance(value, int) and not isinstance(value, bool):
@@ -154,7 +153,8 @@ def _operator_results(op: str, *indexes: int) -> Values:
 
 @cache
 def _branch_of(call: bool, index: int) -> Any:
-    """Return the number of the branch that a condition selects, 1 or 2; if none, the value of the expression."""
+    """Return the number of the branch that a condition selects, 1 or 2; if it selects none, the value of the
+    expression."""
     parts = (Literal(_SAMPLES[index]), Literal(1), Literal(2))
     return (Call("ifThenElse", parts) if call else Conditional(*parts)).evaluate()
 

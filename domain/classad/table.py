@@ -1,4 +1,4 @@
-"""Store a pool's slots as a table, so that a job's conditions and ranks are evaluated over all slots together."""
+"""Store a pool's slots as a table, in which a job's conditions and ranks are evaluated for all slots together."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ Numbers = npt.NDArray[np.float64]
 
 
 class Cells(NamedTuple):
-    """The values of an expression for each slot.
-
-    ``values`` is a typed array if all values have the same plain type, else an array of Python values. ``kinds`` has
-    the ``CellType`` of each: UNDEFINED, ERROR, BOOLEAN, INTEGER, REAL, STRING or OTHER.
-    """
+    """The values of an expression for each slot. ``values`` is a typed array if all values have the same plain type, or
+    else an array of Python objects. ``kinds`` is the ``CellType`` of each value: UNDEFINED, ERROR, BOOLEAN, INTEGER,
+    REAL, STRING or OTHER."""
 
     values: npt.NDArray[Any]
     kinds: npt.NDArray[np.uint8]
@@ -38,10 +36,10 @@ class SlotTable(SlotColumns):
     """The ads of a pool's slots, stored by column.
 
     A slot is identified by its position (0, 1 ...), as in a list, or by its Name. All results are arrays with one
-    element per slot, in this order. The table copies ads; ``table.ad(position)`` builds a new one.
+    element per slot, in this order. The table copies the ads; ``table.ad(position)`` builds a new one.
 
     :ivar context: the context of all evaluations; replace it as time passes
-    :ivar scalar_evaluations: how many slots were evaluated separately so far, without an array operation
+    :ivar scalar_evaluations: how many slots were evaluated separately so far, because an array operation was missing
     """
 
     def matches(self, job: ClassAd) -> Mask:
@@ -49,7 +47,7 @@ class SlotTable(SlotColumns):
         return self.plan(job).matches()
 
     def rank(self, job: ClassAd, among: Integers | None = None) -> Numbers:
-        """Return the job's Rank of each slot (or of those at positions ``among``), or 0.0 where it is not a number."""
+        """Return the job's Rank of each slot, or only of those at positions ``among``; 0.0 where it is not a number."""
         cell, ranks = job._find("rank"), np.zeros(self._rows if among is None else len(among))
         if cell is None or not len(ranks):
             return ranks
@@ -64,9 +62,9 @@ class SlotTable(SlotColumns):
         return _as_numbers(vector, ranks)
 
     def of_slots(self, expression: Expression, job: ClassAd, among: Integers | None = None) -> Numbers:
-        """Evaluate an expression in each slot (or in those at positions ``among``), with a job as TARGET.
+        """Evaluate an expression in each slot, or only in those at positions ``among``, with a job as TARGET.
 
-        Values that are not numbers become NaN; true and false become 1 and 0.
+        True and false become 1 and 0, and values that are not numbers become NaN.
         """
         count = self._rows if among is None else len(among)
         numbers = np.full(count, np.nan)
@@ -84,7 +82,7 @@ class SlotTable(SlotColumns):
     def _evaluate_separately(
         self, evaluate_ad: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, numbers: Numbers
     ) -> Numbers:
-        """Fill ``numbers`` with the values for the slots' ads; where an evaluation fails, keep the old number."""
+        """Fill ``numbers`` with the values for the slots' ads. Where an evaluation fails, the old number remains."""
         places = range(self._rows) if among is None else among.tolist()
         self.scalar_evaluations += len(places)
         for index, position in enumerate(places):
@@ -129,7 +127,7 @@ class SlotTable(SlotColumns):
         return self.plan(job).count_by_clause()[0]
 
     def plan(self, job: ClassAd) -> Plan:
-        """Return a prepared ``matches(job)``, for a job that is matched repeatedly."""
+        """Return a prepared match of a job, which is faster than ``matches`` if the job is matched repeatedly."""
         return Plan(self, job)
 
 
@@ -146,7 +144,6 @@ def _kind_of(value: Any) -> int:
 
 
 def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-    """Return values as a typed array if all have the same plain type, else as an array of objects."""
     dtype: Any = object
     if len(kinds) and (kinds == kinds[0]).all():
         dtype = {int(CellType.BOOLEAN): bool, int(CellType.INTEGER): np.int64, int(CellType.REAL): float}.get(

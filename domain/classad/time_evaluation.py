@@ -1,8 +1,9 @@
-"""Evaluate expressions over time: compiled as in ``scalar``, with functions of time as results (``time_functions``).
+"""Evaluate expressions over time. Nodes are compiled as in ``scalar``, but results may be functions of time
+(``time_functions``).
 
-A node's time evaluator takes the evaluation (which starts at an instant) and the ad that contains the expression.
-``scalar`` evaluates nodes without a time evaluator (nested ads, functions of expressions) if they read only values
-that do not depend on the time; otherwise ``UnknownFuture`` is raised.
+The time evaluator of a node takes the evaluation, which starts at an instant, and the ad that contains the expression.
+Nodes without a time evaluator (nested ads, functions of expressions) are evaluated by ``scalar`` if all values that
+they read are independent of the time; otherwise ``UnknownFuture`` is raised.
 """
 
 from __future__ import annotations
@@ -98,7 +99,6 @@ def time_evaluator_of(expression: Expression) -> Evaluator:
 
 
 def _may_leave_scope(expression: Expression) -> bool:
-    """Check whether a part of an expression may change the scope of later names (see ``SCOPE_LEAVERS``)."""
     pending = [expression]
     while pending:
         node = pending.pop()
@@ -144,7 +144,7 @@ def _follow(env: Any, expression: Any, ad: ClassAd, key: str) -> Any:
 
 
 def _look_up(env: Any, ad: ClassAd, key: str) -> Any:
-    """Look up a name in an ad and outwards, and evaluate it over time; return ``_MISSING`` if it is not found."""
+    """Look up a name in an ad and outwards, and evaluate it over time; return ``_MISSING`` if no ad has it."""
     if ad is env.my and key in env.moving:
         return env.attribute(key)
     cell = ad._find(key)
@@ -207,7 +207,7 @@ def _literal(node: Literal) -> Evaluator:
 
 
 def compile_opaque(node: Expression) -> Evaluator:
-    """Compile a node without a time evaluator: evaluate it at one instant, provided that it does not depend on time."""
+    """Compile a node that has no time evaluator. It is evaluated once, and must not depend on the time."""
 
     def run(env: Any, ad: ClassAd | None) -> Any:
         if may_depend_on_time(env, env.moving, node, env.time_independent):
@@ -256,7 +256,7 @@ def _binary(node: Binary) -> Evaluator:
 
 
 def _connective(parts: list[Evaluator], decisive: bool) -> Evaluator:
-    """Compile ``&&`` or ``||``: while a part is decisive, the parts to its right are not evaluated."""
+    """Compile ``&&`` or ``||``. While a part decides the value, the parts to its right are not evaluated."""
     neutral = not decisive
 
     def run(env: Any, ad: ClassAd | None) -> Any:
@@ -338,9 +338,10 @@ UNPREDICTABLE_FUNCTIONS = frozenset({"random", "eval"})
 
 
 def may_depend_on_time(env: Environment, moving: Container[str], expression: Expression, independent: set[str]) -> bool:
-    """Check whether an expression may depend on the time; look up every name in both ads, regardless of scope.
+    """Check whether an expression may depend on the time. Every name is looked up in both ads, regardless of its scope.
 
-    :param independent: names known not to depend on the time; if the result is False, the expression's names are added
+    :param moving: the names of attributes that change with time
+    :param independent: names known not to depend on the time; the expression's names are added if the result is False
     """
     pending: list[tuple[Any, bool]] = [(expression, False)]
     while pending:

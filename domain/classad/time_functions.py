@@ -86,7 +86,7 @@ NUMBERS = frozenset({int, float, bool})
 
 
 class Moving:
-    """An attribute that depends only on the clock: ``(t - origin) // unit``, modulo ``modulus`` if given.
+    """An attribute that depends only on the clock. Its value is ``(t - origin) // unit``, modulo ``modulus`` if given.
 
     For example, ClockMin is ``Moving(origin=<the last midnight>, unit=60, until=<the next midnight>)``.
 
@@ -149,7 +149,8 @@ def next_step(f: Any, now: int) -> int:
 
 
 def first_instant(holds: Callable[[int], bool], now: int, until: int) -> int:
-    """Return the first instant after ``now`` from which a condition holds; ``until`` if there is none before that."""
+    """Return the first instant after ``now`` at which a condition becomes true for good; ``until`` if there is none
+    before it."""
     latest_false, step = now, 1
     while True:
         earliest_true = latest_false + step
@@ -175,7 +176,7 @@ def hold_until_change(f: Any, now: int) -> Any:
 
 
 def limit(f: Any, until: int) -> Any:
-    """Return the function, limited to instants before ``until``."""
+    """Return a function that is valid only before ``until``."""
     kind = type(f)
     if kind not in TIME_FUNCTIONS:
         return ConstantUntil(f, until)

@@ -1,4 +1,4 @@
-"""Apply the ClassAd operators to functions of time: compute when a comparison changes and how a sum develops."""
+"""Apply the ClassAd operators to functions of time: find when a comparison changes, and how a sum changes over time."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def _hold_value(op: str, a: Any, b: Any, now: int) -> ConstantUntil:
 
 
 def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
-    """Return ``a - b`` as a scale and an offset for the steps of ``a``; None if the two do not step simultaneously."""
+    """Return ``a - b`` as a scale and an offset for the steps of ``a``; None if ``a`` and ``b`` step at different
+    times."""
     if a.unit != b.unit or (a.origin - b.origin) % a.unit:
         return None
     return a.scale - b.scale, a.offset - b.offset - b.scale * ((a.origin - b.origin) // a.unit)
@@ -163,7 +164,6 @@ _ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 
 
 def _arithmetic(op: str, a: Any, b: Any, now: int) -> Any:
-    """Apply an arithmetic operator to two operands, at least one of which is a function of time."""
     function = _step_result(op, a, b, now)
     if function is not None:
         return function
@@ -222,7 +222,8 @@ def _step_result(op: str, a: Any, b: Any, now: int) -> Any:
 
 
 def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | None:
-    """Return ``line % divisor`` until the quotient changes; None if ``line`` is negative, as C's remainder then is."""
+    """Return ``line % divisor`` until the quotient changes; None if ``line`` is negative, because C's remainder then is
+    too."""
     value = line.at(now)
     if value < 0:
         return None

@@ -61,7 +61,7 @@ _REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class UnreadableToken(ValueError):
-    """A number or string that HTCondor's ClassAds do not allow."""
+    """Raised for a number or string that HTCondor's ClassAds do not allow."""
 
 
 def shorten(text: str) -> str:
@@ -111,7 +111,10 @@ _ESCAPE_OR_JOINT = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in
 
 
 def parse_string(token: str, old: bool) -> str:
-    """Return the text of a string token (``old``: in an old-form ad); raise UnreadableToken if it is invalid."""
+    """Return the text of a string token; raise UnreadableToken if it is invalid.
+
+    :param old: whether the token is in an old-form ad, in which a backslash is an ordinary character
+    """
     quote = token[0]
     if not is_closed(token, old):
         raise UnreadableToken(f"the string that starts with {quote} is not closed")
@@ -141,7 +144,7 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
 
 
 def resolve_escapes(text: str) -> str:
-    """Resolve a string's escapes, octal ones to bytes; raise UnreadableToken for a zero byte."""
+    """Resolve the escapes in a string; octal escapes become bytes. Raise UnreadableToken for a zero byte."""
     if _ESCAPE.search(text) is None:
         return text
     has_high_bytes = False

@@ -37,12 +37,14 @@ _Piece = Any
 
 
 def unparse(value: Any) -> str:
-    """Return HTCondor's text of an expression or value, on one line, without a leading blank."""
+    """Return HTCondor's text of an expression or value, on one line, without the leading blank that HTCondor may
+    write."""
     return _write(value, old=False).lstrip(" ")
 
 
 def unparse_with_blank(value: Any) -> str:
-    """Return the text including its leading blank, if HTCondor writes one, for use inside another text."""
+    """Return HTCondor's text of an expression or value, including the leading blank that HTCondor may write, for use
+    inside another text."""
     return _write(value, old=False)
 
 
@@ -100,7 +102,7 @@ def _exact_pieces(node: Expression) -> list[_Piece]:
 
 
 class _Text(str):
-    """A finished piece of output, in contrast to a plain ``str``, which is a value to be quoted."""
+    """Finished output. A plain ``str`` on the stack is instead a value that must be quoted."""
 
     __slots__ = ()
 
@@ -269,7 +271,7 @@ def unparse_pretty(value: Any) -> str:
 
 
 def _attributes_and_members(piece: Any) -> tuple[Any, Any]:
-    """Return the attributes of an ad, and the members of a list; at least one of them is None."""
+    """Return the attributes of an ad and None, or None and the members of a list; two Nones for any other piece."""
     if isinstance(piece, Literal | Constant):
         piece = piece.value
     if isinstance(piece, AdExpression):

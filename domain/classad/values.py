@@ -35,11 +35,12 @@ class EvaluationError(PoolbookError):
 
 
 class EvaluationFailed(EvaluationError):
-    """An evaluation failed, as it would in HTCondor. Ads whose match fails to evaluate do not match."""
+    """An evaluation failed, as it would in HTCondor. Two ads do not match if the evaluation of their match fails."""
 
 
 class ContextError(EvaluationError):
-    """An expression needs an input that the ``Context`` lacks. Unlike other failures, this is never suppressed."""
+    """An expression needs an input that the ``Context`` lacks. Unlike other failures, this error is never
+    suppressed."""
 
 
 class Exceptional:
@@ -227,7 +228,7 @@ def is_number(value: Any) -> bool:
 
 
 def to_real(value: Any) -> float | Exceptional:
-    """Convert a value like ``real()``; the result is a float, ``UNDEFINED`` or ``ERROR``."""
+    """Convert a value like the ClassAd function ``real()``, to a float, ``UNDEFINED`` or ``ERROR``."""
     kind = type(value)
     if kind is float:
         return value  # type: ignore[no-any-return]
@@ -244,7 +245,7 @@ def to_real(value: Any) -> float | Exceptional:
 
 
 def to_integer(value: Any) -> int | Exceptional:
-    """Convert a value like ``int()``, truncating; the result is an int, ``UNDEFINED`` or ``ERROR``."""
+    """Convert a value like the ClassAd function ``int()``, which truncates, to an int, ``UNDEFINED`` or ``ERROR``."""
     kind = type(value)
     if kind is int:
         return value  # type: ignore[no-any-return]

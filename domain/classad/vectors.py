@@ -1,7 +1,8 @@
 """Store the values of one expression for many slots, and apply operators to them.
 
-A vector has either one kind for all cells, with data in natural form, or a kind for each cell, with 64 bits of payload.
-The data may be a single value for all cells. A binary operator takes one array operation for each pair of kinds.
+A vector has either one kind for all cells and natural data (numpy's own type for the kind), or a kind and 64 bits of
+payload for each cell. The data may be a single value for all cells. A binary operator takes one array operation for
+each pair of kinds.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def payloads(kind: int, data: Any, count: int) -> Integers:
 
 
 def simplify_kinds(kinds: Any, payload: Integers) -> Vector:
-    """Return a vector of cells, in the simpler form if all cells have the same kind."""
+    """Return a vector of these cells, with a single kind if all cells have the same one."""
     first = int(kinds[0]) if len(kinds) else UNDEF
     if (kinds == first).all():
         return Vector(first, 0) if first in (UNDEF, ERR) else Vector(first, to_natural(first, payload))
@@ -181,7 +182,8 @@ FALSE, TRUE, UNKNOWN, NOT_BOOLEAN = 0, 1, 2, 3
 
 
 def truth_values(vector: Vector) -> Any:
-    """Return the cells as one bool or a boolean array, else as codes (false, true, undefined, error)."""
+    """Return the truth of the cells as one bool or a boolean array if all are true or false; otherwise as codes (false,
+    true, undefined, error)."""
     kind, data = vector.kind, vector.data
     if not vector.mixed:
         if kind == BOOLEAN:

@@ -1,7 +1,7 @@
-"""The resource requests of a cycle by kind of jobs, and the parts of them that are cached for later cycles.
+"""The cycle's resource requests by autocluster, and the matching results that later cycles can reuse.
 
-For each kind of jobs, its plan is cached, and also the result that no slot is left for it. Neither may change a cycle's
-result, so an entry is dropped when any of its inputs changes.
+A plan per autocluster is cached, and so is the result that no slot is left for an autocluster. Because a cached value
+must not change a cycle's result, an entry is dropped when one of its inputs changes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from .slot_table import MOVING, Exhausted, Planned, PublicAds
 
 _PLANS_KEPT = 4000
 """The number of plans to cache, in addition to one per idle job: a plan takes 4 kB, less than such a job. With fewer
-plans than kinds of jobs, every plan would be recomputed in each cycle."""
+plans than autoclusters, every plan would be recomputed in each cycle."""
 _MOST_OF_MASKS = 48_000_000  # bytes
 
 
 @define
 class AutoclusterCache:
-    """The kinds of jobs in a cycle, by autocluster number, and also by submitter if an expression reads the
-    submitter."""
+    """The resource requests of a cycle by autocluster number. If an expression reads attributes of the submitter, each
+    submitter has its own requests."""
 
     pool: PublicAds
     autoclusters: Autoclusters
@@ -50,7 +50,7 @@ class AutoclusterCache:
         self.lasts = not self._personal and self.autoclusters.whole and not self.pool.reads_anything
 
     def of(self, number: int, cluster: Cluster, proc: int, account: CycleSubmitter) -> ResourceRequest:
-        """Return the request that stands for jobs of this kind."""
+        """Return the resource request of an autocluster, of which this job is a member."""
         whose = f"{self.accounts.negotiating(account.name)} {account.name}" if self._personal else ""
         request = self._known.get((number, whose))
         if request is None:
@@ -81,31 +81,32 @@ class AutoclusterCache:
         return planned
 
     def _versions(self, reads: tuple[str, ...]) -> tuple[int, ...]:
-        """Return the versions of these slot attributes in this cycle, and of all other inputs of matching."""
         versions = self._known_versions.get(reads)
         if versions is None:
             versions = self._known_versions[reads] = (self.configured, *self.pool.versions(reads))
         return versions
 
-    def barren(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
-        """Return an earlier cycle's result that no slot is left for such jobs, if none of its inputs has changed
+    def find_exhausted(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
+        """Return an earlier cycle's result that no slot is left for an autocluster, if none of its inputs has changed
         since."""
-        known = self.pool.barren.get(number) if self.lasts else None
+        known = self.pool.exhausted.get(number) if self.lasts else None
         same = known is not None and known.signature is self.autoclusters.signature(cluster, proc)
         return known if same else None
 
-    def keep_barren(self, number: int, cluster: Cluster, proc: int, kind: ResourceRequest, reason: Unmatched) -> None:
-        """Cache the result that no slot is left for such jobs, if only an event can change it."""
+    def cache_exhausted(
+        self, number: int, cluster: Cluster, proc: int, request: ResourceRequest, reason: Unmatched
+    ) -> None:
+        """Cache the result that no slot is left for an autocluster, if only an event can change it."""
         if not self.lasts or (reason.denied is not None and self.rules.consider_preemption):
             return  # other jobs took the denied slots, which the next cycle reports
-        if kind.planned.reads is not None:
+        if request.planned.reads is not None:
             signature = self.autoclusters.signature(cluster, proc)
-            self.pool.barren[number] = Exhausted(signature, len(self.pool.names), reason)
+            self.pool.exhausted[number] = Exhausted(signature, len(self.pool.names), reason)
 
     def _reads(self, job: ClassAd) -> tuple[str, ...] | None:
-        """Return the lower-case slot attributes that determine which slots such jobs match; None if that may change
-        without an event for the slots: with time, by chance, or with user priorities. Only the job's expressions matter
-        here, and most jobs share the same ones."""
+        """Return the lower-case slot attributes that determine which slots match. Return None if matches may change
+        without a slot event: with time, by chance, or with user priorities. The result is cached by the job's
+        expressions, because most jobs have the same ones."""
         leads = [(key, expression) for key, (_, expression) in job._all().items() if type(expression) is not Literal]
         key = tuple([(name, id(expression)) for name, expression in leads])
         if key not in self._reading:

@@ -28,7 +28,7 @@ from ..state.accounting_groups import NO_GROUP
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .job_limits import JobLimits
 from .negotiator_settings import Negotiator
-from .slot_table import MOVING, Mask, Places, Planned, PublicAds, Ranked
+from .slot_table import MOVING, Mask, Planned, PublicAds, Ranked, RowNumbers
 
 _MAX_CACHED_RANKS: Final = 16
 """The maximum number of ranks of all slots that are cached between cycles."""
@@ -44,7 +44,7 @@ best."""
 
 
 def single(values: Floats) -> Floats:
-    """Round negotiator ranks to single precision, as HTCondor does; values that are not numbers become LEAST."""
+    """Round negotiator ranks to single precision, as HTCondor does. Values that are not numbers become LEAST."""
     with np.errstate(over="ignore"):
         ranks = values.astype(np.float32).astype(np.float64)
     return np.clip(np.where(np.isnan(values), LEAST, ranks), LEAST, -LEAST)
@@ -54,7 +54,7 @@ _SINGLE: Final = struct.Struct("f")
 
 
 def single_number(value: float) -> float:
-    """Return ``single`` of one value."""
+    """Round one negotiator rank as ``single`` does."""
     if isnan(value):
         return LEAST
     try:
@@ -65,12 +65,12 @@ def single_number(value: float) -> float:
 
 
 def job_rank(values: Floats) -> Floats:
-    """Return the values of the job's own Rank; 0 for values that are not numbers."""
+    """Replace values of the job's Rank that are not numbers by 0."""
     return np.clip(np.where(np.isnan(values), 0.0, values), LEAST, -LEAST)
 
 
 def is_true(values: Floats) -> Mask:
-    """Return which values are true, which means nonzero numbers."""
+    """Return a mask of the values that count as true: numbers other than 0."""
     true: Mask = ~np.isnan(values) & (values != 0)
     return true
 
@@ -87,27 +87,27 @@ def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, conte
 
 
 class PreemptableSlots(Struct):
-    """The claimed slots that jobs of one submitter may preempt, best first."""
+    """The claimed slots that the jobs of one submitter may preempt, best first."""
 
     keys: list[Key]
     reasons: list[str]
     denied: Denied
-    given: int  #: the value of ``CycleSubmitters.given`` when this was computed
+    usage_changes: int  #: the value of ``CycleSubmitters.usage_changes`` when this was computed
     regrouping: bool = False  #: the value of ``CycleSubmitters.regrouping`` at that time
     index: int = 0
 
 
 class ResourceRequest(Struct):
-    """Jobs that are equal for matching, and their slots in this cycle."""
+    """The jobs of one autocluster, and the slots that match them in this cycle."""
 
     job: ClassAd
     planned: Planned
     match: Mask
     ranks: tuple[str, str, str] | None = None
     """The names of the ranks that order the slots; None: not computed yet."""
-    free_places: list[int] | None = None  #: matching free slots, best first, from ``index`` on
+    free_rows: list[int] | None = None  #: matching free slots, best first, from ``index`` on
     index: int = 0
-    parts: Iterator[Places] | None = None  #: the source of ``free_places``
+    parts: Iterator[RowNumbers] | None = None  #: the source of ``free_rows``
     preemptable: dict[str, PreemptableSlots] = field(default_factory=dict)
     cut_slots: list[tuple[Key, int]] = field(default_factory=list)
     """A heap of slots that this cycle cut, with their current ranks."""
@@ -124,12 +124,13 @@ _SIDES: Final = {
 
 
 class Ranks(Struct):
-    """The rank values of all slots and the resulting orders, by names that identify everything the values depend on."""
+    """The rank values of all slots, and the slot orders that result from them. Each is stored under a name that
+    identifies all inputs of the values, so that requests with equal inputs share it."""
 
     pool: PublicAds
     rules: Negotiator
     values: dict[str, Floats] = field(default_factory=dict)
-    orders: dict[tuple[str, str, str], Places] = field(default_factory=dict)
+    orders: dict[tuple[str, str, str], RowNumbers] = field(default_factory=dict)
     request_counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _names: dict[int, tuple[Expression, set[Read]]] = field(default_factory=dict)
@@ -140,11 +141,11 @@ class Ranks(Struct):
         job_name = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job, JOB)
         return self._optional_name("pre", pre, job), job_name, self._optional_name("post", post, job)
 
-    def names_of(self, kind: ResourceRequest) -> tuple[str, str, str]:
-        """Return the rank names for a kind of jobs, computed on first use: most kinds get no slot."""
-        if kind.ranks is None:
-            kind.ranks = self.names(kind.job)
-        return kind.ranks
+    def names_of(self, request: ResourceRequest) -> tuple[str, str, str]:
+        """Return the rank names of a request. They are computed on first use, because most requests get no slot."""
+        if request.ranks is None:
+            request.ranks = self.names(request.job)
+        return request.ranks
 
     def _optional_name(self, what: str, expression: Expression | None, job: ClassAd) -> str:
         return "" if expression is None else self._name(what, expression, job)
@@ -154,7 +155,7 @@ class Ranks(Struct):
         return self._name(what, expression, job, JOB)
 
     def _name(self, what: str, expression: Expression, job: ClassAd, my_side: str = SLOT) -> str:
-        """Return a name that is equal for jobs with equal values of everything the expression reads."""
+        """Return a name that is equal for jobs in which everything that the expression reads has equal values."""
         key = f"{what} {self.pool.text(expression)}"
         names = self._reads.get(key)
         if names is None:
@@ -196,22 +197,22 @@ class Ranks(Struct):
             known = self._names[id(expression)] = expression, names_in(expression)
         return known[1]
 
-    def of(self, name: str, kind: ClassAd, among: Places | None = None) -> Floats | None:
-        """Return the values of a rank for all slots, or for ``among``; None if all values are equal."""
+    def of(self, name: str, job: ClassAd, among: RowNumbers | None = None) -> Floats | None:
+        """Return a rank's values for all slots, or only for the slots in the rows ``among``. Return None if all values
+        are equal."""
         if not name:
             return None
         known = self.values.get(name)
         if known is None:
             table = self.pool.table
             if name.startswith("job "):
-                return job_rank(table.rank(kind, among))  # not cached: every kind of jobs may have its own
+                return job_rank(table.rank(job, among))  # not cached: every autocluster may have its own
             expression = self.rules.pre_job_rank if name.startswith("pre ") else self.rules.post_job_rank
             assert expression is not None
-            known = self.values[name] = self._cached_values(name, expression, kind)
+            known = self.values[name] = self._cached_values(name, expression, job)
         return known if among is None else known[among]
 
     def _cached_values(self, name: str, expression: Expression, job: ClassAd) -> Floats:
-        """Return the values for all slots, cached from an earlier cycle if their inputs have not changed."""
         pool = self.pool
         ranked = pool.ranked.get(name)
         if ranked is not None and ranked.as_of == pool.versions(ranked.reads):
@@ -225,36 +226,37 @@ class Ranks(Struct):
             pool.ranked[name] = Ranked(reads, pool.versions(reads), values)
         return values
 
-    def parts(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
-        """Yield the rows of matching free slots in parts, best first. A part may also contain other rows.
+    def parts(self, request: ResourceRequest, free: Mask) -> Iterator[RowNumbers]:
+        """Yield the row numbers of matching free slots in parts, best slots first. A part may also contain rows of
+        slots that do not match or are not free.
 
-        :param free: read again for each part
+        :param free: the mask of free slots, which is read again for each part
         """
-        if not bool((kind.match & free).any()):
+        if not bool((request.match & free).any()):
             return
-        names = self.names_of(kind)
+        names = self.names_of(request)
         shared = self.orders.get(names)
         if shared is None:
             times = self.request_counts[names] = self.request_counts.get(names, 0) + 1
             if times == 1 and names[1]:
-                yield from self._parts_of_request(kind, free)  # probably the only request with these ranks
+                yield from self._parts_of_request(request, free)  # probably the only request with these ranks
                 return
-            columns = [values for values in (self.of(name, kind.job) for name in names) if values is not None]
+            columns = [values for values in (self.of(name, request.job) for name in names) if values is not None]
             shared = self.orders[names] = _sorted(columns, np.arange(len(self.pool.names)))
         for start in range(0, len(shared), PART):
             yield shared[start : start + PART]
 
-    def _parts_of_request(self, kind: ResourceRequest, free: Mask) -> Iterator[Places]:
+    def _parts_of_request(self, request: ResourceRequest, free: Mask) -> Iterator[RowNumbers]:
         count, last = PART, -1
         while True:
-            places: Places = np.flatnonzero(kind.match & free)
-            ranks = (self.of(name, kind.job) for name in self.names_of(kind))
+            rows: RowNumbers = np.flatnonzero(request.match & free)
+            ranks = (self.of(name, request.job) for name in self.names_of(request))
             columns = [values for values in ranks if values is not None]
             if last >= 0:
-                places = places[_behind(columns, places, last)]
-            if not len(places):
+                rows = rows[_behind(columns, rows, last)]
+            if not len(rows):
                 return
-            part = _sorted(columns, _best(columns, places, count))
+            part = _sorted(columns, _best(columns, rows, count))
             count, last = 2 * count, int(part[-1])
             del columns
             yield part
@@ -264,49 +266,50 @@ PART: Final = 1024
 """The number of rows of an order to compute at a time; a cycle rarely needs more."""
 
 
-def _behind(columns: list[Floats], places: Places, last: int) -> Mask:
-    """Return which rows come after ``last`` in the order by these columns."""
-    behind: Mask = places > last
+def _behind(columns: list[Floats], rows: RowNumbers, last: int) -> Mask:
+    """Return a mask of the rows that come after the row ``last`` in the order by these columns."""
+    behind: Mask = rows > last
     for values in reversed(columns):
-        cells = values[places]
+        cells = values[rows]
         behind = (cells < values[last]) | ((cells == values[last]) & behind)
     return behind
 
 
-def _best(columns: list[Floats], places: Places, count: int) -> Places:
+def _best(columns: list[Floats], rows: RowNumbers, count: int) -> RowNumbers:
     """Return the first ``count`` rows in the order by these columns, unsorted."""
-    if len(places) <= 2 * count:
-        return places
+    if len(rows) <= 2 * count:
+        return rows
     certain = []
     for values in columns:
-        cells = values[places]
+        cells = values[rows]
         least = -np.partition(-cells, count - 1)[count - 1]
-        certain.append(places[cells > least])
-        places = places[cells == least]
+        certain.append(rows[cells > least])
+        rows = rows[cells == least]
         count -= len(certain[-1])
-    best: Places = np.sort(np.concatenate([*certain, places[:count]]))
+    best: RowNumbers = np.sort(np.concatenate([*certain, rows[:count]]))
     return best
 
 
-def _sorted(columns: list[Floats], places: Places) -> Places:
-    """Sort rows by these columns, largest values first, where earlier columns take precedence; the sort is stable."""
+def _sorted(columns: list[Floats], rows: RowNumbers) -> RowNumbers:
+    """Sort rows by several columns, largest values first. Earlier columns take precedence, and equal rows keep their
+    order."""
     for values in reversed(columns):  # each sort preserves the order of equal elements
-        cells = values[places]
+        cells = values[rows]
         if len(cells) and cells.min() != cells.max():
             order = np.argsort(-cells)
             least = cells[order]
             if (least[1:] == least[:-1]).any():  # the default sort is not stable
                 order = np.argsort(-cells, kind="stable")
-            places = places[order]
-    return places
+            rows = rows[order]
+    return rows
 
 
-def key_of(pre: float, rank: float, post: float, reason: str, preemption: float, place: int) -> Key:
-    return -pre, -rank, -post, -_STATES[reason], -preemption, place
+def key_of(pre: float, rank: float, post: float, reason: str, preemption: float, row: int) -> Key:
+    return -pre, -rank, -post, -_STATES[reason], -preemption, row
 
 
 def ephemeral(account: CycleSubmitter, accounts: CycleSubmitters) -> dict[str, object]:
-    """Return the attributes about a job's submitter that the job's ad contains during negotiation."""
+    """Return the attributes about the submitter that a job's ad contains only during negotiation."""
     attributes: dict[str, object] = {
         "SubmitterUserPrio": account.priority,
         "SubmittorPrio": account.priority,
@@ -333,12 +336,13 @@ def is_published(name: str) -> bool:
 
 
 def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[str]) -> None:
-    """Set those attributes in ``read`` (in lower case) that describe the slots' users, in the slots' ads."""
+    """Set the attributes in ``read`` (lower-case names) that describe a slot's current user, in the ads of all
+    slots."""
     published = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (published or accounts.rules.cross_slot_prios):
         return
     ads = [_remote_attributes(submitter, accounts) for submitter in pool.submitters]
-    users = pool.users
+    users = pool.user_numbers
     if accounts.nodes[0].group.autoregroup:  # a slot matched by autoregroup has another RemoteNegotiatingGroup
         regrouped = np.array([slot.claim is not None and slot.claim.regrouped for slot in pool.slots])
         users = np.where(regrouped, users + len(ads), users)
@@ -360,25 +364,33 @@ def _remote_attributes(submitter: str, accounts: CycleSubmitters) -> dict[str, o
     }
 
 
-def _assign(pool: PublicAds, name: str, values: list[object], users: Places) -> None:
-    """Set an attribute of each slot to the value for its user, given by user number; undefined without a user."""
+def _assign(pool: PublicAds, name: str, values: list[object], users: RowNumbers) -> None:
+    """Set an attribute of each slot to the value for the slot's user; undefined for slots without a user.
+
+    :param values: the values by user number
+    :param users: the user number of each slot; -1: no user
+    """
     cells = [(0, 0), *[(0, 0) if value is None else pool.table.encode(value) for value in values]]
     kinds, payloads = (np.array(column) for column in zip(*cells, strict=True))
     pool.table.assign(name, kinds.astype(np.uint8)[users + 1], payloads.astype(np.int64)[users + 1])
 
 
 def _publish_neighbours(
-    pool: PublicAds, accounts: CycleSubmitters, ads: list[dict[str, object]], user_numbers: Places, read: frozenset[str]
+    pool: PublicAds,
+    accounts: CycleSubmitters,
+    ads: list[dict[str, object]],
+    user_numbers: RowNumbers,
+    read: frozenset[str],
 ) -> None:
     """Set the attributes about the users of a machine's other slots, as slot<N>_<attribute>
     (NEGOTIATOR_CROSS_SLOT_PRIOS). Dynamic slots, which share their partitionable slot's number, are excluded."""
     slots = accounts.state.slots
-    places = [(slots[name], place) for name, place in pool.places.items() if slots[name].kind != "dynamic"]
-    numbers = {(slot.machine, slot.ad.get("SlotID", "")): place for slot, place in places}
+    rows = [(slots[name], row) for name, row in pool.row_of.items() if slots[name].kind != "dynamic"]
+    numbers = {(slot.machine, slot.ad.get("SlotID", "")): row for slot, row in rows}
     for key in sorted(read):
         match = _OF_SLOT.fullmatch(key)
         name = next((each for each in REMOTE if match and each.lower() == match[2]), "")
         if match and name:
             neighbours = [numbers.get((slots[each].machine, match[1]), -1) for each in pool.names]
-            users = np.array([-1 if place < 0 else int(user_numbers[place]) for place in neighbours], np.int64)
+            users = np.array([-1 if row < 0 else int(user_numbers[row]) for row in neighbours], np.int64)
             _assign(pool, f"slot{match[1]}_{name}", [each.get(name) for each in ads], users)

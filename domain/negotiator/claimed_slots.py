@@ -32,7 +32,7 @@ from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .negotiator_settings import Negotiator
 from .pslot_preemption import PslotPreemption
 from .share_limits import SpinLimits
-from .slot_table import Mask, Places, PublicAds
+from .slot_table import Mask, PublicAds, RowNumbers
 
 _RANK_OF = parse("MY.Rank")
 _NOBODY = ClassAd()
@@ -40,8 +40,7 @@ _NOBODY = ClassAd()
 
 @define
 class ClaimedSlots:
-    """The claimed slots that are still available (``mask``, ``count``). ``eligible``: the slots that the negotiator may
-    match. ``publish`` updates the usage by users in the slots' ads."""
+    """The claimed slots that the cycle may still give to another submitter's job."""
 
     state: Manager
     rules: Negotiator
@@ -52,7 +51,7 @@ class ClaimedSlots:
     weights: list[float] = field(factory=list)
     mask: Mask = field(init=False)
     count: int = field(init=False)
-    prefers: bool = field(init=False)  #: whether a slot might be preempted because it prefers another job
+    has_rank_preemption: bool = field(init=False)  #: whether a slot might be preempted because it prefers another job
     _priorities: Floats | None = None  #: the effective priorities of the slots' users
 
     def __attrs_post_init__(self) -> None:
@@ -64,137 +63,143 @@ class ClaimedSlots:
         if self.rules.allow_pslot_preemption:
             self.mask &= ~PslotPreemption.carved(self.pool)
         self.count = int(self.mask.sum())
-        self.prefers = bool(self.count) and self._may_be_preferred()
+        self.has_rank_preemption = bool(self.count) and self._may_preempt_by_rank()
 
     @property
-    def _may_change_hands(self) -> bool:
-        """Check whether any claimed slot may be preempted. By default, only RANK allows preemption."""
+    def _may_preempt_any(self) -> bool:
         requirements = self.rules.preemption_requirements
-        return self.prefers or not isinstance(requirements, Literal) or is_satisfied(requirements.value)
+        return self.has_rank_preemption or not isinstance(requirements, Literal) or is_satisfied(requirements.value)
 
-    def _may_be_preferred(self) -> bool:
-        """Check whether any claimed slot could rank another job above its current one. It cannot if its RANK is equal
-        for all jobs and does not exceed the rank of its current job."""
+    def _may_preempt_by_rank(self) -> bool:
+        """Check whether the RANK of any claimed slot could prefer another job to the current one. This is impossible if
+        the slot's RANK is the same for all jobs and not above the rank of its current job."""
         column = self.pool.table.columns.get("rank")
         if column is None:
             return False
-        places = np.flatnonzero(self.mask)
-        kinds = column.kinds[places] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
+        rows = np.flatnonzero(self.mask)
+        kinds = column.kinds[rows] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
         if (kinds == OTHER).any():
             return True
-        values = self.pool.table.of_slots(_RANK_OF, _NOBODY, places)
-        return bool((values > self.pool.ranks[places]).any())
+        values = self.pool.table.of_slots(_RANK_OF, _NOBODY, rows)
+        return bool((values > self.pool.ranks[rows]).any())
 
-    def swaps(self, account: CycleSubmitter, place: int) -> bool:
-        """Check whether a submitter of the same group has the slot."""
-        claim = self.state.slots[self.pool.names[place]].claim
+    def is_within_group(self, account: CycleSubmitter, row: int) -> bool:
+        """Check whether a submitter of the same accounting group has the slot."""
+        claim = self.state.slots[self.pool.names[row]].claim
         return claim is not None and self.accounts.of(claim.submitter).group == account.group
 
     def best(
-        self, kind: ResourceRequest, account: CycleSubmitter, over: bool, limits: SpinLimits
+        self, request: ResourceRequest, account: CycleSubmitter, over: bool, limits: SpinLimits
     ) -> tuple[Key, str] | None:
         """Return the best preemptable claimed slot, and the reason for its preemption."""
         if not self.count:
             return None
-        known = kind.preemptable.get(account.name)
+        known = request.preemptable.get(account.name)
         accounts = self.accounts
         if (
             known is None
             or known.regrouping != accounts.regrouping
-            or (not self.rules.stable and known.given != accounts.given)
+            or (not self.rules.stable and known.usage_changes != accounts.usage_changes)
         ):
-            known = kind.preemptable[account.name] = self._find(kind, account)
+            known = request.preemptable[account.name] = self._find(request, account)
             known.regrouping = accounts.regrouping
         while known.index < len(known.keys) and not self.mask[known.keys[known.index][5]]:
             known.index += 1
         for at in range(known.index, len(known.keys)):
             key, reason = known.keys[at], known.reasons[at]
-            place = key[5]
-            if not self.mask[place] or (over and reason != RANK):
+            row = key[5]
+            if not self.mask[row] or (over and reason != RANK):
                 continue
-            if kind.limits is not None and not kind.limits.allows(place):
+            if request.limits is not None and not request.limits.allows(row):
                 continue
-            if limits.permits(self.weights[place], reason, limits.quota < inf and self.swaps(account, place)):
+            if limits.permits(self.weights[row], reason, limits.quota < inf and self.is_within_group(account, row)):
                 return key, reason
         return None
 
-    def _find(self, kind: ResourceRequest, account: CycleSubmitter) -> PreemptableSlots:
-        """Return the claimed slots that this submitter's job may preempt, and why it may not preempt the others."""
+    def _find(self, request: ResourceRequest, account: CycleSubmitter) -> PreemptableSlots:
+        """Return the claimed slots that the submitter's job may preempt, and count why it may not preempt the
+        others."""
         pool, table = self.pool, self.pool.table
-        places = np.flatnonzero(kind.match & self.mask)
-        given = self.accounts.given
-        if not len(places):
-            return PreemptableSlots([], [], Denied(), given)
-        same_user = pool.users[places] == pool.submitters.get(account.name, -2)
-        if not self._may_change_hands:
+        rows = np.flatnonzero(request.match & self.mask)
+        usage_changes = self.accounts.usage_changes
+        if not len(rows):
+            return PreemptableSlots([], [], Denied(), usage_changes)
+        same_user = pool.user_numbers[rows] == pool.submitters.get(account.name, -2)
+        if not self._may_preempt_any:
             own_count = int(np.count_nonzero(same_user))
-            priority = int(np.count_nonzero(~(same_user | self.behind(account, places))))
-            return PreemptableSlots([], [], Denied(len(places) - own_count - priority, 0, priority, own_count), given)
+            priority = int(np.count_nonzero(~(same_user | self.behind(account, rows))))
+            denied = Denied(len(rows) - own_count - priority, 0, priority, own_count)
+            return PreemptableSlots([], [], denied, usage_changes)
         if not self.rules.stable:
             self.publish()
-        job = ClassAd(ephemeral(account, self.accounts), kind.job)
-        values, current = table.of_slots(_RANK_OF, job, places), pool.ranks[places]
+        job = ClassAd(ephemeral(account, self.accounts), request.job)
+        values, current = table.of_slots(_RANK_OF, job, rows), pool.ranks[rows]
         values = np.where(np.isnan(values), np.nan, values)
         with np.errstate(invalid="ignore"):
-            prefers, no_worse = values > current, values >= current
-        left = ~prefers
-        same = left & same_user
-        left &= ~same_user
-        behind = self.behind(account, places)
-        ahead = left & ~behind
-        left &= behind
-        allowed = self._allowed(job, places, left)
-        policy = left & ~allowed
-        left &= allowed
-        worse = left & ~no_worse
-        left &= no_worse
+            has_rank_preemption, no_worse = values > current, values >= current
+        by_priority = ~has_rank_preemption
+        same = by_priority & same_user
+        by_priority &= ~same_user
+        behind = self.behind(account, rows)
+        ahead = by_priority & ~behind
+        by_priority &= behind
+        allowed = self._allowed(job, rows, by_priority)
+        policy = by_priority & ~allowed
+        by_priority &= allowed
+        worse = by_priority & ~no_worse
+        by_priority &= no_worse
         denied = Denied(*(int(np.count_nonzero(each)) for each in (policy, worse, ahead, same)))
-        preemptable = np.flatnonzero(prefers | left)
-        return self._ordered(kind, job, places[preemptable], prefers[preemptable], denied, given)
+        preemptable = np.flatnonzero(has_rank_preemption | by_priority)
+        return self._ordered(request, job, rows[preemptable], has_rank_preemption[preemptable], denied, usage_changes)
 
-    def behind(self, account: CycleSubmitter, places: Places) -> Mask:
-        """Check which slots' users have a worse priority than the submitter. In HTCondor, PREEMPTION_REQUIREMENTS
-        determines this."""
+    def behind(self, account: CycleSubmitter, rows: RowNumbers) -> Mask:
+        """Return a mask of the slots whose users have a worse priority than the submitter. HTCondor leaves this
+        comparison to PREEMPTION_REQUIREMENTS, so all slots count in that dialect."""
         if not self.state.dialect.preempts_only_worse_priorities:
-            return np.ones(len(places), bool)
+            return np.ones(len(rows), bool)
         if self._priorities is None:  # priorities are fixed during a cycle
             priorities = [self.accounts.of(name).priority for name in self.pool.submitters]
             self._priorities = np.array(priorities or [0.0])
-        behind: Mask = self._priorities[self.pool.users[places]] > account.priority
+        behind: Mask = self._priorities[self.pool.user_numbers[rows]] > account.priority
         return behind
 
-    def _allowed(self, job: ClassAd, places: Places, candidates: Mask) -> Mask:
-        """Return the rows where PREEMPTION_REQUIREMENTS is true; if it is not set, all rows."""
+    def _allowed(self, job: ClassAd, rows: RowNumbers, candidates: Mask) -> Mask:
         requirements = self.rules.preemption_requirements
         if requirements is None:
-            return np.ones(len(places), bool)
+            return np.ones(len(rows), bool)
         if isinstance(requirements, Literal) or not candidates.any():
-            return np.full(len(places), isinstance(requirements, Literal) and is_satisfied(requirements.value))
-        return is_true(self.pool.table.of_slots(requirements, job, places))
+            return np.full(len(rows), isinstance(requirements, Literal) and is_satisfied(requirements.value))
+        return is_true(self.pool.table.of_slots(requirements, job, rows))
 
     def _ordered(
-        self, kind: ResourceRequest, job: ClassAd, places: Places, prefers: Mask, denied: Denied, given: int
+        self,
+        request: ResourceRequest,
+        job: ClassAd,
+        rows: RowNumbers,
+        has_rank_preemption: Mask,
+        denied: Denied,
+        usage_changes: int,
     ) -> PreemptableSlots:
         table, rules = self.pool.table, self.rules
-        if not len(places):
-            return PreemptableSlots([], [], denied, given)
+        if not len(rows):
+            return PreemptableSlots([], [], denied, usage_changes)
 
         def of(expression: Expression | None) -> Floats:
             if expression is None:
-                return np.full(len(places), LEAST)
-            return single(table.of_slots(expression, job, places))
+                return np.full(len(rows), LEAST)
+            return single(table.of_slots(expression, job, rows))
 
         pre, post, preemption = of(rules.pre_job_rank), of(rules.post_job_rank), of(rules.preemption_rank)
-        rank = job_rank(table.rank(kind.job, places))
-        reasons = [RANK if preferred else PRIORITY for preferred in prefers.tolist()]
-        columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), places.tolist())
+        rank = job_rank(table.rank(request.job, rows))
+        reasons = [RANK if preferred else PRIORITY for preferred in has_rank_preemption.tolist()]
+        columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), rows.tolist())
         keys = [(key_of(*row), row[3]) for row in zip(*columns, strict=True)]
         keys.sort(key=lambda pair: pair[0])
-        return PreemptableSlots([key for key, _ in keys], [reason for _, reason in keys], denied, given)
+        return PreemptableSlots([key for key, _ in keys], [reason for _, reason in keys], denied, usage_changes)
 
-    def take(self, place: int) -> CycleSubmitter | None:
+    def take(self, row: int) -> CycleSubmitter | None:
         """Take a slot from its user, and return the user's account."""
-        self.mask[place] = False
+        self.mask[row] = False
         self.count -= 1
-        claim = self.state.slots[self.pool.names[place]].claim
+        claim = self.state.slots[self.pool.names[row]].claim
         return None if claim is None else self.accounts.of(claim.submitter)

@@ -1,10 +1,10 @@
 """One negotiation cycle, from the logged state to the cycle's decisions.
 
-The steps are the manual's ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), in the order of
-HTCondor's source, which is more precise: priorities, floors, then the pie, spun until nothing changes. In the first
-spin, a submitter that has used up its slice may still receive slots that prefer its job to their current job. A
-submitter without a slot in this spin may exceed its slice by one slot. From the second spin on, a submitter that may
-have less than the lightest slot waits for the next cycle.
+The steps are those of the manual ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), in the
+order of HTCondor's source, which is more precise: update the priorities, serve the floors, and spin the pie until
+nothing changes. In the first spin, a submitter that has used up its slice may still receive slots that prefer its job
+to their current job. A submitter without a slot in this spin may exceed its slice by one slot. From the second spin on,
+a submitter whose remaining slice is smaller than the lightest slot waits for the next cycle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .cycle_accounts import CycleSubmitters
 from .matchmaker import Choice
 from .negotiator_settings import settings_of
 from .negotiator_view import seen_by
-from .spins import Turn
+from .spins import NegotiationCycle
 from .waiting_submitters import waiting_submitters
 
 RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE = 8, 2, 4, 16
@@ -51,17 +51,18 @@ def hold(
     why: Why,
     context: Context,
     offset: int = 0,
-    turns: Sequence[str] = (),
+    submitter_order: Sequence[str] = (),
     negotiator: str = "",
     once: bool = False,
     demand: Mapping[str, float] = {},
 ) -> CycleResult:
-    """Hold a cycle. The state does not change; the returned events contain the decisions.
+    """Hold a negotiation cycle and return its events. The state does not change.
 
-    :param advertise: returns the slots' ads
+    :param advertise: returns the slot ads
     :param why: returns the first fields of an event with the given cause: time, cause and stimulus
-    :param context: the context for evaluating expressions; ``offset`` is its UTC offset in seconds
-    :param turns: the order of submitters with equal priority; other submitters follow, sorted by name
+    :param context: the context for evaluating expressions
+    :param offset: the UTC offset of ``context``, in seconds
+    :param submitter_order: the order of submitters with equal priority; other submitters follow, sorted by name
     :param negotiator: the name of the negotiator; empty: NEGOTIATOR
     :param once: whether to match each partitionable slot without a consumption policy only once, as HTCondor does
     :param demand: the cores that accounting groups request, by name, if they differ from the queue
@@ -75,24 +76,26 @@ def hold(
     priorities = PrioritiesUpdated(*why("accounted"), aged, negotiator) if aged else None
     if not state.idle:
         return CycleResult(priorities, None, None)
-    numbered = {name: place for place, name in enumerate(turns)}
-    turn = Turn(state, caches, advertise, now, context, rules, accounts, waiting, numbered)
-    turn.chooser.shares.once = once
-    turn.groups.demand = demand
-    turn.run()
-    quotas = turn.groups.quotas
-    assigned = None if negotiator or quotas == state.quotas else QuotasAssigned(*why("negotiated"), turn.total, quotas)
-    matches = turn.chooser.matches()
-    turn.chooser.pool.given = np.array([choice.place for choice in turn.chooser.choices], np.int64)
-    unmatched = tuple(turn.reasons.rejections())
+    positions = {name: position for position, name in enumerate(submitter_order)}
+    cycle = NegotiationCycle(state, caches, advertise, now, context, rules, accounts, waiting, positions)
+    cycle.matchmaker.remainders.once = once
+    cycle.groups.demand = demand
+    cycle.run()
+    quotas = cycle.groups.quotas
+    assigned = (
+        None if negotiator or quotas == state.quotas else QuotasAssigned(*why("negotiated"), cycle.total_cores, quotas)
+    )
+    matches = cycle.matchmaker.matches()
+    cycle.matchmaker.pool.matched_rows = np.array([choice.row for choice in cycle.matchmaker.choices], np.int64)
+    unmatched = tuple(cycle.reasons.rejections())
     if not matches and not unmatched:
         return CycleResult(priorities, assigned, None)
-    statistics = turn.statistics(len(matches))
-    regrouped = tuple(f"{choice.cluster.id}.{choice.proc}" for choice in turn.chooser.choices if choice.regrouped)
-    number = RULES + OF_LIMITS * turn.limits.named + OF_GROUPS * rules.tree.divides
-    number += OF_WHOLE * turn.chooser.matches_whole()
-    remainders = tuple(turn.groups.remainders)
+    statistics = cycle.statistics(len(matches))
+    regrouped = tuple(f"{choice.cluster.id}.{choice.proc}" for choice in cycle.matchmaker.choices if choice.regrouped)
+    number = RULES + OF_LIMITS * cycle.concurrency.any_named + OF_GROUPS * rules.tree.divides
+    number += OF_WHOLE * cycle.matchmaker.matches_whole()
+    remainders = tuple(cycle.groups.remainders)
     event = CycleHeld(
         *why("negotiated"), matches, unmatched, statistics, offset, number, negotiator, regrouped, remainders
     )
-    return CycleResult(priorities, assigned, event, tuple(turn.chooser.choices))
+    return CycleResult(priorities, assigned, event, tuple(cycle.matchmaker.choices))

@@ -38,14 +38,14 @@ class CycleSubmitters:
     now: int
     rules: Negotiator
     known: dict[str, CycleSubmitter] = field(factory=dict)
-    moved: dict[str, CycleSubmitter] = field(factory=dict)  #: accounts whose usage this cycle changed recently
-    given: int = 0  #: how often this cycle changed the usage of an account
+    changed_usage: dict[str, CycleSubmitter] = field(factory=dict)  #: accounts whose usage this cycle changed recently
+    usage_changes: int = 0  #: how often this cycle changed the usage of an account
     nodes: list[Node] = field(init=False)  #: the accounting groups with their members' usage
-    places: dict[str, int] = field(factory=dict)  #: known group indexes, by submitter
+    group_indexes: dict[str, int] = field(factory=dict)  #: known group indexes, by submitter
     regrouping: bool = False  #: whether submitters of groups now negotiate with those without a group
 
     def __attrs_post_init__(self) -> None:
-        self.nodes = self.rules.tree.grown()
+        self.nodes = self.rules.tree.new_nodes()
 
     def of(self, name: str) -> CycleSubmitter:
         submitter = self.known.get(name)
@@ -65,13 +65,13 @@ class CycleSubmitters:
             record.weighted_in_use / 1000 if self.rules.use_slot_weights else float(record.slots),
             floor(record, now),
             inf if most < 0 else most,
-            self.place_of(name),
+            self.group_index(name),
         )
 
     def aged(self, names: Iterable[str]) -> dict[str, float]:
         """Return the real priorities that differ from the logged ones.
 
-        :param names: submitters that wait or use slots and whose priority may have changed
+        :param names: submitters whose priority may have changed because they wait or use slots
         """
         priorities = {}
         for name in names:
@@ -82,33 +82,34 @@ class CycleSubmitters:
                 priorities[name] = real
         return priorities
 
-    def give(self, account: CycleSubmitter, cores: float, before: CycleSubmitter | None = None) -> None:
-        """Add a match's cores to an account, and subtract them from the preempted account."""
+    def move_usage(self, account: CycleSubmitter, cores: float, before: CycleSubmitter | None = None) -> None:
+        """Add a match's cores to an account, and subtract them from the account of the preempted submitter."""
         account.using += cores
-        self.moved[account.name] = account
+        self.changed_usage[account.name] = account
         self.nodes[account.group].take(round(cores * 1000))
         if before is not None:
             self.nodes[before.group].take(-round(min(cores, before.using) * 1000))
             before.using = max(0.0, before.using - cores)
-            self.moved[before.name] = before
-        self.given += 1
+            self.changed_usage[before.name] = before
+        self.usage_changes += 1
 
     # Accounting groups
 
-    def place_of(self, name: str) -> int:
+    def group_index(self, name: str) -> int:
         """Return the index of a submitter's accounting group in the tree."""
-        place = self.places.get(name)
-        if place is None:
-            place = self.places[name] = self.rules.tree.place_of(name)
-        return place
+        index = self.group_indexes.get(name)
+        if index is None:
+            index = self.group_indexes[name] = self.rules.tree.index_of(name)
+        return index
 
     def of_group(self, whose: str, name: str) -> dict[str, object]:
-        """Return the ad attributes about a submitter's group, with the prefix ``whose``; empty without groups."""
+        """Return the ad attributes about a submitter's accounting group, with this prefix; empty if there are no
+        groups."""
         if not self.rules.tree.divides:
             return {}
-        node = self.nodes[self.place_of(name)]
+        node = self.nodes[self.group_index(name)]
         return {f"{whose}Group": node.name, f"{whose}GroupResourcesInUse": node.usage, f"{whose}GroupQuota": node.quota}
 
     def negotiating(self, name: str) -> str:
-        """Return the group in which a submitter is negotiating now."""
-        return NO_GROUP if self.regrouping else self.nodes[self.place_of(name)].name
+        """Return the name of the group in which a submitter is negotiating now."""
+        return NO_GROUP if self.regrouping else self.nodes[self.group_index(name)].name

@@ -1,9 +1,9 @@
-"""Concurrency limits in a cycle: how much of each is in use, how much jobs use, and which jobs or slots are rejected.
+"""Concurrency limits in a cycle: the units in use, the units that jobs request, and which jobs or slots are rejected.
 
-Logged matches and claims use units of limits, and so do the cycle's own matches. A cycle never releases units: a
-preempted job uses its limits until its claim ends. So a limit that is reached stays reached, and no match exceeds a
-limit. (HTCondor treats the limits of preempted jobs as free for the rest of the cycle, and checks each mention of a
-limit that a job names twice separately, so it may exceed limits.)
+Logged matches and claims use units of concurrency limits, and so do the cycle's own matches. A cycle never releases
+units, because a preempted job uses its limits until its claim ends. So a limit that is reached stays reached, and no
+match exceeds a limit. (HTCondor treats the limits of preempted jobs as free for the rest of the cycle. It also checks
+each mention of a limit separately if a job names the limit twice. So it may exceed limits.)
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..state.job_limits import job_concurrency_limits
 from ..state.state import Manager
 from .candidates import Ranks
 from .job_limits import ConcurrencyUse, JobLimits, Latest, Limit
-from .slot_table import Places, PublicAds
+from .slot_table import PublicAds, RowNumbers
 
 
 class CycleLimits(Struct):
-    """The limits of one cycle, each created when a job first names it."""
+    """The concurrency limits of one cycle, each created when a job first names it."""
 
     state: Manager
     pool: PublicAds
@@ -37,22 +37,22 @@ class CycleLimits(Struct):
     context: Context
     _limits: dict[str, Limit] = field(default_factory=dict)
     _latest: Latest = field(default_factory=Latest)
-    _wanted: dict[str, ConcurrencyUse] = field(default_factory=dict)
+    _uses: dict[str, ConcurrencyUse] = field(default_factory=dict)
     _jobs: dict[int, JobLimits | None] = field(default_factory=dict)  #: by the autocluster's number
-    _of_slots: dict[str, JobLimits] = field(default_factory=dict)
-    _held: dict[str, Amount] | None = None  #: the units in use when the cycle begins, by limit name
+    _by_expression: dict[str, JobLimits] = field(default_factory=dict)
+    _units_held: dict[str, Amount] | None = None  #: the units in use when the cycle begins, by limit name
 
     @property
-    def named(self) -> bool:
+    def any_named(self) -> bool:
         """Check whether any job seen so far names limits."""
         return any(limits is not None for limits in self._jobs.values())
 
     def names_any(self, number: int) -> bool:
-        """Check whether the jobs of an autocluster seen earlier name limits."""
+        """Check whether the jobs of an autocluster that the cycle considered earlier name concurrency limits."""
         return self._jobs.get(number) is not None
 
     def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
-        """Return the limits that the jobs of an autocluster use (``proc`` is one of these jobs); None if they use
+        """Return the concurrency limits that an autocluster's jobs use, of which this job is one; None if they use
         none."""
         if number not in self._jobs:
             text = cluster.requested_value(proc, LIMITS)
@@ -71,28 +71,31 @@ class CycleLimits(Struct):
         if not references_or_empty(meaning, job).external:
             return self._fixed(job_concurrency_limits(job, ClassAd(), self.context))
         name = self.ranks.name_of(LIMITS, meaning, job)
-        if name not in self._of_slots:
-            self._of_slots[name] = self._by_slots(meaning, job)
-        limits = self._of_slots[name]
-        return JobLimits(None, limits.wanted, limits.kinds)
+        if name not in self._by_expression:
+            self._by_expression[name] = self._by_slots(meaning, job)
+        limits = self._by_expression[name]
+        return JobLimits(None, limits.uses, limits.use_indexes)
 
     def _fixed(self, value: object) -> JobLimits | None:
-        """Return the limits in a value. As in HTCondor, a value that is not a string uses no limits."""
-        return JobLimits(self._want(value)) if isinstance(value, str) and value else None
+        """Return the concurrency limits named in a value. As in HTCondor, a value that is not a string uses no
+        limits."""
+        return JobLimits(self._use_of(value)) if isinstance(value, str) and value else None
 
     def _by_slots(self, meaning: Expression, job: ClassAd) -> JobLimits:
-        """Return the limits that the jobs use on each slot, evaluated once per group of slots with equal values of what
-        is read."""
+        """Return the concurrency limits that the jobs use on each slot. They are evaluated once per group of slots in
+        which everything that the expression reads has equal values."""
         table = self.pool.table
-        first, groups = self._alike(meaning, job)
-        texts = [job_concurrency_limits(job, table.ad(place), self.context) for place in first.tolist()]
+        first, groups = self._slot_groups(meaning, job)
+        texts = [job_concurrency_limits(job, table.ad(row), self.context) for row in first.tolist()]
         numbers: dict[str, int] = {}
-        kinds = np.array([numbers.setdefault(text, len(numbers)) if text else -1 for text in texts], np.int64)
-        return JobLimits(None, [self._want(text) for text in numbers], kinds[groups].tolist())
+        use_indexes = np.array([numbers.setdefault(text, len(numbers)) if text else -1 for text in texts], np.int64)
+        return JobLimits(None, [self._use_of(text) for text in numbers], use_indexes[groups].tolist())
 
-    def _alike(self, meaning: Expression, job: ClassAd) -> tuple[Places, Places]:
-        """Return the first row of each group of slots that the expression cannot distinguish, and the group of each
-        row."""
+    def _slot_groups(self, meaning: Expression, job: ClassAd) -> tuple[RowNumbers, RowNumbers]:
+        """Group the slots that the expression cannot distinguish.
+
+        :returns: the first row of each group, and the group number of each row
+        """
         every = np.arange(len(self.pool.names))
         reached = self.ranks.reached(meaning, job, JOB)
         if self.pool.reads_anything or "random" in {name for _, name in reached}:
@@ -109,26 +112,29 @@ class CycleLimits(Struct):
             groups = np.unique(groups * len(values) + indices, return_inverse=True)[1]
         return np.unique(groups, return_index=True)[1], groups
 
-    def _want(self, text: str) -> ConcurrencyUse:
-        use = self._wanted.get(text)
+    def _use_of(self, text: str) -> ConcurrencyUse:
+        use = self._uses.get(text)
         if use is None:
             limits = [(self._limit(name), units) for name, units in requested_amounts(text)]
             ending = tuple([(limit, units) for limit, units in limits if limit.most != inf])
-            use = self._wanted[text] = ConcurrencyUse(text, ending, self._latest)
+            use = self._uses[text] = ConcurrencyUse(text, ending, self._latest)
         return use
 
     def _limit(self, name: str) -> Limit:
         limit = self._limits.get(name)
         if limit is None:
-            if self._held is None:
-                self._held = limits_held(self.state.limits_in_use)
+            if self._units_held is None:
+                self._units_held = limits_held(self.state.limits_in_use)
             maximum = most(self.state.settings, name)
-            limit = self._limits[name] = Limit(name, maximum, maximum - self._held.get(name, 0))
+            limit = self._limits[name] = Limit(name, maximum, maximum - self._units_held.get(name, 0))
         return limit
 
 
 def limits_held(in_use: Mapping[str, int]) -> dict[str, Amount]:
-    """Return the units of each limit in use, by name. ``in_use`` is the number of matches and claims with each text."""
+    """Return the units of each concurrency limit in use, by name.
+
+    :param in_use: the number of matches and claims for each ConcurrencyLimits text
+    """
     amounts: dict[str, Amount] = {}
     for text, count in in_use.items():
         for name, units in requested_amounts(text):

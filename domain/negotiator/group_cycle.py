@@ -1,4 +1,4 @@
-"""Accounting groups in a cycle: their usage and requests, their pies, and the reports about their quotas."""
+"""Accounting groups in a cycle: their usage, requests and pies, and which jobs their quotas stopped."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .groups.rounds import Rounds
 from .negotiator_settings import Negotiator
 from .rejection_reasons import Quota, Reasons
 from .share_limits import QUOTA
-from .slot_table import Places
-from .waiting_submitters import Rows
+from .slot_table import RowNumbers
+from .waiting_submitters import SubmitterTable
 
 
 class Budget(Struct, frozen=True):
@@ -44,11 +44,11 @@ class Budget(Struct, frozen=True):
 
 
 WHOLE = Budget()
-Share = Callable[[Places, Budget], Places]
+Share = Callable[[RowNumbers, Budget], RowNumbers]
 
 
 class GroupTurns(Struct):
-    """The turns of the groups in one cycle."""
+    """The negotiation of the accounting groups, one after another, in one cycle."""
 
     state: Manager
     rules: Negotiator
@@ -61,9 +61,9 @@ class GroupTurns(Struct):
     quotas: tuple[GroupQuota, ...] = ()  #: the quotas as logged
     remainders: dict[str, None] = field(default_factory=dict)
     limits: dict[int, float] = field(default_factory=dict)  #: each group's limit in its last turn, by index
-    _members: dict[int, Places] = field(default_factory=dict)  #: each group's remaining submitters, by group index
+    _members: dict[int, RowNumbers] = field(default_factory=dict)  #: each group's remaining submitters, by group index
 
-    def begin(self, using: Iterable[str], promised: Mapping[str, float]) -> None:
+    def begin(self, using: Iterable[str], cores_promised: Mapping[str, float]) -> None:
         """Sum up the groups' usage, and divide the pool's cores among them.
 
         :param using: submitters, including all that have slots
@@ -76,13 +76,13 @@ class GroupTurns(Struct):
         for name in using:
             record = submitters[name]
             if record.slots:
-                node = nodes[accounts.place_of(name)]
+                node = nodes[accounts.group_index(name)]
                 node.take(record.weighted_in_use if weighs else 1000 * record.slots)
                 node.demand += record.weighted_in_use / 1000 if weighted else record.slots
-        for name, cores in promised.items():
-            nodes[accounts.place_of(name)].take(round(cores * 1000))
+        for name, cores in cores_promised.items():
+            nodes[accounts.group_index(name)].take(round(cores * 1000))
         for cluster, proc in self._begun():  # the slots of these jobs are included above
-            nodes[accounts.place_of(cluster.submitter)].demand -= weight_of(cluster, proc) if weighted else 1
+            nodes[accounts.group_index(cluster.submitter)].demand -= weight_of(cluster, proc) if weighted else 1
         for node in nodes:
             node.served_at = self.state.remainders.get(node.name, 0)
         assign(nodes[0], self.total, oversubscribes(self.rules.quotas, self.state.dialect))
@@ -90,21 +90,22 @@ class GroupTurns(Struct):
         self.reasons.quota_of = self.quota_of
 
     def _begun(self) -> Iterator[tuple[Cluster, int]]:
-        """Yield idle jobs that already have a slot reserved for them."""
         for number, proc in self.state.ready_claims.values():
             cluster = self.state.clusters.get(number)
             if cluster is not None and not cluster.is_local and proc in cluster and cluster.status[proc] == IDLE:
                 yield cluster, proc
 
-    def run(self, everyone: Places, rows: Rows, share: Share, ends: Callable[[], bool], context: Context) -> None:
+    def run(
+        self, everyone: RowNumbers, table: SubmitterTable, share: Share, ends: Callable[[], bool], context: Context
+    ) -> None:
         """Divide the pies of the groups, one after another.
 
         :param everyone: the row numbers of the participating submitters, in order
-        :param rows: the table with their rows
+        :param table: the table that contains these rows
         :param share: divides a pie, and returns the remaining submitters
         :param ends: returns whether no slot is left
         """
-        self._request(everyone, rows)
+        self._request(everyone, table)
         rules, dialect = self.rules, self.state.dialect
 
         def serve(node: Node, cores: float) -> None:
@@ -112,17 +113,16 @@ class GroupTurns(Struct):
 
         rounds = Rounds(
             self.accounts.nodes, rules.quotas, self.total, rules.use_slot_weights, rules.consider_preemption, dialect,
-            context, serve, self._stop, ends, self._waits,
+            context, serve, self._note_refused_group, ends, self._waits,
         )  # fmt: skip
         rounds.run()
         self.remainders = rounds.served
 
-    def _request(self, everyone: Places, rows: Rows) -> None:
-        """Assign the submitters to their groups, and sum up the groups' requests."""
-        nodes, groups = self.accounts.nodes, rows["group"][everyone]
+    def _request(self, everyone: RowNumbers, table: SubmitterTable) -> None:
+        nodes, groups = self.accounts.nodes, table["group"][everyone]
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(len(nodes) + 1)).tolist()
-        requested = rows["asked" if self.rules.quotas.weighted_demand else "idle"][everyone]
+        requested = table["requested_cores" if self.rules.quotas.weighted_demand else "idle"][everyone]
         demand = np.bincount(groups, requested, len(nodes)).tolist()
         members = everyone[order]
         for node, first, last in zip(nodes, starts[:-1], starts[1:], strict=True):
@@ -141,39 +141,37 @@ class GroupTurns(Struct):
         return node.number in self._members
 
     def _serve(self, node: Node, cores: float, share: Share, strict: bool) -> None:
-        """Let a group's submitters negotiate until they have ``cores`` cores."""
         regroups = not node.number and node.group.autoregroup
         self.pies += 1
         self.limits[node.number] = cores
         self.accounts.regrouping = regroups
-        left = share(self._members[node.number], Budget(cores) if regroups else Budget(cores, node, strict))
+        remaining = share(self._members[node.number], Budget(cores) if regroups else Budget(cores, node, strict))
         self.accounts.regrouping = False
-        if len(left):
-            self._members[node.number] = left
+        if len(remaining):
+            self._members[node.number] = remaining
         else:
             del self._members[node.number]
 
-    def _stop(self, node: Node) -> None:
-        """Record that the group may have nothing in this round."""
+    def _note_refused_group(self, node: Node) -> None:
         self.limits[node.number] = node.allocated
 
     # Reports
 
-    def tell(self) -> None:
-        """For each group whose quota is used up, report that the quota stopped the group's remaining submitters."""
+    def report_used_up_quotas(self) -> None:
+        """For each group without remaining quota, report that the quota stopped the group's remaining submitters."""
         names, nodes, stopped = self.reasons.waiting.names, self.accounts.nodes, self.reasons.stopped
-        for number, places in self._members.items():
+        for number, rows in self._members.items():
             node = nodes[number]
             if number and self.limits.get(number, 0.0) - node.usage < self.lightest:
-                for place in places.tolist():
-                    if place < len(names):
-                        stopped.setdefault((names[place], -1), QUOTA)
+                for row in rows.tolist():
+                    if row < len(names):
+                        stopped.setdefault((names[row], -1), QUOTA)
 
     def quota_of(self, account: CycleSubmitter) -> Quota:
-        """Return the group whose quota stops a submitter's jobs: the innermost group with a used-up quota, or else its
-        own."""
+        """Return the quota that stops a submitter's jobs: that of the innermost group with no remaining quota, or else
+        that of the submitter's own group."""
         node = self.accounts.nodes[account.group]
-        for above in node.line():
-            if above.left() < self.lightest:
+        for above in node.ancestry():
+            if above.remaining_quota() < self.lightest:
                 return Quota(above.name, above.subtree_quota, above.subtree_used / 1000)
         return Quota(node.name, self.limits.get(node.number, node.allocated), node.usage)

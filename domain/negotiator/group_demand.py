@@ -1,4 +1,4 @@
-"""The number of cores that idle jobs request: a group's demand, excluding its usage."""
+"""The number of cores that idle jobs request, which is a group's demand without its usage."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _REQUEST = "RequestCpus"
 
 
 def weight_of(cluster: Cluster, proc: int) -> float:
-    """Return the access point's estimate of the weight of a job's future slot: the cores that the job requests."""
+    """Return the access point's estimate of the weight of the slot that a job will get: the cores that the job
+    requests."""
     text = cluster.value(proc, _REQUEST)
     return float(text) if text.isascii() and text.isdecimal() else _evaluated(text, cluster, proc)
 
@@ -32,7 +33,7 @@ def _evaluated(text: str, cluster: Cluster, proc: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _constant(text: str) -> float | None:
-    """Return the value of an expression that reads nothing; None if it reads anything."""
+    """Return the value of an expression that reads no attributes; None if it reads any."""
     parsed = parse_cached(text)
     if parsed is None:
         return 1.0
@@ -43,13 +44,13 @@ def _cores(value: object) -> float:
     return float(int(value)) if isinstance(value, int | float) and 0 <= value < 1e9 else 1.0
 
 
-def asked_by(queue: IdleJobs, state: Manager) -> float:
+def requested_cores(queue: IdleJobs, state: Manager) -> float:
     """Return the number of cores that a submitter's idle jobs request."""
     cores = 0.0
     for job_group in queue.groups.values():
         _, number, only = job_group.entries[0]
         cluster = state.clusters[number]
-        if job_group.kind < 0 and not cluster.is_uniform(_REQUEST):
+        if job_group.autocluster < 0 and not cluster.is_uniform(_REQUEST):
             cores += sum(weight_of(cluster, proc) for proc in cluster.procs(lambda status: status == IDLE))
         else:
             cores += job_group.idle * weight_of(cluster, cluster.next_idle() if only < 0 else only)

@@ -33,13 +33,14 @@ class Holding(NamedTuple):
     slots: int
     cores: float  #: the weight of its slots
     jobs: int  #: the number of its idle jobs
-    asked: float  #: the cores that these jobs request
+    requested_cores: float  #: the cores that these jobs request
 
 
 def pool_size(slots: Iterable[tuple[Ad, float]], rules: Negotiator, now: int) -> float:
     """Return the number of cores that a cycle divides.
-    :param slots: the slots' ads and weights
-    :param now: the instant, in seconds
+
+    :param slots: the slot ads and the slots' weights in cores
+    :param now: the time for evaluating expressions, in seconds
     """
     constraints = [text for text in (rules.slot_constraint, rules.poolsize_constraint) if text is not None]
     context = Context(now=now)
@@ -62,18 +63,19 @@ def group_standings(
     members: Iterable[Holding],
     now: int,
 ) -> list[GroupStanding]:
-    """Return the accounting groups, breadth first; the first one contains the submitters without a group.
-    :param slots: the slots' ads and weights
-    :param now: the instant, in seconds
+    """Return the accounting groups, breadth first. The first one contains the submitters without a group.
+
+    :param slots: the slot ads and the slots' weights in cores
+    :param now: the time for evaluating expressions, in seconds
     """
     rules = read(settings)
     total = pool_size(slots, rules, now)
-    nodes = rules.tree.grown()
+    nodes = rules.tree.new_nodes()
     for holding in members:
-        node = nodes[rules.tree.place_of(holding.submitter)]
+        node = nodes[rules.tree.index_of(holding.submitter)]
         node.take(round(1000 * holding.cores) if rules.use_slot_weights else 1000 * holding.slots)
         weighted = rules.quotas.weighted_demand
-        node.demand += holding.cores + holding.asked if weighted else holding.slots + holding.jobs
+        node.demand += holding.cores + holding.requested_cores if weighted else holding.slots + holding.jobs
     if rules.tree.divides:
         assign(nodes[0], total, oversubscribes(rules.quotas, dialect))
     for node in nodes:

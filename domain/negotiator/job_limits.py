@@ -1,6 +1,6 @@
-"""The concurrency limits that jobs of one kind use in a cycle, and whether enough is left of each.
+"""The concurrency limits that the jobs of one autocluster use in a cycle, and whether enough units are left.
 
-A cycle never returns units to a limit, so a job that was rejected stays rejected for the rest of the cycle.
+A cycle never returns units to a limit, so it rejects a job for the rest of the cycle once a limit stopped it.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ CONCURRENCY = "concurrency"
 
 
 class Limit(Struct):
-    """A limit: its maximum, and the units left, which may be negative."""
+    """A concurrency limit: its maximum and the units left. The units left may be negative."""
 
     name: str
     most: Amount
-    left: Amount
+    units_left: Amount
 
     def reached(self, amount: Amount) -> ReachedLimit:
-        return ReachedLimit(self.name, in_units(self.most - self.left), in_units(self.most), in_units(amount))
+        return ReachedLimit(self.name, in_units(self.most - self.units_left), in_units(self.most), in_units(amount))
 
 
 class Latest(Struct):
-    """The latest use. Consecutive jobs usually use the same limits, which are then subtracted once for all these
-    jobs."""
+    """The use that was requested last. Consecutive jobs usually use the same limits, so the units are subtracted once
+    for all of them."""
 
-    wanted: ConcurrencyUse | None = None
+    use: ConcurrencyUse | None = None
 
     def settle(self) -> None:
         """Subtract the units that were taken."""
-        last, self.wanted = self.wanted, None
+        last, self.use = self.use, None
         if last is not None and last.owed:
             for limit, units in last.units:
-                limit.left -= units * last.owed
+                limit.units_left -= units * last.owed
             last.owed = 0
 
 
 class ConcurrencyUse(Struct):
-    """The units of each finite limit that a ConcurrencyLimits text takes, and whether the limits are exhausted."""
+    """The units of each finite limit that a ConcurrencyLimits text uses, and whether the limits are exhausted."""
 
     text: str  #: the evaluated text
     units: tuple[tuple[Limit, Amount], ...]
@@ -53,17 +53,17 @@ class ConcurrencyUse(Struct):
     owed: int = 0  #: the number of jobs whose units are not subtracted yet
 
     def fits(self) -> bool:
-        """Check whether enough units of each limit are left."""
-        if self.latest.wanted is not self and not self.gone:
+        """Check whether enough units of each limit are left for one more job."""
+        if self.latest.use is not self and not self.gone:
             self.latest.settle()
-            self.latest.wanted = self
-            self.room = min([limit.left // units for limit, units in self.units], default=inf)
+            self.latest.use = self
+            self.room = min([limit.units_left // units for limit, units in self.units], default=inf)
         self.gone = self.gone or self.room < 1
         return not self.gone
 
     def take(self) -> None:
         """Take the units for one job; enough units must be left."""
-        if self.latest.wanted is not self:
+        if self.latest.use is not self:
             self.fits()
         self.room -= 1
         self.owed += 1
@@ -71,42 +71,43 @@ class ConcurrencyUse(Struct):
     def reached(self) -> list[ReachedLimit]:
         """Return the limits with too few units left."""
         self.latest.settle()
-        return [limit.reached(units) for limit, units in self.units if limit.left < units]
+        return [limit.reached(units) for limit, units in self.units if limit.units_left < units]
 
 
 class JobLimits(Struct):
-    """The use by jobs of one kind: ``always`` the same, or per slot the use at its index in ``kinds`` (-1: none)."""
+    """The concurrency limits that an autocluster's jobs use: ``always`` the same ones, or, if the limits depend on
+    the slot, ``uses[use_indexes[row]]`` for the slot in that row (index -1: no limits)."""
 
     always: ConcurrencyUse | None = None
-    wanted: list[ConcurrencyUse] = field(default_factory=list)
-    kinds: list[int] = field(default_factory=list)
+    uses: list[ConcurrencyUse] = field(default_factory=list)
+    use_indexes: list[int] = field(default_factory=list)
     refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: the uses rejected for some slot, by text
 
     def fits(self) -> bool:
-        """Check whether the limits that apply to all slots alike allow the jobs to use any slot."""
+        """Check whether the limits that are the same on all slots allow one more job."""
         return self.always is None or self.always.fits()
 
-    def allows(self, place: int) -> bool:
-        """Check whether the limits allow the jobs to use the slot at this index. A rejection holds for the whole
+    def allows(self, row: int) -> bool:
+        """Check whether the limits allow one more job on the slot in this row. A rejection holds for the whole
         cycle."""
         if self.always is not None:
             return True
-        kind = self.kinds[place]
-        if kind < 0:
+        use_index = self.use_indexes[row]
+        if use_index < 0:
             return True
-        use = self.wanted[kind]
+        use = self.uses[use_index]
         if use.fits():
             return True
         self.refused[use.text] = use
         return False
 
-    def take(self, place: int) -> str:
-        """Take the units for a job on the slot at this index, and return their text."""
+    def take(self, row: int) -> str:
+        """Take the units for a job on the slot in this row, and return their text."""
         use = self.always
         if use is None:
-            if self.kinds[place] < 0:
+            if self.use_indexes[row] < 0:
                 return ""
-            use = self.wanted[self.kinds[place]]
+            use = self.uses[self.use_indexes[row]]
         use.take()
         return use.text
 

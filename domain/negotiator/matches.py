@@ -1,8 +1,8 @@
-"""The pool's negotiation cycle: makes the matches that ``cycle`` decides on.
+"""The negotiation cycle of a pool: emits the events of the matches that ``cycle`` decides on.
 
-Sensor attributes that an idle job reads and that are not published yet are published first, so the log contains
-everything that the decision reads. In one dialect, the startd of a matched slot is notified, and carves a dynamic slot
-for the job from a partitionable slot. In the other, the startd carves it when the slot is claimed.
+Before a cycle, sensor attributes that an idle job reads are published, so that the log contains everything that the
+decision reads. Depending on the dialect, a dynamic slot is carved from a matched partitionable slot when the startd is
+notified of the match, or when the access point claims the slot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .spins import attributes_read
 
 
 def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) -> None:
-    """Hold a cycle. A cycle without matches or new rejection reasons leaves no event."""
+    """Hold a cycle and emit its events. A cycle without matches or new rejection reasons emits no event."""
     state, negotiator = draft.state, stimulus.negotiator
     if state.idle:
         _publish(draft, negotiator, advertise)
@@ -45,7 +45,6 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
 
 
 def _publish(draft: Draft[Manager], negotiator: str, advertise: Advertise) -> None:
-    """Publish the sensor values that the cycle may read."""
     if draft.sense is no_readings or not draft.send(CheckSensors()):
         return
     view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
@@ -57,19 +56,19 @@ def _publish(draft: Draft[Manager], negotiator: str, advertise: Advertise) -> No
 def _evidence(
     draft: Draft[Manager], cycle: CycleResult, negotiator: str, advertise: Advertise
 ) -> list[EvaluationRecorded]:
-    """For each kind of jobs, return the values that one job's Requirements read from its ad and its slot's ad."""
+    """For the first match of each autocluster, return an event with the values that the job's Requirements read."""
     view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
     table = public_ads_of(view, caches, draft.now, draft.context, (), advertise).table
-    first = {id(choice.kind): choice for choice in reversed(cycle.choices)}
+    first = {id(choice.request): choice for choice in reversed(cycle.choices)}
     choices = {id(choice) for choice in first.values()}
     reads = draft.caches.of(RequirementsNamesCache)
     return [
         match_evidence(
             draft.header("negotiated"),
             draft.context,
-            choice.kind.job,
-            choice.ad or table.ad(choice.place),
-            reads.of_form(choice.kind.job),
+            choice.request.job,
+            choice.ad or table.ad(choice.row),
+            reads.of_form(choice.request.job),
         )
         for choice in cycle.choices
         if id(choice) in choices

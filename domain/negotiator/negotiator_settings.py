@@ -1,4 +1,4 @@
-"""The negotiator's settings, as a cycle reads them."""
+"""The settings of a negotiator that a cycle reads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _number_in(text: str) -> float:
 
 @frozen
 class Negotiator:
-    """The settings in force, explained in ``domain/state/settings.txt``. An expression that is not set is None."""
+    """The settings in force; ``domain/state/settings.txt`` explains them. An expression that is not set is None."""
 
     consider_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_PREEMPTION", _truth))
     consider_early_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", _truth))
@@ -73,14 +73,12 @@ class Negotiator:
 
     @property
     def stable(self) -> bool:
-        """Check whether the usage by slots' users and by submitters is fixed during the cycle. If not,
-        PREEMPTION_REQUIREMENTS and PREEMPTION_RANK are evaluated again after each change of usage."""
+        """Check whether the usage by submitters counts as fixed during the cycle. If not, PREEMPTION_REQUIREMENTS and
+        PREEMPTION_RANK are evaluated again after each change of usage."""
         return self.preemption_requirements_stable and self.preemption_rank_stable
 
 
 class _InForce:
-    """The settings as configured at a log position."""
-
     configured = -1
     settings: Negotiator
 
@@ -119,18 +117,17 @@ def family_of(name: str) -> str:
 
 
 def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each invalid name in GROUP_NAMES and for each setting of an unknown group."""
+    """Yield a warning for each invalid name in GROUP_NAMES, and for each setting of an unknown accounting group."""
     tree = group_tree(named_groups(settings), {})
     for name, why in tree.ignored.items():
         yield f"GROUP_NAMES: {name} is not a valid accounting group: {why}"
     for name, value in settings.items():
         group = name[len(family_of(name)) :].lower()
-        if family_of(name) and value.strip() and group not in tree.places:
+        if family_of(name) and value.strip() and group not in tree.indexes:
             yield f"{name} has no effect: there is no accounting group {group}; add it to GROUP_NAMES"
 
 
 def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
-    """Return the settings of each accounting group in GROUP_NAMES, by lower-case name."""
     own: dict[str, dict[str, str]] = {prefix: {} for prefix in GROUP_SETTINGS}
     for name, value in settings.items():
         prefix = family_of(name)
@@ -163,10 +160,10 @@ def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> Quo
 
 
 def configured_settings(configuration: Configuration, warn: Callable[[str], None] = lambda words: None) -> Ad:
-    """Return the implemented negotiator settings in a configuration: ``offered``, and the cycle intervals. Call
-    ``warn`` with a sentence for each expression that is ignored.
+    """Return the negotiator settings in a configuration that differ from the defaults, and the cycle intervals.
 
-    :raises ConfigError: an invalid value, with its place
+    :param warn: called with a sentence for each invalid expression that is ignored
+    :raises ConfigError: if a value is invalid; the error gives its file and line
     """
     for name in IGNORED_IF_INVALID:
         if problem := invalid_value(name, configuration.get(name)):
@@ -181,7 +178,7 @@ def configured_settings(configuration: Configuration, warn: Callable[[str], None
 
 
 def _of_several(configuration: Configuration, shared: Ad) -> Ad:
-    """Unless there is exactly one, return the negotiators in DAEMON_LIST with the settings of each.
+    """Return the names and settings of the negotiators in DAEMON_LIST; empty if NEGOTIATOR is the only one.
 
     :raises ConfigError: if a value is invalid, or two negotiators have the same slots
     """
@@ -198,8 +195,8 @@ def _of_several(configuration: Configuration, shared: Ad) -> Ad:
 
 
 def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
-    """Return the settings specific to one negotiator. Its local name comes from its arguments, or else from the
-    master."""
+    """Return the settings in which one negotiator differs from the shared ones. Its local name is in its arguments;
+    without arguments, the master passes the daemon's name."""
     args = configuration.get(f"{name}_ARGS").split()
     if args and (len(args) != 2 or args[0] not in ("-local-name", "-localname")):
         raise configuration.error(
@@ -228,9 +225,9 @@ _BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
 
 
 def offered(configuration: Configuration) -> Ad:
-    """Return those negotiator settings in a configuration that differ from the defaults.
+    """Return the negotiator settings in a configuration that differ from the defaults.
 
-    :raises ConfigError: an invalid value, with its place
+    :raises ConfigError: if a value is invalid; the error gives its file and line
     """
     settings: Ad = {}
     for name, known in NEGOTIATOR.items():
@@ -283,7 +280,7 @@ def _told(configuration: Configuration, name: str, kind: str) -> str:
 
 
 def _seconds(configuration: Configuration, name: str) -> str:
-    """Return a setting that is a duration; an interval of 0 would leave no time between cycles."""
+    """Return a duration setting. An interval of 0 is an error, because it would leave no time between cycles."""
     seconds = configuration.number(name, float(CYCLE_TIMES[name]))
     if not 0 <= seconds < MAX_SECONDS or (name == _INTERVAL and not seconds):
         least = "more than 0" if name == _INTERVAL else "0 or more"

@@ -1,8 +1,8 @@
-"""The pool as seen by one of several negotiators, as if it were the only one, with separate accounting.
+"""The pool as one of several negotiators sees it, with its own accounting.
 
-Each negotiator holds cycles over its own slots (``domain/state/negotiators``). Its matches, claims and rejections are
-recorded with its name and affect only its own accounting. If the pool has only ever had one negotiator, the view is the
-unchanged state. The accounts of a removed negotiator remain, but are not used.
+Each negotiator matches only its own slots (``domain/state/negotiators``). Its matches, claims and rejections are
+recorded with its name and affect only its own accounting. If the pool never had a second negotiator, the view is the
+unchanged state. The accounts of a removed negotiator remain in the log, but are not used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class _OfNegotiators(dict[str, Caches]):
 
 
 def seen_by(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[Manager, Caches]:
-    """Return the state as a negotiator sees it, with its caches. Do not fold events into this state.
+    """Return the state as a negotiator sees it, with the caches for this view. Do not fold events into this state.
 
     :param negotiator: the negotiator's name in events; empty: NEGOTIATOR
     """

@@ -1,12 +1,12 @@
-"""Preempting dynamic slots for a job that matches their partitionable slot (ALLOW_PSLOT_PREEMPTION).
+"""Preemption of dynamic slots for a job that matches their partitionable slot (ALLOW_PSLOT_PREEMPTION).
 
 A partitionable slot with too few resources for a job may match together with some of its dynamic slots. Dynamic slots
-are added one by one, lowest CurrentRank first, until the job fits: slots whose current job ranks below the new job, and
-slots whose job ranks equally, belongs to another user and satisfies PREEMPTION_REQUIREMENTS. Slots with retirement time
-left are not added. Candidates are sorted by the partitionable slot's ad with the returned resources. Source: the
-manual, "Preemption of Partitionable Slots"; ``Matchmaker::pslotMultiMatch`` of HTCondor. As in HTCondor, a
-partitionable slot has at most one such match per cycle: a slot that was cut in a cycle is not enlarged in the same
-cycle.
+are added one by one, lowest CurrentRank first, until the job fits. A dynamic slot may be added if its current job ranks
+below the new job. If both rank equally, it may be added if its job belongs to another user and PREEMPTION_REQUIREMENTS
+is true. Slots with retirement time left are not added. Candidates are sorted by the partitionable slot's ad including
+the returned resources. As in HTCondor, a partitionable slot has at most one such match per cycle, and a slot that a
+match has cut is not enlarged in the same cycle. Source: the manual, "Preemption of Partitionable Slots"; HTCondor's
+``Matchmaker::pslotMultiMatch``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..state.state import Manager
 from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .negotiator_settings import Negotiator
-from .slot_table import Mask, Places, PublicAds
+from .slot_table import Mask, PublicAds, RowNumbers
 
 _RANK_OF = parse("MY.Rank")
 _USER = "various_dSlot_users"
@@ -33,12 +33,12 @@ _USER = "various_dSlot_users"
 _NOBODY = ClassAd()
 Ranks = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
 """NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK for a job and a slot's ad."""
-Behind = Callable[[CycleSubmitter, Places], Mask]
+Behind = Callable[[CycleSubmitter, RowNumbers], Mask]
 
 
 @frozen
 class Offer:
-    """A partitionable slot including the resources that some of its dynamic slots would return."""
+    """A partitionable slot together with the resources that some of its dynamic slots would return."""
 
     key: Key
     reason: str
@@ -50,11 +50,10 @@ class Offer:
 
 @define
 class _Offers:
-    """The offers for one submitter's jobs of one kind, best first. ``given``: ``CycleSubmitters.given`` when
-    computed."""
+    """The offers for a submitter's jobs of one autocluster, best first."""
 
     offers: list[Offer]
-    given: int
+    usage_changes: int  #: the value of ``CycleSubmitters.usage_changes`` when the offers were computed
     index: int = 0
 
 
@@ -72,133 +71,142 @@ class PslotPreemption:
     context: Context
     rules: Negotiator
     accounts: CycleSubmitters
-    shares: Remainders
+    remainders: Remainders
     eligible: Mask
     total: float
     ranks: Ranks
     behind: Behind
     publish: Callable[[], None]
-    parts: dict[int, list[int]] = field(factory=dict)
+    dynamic_rows: dict[int, list[int]] = field(factory=dict)
     cached_offers: dict[tuple[int, str, bool], _Offers] = field(factory=dict)
 
     @classmethod
     def carved(cls, pool: PublicAds) -> Mask:
-        """Return the dynamic slots that their partitionable slots list, none of which is preempted on its own."""
+        """Return a mask of the dynamic slots that their partitionable slots list. None of them is preempted on its
+        own."""
         return np.array([slot.kind == "dynamic" and pool.ads.has_rollup(slot) for slot in pool.slots], bool)
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
-        for place in np.flatnonzero(pool.claimed & ~pool.retiring & self.carved(pool)).tolist():
-            parent = pool.places.get(pool.slots[place].parent, -1)
+        for row in np.flatnonzero(pool.claimed & ~pool.retiring & self.carved(pool)).tolist():
+            parent = pool.row_of.get(pool.slots[row].parent, -1)
             if parent >= 0 and pool.free[parent] and self.eligible[parent]:
-                self.parts.setdefault(parent, []).append(place)
-        for places in self.parts.values():
-            places.sort(key=lambda place: SlotName.parse(pool.slots[place].name).order)
-            places.sort(key=lambda place: float(pool.ranks[place]))
+                self.dynamic_rows.setdefault(parent, []).append(row)
+        for rows in self.dynamic_rows.values():
+            rows.sort(key=lambda row: SlotName.parse(pool.slots[row].name).order)
+            rows.sort(key=lambda row: float(pool.ranks[row]))
 
     @property
-    def prefers(self) -> bool:
+    def has_rank_preemption(self) -> bool:
         """Check whether any partitionable slot might rank another job above the job of one of its dynamic slots."""
         column = self.pool.table.columns.get("rank")
-        if column is None or not self.parts:
+        if column is None or not self.dynamic_rows:
             return False
-        parents = np.array(list(self.parts))
+        parents = np.array(list(self.dynamic_rows))
         kinds = column.kinds[parents] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
         if (kinds == OTHER).any():
             return True
-        least = np.array([self.pool.ranks[places[0]] for places in self.parts.values()])
+        least = np.array([self.pool.ranks[rows[0]] for rows in self.dynamic_rows.values()])
         return bool((self.pool.table.of_slots(_RANK_OF, _NOBODY, parents) > least).any())
 
-    def leaves_any(self, free: Mask) -> bool:
+    def has_available_slot(self, free: Mask) -> bool:
         """Check whether any partitionable slot is still available together with its dynamic slots."""
-        return any(free[parent] and not self.shares.version(parent) for parent in self.parts)
+        return any(free[parent] and not self.remainders.version(parent) for parent in self.dynamic_rows)
 
     def best(
-        self, kind: ResourceRequest, user: CycleSubmitter, over: bool, free: Mask, permits: Callable[[float, str], bool]
+        self,
+        request: ResourceRequest,
+        user: CycleSubmitter,
+        over: bool,
+        free: Mask,
+        permits: Callable[[float, str], bool],
     ) -> Offer | None:
-        """Return the best offer for a job that the limits allow.
+        """Return the best offer for a job that the limits permit.
 
-        :param over: the submitter has used its share: only slots that rank the job above their current jobs count
+        :param over: whether the submitter has used its share, so that only slots whose RANK prefers the job count
+        :param permits: returns whether the limits permit cores for this reason
         """
-        key = (id(kind), user.name, over)
+        key = (id(request), user.name, over)
         known = self.cached_offers.get(key)
-        if known is None or (not self.rules.stable and known.given != self.accounts.given):
+        if known is None or (not self.rules.stable and known.usage_changes != self.accounts.usage_changes):
             if not self.rules.stable:
                 self.publish()
-            offers = sorted(self._offers(kind, user, over, free), key=lambda offer: offer.key)
-            known = self.cached_offers[key] = _Offers(offers, self.accounts.given)
+            offers = sorted(self._offers(request, user, over, free), key=lambda offer: offer.key)
+            known = self.cached_offers[key] = _Offers(offers, self.accounts.usage_changes)
         while known.index < len(known.offers) and not self._is_available(known.offers[known.index], free):
             known.index += 1
         for offer in known.offers[known.index :]:
-            allowed = kind.limits is None or kind.limits.allows(offer.key[5])
+            allowed = request.limits is None or request.limits.allows(offer.key[5])
             if allowed and self._is_available(offer, free) and permits(offer.cores, offer.reason):
                 return offer
         return None
 
     def take(self, offer: Offer) -> Remainder:
-        """Take an offer for a job; return the remainder of the slot."""
-        remainder = evolve(offer.rest, left=dict(offer.rest.left), ad=offer.rest.ad.copy())
-        self.shares.by_place[offer.key[5]] = remainder
+        """Take an offer for a job; return what remains of the slot."""
+        remainder = evolve(offer.rest, resources=dict(offer.rest.resources), ad=offer.rest.ad.copy())
+        self.remainders.by_row[offer.key[5]] = remainder
         remainder.take(offer.amounts)
         return remainder
 
     def _is_available(self, offer: Offer, free: Mask) -> bool:
-        place = offer.key[5]
-        return bool(free[place]) and not self.shares.version(place)
+        row = offer.key[5]
+        return bool(free[row]) and not self.remainders.version(row)
 
-    def _offers(self, kind: ResourceRequest, account: CycleSubmitter, over: bool, free: Mask) -> Sequence[Offer]:
-        parents = [place for place in self.parts if free[place] and not self.shares.version(place)]
-        parents = [place for place in parents if not kind.match[place] or self._too_little(kind, place)]
+    def _offers(self, request: ResourceRequest, account: CycleSubmitter, over: bool, free: Mask) -> Sequence[Offer]:
+        parents = [row for row in self.dynamic_rows if free[row] and not self.remainders.version(row)]
+        parents = [row for row in parents if not request.match[row] or self._too_little(request, row)]
         if not parents:
             return []
-        job = ClassAd(ephemeral(account, self.accounts), kind.job)
+        job = ClassAd(ephemeral(account, self.accounts), request.job)
         values = self.pool.table.of_slots(_RANK_OF, job, np.array(parents))
         ranked = list(zip(parents, np.where(np.isnan(values), 0.0, values).tolist(), strict=True))
-        parts = [(place, rank) for parent, rank in ranked for place in self.parts[parent] if not over]
-        equal_places = [place for place, rank in parts if self.pool.ranks[place] == rank]
-        allowed = self._allowed(job, account, equal_places)
-        offers = (self._offer(kind, job, parent, rank, allowed) for parent, rank in ranked)
+        dynamic_rows = [(row, rank) for parent, rank in ranked for row in self.dynamic_rows[parent] if not over]
+        equal_rows = [row for row, rank in dynamic_rows if self.pool.ranks[row] == rank]
+        allowed = self._allowed(job, account, equal_rows)
+        offers = (self._offer(request, job, parent, rank, allowed) for parent, rank in ranked)
         return [offer for offer in offers if offer is not None]
 
-    def _too_little(self, kind: ResourceRequest, place: int) -> bool:
-        remainder = self.shares.of(place)
-        return remainder.carver.amounts_for(kind.job, remainder.left) is None
+    def _too_little(self, request: ResourceRequest, row: int) -> bool:
+        remainder = self.remainders.of(row)
+        return remainder.carver.amounts_for(request.job, remainder.resources) is None
 
-    def _allowed(self, job: ClassAd, account: CycleSubmitter, equal_places: list[int]) -> set[int]:
+    def _allowed(self, job: ClassAd, account: CycleSubmitter, equal_rows: list[int]) -> set[int]:
         """Return the dynamic slots of equal rank that may be preempted by priority. As in HTCondor, there are none if
         PREEMPTION_REQUIREMENTS is not set."""
         pool, requirements = self.pool, self.rules.preemption_requirements
         user = pool.submitters.get(account.name, -2)
-        equal_places = [place for place in equal_places if self.eligible[place] and pool.users[place] != user]
-        if not equal_places or requirements is None:
+        equal_rows = [row for row in equal_rows if self.eligible[row] and pool.user_numbers[row] != user]
+        if not equal_rows or requirements is None:
             return set()
-        places = np.array(equal_places)
-        values = pool.table.of_slots(requirements, job, places)
-        true = ~np.isnan(values) & (values != 0) & self.behind(account, places)
-        return set(places[true].tolist())
+        rows = np.array(equal_rows)
+        values = pool.table.of_slots(requirements, job, rows)
+        true = ~np.isnan(values) & (values != 0) & self.behind(account, rows)
+        return set(rows[true].tolist())
 
-    def _offer(self, kind: ResourceRequest, job: ClassAd, parent: int, rank: float, allowed: set[int]) -> Offer | None:
-        """Add dynamic slots to a partitionable slot until it matches; None if it never does."""
-        pool, remainder = self.pool, self.shares.of(parent)
-        left = {name: float(int(amount)) for name, amount in remainder.left.items()}
+    def _offer(
+        self, request: ResourceRequest, job: ClassAd, parent: int, rank: float, allowed: set[int]
+    ) -> Offer | None:
+        """Add dynamic slots to a partitionable slot until the job matches; return None if it never does."""
+        pool, remainder = self.pool, self.remainders.of(parent)
+        resources = {name: float(int(amount)) for name, amount in remainder.resources.items()}
         ad, reason, preempted = pool.table.ad(parent), RANK, []
-        for place in self.parts[parent]:
-            current = float(pool.ranks[place])
-            if current > rank or (current == rank and place not in allowed):
+        for row in self.dynamic_rows[parent]:
+            current = float(pool.ranks[row])
+            if current > rank or (current == rank and row not in allowed):
                 continue
             reason = PRIORITY if current == rank else reason
-            preempted.append(place)
-            for name, amount in pool.ads.remaining_resources(pool.slots[place]).items():
-                if name in left:
-                    left[name] += int(amount)
-                    ad[name] = int(left[name])
-            amounts = remainder.carver.amounts_for(kind.job, left)
-            if amounts is None or not symmetric_match(kind.job, ad, self.context):
+            preempted.append(row)
+            for name, amount in pool.ads.remaining_resources(pool.slots[row]).items():
+                if name in resources:
+                    resources[name] += int(amount)
+                    ad[name] = int(resources[name])
+            amounts = remainder.carver.amounts_for(request.job, resources)
+            if amounts is None or not symmetric_match(request.job, ad, self.context):
                 continue
             ad["RemoteUser"] = _USER
-            enlarged = Remainder(remainder.slot, remainder.carver, left, ad)
-            cores = self.shares.cores(enlarged, amounts, self.rules.use_slot_weights)
-            key = key_of(*self.ranks(kind.job, ad), reason, self._preemption_rank(job, ad), parent)
+            enlarged = Remainder(remainder.slot, remainder.carver, resources, ad)
+            cores = self.remainders.cores(enlarged, amounts, self.rules.use_slot_weights)
+            key = key_of(*self.ranks(request.job, ad), reason, self._preemption_rank(job, ad), parent)
             return Offer(key, reason, enlarged, amounts, cores, tuple(preempted))
         return None
 
@@ -211,19 +219,18 @@ class PslotPreemption:
 
 @define
 class Remainder:
-    """A partitionable slot and its remaining resources. ``version`` counts the cuts in this cycle; ``ad`` is the
-    published ad with the remaining resources."""
+    """A partitionable slot and the resources that the cycle's matches have left."""
 
     slot: Slot
     carver: SlotCarver
-    left: dict[str, float]
+    resources: dict[str, float]
     ad: ClassAd
     version: int = 0
 
     def take(self, amounts: Mapping[str, int]) -> None:
         for name, amount in amounts.items():
-            self.left[name] -= amount
-            self.ad[name] = int(self.left[name])
+            self.resources[name] -= amount
+            self.ad[name] = int(self.resources[name])
         self.version += 1
 
 
@@ -237,20 +244,20 @@ class Remainders:
     once: bool = False
     """Whether a slot without a consumption policy is matched only once, as a whole, because in HTCondor the access
     point divides the remainder."""
-    by_place: dict[int, Remainder] = field(factory=dict)
+    by_row: dict[int, Remainder] = field(factory=dict)
 
-    def of(self, place: int) -> Remainder:
-        remainder = self.by_place.get(place)
+    def of(self, row: int) -> Remainder:
+        remainder = self.by_row.get(row)
         if remainder is None:
-            slot = self.state.slots[self.pool.names[place]]
+            slot = self.state.slots[self.pool.names[row]]
             ads = self.pool.ads
-            left, ad = ads.remaining_resources(slot), self.pool.table.ad(place)
-            remainder = self.by_place[place] = Remainder(slot, ads.slot_carver(slot), left, ad)
+            resources, ad = ads.remaining_resources(slot), self.pool.table.ad(row)
+            remainder = self.by_row[row] = Remainder(slot, ads.slot_carver(slot), resources, ad)
         return remainder
 
-    def version(self, place: int) -> int:
-        """Return how often a slot was cut in this cycle."""
-        remainder = self.by_place.get(place)
+    def version(self, row: int) -> int:
+        """Return how often matches have cut resources from a slot in this cycle."""
+        remainder = self.by_row.get(row)
         return 0 if remainder is None else remainder.version
 
     def can_match_again(self, remainder: Remainder) -> bool:
@@ -258,20 +265,20 @@ class Remainders:
         return remainder.carver.has_consumption_policy or not self.once
 
     def cores(self, slot: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
-        """Return the weight of a dynamic slot with these amounts: its SlotWeight, which is Cpus by default. Under a
-        consumption policy, it is the decrease of the slot's weight, even if slot weights are not used (HTCondor's match
-        cost)."""
+        """Return the weight of a dynamic slot with these resource amounts: its SlotWeight, which is Cpus by default.
+        Under a consumption policy, this is the decrease of the partitionable slot's weight, even if slot weights are
+        not used (HTCondor's match cost)."""
         has_consumption_policy = slot.carver.has_consumption_policy
         if self.once and weighted and not has_consumption_policy:
-            return self._weight({}, slot) if "SlotWeight" in slot.ad else float(slot.left.get("Cpus", 1))
+            return self._weight({}, slot) if "SlotWeight" in slot.ad else float(slot.resources.get("Cpus", 1))
         if not weighted and not has_consumption_policy:
             return 1.0
         if "SlotWeight" not in slot.ad:
             return float(amounts.get("Cpus", 1))
         if not has_consumption_policy:
             return self._weight({name: int(amount) for name, amount in amounts.items()}, slot)
-        left = {name: int(slot.left[name] - amount) for name, amount in amounts.items()}
-        return round((self._weight({}, slot) - self._weight(left, slot)) * 1000) / 1000
+        resources = {name: int(slot.resources[name] - amount) for name, amount in amounts.items()}
+        return round((self._weight({}, slot) - self._weight(resources, slot)) * 1000) / 1000
 
     def _weight(self, amounts: Mapping[str, int], slot: Remainder) -> float:
         """Return the SlotWeight of a slot with these amounts of its resources."""

@@ -1,5 +1,4 @@
-"""Why jobs were rejected: the slots that satisfied each clause for a kind of jobs, and the limits that stopped the
-jobs."""
+"""Why jobs were rejected: how many slots satisfied each clause of their Requirements, and which limits stopped them."""
 
 from __future__ import annotations
 
@@ -20,16 +19,16 @@ from .matchmaker import Matchmaker
 from .reported_rejections import ReportedRejections
 from .resource_requests import Requests
 from .share_limits import CEILING, QUOTA, SHARE
-from .slot_table import Places, SlotCounts
+from .slot_table import RowNumbers, SlotCounts
 from .waiting_submitters import WaitingSubmitters
 
 
 @frozen
 class _Counts:
-    """The slots for one kind of jobs, after the cycle's matches."""
+    """The slots for one autocluster, after the cycle's matches."""
 
     left: bool  #: whether any slot is still available
-    of_all: SlotCounts
+    all_slots: SlotCounts
     free: int  #: the number of matching free slots
 
 
@@ -51,192 +50,198 @@ def is_logged(reason: Unmatched, before: Unmatched | None, submitter: str) -> bo
     """Check whether the log already contains this reason for a job of the submitter. A different number of jobs or a
     different share does not make a reason new."""
     if before is None or before.submitter != submitter or before.taken != reason.taken:
-        return False  # the most frequent case if all kinds have new reasons
+        return False  # the most frequent case if all autoclusters have new reasons
     return _facts(before) == _facts(reason)
 
 
 @define
 class Reasons:
-    """What stopped a submitter (under -1) or one of its kinds of jobs in one cycle."""
+    """The rejections of one cycle. ``stopped`` is the limit that stopped an autocluster, or, under -1, the
+    submitter."""
 
-    chooser: Matchmaker
-    kinds: AutoclusterCache
+    matchmaker: Matchmaker
+    request_cache: AutoclusterCache
     requests: Requests
     waiting: WaitingSubmitters
-    limits: CycleLimits
-    log: ReportedRejections
-    refused: Places = field(factory=lambda: np.zeros(0, np.int64))
-    """The rows of submitters, each with jobs of one kind, for which no slot was left."""
-    excluded: dict[str, None] | None = None
+    concurrency: CycleLimits
+    reported: ReportedRejections
+    unserved_rows: RowNumbers = field(factory=lambda: np.zeros(0, np.int64))
+    """The rows of submitters, each with jobs of one autocluster, for which no slot was left."""
+    individuals: dict[str, None] | None = None
     """The exceptions, if nearly all members of the groups were rejected."""
     stopped: dict[tuple[str, int], str] = field(factory=dict)
     slices: dict[str, float] = field(factory=dict)  #: each submitter's slice in the last spin, in cores
     quota_of: Callable[[CycleSubmitter], Quota] = lambda account: Quota("")  #: returns the quota that stops a submitter
-    _barren: list[tuple[int, Cluster, int, ResourceRequest, Unmatched]] = field(factory=list)
-    _counts: dict[int, _Counts] = field(factory=dict)  #: by the id of the kind
+    _exhausted: list[tuple[int, Cluster, int, ResourceRequest, Unmatched]] = field(factory=list)
+    _counts: dict[int, _Counts] = field(factory=dict)  #: by the id of the request
     _of_match: dict[bytes, tuple[bool, int]] = field(factory=dict)
-    """For each set of matching slots: whether any is still available, and how many are free. Most kinds share a set."""
+    """For each set of matching slots: whether any is still available, and how many are free."""
     _any_free: bool = True  #: whether any slot is free after the cycle's matches
-    _any_left: bool = True  #: whether any slot is still available
-    _all_left: bool = False  #: whether all slots are still available
+    _any_available: bool = True  #: whether any slot is still available
 
     def rejections(self) -> Iterator[Unmatched]:
-        """Yield a reason for each kind of jobs with rejected jobs, unless the reason is already logged. Jobs for which
-        no slot is left are not stopped by a limit."""
-        chooser, rejections = self.chooser, self.chooser.state.rejections
-        left = chooser.free | chooser.claimed.mask
-        self._any_free, self._any_left, self._all_left = bool(chooser.free.any()), bool(left.any()), bool(left.all())
-        numbers = {int(kind): self._number(int(kind), place) for kind, place in self._kinds_refused()}
-        self.log.follow(chooser.state, self.requests.queues, chooser)
-        requested = self._requested_kinds()
-        for place, is_refused in self._to_log(numbers):
-            user = chooser.accounts.of(self.waiting.names[place])
-            queue, kinds_of_user = self.requests.queues.by_submitter[user.name], requested.get(user.name, ())
-            kinds = (
-                self.log.to_tell(queue, self.stopped.get((user.name, -1), ""), kinds_of_user)
-                if self.kinds.lasts
+        """Yield a reason for each autocluster with rejected jobs, unless the log already contains the reason. If no
+        slot is left for jobs, the reason names no limit."""
+        matchmaker, rejections = self.matchmaker, self.matchmaker.state.rejections
+        available = matchmaker.free | matchmaker.claimed.mask
+        self._any_free, self._any_available = bool(matchmaker.free.any()), bool(available.any())
+        numbers = {
+            int(autocluster): self._number(int(autocluster), row) for autocluster, row in self._unserved_autoclusters()
+        }
+        self.reported.follow(matchmaker.state, self.requests.queues, matchmaker)
+        requested_of = self._requested_autoclusters()
+        for row, is_unserved in self._rows_to_log(numbers):
+            user = matchmaker.accounts.of(self.waiting.names[row])
+            queue, requested = self.requests.queues.by_submitter[user.name], requested_of.get(user.name, ())
+            autoclusters = (
+                self.reported.autoclusters_to_evaluate(queue, self.stopped.get((user.name, -1), ""), requested)
+                if self.request_cache.lasts
                 else None
             )
-            if is_refused and kinds is not None and not kinds:
-                self.waiting.note_logged(place, numbers[int(self.waiting.rows["kind"][place])])
-            for number, (cluster, proc, count) in self.requests.tally(queue, kinds).items():
+            if is_unserved and autoclusters is not None and not autoclusters:
+                self.waiting.note_logged(row, numbers[int(self.waiting.table["autocluster"][row])])
+            for number, (cluster, proc, count) in self.requests.tally(queue, autoclusters).items():
                 job = f"{cluster.id}.{proc}"
-                reason, kind = self._reason_of(user, number, cluster, proc, count)
+                reason, request = self._reason_of(user, number, cluster, proc, count)
                 new = None
                 if not is_logged(reason, rejections.get(cluster.id, {}).get(job), user.name):
                     is_same = (reason.job, reason.jobs, reason.submitter) == (job, count, user.name)
                     new = reason if is_same else evolve(reason, job=job, jobs=count, submitter=user.name)
                     yield new
-                elif is_refused:
-                    self.waiting.note_logged(place, numbers[number])
+                elif is_unserved:
+                    self.waiting.note_logged(row, numbers[number])
                 # The use of a concurrency limit changes from cycle to cycle.
-                if kinds is not None and number not in kinds_of_user and not self.limits.names_any(number):
-                    kind = kind or self.kinds.of(number, cluster, proc, user)
-                    self._skip(queue, number, kind, cluster.id, new)
+                if autoclusters is not None and number not in requested and not self.concurrency.names_any(number):
+                    request = request or self.request_cache.of(number, cluster, proc, user)
+                    self._skip(queue, number, request, cluster.id, new)
         # These hold from the next cycle on: in this cycle, a submitter may have been denied a slot that others
         # received.
-        for each in self._barren:
-            self.kinds.keep_barren(*each)
+        for each in self._exhausted:
+            self.request_cache.cache_exhausted(*each)
 
-    def _requested_kinds(self) -> dict[str, set[int]]:
-        """Return the kinds of jobs for which the cycle searched slots, by submitter."""
-        requested: dict[str, set[int]] = {}
+    def _requested_autoclusters(self) -> dict[str, set[int]]:
+        requested_of: dict[str, set[int]] = {}
         for name, number in self.stopped:
             if number >= 0:
-                requested.setdefault(name, set()).add(number)
-        for choice in self.chooser.choices:
+                requested_of.setdefault(name, set()).add(number)
+        for choice in self.matchmaker.choices:
             job_group = self.requests.queues.group_of(choice.cluster, choice.proc)
             if job_group is not None:
-                requested.setdefault(choice.cluster.submitter, set()).add(job_group.kind)
-        return requested
+                requested_of.setdefault(choice.cluster.submitter, set()).add(job_group.autocluster)
+        return requested_of
 
-    def _skip(self, queue: IdleJobs, number: int, kind: ResourceRequest, cluster: int, new: Unmatched | None) -> None:
-        """Let later cycles skip a kind of jobs until something changes."""
-        job_group, reads = queue.groups.get(number), kind.planned.reads
+    def _skip(
+        self, queue: IdleJobs, number: int, request: ResourceRequest, cluster: int, new: Unmatched | None
+    ) -> None:
+        """Let later cycles skip an autocluster until something changes."""
+        job_group, reads = queue.groups.get(number), request.planned.reads
         if job_group is not None and reads is not None and not self.requests.has_slots(job_group):
-            self.log.note(queue, number, reads, self.chooser, cluster, new)
+            self.reported.note_logged_reason(queue, number, reads, self.matchmaker, cluster, new)
 
-    def _kinds_refused(self) -> Iterator[tuple[int, int]]:
-        """Yield the kinds of jobs for which no slot was left, each with the row of one submitter."""
-        if self.excluded is not None:
-            at = self.waiting.at
-            yield from ((kind, at[name]) for kind, name in self.waiting.groups.kinds(self.excluded))
-        kinds = self.waiting.rows["kind"][self.refused]
-        if not len(kinds) or (kinds == kinds[0]).all():
-            yield from zip(kinds[:1].tolist(), self.refused[:1].tolist(), strict=True)
+    def _unserved_autoclusters(self) -> Iterator[tuple[int, int]]:
+        """Yield the autoclusters for which no slot was left, each with the row of one submitter."""
+        if self.individuals is not None:
+            for autocluster, name in self.waiting.groups.autoclusters(self.individuals):
+                yield autocluster, self.waiting.row_of[name]
+        autoclusters = self.waiting.table["autocluster"][self.unserved_rows]
+        if not len(autoclusters) or (autoclusters == autoclusters[0]).all():
+            yield from zip(autoclusters[:1].tolist(), self.unserved_rows[:1].tolist(), strict=True)
             return
-        distinct, first = np.unique(kinds, return_index=True)
-        yield from zip(distinct.tolist(), self.refused[first].tolist(), strict=True)
+        distinct, first = np.unique(autoclusters, return_index=True)
+        yield from zip(distinct.tolist(), self.unserved_rows[first].tolist(), strict=True)
 
-    def _number(self, kind: int, place: int) -> int:
-        """Return the number of the reason for a kind of jobs for which no slot was left."""
-        account = self.chooser.accounts.of(self.waiting.names[place])
+    def _number(self, autocluster: int, row: int) -> int:
+        account = self.matchmaker.accounts.of(self.waiting.names[row])
         ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[account.name]).values()
-        return self.waiting.number_of(kind, _facts(self._reason_of(account, kind, cluster, proc, count)[0]))
+        reason, _ = self._reason_of(account, autocluster, cluster, proc, count)
+        return self.waiting.reason_number(autocluster, _facts(reason))
 
-    def _to_log(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
-        """Yield the rows of waiting submitters with new reasons, in the order of their records, each with whether no
-        slot was left for the submitter."""
-        if self.excluded is not None:
-            return self._to_log_of_groups(numbers, self.excluded)
-        rows, places = self.waiting.rows, self.waiting.in_turn()
-        refused = np.zeros(len(rows), bool)
-        refused[self.refused] = True
+    def _rows_to_log(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
+        """Yield the rows of waiting submitters that may have new reasons, in the order of their records. For each, also
+        yield whether no slot was left for the submitter."""
+        if self.individuals is not None:
+            return self._group_rows_to_log(numbers, self.individuals)
+        table, rows = self.waiting.table, self.waiting.in_order()
+        unserved_rows = np.zeros(len(table), bool)
+        unserved_rows[self.unserved_rows] = True
         if numbers:
-            same = refused[places]
-            kinds = np.array(list(numbers))
-            order = np.searchsorted(kinds, rows["kind"][places][same])
-            same[same] = rows["reason"][places][same] == np.array(list(numbers.values()))[order]
-            places = places[~same]
-        places = places[np.argsort(rows["born"][places], kind="stable")]
-        return zip(places.tolist(), refused[places].tolist(), strict=True)
+            same = unserved_rows[rows]
+            autoclusters = np.array(list(numbers))
+            order = np.searchsorted(autoclusters, table["autocluster"][rows][same])
+            same[same] = table["reason"][rows][same] == np.array(list(numbers.values()))[order]
+            rows = rows[~same]
+        rows = rows[np.argsort(table["record_index"][rows], kind="stable")]
+        return zip(rows.tolist(), unserved_rows[rows].tolist(), strict=True)
 
-    def _to_log_of_groups(self, numbers: dict[int, int], excluded: dict[str, None]) -> Iterator[tuple[int, bool]]:
-        """Yield the same rows if nearly all members of the groups were rejected; look only at the exceptions."""
+    def _group_rows_to_log(self, numbers: dict[int, int], individuals: dict[str, None]) -> Iterator[tuple[int, bool]]:
+        """Yield the same as ``_rows_to_log`` when nearly all members of the groups were rejected. It looks only at the
+        exceptions, because there are few."""
         waiting = self.waiting
-        rows, groups = waiting.rows, waiting.groups
-        names = {**groups.alone, **dict.fromkeys(name for name in excluded if name in groups.members)}
-        for kind, number in numbers.items():
-            names |= dict.fromkeys(groups.unlogged(kind, number))
-        places = [waiting.at[name] for name in {**names, **groups.of_several_kinds}]
-        refused = {*self.refused.tolist()}
-        for place in sorted(places, key=lambda place: int(rows["born"][place])):
-            kind, name = int(rows["kind"][place]), waiting.names[place]
-            is_refused = place in refused or (name in groups.members and kind >= 0 and name not in excluded)
-            if not is_refused or rows["reason"][place] != numbers[kind]:
-                yield place, is_refused
+        table, groups = waiting.table, waiting.groups
+        names = {**groups.single, **dict.fromkeys(name for name in individuals if name in groups.members)}
+        for autocluster, number in numbers.items():
+            names |= dict.fromkeys(groups.unlogged(autocluster, number))
+        rows = [waiting.row_of[name] for name in {**names, **groups.with_several_autoclusters}]
+        unserved_rows = {*self.unserved_rows.tolist()}
+        for row in sorted(rows, key=lambda row: int(table["record_index"][row])):
+            autocluster, name = int(table["autocluster"][row]), waiting.names[row]
+            in_group = name in groups.members and autocluster >= 0 and name not in individuals
+            is_unserved = in_group or row in unserved_rows
+            if not is_unserved or table["reason"][row] != numbers[autocluster]:
+                yield row, is_unserved
 
     def _reason_of(
         self, account: CycleSubmitter, number: int, cluster: Cluster, proc: int, count: int
     ) -> tuple[Unmatched, ResourceRequest | None]:
-        """Return why a submitter's jobs of a kind were rejected, and the kind's request. If an earlier cycle found that
-        no slot is left for such jobs, return that cycle's reason (and None)."""
-        limits = self.limits.of(number, cluster, proc)
+        """Return why a submitter's jobs of an autocluster were rejected, and their request. If an earlier cycle found
+        that no slot is left for them, return that cycle's reason and None."""
+        limits = self.concurrency.of(number, cluster, proc)
         reached = () if limits is None else limits.reached()
-        barren = self.kinds.barren(number, cluster, proc)
-        if barren is not None and barren.slots == len(self.chooser.pool.names):
-            return barren.reason if barren.reason.reached == reached else evolve(barren.reason, reached=reached), None
-        kind = self.kinds.of(number, cluster, proc, account)
+        exhausted = self.request_cache.find_exhausted(number, cluster, proc)
+        if exhausted is not None and exhausted.slots == len(self.matchmaker.pool.names):
+            return exhausted.reason if exhausted.reason.reached == reached else evolve(
+                exhausted.reason, reached=reached
+            ), None
+        request = self.request_cache.of(number, cluster, proc, account)
         limit = self.stopped.get((account.name, number), self.stopped.get((account.name, -1), ""))
-        counts = self._counts_of(kind)
-        reason = self._reason(account, kind, counts, f"{cluster.id}.{proc}", count, limit if counts.left else "")
+        counts = self._counts_of(request)
+        reason = self._reason(account, request, counts, f"{cluster.id}.{proc}", count, limit if counts.left else "")
         if reached:
             reason = evolve(reason, reached=reached)
         if not counts.left:
-            self._barren.append((number, cluster, proc, kind, reason))
-        return reason, kind
+            self._exhausted.append((number, cluster, proc, request, reason))
+        return reason, request
 
-    def _counts_of(self, kind: ResourceRequest) -> _Counts:
-        """Count the slots for a kind of jobs, once for all submitters with such jobs."""
-        counts = self._counts.get(id(kind))
+    def _counts_of(self, request: ResourceRequest) -> _Counts:
+        """Count the slots for an autocluster, once for all submitters with such jobs."""
+        counts = self._counts.get(id(request))
         if counts is None:
-            chooser, pool = self.chooser, self.chooser.pool
-            of_all = kind.planned.counts
-            if of_all is None:
-                of_all = kind.planned.counts = self._count(kind)
-            match = kind.match.tobytes()
+            matchmaker, pool = self.matchmaker, self.matchmaker.pool
+            all_slots = request.planned.counts
+            if all_slots is None:
+                all_slots = request.planned.counts = self._count(request)
+            match = request.match.tobytes()
             if match not in self._of_match:
-                free = int(np.count_nonzero(kind.match & chooser.free & pool.counted)) if self._any_free else 0
-                left = bool(kind.match.any()) if self._all_left else self._any_left and chooser.leaves_any(kind)
+                free = int(np.count_nonzero(request.match & matchmaker.free & pool.counted)) if self._any_free else 0
+                left = self._any_available and matchmaker.has_available_slot(request)
                 self._of_match[match] = left, free
             left, free = self._of_match[match]
-            counts = self._counts[id(kind)] = _Counts(left, of_all, free)
+            counts = self._counts[id(request)] = _Counts(left, all_slots, free)
         return counts
 
-    def _count(self, kind: ResourceRequest) -> SlotCounts:
-        """Count the slots for a kind of jobs, claimed or not."""
-        pool = self.chooser.pool
+    def _count(self, request: ResourceRequest) -> SlotCounts:
+        pool = self.matchmaker.pool
         counted = None if pool.counted.all() else pool.counted
-        counts, left = kind.planned.plan.count_by_clause(counted)
-        fits = int(np.count_nonzero(kind.match if counted is None else kind.match & counted))
+        counts, left = request.planned.plan.count_by_clause(counted)
+        fits = int(np.count_nonzero(request.match if counted is None else request.match & counted))
         clauses = tuple([Clause(pool.text(each.clause), each.matched, each.left) for each in counts])
         slots = len(pool.names) if counted is None else int(np.count_nonzero(counted))
         return SlotCounts(slots, clauses, fits, int(np.count_nonzero(left)) - fits)
 
     def _reason(
-        self, account: CycleSubmitter, kind: ResourceRequest, counts: _Counts, job: str, count: int, limit: str
+        self, account: CycleSubmitter, request: ResourceRequest, counts: _Counts, job: str, count: int, limit: str
     ) -> Unmatched:
-        denied = self._denied(account, kind)
+        denied = self._denied(account, request)
         unclaimed = counts.free if limit else 0
         others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.own + denied.never
         quota = self.quota_of(account) if limit == QUOTA else Quota("", used=account.using)
@@ -244,10 +249,10 @@ class Reasons:
         return Unmatched(
             job,
             count,
-            counts.of_all.slots,
-            counts.of_all.clauses,
-            counts.of_all.refused,
-            max(0, counts.of_all.fits - unclaimed - others),
+            counts.all_slots.slots,
+            counts.all_slots.clauses,
+            counts.all_slots.rejecting,
+            max(0, counts.all_slots.fits - unclaimed - others),
             account.name,
             denied,
             limit,
@@ -256,11 +261,11 @@ class Reasons:
             group=quota.group,
         )
 
-    def _denied(self, account: CycleSubmitter, kind: ResourceRequest) -> Denied | None:
-        """Return why the job may not preempt those claimed slots that accept it."""
-        chooser = self.chooser
-        if not chooser.rules.consider_preemption:
-            never = int(np.count_nonzero(kind.match & chooser.pool.claimed & chooser.pool.counted))
+    def _denied(self, account: CycleSubmitter, request: ResourceRequest) -> Denied | None:
+        """Count why the job may not preempt claimed slots that accept it."""
+        matchmaker = self.matchmaker
+        if not matchmaker.rules.consider_preemption:
+            never = int(np.count_nonzero(request.match & matchmaker.pool.claimed & matchmaker.pool.counted))
             return Denied(never=never) if never else None
-        preemptable = kind.preemptable.get(account.name)
+        preemptable = request.preemptable.get(account.name)
         return None if preemptable is None or preemptable.denied == Denied() else preemptable.denied

@@ -1,8 +1,8 @@
-"""The jobs whose logged rejection reason is still valid, so that a cycle need not evaluate every kind of jobs.
+"""The jobs whose logged rejection reason is still valid, so that a cycle need not evaluate every autocluster.
 
-A logged reason is valid for a kind of jobs as long as none of these changes: the kind's first job, its reason in the
-log (``IdleJobs.unreported``), the slot columns that such jobs depend on, the remaining slots, and the submitter's
-limit. A kind for which the cycle searched a slot, or which depends on the time, is evaluated in every cycle.
+A logged reason stays valid for an autocluster as long as none of these changes: its first job, its reason in the log
+(``IdleJobs.unreported``), the slot columns that its jobs read, the remaining slots, and the submitter's limit. An
+autocluster for which the cycle searched a slot, or that depends on the time, is evaluated in every cycle.
 """
 
 from __future__ import annotations
@@ -43,37 +43,40 @@ class ReportedRejections(Struct):
     """The reported rejections, cached with the state. They never affect a cycle's result."""
 
     number: int = 0  #: the number of the current circumstances
-    _versions: dict[str, int] = field(default_factory=dict)  #: versions of the columns that reported kinds read
+    _versions: dict[str, int] = field(default_factory=dict)  #: versions of the columns that reported autoclusters read
     _reads: set[tuple[str, ...]] = field(default_factory=set)  #: sets of columns that are completely in ``_versions``
     _slots: tuple[object, ...] = ()
-    _written: dict[tuple[int, str], tuple[Unmatched, IdleJobs, int]] = field(default_factory=dict)
-    """The reasons that the last cycle reported, by the jobs' clusters and names, with the kinds of the jobs. A reason
+    _reported_reasons: dict[tuple[int, str], tuple[Unmatched, IdleJobs, int]] = field(default_factory=dict)
+    """The reasons that the last cycle reported, by the jobs' clusters and names, with the jobs' autoclusters. A reason
     that is in the log is the same object here."""
     _seen: int = -1
 
-    def follow(self, state: Manager, queues: IdleQueues, chooser: Matchmaker) -> None:
-        """Update to the state of the log, and to the slots that are left after the cycle's matches."""
+    def follow(self, state: Manager, queues: IdleQueues, matchmaker: Matchmaker) -> None:
+        """Update to the log, and to the slots that are left after the cycle's matches."""
         changed = state.rejection_changes.since(self._seen)
         self._seen = state.rejection_changes.total
-        for job, (reason, queue, kind) in [*self._written.items()]:
+        for job, (reason, queue, autocluster) in [*self._reported_reasons.items()]:
             if state.rejections.get(job[0], {}).get(job[1]) is not reason:
-                queue.unreported[kind] = None
-                del self._written[job]
+                queue.unreported[autocluster] = None
+                del self._reported_reasons[job]
         for job in changed or ():
-            if job not in self._written:
+            if job not in self._reported_reasons:
                 queues.reset_reported(job[0])
-        self._written.clear()
-        slots = _slots(state, chooser)
-        same = all(_version(chooser, name) == version for name, version in self._versions.items())
+        self._reported_reasons.clear()
+        slots = _slots(state, matchmaker)
+        same = all(_version(matchmaker, name) == version for name, version in self._versions.items())
         if changed is None or slots != self._slots or not same:
             self.number += 1
             self._slots = slots
             self._versions.clear()
             self._reads.clear()
 
-    def to_tell(self, queue: IdleJobs, limit: str, requested: Iterable[int]) -> Iterable[int] | None:
-        """Return the kinds of a submitter's jobs to evaluate; ``asked`` are the kinds for which the cycle searched a
-        slot. None: all, because the first job of a kind may be in a cluster whose jobs differ."""
+    def autoclusters_to_evaluate(self, queue: IdleJobs, limit: str, requested: Iterable[int]) -> Iterable[int] | None:
+        """Return the autoclusters of a submitter's jobs that must be evaluated again. Return None for all of them,
+        because the first job of an autocluster may be in a cluster whose jobs differ.
+
+        :param requested: the autoclusters for which the cycle searched a slot
+        """
         circumstances: Circumstances = (self.number, limit)
         if min(queue.groups) < 0:
             queue.reported_circumstances = None
@@ -81,35 +84,42 @@ class ReportedRejections(Struct):
         if queue.reported_circumstances != circumstances:
             queue.reported_circumstances = circumstances
             queue.unreported = dict.fromkeys(queue.groups)
-        return [kind for kind in {**queue.unreported, **dict.fromkeys(requested)} if kind in queue.groups]
+        return [
+            autocluster
+            for autocluster in {**queue.unreported, **dict.fromkeys(requested)}
+            if autocluster in queue.groups
+        ]
 
-    def note(
+    def note_logged_reason(
         self,
         queue: IdleJobs,
-        kind: int,
+        autocluster: int,
         reads: tuple[str, ...],
-        chooser: Matchmaker,
+        matchmaker: Matchmaker,
         cluster: int,
         new: Unmatched | None,
     ) -> None:
-        """Record that the log contains the reason for a kind of jobs, the first of which is in this cluster, or will
-        contain it after the ``new`` event. The matching slots depend on these columns."""
+        """Record that the log contains an autocluster's reason, or will contain it after the ``new`` event.
+
+        :param reads: the columns that determine which slots match
+        :param cluster: the cluster of the autocluster's first job
+        """
         if new is not None:
-            self._written[cluster, new.job] = new, queue, kind
+            self._reported_reasons[cluster, new.job] = new, queue, autocluster
         if reads not in self._reads:
             self._reads.add(reads)
-            self._versions |= {name: _version(chooser, name) for name in reads if name not in self._versions}
-        queue.unreported.pop(kind, None)
+            self._versions |= {name: _version(matchmaker, name) for name in reads if name not in self._versions}
+        queue.unreported.pop(autocluster, None)
 
 
-def _version(chooser: Matchmaker, name: str) -> int:
-    column = chooser.pool.table.columns.get(name)
+def _version(matchmaker: Matchmaker, name: str) -> int:
+    column = matchmaker.pool.table.columns.get(name)
     return -1 if column is None else column.version
 
 
-def _slots(state: Manager, chooser: Matchmaker) -> tuple[object, ...]:
-    """Return a summary of the slots. While it is unchanged, reasons differ only in the slots that match."""
-    pool, left = chooser.pool, chooser.free | chooser.claimed.mask
-    remaining = chooser.free.tobytes(), left.tobytes()
-    never = b"" if chooser.rules.consider_preemption else (pool.claimed & pool.counted).tobytes()
-    return state.configured, id(pool), chooser.rules.consider_preemption, pool.counted.tobytes(), never, remaining
+def _slots(state: Manager, matchmaker: Matchmaker) -> tuple[object, ...]:
+    """Return a summary of the slots. While it is unchanged, only the slots that match make reasons different."""
+    pool, available = matchmaker.pool, matchmaker.free | matchmaker.claimed.mask
+    remaining = matchmaker.free.tobytes(), available.tobytes()
+    never = b"" if matchmaker.rules.consider_preemption else (pool.claimed & pool.counted).tobytes()
+    return state.configured, id(pool), matchmaker.rules.consider_preemption, pool.counted.tobytes(), never, remaining

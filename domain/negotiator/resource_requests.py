@@ -1,6 +1,6 @@
 """A submitter's resource requests in a cycle: its idle jobs in order, each with its autocluster number.
 
-The jobs are grouped by kind (``idle_jobs``), so that neither requests nor counts iterate over single jobs.
+The jobs are grouped by autocluster (``idle_jobs``), so that neither matching nor counting iterates over single jobs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Requests:
     state: Manager
     autoclusters: Autoclusters
     caches: Caches
-    given: dict[int, set[int]] = field(factory=dict)  #: the processes matched by the cycle, by cluster
+    matched_procs: dict[int, set[int]] = field(factory=dict)  #: the processes matched by the cycle, by cluster
     queues: IdleQueues = field(init=False)
     begun: set[str] = field(factory=set)
     """The submitters with idle jobs that have a slot or had one when the cycle began."""
@@ -62,58 +62,58 @@ class Requests:
         if job_group is not None:
             self._taken[job_group] = self._taken.get(job_group, 0) + 1
 
-    def leave_out(self, constraint: Expression, context: Context) -> None:
+    def exclude_jobs(self, constraint: Expression, context: Context) -> None:
         """Exclude jobs for which NEGOTIATOR_JOB_CONSTRAINT is not true."""
         for cluster in self.state.clusters.values():
             if cluster.status_counts[IDLE] and not cluster.is_local:
                 for proc in self._idle(cluster).tolist():
                     if not _meets(constraint, ad_of(cluster.attributes(proc)), context):
-                        self.give(cluster, proc)
+                        self.record_match(cluster, proc)
 
-    def give(self, cluster: Cluster, proc: int) -> None:
-        """Record that the job has a slot."""
-        self.given.setdefault(cluster.id, set()).add(proc)
+    def record_match(self, cluster: Cluster, proc: int) -> None:
+        self.matched_procs.setdefault(cluster.id, set()).add(proc)
         self._take(cluster, proc)
 
-    def _given(self, cluster: Cluster) -> Container[int]:
-        return self.given.setdefault(cluster.id, set())
+    def _matched_procs(self, cluster: Cluster) -> Container[int]:
+        return self.matched_procs.setdefault(cluster.id, set())
 
     def of(self, submitter: str, failed: Container[int]) -> Iterator[Request]:
-        """Yield a submitter's jobs in order. Skip autocluster numbers in ``failed``, to which the caller may add."""
+        """Yield a submitter's jobs in order. Skip autocluster numbers in ``failed``, which the caller may extend."""
         queue = self.queues.by_submitter.get(submitter)
         if queue is None:
             return
-        for (_, number, only), kind in queue.in_order(failed):
+        for (_, number, only), autocluster in queue.in_order(failed):
             cluster = self.state.clusters[number]
-            if kind < 0:
+            if autocluster < 0:
                 yield from self._of_differing(cluster, failed)
                 continue
-            matched = self._given(cluster)
+            matched = self._matched_procs(cluster)
             for proc in waiting_procs(cluster, only, self.state):
                 if proc in matched:
                     continue
-                yield cluster, proc, kind
-                if kind in failed:
+                yield cluster, proc, autocluster
+                if autocluster in failed:
                     break
 
     def _of_differing(self, cluster: Cluster, failed: Container[int]) -> Iterator[Request]:
-        """Yield the jobs of a cluster whose jobs differ."""
-        autoclusters, matched = self.autoclusters, self._given(cluster)
-        kinds = autoclusters.kinds(cluster) if cluster.status_counts[IDLE] >= _MANY else None
-        if kinds is None:
+        autoclusters, matched = self.autoclusters, self._matched_procs(cluster)
+        proc_numbers = autoclusters.numbers_by_proc(cluster) if cluster.status_counts[IDLE] >= _MANY else None
+        if proc_numbers is None:
             for proc in unmatched_procs(cluster, self.state):
                 number = autoclusters.number(autoclusters.signature(cluster, proc))
                 if number not in failed and proc not in matched:
                     yield cluster, proc, number
             return
-        yield from self._by_columns(cluster, np.frombuffer(kinds, np.int32), failed)
+        yield from self._by_columns(cluster, np.frombuffer(proc_numbers, np.int32), failed)
 
-    def _by_columns(self, cluster: Cluster, kinds: npt.NDArray[np.int32], failed: Container[int]) -> Iterator[Request]:
-        """Yield runs of consecutive jobs of the same kind."""
+    def _by_columns(
+        self, cluster: Cluster, proc_numbers: npt.NDArray[np.int32], failed: Container[int]
+    ) -> Iterator[Request]:
+        """Yield runs of consecutive jobs of the same autocluster."""
         procs = self._idle(cluster)
         if not len(procs):
             return
-        numbers = kinds[procs]
+        numbers = proc_numbers[procs]
         starts = np.concatenate([[0], np.flatnonzero(numbers[1:] != numbers[:-1]) + 1])
         ends = [*starts[1:].tolist(), len(procs)]
         for start, end, number in zip(starts.tolist(), ends, numbers[starts].tolist(), strict=True):
@@ -125,9 +125,8 @@ class Requests:
                     break
 
     def _idle(self, cluster: Cluster) -> npt.NDArray[np.int64]:
-        """Return the idle processes that have no match."""
         waits = np.frombuffer(bytes(cluster.status), np.uint8) == IDLE
-        waits[[*self._busy.get(cluster.id, ()), *self.given.get(cluster.id, ())]] = False
+        waits[[*self._busy.get(cluster.id, ()), *self.matched_procs.get(cluster.id, ())]] = False
         return np.flatnonzero(waits)
 
     def has_slots(self, job_group: IdleJobGroup) -> bool:
@@ -135,32 +134,34 @@ class Requests:
         return job_group in self._taken
 
     def tally(self, queue: IdleJobs, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
-        """Return the first job and the number of jobs for each autocluster with unmatched jobs, or only for the groups
-        in ``only``."""
-        job_groups = queue.groups if only is None else {kind: queue.groups[kind] for kind in only}
+        """Return the first unmatched job and the number of unmatched jobs of each autocluster.
+
+        :param only: the autoclusters to count; None: all
+        """
+        job_groups = queue.groups if only is None else {autocluster: queue.groups[autocluster] for autocluster in only}
         if len(job_groups) == 1:
-            ((kind, job_group),) = job_groups.items()
-            if kind >= 0 and job_group not in self._taken:
+            ((autocluster, job_group),) = job_groups.items()
+            if autocluster >= 0 and job_group not in self._taken:
                 _, number, proc = self._first(job_group)
-                return {kind: (self.state.clusters[number], proc, job_group.idle)}
+                return {autocluster: (self.state.clusters[number], proc, job_group.idle)}
         parts: list[tuple[Priorities, int, int, int, int]] = []
-        for kind, job_group in job_groups.items():
-            left = job_group.idle - self._taken.get(job_group, 0)
-            if left and kind < 0:
+        for autocluster, job_group in job_groups.items():
+            unmatched = job_group.idle - self._taken.get(job_group, 0)
+            if unmatched and autocluster < 0:
                 (order, number, _) = job_group.entries[0]
                 parts += [(order, number, *part) for part in self._counts(self.state.clusters[number])]
-            elif left:
-                parts.append((*self._first(job_group), kind, left))
+            elif unmatched:
+                parts.append((*self._first(job_group), autocluster, unmatched))
         tally: dict[int, tuple[Cluster, int, int]] = {}
-        for _, number, proc, kind, count in sorted(parts):
-            known = tally.get(kind)
+        for _, number, proc, autocluster, count in sorted(parts):
+            known = tally.get(autocluster)
             first = (self.state.clusters[number], proc) if known is None else known[:2]
-            tally[kind] = (*first, count + (0 if known is None else known[2]))
+            tally[autocluster] = (*first, count + (0 if known is None else known[2]))
         return tally
 
     def _first(self, job_group: IdleJobGroup) -> tuple[Priorities, int, int]:
         """Return the priorities, cluster and process of a group's first unmatched job. If the jobs of a cluster differ
-        in priority, they are sorted by process, before all others."""
+        in priority, they come before all others, sorted by process."""
         if job_group not in self._taken:
             if job_group.single_jobs:
                 return ((), *job_group.single_jobs[0])
@@ -169,20 +170,21 @@ class Requests:
         entries = ((order, number, only) for order, number, only in job_group.entries if only < 0)
         for order, number, only in chain((((), *job) for job in job_group.single_jobs), entries):
             cluster = self.state.clusters[number]
-            matched = self.given.get(number, ())
+            matched = self.matched_procs.get(number, ())
             for proc in waiting_procs(cluster, only, self.state):
                 if proc not in matched:
                     return order, number, proc
         raise AssertionError("unreachable: the group has unmatched jobs")
 
     def _counts(self, cluster: Cluster) -> Iterator[tuple[int, int, int]]:
-        """Yield the first process, number and size of each autocluster in a cluster whose jobs differ."""
+        """Yield the first process, autocluster number and number of jobs of each autocluster in a cluster whose jobs
+        differ."""
         autoclusters, procs = self.autoclusters, self._idle(cluster)
-        kinds = autoclusters.kinds(cluster)
-        if kinds is None:
+        proc_numbers = autoclusters.numbers_by_proc(cluster)
+        if proc_numbers is None:
             numbers = np.array([autoclusters.number(autoclusters.signature(cluster, proc)) for proc in procs.tolist()])
         else:
-            numbers = np.frombuffer(kinds, np.int32)[procs]
+            numbers = np.frombuffer(proc_numbers, np.int32)[procs]
         distinct, at, counts = np.unique(numbers, return_index=True, return_counts=True)
         columns = procs[at], distinct, counts
         yield from zip(*(column.tolist() for column in columns), strict=True)

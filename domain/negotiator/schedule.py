@@ -1,11 +1,11 @@
 """When each negotiator of a pool holds its cycles.
 
-While jobs wait or priorities change, cycles are at most NEGOTIATOR_INTERVAL apart. A request causes an earlier cycle.
-An administrator can request a cycle. Without a configured pace (NEGOTIATOR_CYCLE_DELAY), every change that may lead to
-a different result requests a cycle. With a pace, only the access point requests cycles, for new and released jobs. A
-requested cycle waits for a while after a cycle that preempted jobs, and for as long as the last cycle took. While the
-machine cannot start jobs (because its disk is full, for example), no cycles are held, which avoids repeated failing
-starts.
+While jobs wait or priorities change, cycles are at most NEGOTIATOR_INTERVAL apart, and requests cause earlier cycles.
+If no pace is configured (NEGOTIATOR_CYCLE_DELAY), every change that may lead to a different result requests a cycle. If
+a pace is configured, only the access point requests cycles, for new and released jobs. An administrator can always
+request a cycle. A requested cycle waits for a while after a cycle that preempted jobs, and for as long as the last
+cycle took. While the machine cannot start jobs, for example because its disk is full, no cycles are held, because they
+would only lead to more failing starts.
 
 The log records when cycles were held and what happened since (``Cycles``, ``Queue`` and ``Slots``). This module stores
 what no event records: a cycle without a result, the duration of the last cycle, and a request by an administrator.
@@ -33,7 +33,7 @@ NEGOTIATOR_MIN_INTERVAL). The preempted job is idle again, and could preempt the
 
 
 class _Memory(Struct):
-    """What no event records: a negotiator's last cycle, and the requests since."""
+    """The facts about a negotiator's last cycle, and about later requests, that no event records."""
 
     position: int = 0  #: the log position after the last cycle
     at: int = 0  #: when the last cycle was held
@@ -44,15 +44,13 @@ class _Memory(Struct):
     rests_until: int = 0  #: when requested cycles may be held again; limits the time that cycles take up
 
     def follow_clock(self, now: int) -> None:
-        """Discard times in the future after the clock was set back. The log does not contain cycles without a result,
-        so its clock does not continue from them."""
+        """Discard times in the future after the clock was set back. A cycle without a result is not in the log, so the
+        log's clock does not continue from its time."""
         if now < self.at:
             self.at = self.rests_until = now
 
 
 class _Schedule(Struct):
-    """The cycles of one negotiator, from the state and from memory."""
-
     state: Manager
     settings: Mapping[str, str]  #: the settings of this negotiator
     name: str  #: the name in events
@@ -81,13 +79,14 @@ class _Schedule(Struct):
         return min(instants, default=None)
 
     def waits(self) -> bool:
-        """Check whether a useful cycle is still to come: by the configured pace, after the rest following the last
-        cycle, or after preemptions have settled."""
+        """Check whether a useful cycle is still to come, after the pace, the rest, or the time for preemptions has
+        passed."""
         return self._may_help() and self._awake()
 
     def set_rest(self, began: int, ended: int) -> None:
-        """Rest after the last cycle: for as long as the cycle and its append took, but no longer than the interval, and
-        as long as the configured pace requires. In virtual time, a cycle takes no time."""
+        """Set how long requested cycles rest after the last cycle: as long as the cycle and its append took, but at
+        most one interval, and at least as long as the configured pace requires. In virtual time, a cycle takes no
+        time."""
         took = min(max(0, ended - began), self._interval())
         self.memory.rests_until = max(ended + took, self._earliest(began, ended))
 
@@ -96,19 +95,16 @@ class _Schedule(Struct):
         return "NEGOTIATOR_CYCLE_DELAY" in self.settings
 
     def _earliest(self, began: int, ended: int) -> int:
-        """Return the earliest start of the cycle after one with this start and end."""
         if not self.paced():
             return ended
         delay, least = map(self._setting, ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
         return max(ended + delay, began + least)
 
     def _rests_until(self) -> int:
-        """Return the time before which no requested cycle is held, from the log and from memory."""
         _, logged = self.state.cycles.held.get(self.name, (0, 0))
         return max(self.memory.rests_until, self._earliest(logged, logged))
 
     def _last(self) -> tuple[int, int]:
-        """Return the log position after the last cycle, and when that cycle was held."""
         position, at = self.state.cycles.held.get(self.name, (0, 0))
         return max(position, self.memory.position), max(at, self.memory.at)
 
@@ -116,8 +112,8 @@ class _Schedule(Struct):
         return max(self.state.cycles.preempted.get(self.name, 0), self.state.claims_revoked) + SETTLES
 
     def _may_help(self) -> bool:
-        """Check whether a cycle may have a different result than the last one: more jobs are idle, a slot may have
-        improved, or a submitter's share may have grown."""
+        """Check whether a cycle may have a different result than the last one, because more jobs are idle, a slot may
+        have improved, or a submitter's share may have grown."""
         state = self.state
         news = max(
             state.job_change_position,
@@ -129,22 +125,20 @@ class _Schedule(Struct):
         return self.memory.jobs_woken or resumes or news > self._last()[0]
 
     def _awake(self) -> bool:
-        """Check whether any idle job could be matched now."""
         return self.state.idle > self.asleep
 
     def _has_ready_request(self, now: int) -> bool:
-        """Check whether there is a request that need not wait because of preemptions."""
+        """Check whether a cycle is requested and need not wait for preemptions to settle."""
         return self._is_requested() and (self.memory.rescheduled or now >= self._settles_at())
 
     def _is_requested(self) -> bool:
-        """Check whether a cycle is requested before the interval ends."""
         if self.memory.rescheduled or not self._awake():
             return self.memory.rescheduled
         return self.state.cycle_requested > self._last()[0] if self.paced() else self._may_help()
 
     def _interval_end(self) -> int | None:
-        """Return when the interval ends, if jobs wait for slots, or priorities change because submitters use slots;
-        None if no cycle is due."""
+        """Return when the interval ends. Return None if no cycle is due, because no jobs wait and no submitter uses
+        slots."""
         at = self._last()[1]
         if self._awake():
             return at + self._interval()
@@ -162,7 +156,6 @@ class _Schedule(Struct):
         return negotiators.NEGOTIATORS in self.state.settings
 
     def _interval(self) -> int:
-        """Return the maximum time between two cycles."""
         return self._setting("NEGOTIATOR_INTERVAL") or SECOND
 
     def _setting(self, name: str) -> int:
@@ -170,8 +163,7 @@ class _Schedule(Struct):
 
 
 class CycleSchedules(Struct):
-    """The schedules of all negotiators. There is one, with an empty name, unless the pool's configuration defines
-    others."""
+    """The schedules of all negotiators. Unless the configuration defines several, there is one, with an empty name."""
 
     asleep: int = 0  #: the number of jobs waiting for a slot that cannot be matched before a later time
     _memories: dict[str, _Memory] = field(default_factory=dict)
@@ -181,19 +173,21 @@ class CycleSchedules(Struct):
     # Changes
 
     def record_matchable_jobs(self, state: Manager) -> None:
-        """Record that jobs can be matched from now on."""
+        """Record that jobs which could not be matched before can be matched now."""
         for schedule in self._schedules(state):
             schedule.memory.jobs_woken = True
 
     def reschedule(self, state: Manager, negotiator: str = "") -> None:
-        """Let a negotiator hold a cycle as soon as possible, even if it is not expected to be useful."""
+        """Let a negotiator hold a cycle as soon as possible, even if no change suggests a different result."""
         for schedule in self._schedules(state):
             if schedule.name == negotiator:
                 schedule.memory.rescheduled = True
 
     def record_cycle(self, state: Manager, negotiator: str, now: int, cycle: CycleHeld | None) -> None:
-        """Record that a cycle was held; None: it left no event. Events of the cycle itself do not request another
-        cycle."""
+        """Record that a cycle was held. The cycle's own events do not request another cycle.
+
+        :param cycle: the cycle's event; None: it left no event
+        """
         rests_until = self._memory(negotiator).rests_until
         self._memories[negotiator] = _Memory(
             state.position, now, appended=False, left_no_event=cycle is None, rests_until=rests_until
@@ -218,7 +212,7 @@ class CycleSchedules(Struct):
         return min((at for at in instants if at is not None), default=None)
 
     def wait_for_cycle(self, state: Manager) -> bool:
-        """Check whether a useful cycle of any negotiator is still to come."""
+        """Check whether any negotiator still has a useful cycle to hold."""
         return any(schedule.waits() for schedule in self._schedules(state))
 
     def _memory(self, name: str) -> _Memory:

@@ -15,21 +15,18 @@ SHARE, CEILING, MATCHES, RUNNING, QUOTA = "share", "ceiling", "matches", "runnin
 
 
 class SpinLimits(Struct):
-    """How much a submitter may receive in a spin: ``limit`` cores, at most ``unclaimed`` of them from unclaimed slots,
-    ``room`` until its ceiling, and ``quota`` until its group's quota, which no match may exceed, is used up. ``got`` is
-    what it has received in this spin; ``fresh``, the part from unclaimed slots. ``stopped`` is the limit that stopped
-    the last job: share, ceiling, quota, or empty."""
+    """How many cores a submitter may receive in a spin, and how many it has received."""
 
     limit: float
-    unclaimed: float
-    room: float
-    quota: float = inf
+    unclaimed: float  #: the part of ``limit`` that may come from unclaimed slots
+    room: float  #: the cores left until its ceiling is reached
+    quota: float = inf  #: the cores left until its group's quota, which no match may exceed, is used up
     capped: str = SHARE  #: the limit that bounds ``unclaimed``
-    got: float = 0.0
-    fresh: float = 0.0
-    stopped: str = ""
+    got: float = 0.0  #: the cores received in this spin
+    got_free: float = 0.0  #: the part of ``got`` from unclaimed slots
+    stopped: str = ""  #: the limit that stopped the last job: share, ceiling, quota, or empty
 
-    def permits(self, cores: float, reason: str, swapped: bool = False) -> bool:
+    def permits(self, cores: float, reason: str, within_group: bool = False) -> bool:
         """Check whether the limits allow a slot. A submitter without a slot in this spin may exceed its share once. A
         slot that prefers the job is not limited by shares.
 
@@ -38,20 +35,20 @@ class SpinLimits(Struct):
         if self.got + cores > self.room + EASING:
             self.stopped = self.stopped or CEILING
             return False
-        if not swapped and cores > self.quota + EASING:
+        if not within_group and cores > self.quota + EASING:
             self.stopped = self.stopped or QUOTA
             return False
         if reason == RANK:
             return True
-        used, limit = (self.got, self.limit) if reason else (self.fresh, self.unclaimed)
+        used, limit = (self.got, self.limit) if reason else (self.got_free, self.unclaimed)
         if used + cores <= limit + EASING or (used <= 0 < limit):
             return True
         self.stopped = SHARE if reason else self.capped
         return False
 
-    def take(self, cores: float, reason: str, swapped: bool = False) -> None:
+    def take(self, cores: float, reason: str, within_group: bool = False) -> None:
         self.got += cores
-        if not swapped:
+        if not within_group:
             self.quota -= cores
         if not reason:
-            self.fresh += cores
+            self.got_free += cores

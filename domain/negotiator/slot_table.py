@@ -1,9 +1,9 @@
-"""The slots of a pool in columns, as the negotiator sees them. All values come from the log.
+"""The negotiator's table of a pool's slots. All values come from the log.
 
-A slot's row is its published ad (``ports.slot_ads``). An attribute has a column only if it is read by a job, a slot's
-own conditions, the negotiator's expressions, or the attributes that these refer to. Rows are in the order in which the
-slots were created. A row is rewritten when an event has changed the slot (``State.slot_changes``). Columns of
-attributes that change with the clock contain points in time.
+The row of a slot is its published ad (``ports.slot_ads``). An attribute has a column only if it may be read by a job,
+by a slot's own conditions, by the negotiator's expressions, or by an attribute that one of these reads. Rows are in the
+order in which the slots were created. A row is rewritten when an event has changed the slot (``State.slot_changes``).
+Columns of attributes that change with the clock store linear functions of time.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from ..state.records import Slot
 from ..state.state import Manager
 
 Mask = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.int64]
+RowNumbers = npt.NDArray[np.int64]
 
 ALWAYS_READ = ("requirements", "start", "withinresourcelimits", "rank", "slotweight", "cpus", "name", "currentrank")
 _SINCE = re.compile(r"time\(\) - (\d+)", re.ASCII)
 """The format in which a point in time is published (``startd/updates.py``)."""
-_MOVES = frozenset(
+_MOVING_ATTRIBUTES = frozenset(
     {"mycurrenttime", "keyboardidle", "consoleidle", "cpubusytime", "totaljobruntime", "totaljobsuspendtime",
      "totalclaimruntime", *(total_name(pair).lower() for pair in PAIRS_WITH_TOTAL)}
 )  # fmt: skip
 _CLOCKS = ("clockmin", "clockday")
 _CONTEXT_FUNCTIONS = {key for key, function in FUNCTIONS.items() if function.needs is Needs.CONTEXT}
-MOVING = _MOVES.union(_CLOCKS, EXPECTED, _CONTEXT_FUNCTIONS, ("currenttime", "random"))
+MOVING = _MOVING_ATTRIBUTES.union(_CLOCKS, EXPECTED, _CONTEXT_FUNCTIONS, ("currenttime", "random"))
 """Names that make the value of an expression depend on time or chance."""
 _WEIGHT = parse("SlotWeight")
 _CPUS = parse("Cpus")
@@ -51,7 +51,8 @@ _NOBODY = ClassAd()
 
 @define
 class _Moving:
-    """A column for an attribute that changes with the clock: ``offset + rate * seconds`` where ``kinds`` is INTEGER."""
+    """A column for an attribute that changes with the clock. Its value is ``offset + rate * seconds`` where ``kinds``
+    is INTEGER."""
 
     name: str
     offsets: npt.NDArray[np.int64]
@@ -63,8 +64,12 @@ def _zeros(count: int) -> npt.NDArray[Any]:
     return np.zeros(count, np.int64)
 
 
+def _no_rows() -> Mask:
+    return np.zeros(0, bool)
+
+
 class Exhausted(NamedTuple):
-    """A kind of jobs for which no slot is left: the number of slots considered, and the logged reason."""
+    """The result that no slot is left for an autocluster: the number of slots considered, and the logged reason."""
 
     signature: Signature
     slots: int
@@ -73,17 +78,17 @@ class Exhausted(NamedTuple):
 
 @frozen
 class SlotCounts:
-    """How the slots match one kind of jobs."""
+    """How many slots match the jobs of one autocluster."""
 
     slots: int
     clauses: tuple[Clause, ...]
     fits: int  #: the number of matching slots
-    refused: int  #: the number of slots that the jobs accept but that reject the jobs
+    rejecting: int  #: the number of slots that the jobs accept but that reject the jobs
 
 
 @define(eq=False)
 class Planned:
-    """A kind of jobs, and the slots that matched it as of the versions ``as_of``."""
+    """The plan of an autocluster, and the slots that matched it as of the versions ``as_of``."""
 
     signature: Signature
     plan: Plan
@@ -96,7 +101,7 @@ class Planned:
 
 
 class Ranked(NamedTuple):
-    """The values of a negotiator expression for all slots, and the attributes it reads, with their versions."""
+    """The values of a negotiator expression for all slots, and the attributes that it reads with their versions."""
 
     reads: tuple[str, ...]
     as_of: tuple[int, ...]
@@ -105,41 +110,38 @@ class Ranked(NamedTuple):
 
 @define
 class PublicAds:
-    """The slots at a given time. The table is created once per state, and updated for each cycle.
-
-    ``names`` and ``places`` are the slots' names and row numbers. ``free``: a match would preempt no job. ``claimed``:
-    the slot may be preempted. ``users``: the claim's submitter, as an index into ``submitters`` (-1: none). ``ranks``:
-    the slot's RANK of its current job. ``shared``: partitionable; ``counted``: included in rejection reasons (dynamic
-    slots are not). ``retiring``: the slot's job has retirement time left."""
+    """The published slot ads as a table with a row per slot. The table is cached with the pool's state, and each cycle
+    updates it, because few slots change between two cycles."""
 
     ads: SlotAds = field(init=False)  #: the ads from which the rows are made
     table: SlotTable = field(factory=SlotTable)
     names: list[str] = field(factory=list)
     slots: list[Slot] = field(factory=list)
     """The slots of the rows. A slot that is recreated with the same name is a new slot and comes last."""
-    places: dict[str, int] = field(factory=dict)
+    row_of: dict[str, int] = field(factory=dict)  #: row numbers, by slot name
     submitters: dict[str, int] = field(factory=dict)
-    free: Mask = field(factory=lambda: np.zeros(0, bool))
-    claimed: Mask = field(factory=lambda: np.zeros(0, bool))
-    shared: Mask = field(factory=lambda: np.zeros(0, bool))
-    counted: Mask = field(factory=lambda: np.zeros(0, bool))
-    retiring: Mask = field(factory=lambda: np.zeros(0, bool))
-    users: Places = field(factory=lambda: _zeros(0))
-    ranks: npt.NDArray[np.float64] = field(factory=lambda: np.zeros(0))
-    weights: Places = field(factory=lambda: _zeros(0))
+    free: Mask = field(factory=_no_rows)  #: a match would preempt no job
+    claimed: Mask = field(factory=_no_rows)  #: a match may preempt the slot's job
+    shared: Mask = field(factory=_no_rows)  #: the slot is partitionable
+    counted: Mask = field(factory=_no_rows)  #: rejection reasons count the slot; they do not count dynamic slots
+    retiring: Mask = field(factory=_no_rows)  #: the slot's job has retirement time left
+    user_numbers: RowNumbers = field(factory=lambda: _zeros(0))
+    """The claims' submitters, as indexes into ``submitters``; -1: the slot has no claim."""
+    ranks: npt.NDArray[np.float64] = field(factory=lambda: np.zeros(0))  #: the slots' RANKs of their current jobs
+    weights: RowNumbers = field(factory=lambda: _zeros(0))  #: in thousandths of a core
     texts: dict[int, tuple[Expression, str]] = field(factory=dict)
     """The texts of expressions that every cycle needs."""
     plans: dict[int, Planned] = field(factory=dict)
-    """The plans for kinds of jobs, by kind number."""
-    barren: dict[int, Exhausted] = field(factory=dict)
-    """Kinds of jobs for which no slot is left, by kind number. They are valid as long as slots only disappear or are
+    """The plans by autocluster number."""
+    exhausted: dict[int, Exhausted] = field(factory=dict)
+    """The autoclusters for which no slot is left, by number. They are valid as long as slots only disappear or are
     matched, the settings stay the same, and no condition reads the time."""
-    given: Places = field(factory=lambda: _zeros(0))
-    """The rows that the last cycle matched: exhausted kinds that it found are valid only if these matches were made."""
+    matched_rows: RowNumbers = field(factory=lambda: _zeros(0))
+    """The rows that the last cycle matched. Its ``exhausted`` results are valid only if these matches were made."""
     ranked: dict[str, Ranked] = field(factory=dict)
     """The negotiator's own ranks, by names that identify the job attributes they depend on."""
     layout: int = 0  #: how often rows were added or removed
-    _wanted: dict[str, None] = field(factory=dict)
+    _requested: dict[str, None] = field(factory=dict)
     _moving: dict[str, _Moving] = field(factory=dict)
     _spellings: dict[str, str] = field(factory=dict)
     _references: set[str] = field(factory=set)
@@ -158,21 +160,21 @@ class PublicAds:
     """The numbers of slot changes and of matches that the rows include."""
 
     def read(self) -> frozenset[str]:
-        """Return the lower-case attributes that anything reads."""
-        return frozenset(self._wanted)
+        """Return the lower-case attributes that have a column because something may read them."""
+        return frozenset(self._requested)
 
     @property
     def reads_anything(self) -> bool:
-        """Check whether an expression computes names at run time, and so may read any attribute of a job."""
+        """Check whether an expression computes attribute names at run time, and so may read any attribute of a job."""
         return self._reads_anything
 
     def versions(self, reads: Iterable[str]) -> tuple[int, ...]:
-        """Return the versions of these attributes across all slots; equal versions mean equal slots and values."""
+        """Return the versions of these attributes across all slots. Equal versions mean equal slots and values."""
         columns = self.table.columns
         return (self.layout, *[columns[name].version if name in columns else -1 for name in reads])
 
     def text(self, expression: Expression) -> str:
-        """Return the text of an expression."""
+        """Return the text of an expression, cached by the expression's identity."""
         known = self.texts.get(id(expression))
         if known is None or known[0] is not expression:
             if len(self.texts) > 20_000:
@@ -183,20 +185,23 @@ class PublicAds:
     # Updates
 
     def update(self, state: Manager, now: int, context: Context, ads: SlotAds, requested: Iterable[str]) -> None:
-        """Update the table to the ads; ``requested`` are additional lower-case attributes that the cycle reads."""
+        """Update the table to the published ads.
+
+        :param requested: additional lower-case attributes that the cycle reads
+        """
         self.table.context, self.ads = context, ads
         reader = _Reader(ads, self._spellings)
         changed, matched = self._changes(state) or (dict.fromkeys(state.slots), {})
         self._cursors = state.slot_changes.total, state.slots_matched.total
-        self._sync(state, reader, changed, matched)
+        self._sync_rows(state, reader, changed, matched)
         self._add_columns(state, reader, {*ALWAYS_READ, *requested})
         self._move_clocks(now // 1_000_000, context)
         self._estimate(reader)
         self._compute_weights()
-        self._check_matches()
+        self._discard_wrong_results()
 
     def _changes(self, state: Manager) -> tuple[dict[str, None], dict[str, None]] | None:
-        """Return the slots that changed and the slots that were matched since the last update; None if that is
+        """Return the slots that changed, and the slots that were matched, since the last update; None if that is
         unknown."""
         last_change, last_match = self._cursors
         changed, matched = state.slot_changes.since(last_change), state.slots_matched.since(last_match)
@@ -211,49 +216,51 @@ class PublicAds:
         changed, matched = self._changes(state) or (state.slots, {})
         return {slot.machine for name in (*changed, *matched) if (slot := state.slots.get(name)) is not None}
 
-    def _check_matches(self) -> None:
-        """Discard the exhausted kinds found by the last cycle unless all its matches were made."""
-        if (self.free[self.given] | self.claimed[self.given]).any():
-            self.barren.clear()
-        self.given = _zeros(0)
+    def _discard_wrong_results(self) -> None:
+        """Discard the results of the last cycle that no slot is left, unless all the matches of that cycle were
+        made."""
+        if (self.free[self.matched_rows] | self.claimed[self.matched_rows]).any():
+            self.exhausted.clear()
+        self.matched_rows = _zeros(0)
 
-    def _sync(self, state: Manager, reader: _Reader, touched: Mapping[str, None], matched: Mapping[str, None]) -> None:
-        known = [(name, self.places[name]) for name in touched if name in self.places]
-        removed = [place for name, place in known if state.slots.get(name) is not self.slots[place]]
+    def _sync_rows(
+        self, state: Manager, reader: _Reader, touched: Mapping[str, None], matched: Mapping[str, None]
+    ) -> None:
+        known = [(name, self.row_of[name]) for name in touched if name in self.row_of]
+        removed = [row for name, row in known if state.slots.get(name) is not self.slots[row]]
         if removed:
             self._remove(removed)
-        new_names = [name for name in touched if name in state.slots and name not in self.places]
-        parents = [self.names[place] for place in np.flatnonzero(self.shared)] if self._reads_rollups else ()
-        changed = dict.fromkeys(name for name in (*touched, *self._watched, *parents) if name in self.places)
-        places = self.places
-        places_matched = [places[name] for name in matched if name not in touched and name in places]
-        self.free[places_matched] = self.claimed[places_matched] = False
+        new_names = [name for name in touched if name in state.slots and name not in self.row_of]
+        parents = [self.names[row] for row in np.flatnonzero(self.shared)] if self._reads_rollups else ()
+        changed = dict.fromkeys(name for name in (*touched, *self._watched, *parents) if name in self.row_of)
+        row_of = self.row_of
+        matched_rows = [row_of[name] for name in matched if name not in touched and name in row_of]
+        self.free[matched_rows] = self.claimed[matched_rows] = False
         if new_names:
             self._add(state, new_names)
         for name in (*changed, *new_names):
-            self._write(state, reader, state.slots[name], cells=name in changed)
+            self._write(state, reader, state.slots[name], with_ad=name in changed)
         if new_names:  # by column, because that costs less
             self._fill(state, reader, self._published_names(), new_names)
         if changed or new_names or state.configured != self._configured:
             self._configured = state.configured
-            self.barren.clear()
+            self.exhausted.clear()
 
     def _remove(self, removed: list[int]) -> None:
         self.layout += 1
         self.table.remove(removed)
         keep = np.ones(len(self.names), bool)
         keep[removed] = False
-        self.given = (np.cumsum(keep) - 1)[self.given[keep[self.given]]]
+        self.matched_rows = (np.cumsum(keep) - 1)[self.matched_rows[keep[self.matched_rows]]]
         self.names = [name for name, keeps in zip(self.names, keep.tolist(), strict=True) if keeps]
         self.slots = [slot for slot, keeps in zip(self.slots, keep.tolist(), strict=True) if keeps]
-        self.places = {name: place for place, name in enumerate(self.names)}
-        for name in ("free", "claimed", "shared", "counted", "retiring", "users", "ranks", "weights"):
+        self.row_of = {name: row for row, name in enumerate(self.names)}
+        for name in ("free", "claimed", "shared", "counted", "retiring", "user_numbers", "ranks", "weights"):
             setattr(self, name, getattr(self, name)[keep])
         for column in self._moving.values():
             column.offsets, column.rates, column.kinds = column.offsets[keep], column.rates[keep], column.kinds[keep]
 
     def _add(self, state: Manager, new_names: list[str]) -> None:
-        """Append rows, in the order in which the slots were created."""
         self.layout += 1
         if len(new_names) == len(state.slots):
             new_names[:] = state.slots
@@ -263,51 +270,52 @@ class PublicAds:
         count = len(new_names)
         self.table.extend(count)
         for name in new_names:
-            self.places[name] = len(self.names)
+            self.row_of[name] = len(self.names)
             self.names.append(name)
             self.slots.append(state.slots[name])
-        for name in ("free", "claimed", "shared", "counted", "retiring", "users", "ranks", "weights"):
+        for name in ("free", "claimed", "shared", "counted", "retiring", "user_numbers", "ranks", "weights"):
             before = getattr(self, name)
             setattr(self, name, np.concatenate([before, np.zeros(count, before.dtype)]))
         for clock in self._moving.values():
             clock.offsets, clock.rates = (np.concatenate([old, _zeros(count)]) for old in (clock.offsets, clock.rates))
             clock.kinds = np.concatenate([clock.kinds, np.zeros(count, np.uint8)])
 
-    def _write(self, state: Manager, reader: _Reader, slot: Slot, cells: bool) -> None:
-        """Write the columns of a slot that do not come from its ad, and with ``cells`` also those that do."""
-        place, claim = self.places[slot.name], slot.claim
+    def _write(self, state: Manager, reader: _Reader, slot: Slot, with_ad: bool) -> None:
+        """Write the columns of a slot that do not come from its ad. If ``with_ad``, also write those that do."""
+        row, claim = self.row_of[slot.name], slot.claim
         m = reader.snapshot(slot)
         reader.spell(reader.ads.names(m))
         matched = slot.name in state.slot_matches
-        self.free[place] = claim is None and slot.queued_claim is None and not matched and reader.ads.is_free(slot)
+        self.free[row] = claim is None and slot.queued_claim is None and not matched and reader.ads.is_free(slot)
         is_claimed = claim is not None and not matched and slot.queued_claim is None and slot.state == "Claimed"
-        self.claimed[place] = is_claimed and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
-        self.shared[place] = slot.kind == "partitionable"
-        self.counted[place] = slot.kind != "dynamic"
-        self.users[place] = -1 if claim is None else self.submitters.setdefault(claim.submitter, len(self.submitters))
-        self.ranks[place] = 0.0 if claim is None else claim.rank
-        self.retiring[place] = is_claimed and reader.ads.remaining_retirement(slot) > 0
-        if self.retiring[place] or reader.ads.changes_over_time(m):
+        self.claimed[row] = is_claimed and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
+        self.shared[row] = slot.kind == "partitionable"
+        self.counted[row] = slot.kind != "dynamic"
+        users = self.submitters
+        self.user_numbers[row] = -1 if claim is None else users.setdefault(claim.submitter, len(users))
+        self.ranks[row] = 0.0 if claim is None else claim.rank
+        self.retiring[row] = is_claimed and reader.ads.remaining_retirement(slot) > 0
+        if self.retiring[row] or reader.ads.changes_over_time(m):
             self._watched[slot.name] = None
         else:
             self._watched.pop(slot.name, None)
-        if cells:
+        if with_ad:
             keys = [key for key in self._published_names() if key not in self._moving]
-            row = {key: reader.attribute(m, key) for key in keys}
-            self._note(row.values())
-            self.table.set_attributes(place, row)
-            self._set_moving(reader, slot, m, place, self._moving)
+            cells = {key: reader.attribute(m, key) for key in keys}
+            self._record_references(cells.values())
+            self.table.set_attributes(row, cells)
+            self._set_moving(reader, slot, m, row, self._moving)
 
     def _published_names(self) -> list[str]:
-        """Return the requested attributes that any slot publishes; other names refer to something else."""
-        stamp = (len(self._wanted), len(self._spellings))
+        """Return the requested attributes that any slot publishes."""
+        stamp = (len(self._requested), len(self._spellings))
         if self._live[0] != stamp:
-            live = [key for key in self._wanted if key in self.ads.live or key in self._spellings]
+            live = [key for key in self._requested if key in self.ads.live or key in self._spellings]
             self._live = (stamp, live)
         return self._live[1]
 
-    def _note(self, cells: Iterable[Expression | None]) -> None:
-        """Record the names that the slots' expressions may read."""
+    def _record_references(self, cells: Iterable[Expression | None]) -> None:
+        """Add the names that the slots' expressions may read to ``_references``."""
         for cell in cells:
             if cell is not None and type(cell) is not Literal and id(cell) not in self._analyzed:
                 self._analyzed.add(id(cell))
@@ -316,31 +324,33 @@ class PublicAds:
     # Columns
 
     def _add_columns(self, state: Manager, reader: _Reader, requested: Iterable[str]) -> None:
-        """Add a column for each of these attributes, and for the attributes they refer to."""
-        pending = {name for name in requested if name not in self._wanted} | (self._references - self._wanted.keys())
+        """Add columns for these attributes, and for the attributes that their expressions read."""
+        pending = {name for name in requested if name not in self._requested} | (
+            self._references - self._requested.keys()
+        )
         while pending:
             if not self._reads_anything and not pending.isdisjoint(DYNAMIC_REFERENCES):
                 self._reads_anything = True  # an expression that computes names may read any attribute
             names = sorted(name for name in pending if name in reader.ads.live or name in self._spellings)
-            self._wanted |= dict.fromkeys(sorted(pending))
+            self._requested |= dict.fromkeys(sorted(pending))
             self._reads_rollups = self._reads_rollups or any(map(reader.ads.is_rollup_attribute, pending))
             self._fill(state, reader, names, self.names)
-            pending = self._references - self._wanted.keys()
+            pending = self._references - self._requested.keys()
             if self._reads_anything:
-                pending |= (self._spellings.keys() | reader.ads.live.keys()) - self._wanted.keys()
+                pending |= (self._spellings.keys() | reader.ads.live.keys()) - self._requested.keys()
 
     def _fill(self, state: Manager, reader: _Reader, keys: list[str], names: list[str]) -> None:
         """Write the cells of these attributes for these slots, which are all slots or those of the last rows."""
         moments = [(state.slots[name], reader.snapshot(state.slots[name])) for name in names] if keys else []
         complete = len(names) == len(self.names)
         for key in keys:
-            if key in _MOVES:
+            if key in _MOVING_ATTRIBUTES:
                 self._moving.setdefault(key, self._empty_column(key))
                 continue
             if key in _CLOCKS or key in EXPECTED:
                 continue
             cells = [reader.attribute(m, key) for slot, m in moments]
-            self._note(cells)
+            self._record_references(cells)
             if complete:
                 self.table.fill(reader.spelling(key), cells)
             else:
@@ -350,13 +360,13 @@ class PublicAds:
         moving = {key: self._moving[key] for key in keys if key in self._moving}
         if moving:
             for slot, m in moments:
-                self._set_moving(reader, slot, m, self.places[slot.name], moving)
+                self._set_moving(reader, slot, m, self.row_of[slot.name], moving)
 
     def _empty_column(self, key: str) -> _Moving:
         count = len(self.names)
         return _Moving(self.ads.live[key], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
 
-    def _set_moving(self, reader: _Reader, slot: Slot, m: Snapshot, place: int, moving: Mapping[str, _Moving]) -> None:
+    def _set_moving(self, reader: _Reader, slot: Slot, m: Snapshot, row: int, moving: Mapping[str, _Moving]) -> None:
         if not moving:
             return
         clocks = reader.ads.moving(m)
@@ -366,13 +376,13 @@ class PublicAds:
             clock = clocks.get(key)
             value = reader.ads.value(m, key) if text is None else _parse_sensor_value(text)
             if since is not None:
-                column.offsets[place], column.rates[place], column.kinds[place] = -int(since[1]), 1, INTEGER
+                column.offsets[row], column.rates[row], column.kinds[row] = -int(since[1]), 1, INTEGER
             elif value is None:
-                column.kinds[place] = ABSENT
+                column.kinds[row] = ABSENT
             elif clock is not None:
-                column.offsets[place], column.rates[place], column.kinds[place] = -clock.origin, 1, INTEGER
+                column.offsets[row], column.rates[row], column.kinds[row] = -clock.origin, 1, INTEGER
             else:
-                column.offsets[place], column.rates[place], column.kinds[place] = int(value), 0, INTEGER
+                column.offsets[row], column.rates[row], column.kinds[row] = int(value), 0, INTEGER
 
     def _move_clocks(self, seconds: int, context: Context) -> None:
         for column in self._moving.values():
@@ -383,19 +393,21 @@ class PublicAds:
             self.table.assign(column.name, kinds.copy() if isinstance(kinds, np.ndarray) else kinds, values)
         local = seconds + context.utc_offset(seconds)
         for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
-            if key in self._wanted:
+            if key in self._requested:
                 # Not a single value for all slots, which plans would insert into conditions again every minute.
                 self.table.assign(self.ads.live[key], INTEGER, np.full(len(self.names), value, np.int64))
 
     def _estimate(self, reader: _Reader) -> None:
-        """Rewrite the columns of drain costs in every cycle, because they change with the clock, but not linearly."""
-        estimates = sorted(EXPECTED & self._wanted.keys())
+        """Rewrite the columns of drain costs. They need it in every cycle, because they do not change linearly with the
+        clock."""
+        estimates = sorted(EXPECTED & self._requested.keys())
         moments = [reader.snapshot(slot) for slot in self.slots] if estimates else []
         for key in estimates:
             self.table.fill(reader.spelling(key), [reader.attribute(m, key) for m in moments])
 
     def _compute_weights(self) -> None:
-        """Compute the slots' weights in thousandths: SlotWeight, which is Cpus by default; 1 for an invalid weight."""
+        """Compute the slots' weights in thousandths of a core: SlotWeight, or Cpus without it; 1 core if the weight is
+        invalid."""
         columns = self.table.columns
         stamp = tuple(-1 if key not in columns else columns[key].version for key in ("slotweight", "cpus"))
         if stamp == self._weight_stamp and not self.table.expressions("SlotWeight"):
@@ -409,7 +421,6 @@ class PublicAds:
 
 
 def _parse_sensor_value(text: str) -> int | None:
-    """Parse the value that the owner's sensor publishes for an attribute that changes with the clock, as an integer."""
     if text.isdecimal():
         return int(text)
     parsed = parse_cached(text)
@@ -417,7 +428,7 @@ def _parse_sensor_value(text: str) -> int | None:
 
 
 class _Reader:
-    """Reads the slots' ads for the requested columns.
+    """Reads the slot ads for the requested columns.
 
     :param spellings: the attributes' spellings, by lower-case name
     """
@@ -428,7 +439,6 @@ class _Reader:
         self._known: set[str] = set(spellings.values())
 
     def spell(self, names: Set[str]) -> None:
-        """Record the spellings of attributes."""
         for name in names - self._known:
             self._known.add(name)
             if self.ads.is_published(name):
@@ -441,8 +451,7 @@ class _Reader:
 def public_ads_of(
     state: Manager, caches: Caches, now: int, context: Context, requested: Iterable[str], advertise: Advertise
 ) -> PublicAds:
-    """Return the pool's current slots. The table is cached with the state, because little changes between two
-    cycles."""
+    """Return the table of the pool's current slots, which is cached with the state."""
     known = caches.of(PublicAds)
     if not known.follows(state) or known.table.stored_values > 20 * len(state.slots) + 200_000:
         known = caches.renew(PublicAds)

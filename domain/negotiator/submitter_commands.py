@@ -1,7 +1,7 @@
-"""Administrators' commands for submitters: set or lease their values, reset their usage, delete them.
+"""Administrators' commands for submitters: set or lease their values, reset their usage, or delete them.
 
-The rules are those of condor_userprio and the HTCondor accountant, which adjust some values. Each command is logged as
-an event, with the user who sent it.
+The rules are those of condor_userprio and the HTCondor accountant, which replace some invalid values. Each command is
+logged as an event, with the user who sent it.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ _WAYS_OUT: Final[dict[str, str]] = {
 
 
 def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
-    """Set a value of a submitter; create a record for an unknown submitter. A value that is set during a lease applies
-    until the lease ends; then the previous value applies again, as in HTCondor.
+    """Set a value of a submitter; create a record for an unknown submitter. As in HTCondor, a value that is set during
+    a lease applies until the lease ends, and then the previous value applies again.
 
     :raises Refusal: if the user may not set it, the name or value is invalid, a lease is already in effect, or there is
         no lease to cancel
@@ -194,7 +194,7 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
 
 
 def _whose(draft: Draft[Manager], name: str) -> str:
-    """Return the negotiator to which a command applies, by its name in events.
+    """Return the name in events of the negotiator to which a command applies.
 
     :raises Refusal: if the name is unknown, or there are several negotiators and the command names none
     """

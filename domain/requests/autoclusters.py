@@ -213,13 +213,13 @@ class Autoclusters:
             number = self.number(self.signature(cluster, idle_proc))
             names = self._words[number]
             if not self.uniform(cluster):
-                kinds = self.kinds(cluster)
-                numbers = kinds or (self.number(self.signature(cluster, proc)) for proc in cluster.procs())
+                proc_numbers = self.numbers_by_proc(cluster)
+                numbers = proc_numbers or (self.number(self.signature(cluster, proc)) for proc in cluster.procs())
                 names = names.union(*(self._words[number] for number in set(numbers)))
             cached = self._of_cluster_words[cluster.id] = (cluster, edits, names)
         return cached[2]
 
-    def kinds(self, cluster: Cluster) -> array[int] | None:
+    def numbers_by_proc(self, cluster: Cluster) -> array[int] | None:
         """Return the autocluster numbers of a cluster's jobs, indexed by process; None if each must be computed
         separately."""
         cached = self._columns.get(cluster.id)
@@ -232,14 +232,14 @@ class Autoclusters:
             return None
         values = unpack(cluster.variants.chunks)
         numbers: dict[tuple[str, ...], int] = {}
-        kinds = array("i", bytes(4 * cluster.count))
+        proc_numbers = array("i", bytes(4 * cluster.count))
         for proc, proc_values in enumerate(zip(*(values[name] for name in columns), strict=True)):
             number = numbers.get(proc_values)
             if number is None:
                 number = numbers[proc_values] = self.number(self.signature(cluster, proc))
-            kinds[proc] = number
-        self._columns[cluster.id] = (cluster, edits, kinds)
-        return kinds
+            proc_numbers[proc] = number
+        self._columns[cluster.id] = (cluster, edits, proc_numbers)
+        return proc_numbers
 
     def signature(self, cluster: Cluster, proc: int) -> Signature:
         """Return the signature of a job."""

@@ -79,7 +79,7 @@ def waits_for_slot(cluster: Cluster, proc: int, state: Queue) -> bool:
 class IdleJobGroup:
     """A submitter's jobs of one autocluster, in order; or all jobs of a cluster that spans several autoclusters."""
 
-    kind: int  #: the autocluster number, or ``~cluster`` for a cluster that spans several
+    autocluster: int  #: the autocluster number, or ``~cluster`` for a cluster that spans several
     entries: SortedList[Entry] = field(factory=SortedList)
     single_jobs: SortedList[tuple[int, int]] = field(factory=SortedList)
     """The entries of single jobs, as cluster and process numbers."""
@@ -91,73 +91,73 @@ class IdleJobs:
     """The idle jobs of a submitter."""
 
     submitter: str
-    groups: dict[int, IdleJobGroup] = field(factory=dict)  #: by kind
-    heads: SortedList[tuple[Entry, int]] = field(factory=SortedList)  #: the first entry of each group, with its kind
+    groups: dict[int, IdleJobGroup] = field(factory=dict)  #: by autocluster
+    first_entries: SortedList[tuple[Entry, int]] = field(factory=SortedList)  #: each group's, with its autocluster
     idle: int = 0  #: the number of idle jobs, including those with a match
     unreported: dict[int, None] = field(factory=dict)
-    """The kinds with jobs that changed since their rejection reason was last compared with the log."""
-    reported_circumstances: object = None  #: the circumstances of that comparison, for other kinds
+    """The autoclusters with jobs that changed since their rejection reason was last compared with the log."""
+    reported_circumstances: object = None  #: the circumstances of that comparison, for other autoclusters
     clusters: list[tuple[int, int]] = field(factory=list)
     """A heap of the submitter's clusters, as submission and cluster numbers. Some clusters may have left the queue."""
     first_submission: int = 0  #: submission number of the first cluster with idle jobs (0: none)
 
     def in_order(self, failed: Container[int]) -> Iterator[tuple[Entry, int]]:
-        """Yield entries with their kinds. Skip kinds in ``failed``, which the caller may extend. The queue must not
-        change during the iteration."""
-        heads = iter(self.heads)
-        head = next(heads, None)
+        """Yield entries with their autoclusters, but skip those in ``failed``, which the caller may extend. The queue
+        must not change during the iteration."""
+        first_entries = iter(self.first_entries)
+        head = next(first_entries, None)
         started_groups: list[tuple[Entry, int, Iterator[Entry]]] = []
         while head is not None or started_groups:
             if head is not None and (not started_groups or head[0] < started_groups[0][0]):
-                (entry, kind), head = head, next(heads, None)
-                if kind in failed:
+                (entry, autocluster), head = head, next(first_entries, None)
+                if autocluster in failed:
                     continue
-                remaining = iter(self.groups[kind].entries)
+                remaining = iter(self.groups[autocluster].entries)
                 next(remaining)
             else:
-                entry, kind, remaining = heapq.heappop(started_groups)
-                if kind in failed:
+                entry, autocluster, remaining = heapq.heappop(started_groups)
+                if autocluster in failed:
                     continue
-            yield entry, kind
+            yield entry, autocluster
             next_entry = next(remaining, None)
             if next_entry is not None:
-                heapq.heappush(started_groups, (next_entry, kind, remaining))
+                heapq.heappush(started_groups, (next_entry, autocluster, remaining))
 
-    def add(self, kind: int, entry: Entry, idle: int) -> IdleJobGroup:
-        """Add jobs to the group of their kind."""
-        group = self.groups.get(kind)
+    def add(self, autocluster: int, entry: Entry, idle: int) -> IdleJobGroup:
+        """Add jobs to the group of their autocluster."""
+        group = self.groups.get(autocluster)
         if group is None:
-            group = self.groups[kind] = IdleJobGroup(kind)
-        old_head = group.entries[0] if group.entries else None
+            group = self.groups[autocluster] = IdleJobGroup(autocluster)
+        old_first = group.entries[0] if group.entries else None
         group.entries.add(entry)
         if entry[2] != _ALL:
             group.single_jobs.add(entry[1:])
         group.idle += idle
-        self.unreported[kind] = None
-        self._move_head(group, old_head)
+        self.unreported[autocluster] = None
+        self._update_first_entry(group, old_first)
         return group
 
     def discard(self, group: IdleJobGroup, entry: Entry, idle: int) -> None:
         """Remove jobs that no longer wait for a slot."""
-        old_head = group.entries[0]
+        old_first = group.entries[0]
         group.entries.remove(entry)
         if entry[2] != _ALL:
             group.single_jobs.remove(entry[1:])
         group.idle -= idle
-        self.unreported[group.kind] = None
-        self._move_head(group, old_head)
+        self.unreported[group.autocluster] = None
+        self._update_first_entry(group, old_first)
         if not group.entries:
-            del self.groups[group.kind]
-            self.unreported.pop(group.kind, None)
+            del self.groups[group.autocluster]
+            self.unreported.pop(group.autocluster, None)
 
-    def _move_head(self, group: IdleJobGroup, old_head: Entry | None) -> None:
-        new_head = group.entries[0] if group.entries else None
-        if new_head is old_head:
+    def _update_first_entry(self, group: IdleJobGroup, old_first: Entry | None) -> None:
+        new_first = group.entries[0] if group.entries else None
+        if new_first is old_first:
             return
-        if old_head is not None:
-            self.heads.remove((old_head, group.kind))
-        if new_head is not None:
-            self.heads.add((new_head, group.kind))
+        if old_first is not None:
+            self.first_entries.remove((old_first, group.autocluster))
+        if new_first is not None:
+            self.first_entries.add((new_first, group.autocluster))
 
 
 @define(eq=False)
@@ -226,7 +226,7 @@ class IdleQueues:
         cluster_entries = self._clusters.get(number)
         if cluster_entries is not None:
             groups = (group for group, _ in cluster_entries.entries.values())
-            cluster_entries.queue.unreported |= dict.fromkeys(group.kind for group in groups)
+            cluster_entries.queue.unreported |= dict.fromkeys(group.autocluster for group in groups)
 
     def _remove_cluster(self, number: int, autoclusters: Autoclusters) -> None:
         autoclusters.drop(number)
@@ -284,14 +284,14 @@ class IdleQueues:
             cluster = cluster_entries.cluster
             number = autoclusters.number(autoclusters.signature(cluster, cluster.next_idle()))
             entry = (priorities(cluster, 0), cluster.id, _ALL)
-            kind = number if autoclusters.uniform(cluster) else ~cluster.id
-            cluster_entries.entries[_ALL] = cluster_entries.queue.add(kind, entry, idle), entry
+            autocluster = number if autoclusters.uniform(cluster) else ~cluster.id
+            cluster_entries.entries[_ALL] = cluster_entries.queue.add(autocluster, entry, idle), entry
         elif old_entry is not None and not idle:
             cluster_entries.queue.discard(*old_entry, cluster_entries.idle)
             del cluster_entries.entries[_ALL]
         elif old_entry is not None:
             old_entry[0].idle += idle - cluster_entries.idle
-            cluster_entries.queue.unreported[old_entry[0].kind] = None
+            cluster_entries.queue.unreported[old_entry[0].autocluster] = None
 
     def _update_single_entry(self, cluster_entries: _ClusterEntries, proc: int, autoclusters: Autoclusters) -> None:
         cluster, old_entry = cluster_entries.cluster, cluster_entries.entries.get(proc)
@@ -367,13 +367,15 @@ def waiting_jobs(
     queue = queues_of(state, caches, autoclusters).by_submitter.get(submitter)
     if queue is None:
         return
-    for (_, number, only), kind in queue.in_order(refused):
+    for (_, number, only), autocluster in queue.in_order(refused):
         cluster = state.clusters[number]
         for proc in waiting_procs(cluster, only, state):
-            autocluster = kind if kind >= 0 else autoclusters.number(autoclusters.signature(cluster, proc))
+            autocluster = (
+                autocluster if autocluster >= 0 else autoclusters.number(autoclusters.signature(cluster, proc))
+            )
             if autocluster not in refused:
                 yield cluster, proc, autocluster
-            elif kind >= 0:
+            elif autocluster >= 0:
                 break
 
 

@@ -21,7 +21,7 @@ from poolbook.domain.negotiator import spins
 from poolbook.domain.negotiator.cycle import hold
 from poolbook.domain.negotiator.group_cycle import Budget, GroupTurns
 from poolbook.domain.negotiator.groups.rounds import Rounds
-from poolbook.domain.negotiator.slot_table import Places
+from poolbook.domain.negotiator.slot_table import RowNumbers
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.pool_settings import complete_settings
@@ -95,23 +95,29 @@ def time_parts(state: State, caches: Caches) -> tuple[float, float, int]:
 
         return run
 
-    def share_out(turn: spins.Turn, everyone: Places, budget: Budget) -> Places:
-        turn._update_usage()
-        shares = turn._shares(everyone)
-        slices = turn._slices(everyone, shares, min(turn.total, budget.limit))
-        turn._order(everyone, slices)
+    def divide_pie(cycle: spins.NegotiationCycle, everyone: RowNumbers, budget: Budget) -> RowNumbers:
+        cycle._update_usage()
+        shares = cycle._shares(everyone)
+        slices = cycle._slices(everyone, shares, min(cycle.total_cores, budget.limit))
+        cycle._order(everyone, slices)
         pies.append(budget.limit)
         return everyone
 
-    originals = (GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order, spins.Turn._share_out)
+    originals = (
+        GroupTurns.begin,
+        GroupTurns._request,
+        Rounds._allocate,
+        Rounds.in_order,
+        spins.NegotiationCycle._divide_pie,
+    )
     GroupTurns.begin, GroupTurns._request = timed(0, originals[0]), timed(0, originals[1])  # type: ignore[method-assign, assignment]
     Rounds._allocate, Rounds.in_order = timed(0, originals[2]), timed(0, originals[3])  # type: ignore[method-assign, assignment]
-    spins.Turn._share_out = timed(1, share_out)  # type: ignore[method-assign, assignment]
+    spins.NegotiationCycle._divide_pie = timed(1, divide_pie)  # type: ignore[method-assign, assignment]
     try:
         time_cycle(state, caches)
     finally:
         GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order = originals[:4]  # type: ignore[method-assign]
-        spins.Turn._share_out = originals[4]  # type: ignore[method-assign]
+        spins.NegotiationCycle._divide_pie = originals[4]  # type: ignore[method-assign]
     return seconds[0], seconds[1], len(pies)
 
 

@@ -61,11 +61,11 @@ def _remainders(record: NegotiatorRecording, cycle: RecordedCycle, count: int) -
 def _taken(rests: Remainders, match: RecordedMatch) -> int | None:
     """Take a match's part of its slot, and return how much less the slot weighs, in thousandths."""
     number, _, proc = match.job.partition(".")
-    place, cluster = rests.pool.places.get(match.slot), rests.state.clusters.get(int(number))
+    place, cluster = rests.pool.row_of.get(match.slot), rests.state.clusters.get(int(number))
     if place is None or cluster is None or int(proc) not in cluster:
         return None
     remainder = rests.of(place)
-    amounts = remainder.carver.amounts_for(ad_of(cluster.attributes(int(proc))), remainder.left)
+    amounts = remainder.carver.amounts_for(ad_of(cluster.attributes(int(proc))), remainder.resources)
     if amounts is None:
         return None
     cost = rests.cores(remainder, amounts, weighted=True)

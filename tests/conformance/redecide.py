@@ -64,7 +64,7 @@ def decide_again(
     caches = Caches()
     why = lambda cause: (now, cause, "")  # noqa: E731
     held = hold(
-        state, caches, PublishedSlots, why, context, turns=cycle.asked, once=matched_once, demand=cycle.demand
+        state, caches, PublishedSlots, why, context, submitter_order=cycle.asked, once=matched_once, demand=cycle.demand
     ).held
     matches = () if held is None else tuple(_ours(state, now, match) for match in held.matches)
     return DecidedCycle(state, caches, context, matches)
@@ -183,10 +183,10 @@ def ranks(decided: DecidedCycle, job: str, slot: str) -> Values | None:
     pool = public_ads_of(state, decided.caches, (context.now or 0) * SECOND, context, (), PublishedSlots)
     number, _, proc = job.partition(".")
     cluster = state.clusters.get(int(number))
-    if cluster is None or slot not in pool.places:
+    if cluster is None or slot not in pool.row_of:
         return None
     job_ad = ad_of(cluster.attributes(int(proc)) if int(proc) in cluster else cluster.ad)
-    slot_ad = pool.table.ad(pool.places[slot])
+    slot_ad = pool.table.ad(pool.row_of[slot])
     rules = settings_of(state, decided.caches)
     pre, post = (_value(rank, slot_ad, job_ad, context) for rank in (rules.pre_job_rank, rules.post_job_rank))
     return pre, _value(job_ad.get("Rank"), job_ad, slot_ad, context), post

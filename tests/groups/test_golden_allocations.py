@@ -66,7 +66,7 @@ def test_quotas_and_allocations_are_those_of_htcondors_negotiator(run: str) -> N
     text = (folder / "scenario.conf").read_text(encoding="utf-8")
     rules = read(configured_settings(read_configuration(text, subsystem="NEGOTIATOR")))
     for recorded_round in rounds(folder):
-        nodes = rules.tree.grown()
+        nodes = rules.tree.new_nodes()
         assign(nodes[0], recorded_round.total, oversubscribes(rules.quotas, HTCONDOR_25))
         for node in nodes:
             node.requested = recorded_round.groups[node.name][1]

@@ -65,14 +65,14 @@ def random_pool(seed: int, dialect: str = "manual") -> Pool:
 def standing(pool: Pool) -> list[Node]:
     """Return the groups, with their quotas and usage."""
     rules = read(pool.state.settings)
-    nodes = rules.tree.grown()
+    nodes = rules.tree.new_nodes()
     weighs = rules.use_slot_weights
     slots = pool.state.slots.values()
     total = sum(float(slot.ad["Cpus"]) if weighs else 1 for slot in slots)
     assign(nodes[0], total, oversubscribes(rules.quotas, pool.state.dialect))
     for slot in slots:
         if slot.claim is not None:
-            nodes[rules.tree.place_of(slot.claim.submitter)].take(slot.claim.weight if weighs else 1000)
+            nodes[rules.tree.index_of(slot.claim.submitter)].take(slot.claim.weight if weighs else 1000)
     return nodes
 
 
@@ -81,13 +81,13 @@ def groups_after_matches(pool: Pool, cycle: CycleResult) -> list[Node]:
     tree, nodes = read(pool.state.settings).tree, standing(pool)
     for choice in cycle.choices:
         claim, thousandths = pool.state.slots[choice.slot].claim, round(1000 * choice.cores)
-        submitter_node = nodes[tree.place_of(choice.cluster.submitter)]
-        claim_node = None if claim is None else nodes[tree.place_of(claim.submitter)]
+        submitter_node = nodes[tree.index_of(choice.cluster.submitter)]
+        claim_node = None if claim is None else nodes[tree.index_of(claim.submitter)]
         submitter_node.take(thousandths)
         if claim_node is not None:
             claim_node.take(-thousandths)
-        for node in submitter_node.line():
-            swapped = claim_node is not None and node in claim_node.line()
+        for node in submitter_node.ancestry():
+            swapped = claim_node is not None and node in claim_node.ancestry()
             if not node.accepts_surplus and not swapped:
                 assert node.subtree_used <= 1000 * node.subtree_quota + 1, (choice.cluster.submitter, node.name)
     return nodes
@@ -116,8 +116,8 @@ def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
     for cluster in pool.state.clusters.values():
         if all((cluster.id, proc) in served_jobs for proc in range(cluster.count)):
             continue
-        node = nodes[tree.place_of(cluster.submitter)]
-        room = min([inf if above.accepts_surplus else above.left() for above in node.line()])
+        node = nodes[tree.index_of(cluster.submitter)]
+        room = min([inf if above.accepts_surplus else above.remaining_quota() for above in node.ancestry()])
         for slot in free:
             cores = float(slot.ad["Cpus"]) if weighs else 1.0
             fits = {"true": True, "false": False}.get(cluster.ad["Requirements"], int(slot.ad["Cpus"]) > 1)

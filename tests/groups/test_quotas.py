@@ -106,7 +106,7 @@ def test_an_invalid_group_name_is_left_out(names: str, ignored: dict[str, str]) 
 )  # fmt: skip
 def test_a_submitter_is_in_the_innermost_group_that_exists(submitter: str, group: str) -> None:
     groups = tree({"GROUP_NAMES": "a a.b"})
-    assert groups.groups[groups.place_of(submitter)].name == group
+    assert groups.groups[groups.index_of(submitter)].name == group
 
 
 def test_settings_of_a_group_count_whatever_their_case() -> None:

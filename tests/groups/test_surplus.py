@@ -130,4 +130,4 @@ def test_no_surplus_is_left_that_a_group_would_accept(case: tuple[dict[str, Node
     for node in nodes_by_name.values():
         wants = node.demand - node.allocated > 1e-6
         if wants and unallocated > 1e-6:
-            assert not all(above.accepts_surplus for above in node.line())
+            assert not all(above.accepts_surplus for above in node.ancestry())

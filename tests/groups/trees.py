@@ -30,7 +30,7 @@ def tree(settings: dict[str, str]) -> GroupTree:
 
 def nodes(settings: dict[str, str], total: float, oversubscribe: bool = False) -> dict[str, Node]:
     """Return the groups by their names, with their quotas."""
-    groups = tree(settings).grown()
+    groups = tree(settings).new_nodes()
     assign(groups[0], total, oversubscribe)
     return {node.name: node for node in groups}
 

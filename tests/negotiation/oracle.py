@@ -286,7 +286,7 @@ class Negotiation:
     def _count_groups(self) -> None:
         """Sum up the resources of each group and the requests of its jobs, in the order of additions that the code
         uses."""
-        self.groups = self.rules.tree.grown()
+        self.groups = self.rules.tree.new_nodes()
         for name, record in self.state.submitters.items():
             node = self._group(name)
             node.take(record.weighted_in_use if self.rules.use_slot_weights else 1000 * record.slots)

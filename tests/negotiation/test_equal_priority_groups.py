@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from poolbook import Pool
 from poolbook.domain.negotiator.equal_priority_groups import total_of
-from poolbook.domain.negotiator.spins import Turn
+from poolbook.domain.negotiator.spins import NegotiationCycle
 
 SLOTS, USERS = 3, 7
 PREEMPTING = {
@@ -43,7 +43,7 @@ def events_of_pool(steps: list[tuple[Any, ...]], preempts: str, together: bool) 
     with ExitStack() as stack:
         if not together:
             patched = stack.enter_context(pytest.MonkeyPatch.context())
-            patched.setattr(Turn, "_can_spin_by_groups", lambda turn: False)
+            patched.setattr(NegotiationCycle, "_can_spin_by_groups", lambda turn: False)
         pool = stack.enter_context(Pool.open(user="root", uid_domain="example.org", settings=PREEMPTING[preempts]))
         pool.add_machine("m", cpus=SLOTS, static=SLOTS, memory=SLOTS * 1000)
         events: list[str] = []

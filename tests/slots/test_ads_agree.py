@@ -52,7 +52,7 @@ def check_ads(log: list[tuple[int, Event]]) -> None:
     names = {name for ad in ads.values() for name in ad} - NO_COLUMNS
     slots = public_ads_of(state, Caches(), now * SECOND, context, {name.lower() for name in names}, PublishedSlots)
     for slot, ad in ads.items():
-        column = slots.table.ad(slots.places[slot])
+        column = slots.table.ad(slots.row_of[slot])
         # Ads omit START if it is true or the slot accepts no job. The columns have it, and the same slots match.
         compared = names if "Start" in ad else names - {"Start", "Requirements"}
         values = {name: value(column, name, context) for name in compared}

@@ -85,8 +85,8 @@ def rounded(value: float) -> float:
 
 
 def aged(priority: float, used: float, passed: float, halflife: float) -> float:
-    """Return the real priority after a period in which ``used`` cores were in use on average: the manual's formula,
-    unrounded.
+    """Return the real priority after a period in which the submitter used ``used`` cores on average. This is the
+    manual's formula; the result is not rounded.
 
     :param passed: the length of the period, in the unit of ``halflife``
     """
@@ -95,10 +95,11 @@ def aged(priority: float, used: float, passed: float, halflife: float) -> float:
 
 
 def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> float:
-    """Return the real priority at the time ``now``; ``accounted`` is when priorities were last updated.
+    """Return a submitter's real priority at the time ``now``.
 
-    If recent updates did not include the submitter, it has used nothing since its own last update, and its priority
-    decayed.
+    If the last updates left the submitter out, it used nothing after its own last update, so its priority decayed.
+
+    :param accounted: when the pool last updated priorities, in microseconds
     """
     if submitter.priority == LEAST_PRIORITY and submitter.usage_until(now) == submitter.usage_accounted:
         return LEAST_PRIORITY  # the best priority cannot improve
@@ -111,7 +112,7 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
 
 
 def brought_to(submitter: SubmitterAccount, at: int, halflife: float) -> float:
-    """Return the last updated real priority, decayed until the given time as if nothing was used since."""
+    """Return the real priority of a submitter that has used nothing since its last update, decayed until ``at``."""
     return aged(submitter.priority, 0.0, max(0, at - submitter.updated), halflife)
 
 
@@ -131,9 +132,9 @@ def factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> 
 
 
 def initial(name: str, rules: AccountantSettings) -> float:
-    """Return a submitter's initial factor: the factor for nice users, for its accounting group, for users from another
-    domain, or the default. It does not change with the configuration later (the manual: "the default initial priority
-    factor for all new users"; HTCondor stores it)."""
+    """Return a new submitter's priority factor: the one for nice users, for its accounting group, or for users from
+    other domains, or else the default. The factor is recorded once, so later configuration changes do not affect it
+    (the manual: "the default initial priority factor for all new users"; HTCondor stores it)."""
     if name.startswith(NICE):
         return rules.nice
     group = group_of(name).lower()
@@ -297,7 +298,7 @@ def _standing(
 
 
 def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> float:
-    """Return the real priority to show; ``since`` is when it was last updated."""
+    """Return the real priority to report; it was last updated at ``since``."""
     before = brought_to(book, since, halflife)
     if book.slots or until <= since:
         return rounded(before)
@@ -306,7 +307,8 @@ def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> f
 
 
 def shares(standings: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:
-    """Return each participating submitter's share of the pie, by the inverse of the effective priorities."""
+    """Return each participating submitter's share of the pie. Shares are inversely proportional to effective
+    priorities."""
     inverse = {standing.name: 1 / standing.effective for standing in standings if standing.name in taking_part}
     total = sum(inverse.values())
     return {name: part / total for name, part in inverse.items()}

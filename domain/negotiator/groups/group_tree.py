@@ -24,7 +24,7 @@ class AccountingGroup:
 
 @define(eq=False)
 class Node:
-    """A group in one cycle. All amounts, including quotas, are in cores (weights of slots)."""
+    """A group in one cycle. Amounts are in cores (slot weights) unless their comments say otherwise."""
 
     group: AccountingGroup
     number: int  #: the index in the tree, breadth first; the root is 0
@@ -51,7 +51,7 @@ class Node:
     def name(self) -> str:
         return self.group.name
 
-    def line(self) -> Iterator[Node]:
+    def ancestry(self) -> Iterator[Node]:
         """Yield the node, its parent, and so on up to the root."""
         node: Node | None = self
         while node is not None:
@@ -63,31 +63,32 @@ class Node:
         """Return the cores used by the group's own submitters."""
         return self.used / 1000
 
-    def hand_out(self, parts: Sequence[float], requested: float, below: Callable[[Node, float], object]) -> None:
-        """Assign each subgroup its part, which ``below`` divides further, and the last part to the group itself.
+    def distribute(self, amounts: Sequence[float], requested: float, below: Callable[[Node, float], object]) -> None:
+        """Allocate an amount to each subgroup, and the last amount to the group itself.
 
+        :param amounts: cores for each subgroup in order, and for the group itself
         :param requested: the cores that the group and its subgroups still request
+        :param below: divides a subgroup's cores further
         """
-        for child, part in zip(self.children, parts, strict=False):
-            if part > 0:
-                below(child, part)
-        self.allocated += parts[-1]
-        self.requested -= parts[-1]
+        for child, amount in zip(self.children, amounts, strict=False):
+            if amount > 0:
+                below(child, amount)
+        self.allocated += amounts[-1]
+        self.requested -= amounts[-1]
         self.subtree_requested = requested
 
     def take(self, thousandths: int) -> None:
-        """Add to the usage of the group's submitters, in thousandths."""
         self.used += thousandths
-        for node in self.line():
+        for node in self.ancestry():
             node.subtree_used += thousandths
 
-    def left(self) -> float:
-        """Return how many more cores the subtree may receive: unlimited for a node that accepts surplus."""
+    def remaining_quota(self) -> float:
+        """Return how many more cores the subtree may receive; infinity for a group that accepts surplus."""
         return inf if self.accepts_surplus else max(0.0, self.subtree_quota - self.subtree_used / 1000)
 
     def room(self) -> float:
-        """Return how many more cores the group may receive within its own limit and those of its ancestors."""
-        return min(node.left() for node in self.line())
+        """Return how many more cores the group may receive within its own quota and the quotas of its ancestors."""
+        return min(node.remaining_quota() for node in self.ancestry())
 
 
 @frozen
@@ -97,22 +98,22 @@ class GroupTree:
 
     groups: tuple[AccountingGroup, ...]
     parents: tuple[int, ...]  #: the index of each group's parent; -1 for the root
-    places: Mapping[str, int]  #: the index of each group, by lower-case name
+    indexes: Mapping[str, int]  #: the index of each group, by lower-case name
     ignored: Mapping[str, str]  #: invalid names, with reasons
 
     @property
     def divides(self) -> bool:
-        """Check whether there are any groups; without groups, cycles have no quotas."""
+        """Check whether there are any accounting groups; without groups, a cycle has no quotas."""
         return len(self.groups) > 1
 
-    def place_of(self, submitter: str) -> int:
-        """Return the index of the innermost existing group in a submitter's name."""
+    def index_of(self, submitter: str) -> int:
+        """Return the index of the innermost existing group that a submitter's name contains."""
         if not self.divides:
             return 0
-        return self.places[innermost_group(group_of(submitter).lower(), self.places)]
+        return self.indexes[innermost_group(group_of(submitter).lower(), self.indexes)]
 
-    def grown(self) -> list[Node]:
-        """Return new nodes for a cycle, in the order of the groups."""
+    def new_nodes(self) -> list[Node]:
+        """Return nodes for a new cycle, in the order of the groups."""
         nodes: list[Node] = []
         for number, (group, above) in enumerate(zip(self.groups, self.parents, strict=True)):
             parent = nodes[above] if number else None
@@ -160,4 +161,4 @@ def _laid_out(known: Mapping[str, AccountingGroup], ignored: Mapping[str, str]) 
             groups.append(known[child])
             parents.append(number)
             order.append(child)
-    return GroupTree(tuple(groups), tuple(parents), {path: place for place, path in enumerate(order)}, ignored)
+    return GroupTree(tuple(groups), tuple(parents), {path: index for index, path in enumerate(order)}, ignored)

@@ -16,27 +16,26 @@ def oversubscribes(rules: QuotaRules, dialect: Dialect) -> bool:
 
 
 def quotas_of(tree: GroupTree, total: float, oversubscribe: bool) -> tuple[GroupQuota, ...]:
-    """Return the quotas of all groups for this number of cores, as logged; empty without groups."""
+    """Return the quotas of all groups for a pool of ``total`` cores, as logged; empty without groups."""
     if not tree.divides:
         return ()
-    nodes = tree.grown()
+    nodes = tree.new_nodes()
     assign(nodes[0], total, oversubscribe)
     return logged_quotas(nodes)
 
 
 def logged_quotas(nodes: Iterable[Node]) -> tuple[GroupQuota, ...]:
-    """Return the quotas of groups as logged."""
     return tuple(GroupQuota(node.name, node.quota, node.subtree_quota) for node in nodes)
 
 
 def assign(node: Node, quota: float, oversubscribe: bool) -> None:
-    """Assign ``quota`` cores to a node and its subtree.
+    """Assign ``quota`` cores to a group and its subtree.
 
-    Static quotas are assigned first; dynamic quotas divide the remainder. Static quotas that add up to more than
+    Static quotas are assigned first, and dynamic quotas divide the remainder. Static quotas that add up to more than
     ``quota`` are scaled down, unless quotas may be oversubscribed. Dynamic quotas that add up to more than 1 are scaled
     down.
 
-    :param oversubscribe: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; if true, a node also keeps its whole quota
+    :param oversubscribe: NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION; if true, a group also keeps its whole quota
     """
     if quota <= 0:
         return
@@ -45,13 +44,13 @@ def assign(node: Node, quota: float, oversubscribe: bool) -> None:
     dynamics = sum(child.group.quota for child in node.children if not child.group.static)
     for_statics = statics if oversubscribe else min(statics, quota)
     for_dynamics = max(0.0, quota - for_statics)
-    given = 0.0
+    assigned = 0.0
     for child in node.children:
         if child.group.static:
             own = child.group.quota * (for_statics / (statics if statics > 0 else 1))
         else:
             own = child.group.quota * (for_dynamics / max(dynamics, 1.0))
         assign(child, own, oversubscribe)
-        given += own
+        assigned += own
     # The root's quota is what the groups leave; it cannot be configured.
-    node.quota = max(0.0, quota if oversubscribe and node.parent is not None else quota - given)
+    node.quota = max(0.0, quota if oversubscribe and node.parent is not None else quota - assigned)

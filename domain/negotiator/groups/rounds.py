@@ -1,7 +1,8 @@
-"""The rounds of a cycle: the groups' turns, and how many cores each group may have (hgq_negotiate_with_all_groups).
+"""The rounds of a cycle: in which order the groups negotiate, and how many cores each group may have
+(hgq_negotiate_with_all_groups).
 
 A round allocates cores to the groups according to their requests, and lets the groups negotiate in the order of
-GROUP_SORT_EXPR. Cores that a group could not use are available to other groups in the next round.
+GROUP_SORT_EXPR. The next round offers other groups the cores that a group could not use.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ Line = list[tuple[Node, float]]
 
 
 def allocate(node: Node) -> float:
-    """Allocate to each node of a subtree what it requests, up to its quota, and the surplus to nodes that accept it.
+    """Allocate to each group of a subtree what it requests, up to its quota, and the surplus to groups that accept it.
 
-    :returns: the cores that no node of the subtree can use
+    :returns: the cores that no group of the subtree can use
     """
     node.allocated = min(node.requested, node.quota)
     node.requested -= node.allocated
@@ -40,10 +41,10 @@ def allocate(node: Node) -> float:
 
 
 def _divide(node: Node, surplus: float) -> float:
-    """Divide surplus among the subgroups of a node that accept it and the node itself, which is treated like a
+    """Divide surplus among a group and those of its subgroups that accept surplus. The group is treated like a
     subgroup.
 
-    :returns: what is left of it
+    :returns: the remaining surplus
     """
     if surplus <= 0:
         return 0.0
@@ -54,39 +55,39 @@ def _divide(node: Node, surplus: float) -> float:
     requests = [child.subtree_requested if child.accepts_surplus else 0.0 for child in node.children]
     requests = [max(0.0, request) for request in (*requests, node.requested)]
     if surplus >= requested:
-        given = requests
+        granted = requests
         surplus -= requested
         requested = 0.0
     else:
-        given = [0.0] * len(among)
+        granted = [0.0] * len(among)
         weights = [*(child.subtree_quota for child in node.children), node.quota]
-        surplus, requested = _compete(weights, given, requests, surplus, requested)
-        surplus, requested = _compete([1.0] * len(among), given, requests, surplus, requested)
-    node.hand_out(given, requested, _divide)
+        surplus, requested = _compete(weights, granted, requests, surplus, requested)
+        surplus, requested = _compete([1.0] * len(among), granted, requests, surplus, requested)
+    node.distribute(granted, requested, _divide)
     return surplus
 
 
 def _compete(
-    weights: list[float], given: list[float], requests: list[float], surplus: float, requested: float
+    weights: list[float], granted: list[float], requests: list[float], surplus: float, requested: float
 ) -> tuple[float, float]:
-    """Repeatedly divide the surplus by weights among nodes with requests, until it is used up or no node with a weight
-    requests any. Changes ``given`` and ``requests``.
+    """Divide surplus by weight among groups with requests, and divide what a group does not need again. Stop when the
+    surplus is used up or no group with a weight requests any. Modifies ``granted`` and ``requests``.
 
     :returns: the remaining surplus and the remaining requests
     """
     while surplus > 0:
-        total = sum(weight for weight, left in zip(weights, requests, strict=True) if left > 0)
+        total = sum(weight for weight, request in zip(weights, requests, strict=True) if request > 0)
         if total <= 0:
             break
         enough, taken = False, 0.0
-        for place, left in enumerate(requests):
-            if left > 0:
-                part = surplus * (weights[place] / total)
-                if part > left:
-                    part, enough = left, True
-                given[place] += part
-                requests[place] -= part
-                taken += part
+        for index, request in enumerate(requests):
+            if request > 0:
+                amount = surplus * (weights[index] / total)
+                if amount > request:
+                    amount, enough = request, True
+                granted[index] += amount
+                requests[index] -= amount
+                taken += amount
         surplus -= taken
         requested -= taken
         if not enough or surplus < 0:
@@ -99,7 +100,7 @@ def _compete(
 
 
 def recover(node: Node) -> float:
-    """Collect the fractions of the allocations in a subtree, and allocate whole slots from their sum.
+    """Round the allocations in a subtree down to whole slots, and allocate whole slots from the sum of the fractions.
 
     :returns: the remaining fraction
     """
@@ -120,10 +121,10 @@ def recover(node: Node) -> float:
 
 
 def _go_around(node: Node, rest: float) -> float:
-    """Give whole slots to the subgroups of a node that accept surplus and to the node itself: first to the one that was
-    served longest ago, then to the one with the larger quota, then the larger request.
+    """Give whole slots to a group and those of its subgroups that accept surplus. The group served longest ago comes
+    first, then the one with the larger quota, then the one with the larger request.
 
-    :returns: what is left
+    :returns: the slots left
     """
     node.subtree_requested = float(floor(node.subtree_requested))
     requested = node.subtree_requested
@@ -135,24 +136,24 @@ def _go_around(node: Node, rest: float) -> float:
     keys = [(child.subtree_served_at, -child.subtree_quota, -child.subtree_requested) for child in node.children]
     keys.append((node.served_at, -node.quota, -node.requested))
     order = sorted(range(len(among)), key=keys.__getitem__)
-    given = [0.0] * len(among)
+    granted = [0.0] * len(among)
     waiting = sum(request > 0 for request in requests)
     while rest >= 1 and requested > 0 and waiting:
         most = float(max(1, floor(rest / waiting)))
         waiting = 0
-        for place in order:
-            if requests[place] <= 0:
+        for index in order:
+            if requests[index] <= 0:
                 continue
-            part = min(requests[place], most)
-            given[place] += part
-            requests[place] -= part
-            rest -= part
-            requested -= part
-            among[place].served = True
-            waiting += requests[place] > 0
+            amount = min(requests[index], most)
+            granted[index] += amount
+            requests[index] -= amount
+            rest -= amount
+            requested -= amount
+            among[index].served = True
+            waiting += requests[index] > 0
             if rest < most:
                 break
-    node.hand_out(given, requested, _go_around)
+    node.distribute(granted, requested, _go_around)
     return rest
 
 
@@ -199,8 +200,7 @@ def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialec
 
 
 class Rounds(Struct):
-    """The rounds of a cycle. ``serve`` lets a group negotiate until its submitters have the given number of cores;
-    ``skip`` is called for a group that may not negotiate."""
+    """The rounds of a cycle."""
 
     nodes: Sequence[Node]  #: breadth first, with ``used`` and ``demand`` set
     rules: QuotaRules
@@ -209,8 +209,8 @@ class Rounds(Struct):
     preempts: bool  #: NEGOTIATOR_CONSIDER_PREEMPTION
     dialect: Dialect
     context: Context
-    serve: Callable[[Node, float], None]
-    skip: Callable[[Node], None]
+    serve: Callable[[Node, float], None]  #: lets a group negotiate until its submitters have this many cores
+    skip: Callable[[Node], None]  #: called for a group that may not negotiate
     ends: Callable[[], bool]  #: returns whether no slot is left
     waits: Callable[[Node], bool]  #: returns whether submitters of a group are left in the cycle
     served: dict[str, None] = field(default_factory=dict)  #: the groups that received remainders
@@ -225,7 +225,7 @@ class Rounds(Struct):
             if self.ends() or self._all_used():
                 break
         if self.rules.rounds > 1 and not self.dialect.relaxes_group_quotas and not self.ends():
-            self._give_the_rest()
+            self._distribute_rest()
 
     @property
     def _regroups(self) -> bool:
@@ -253,8 +253,8 @@ class Rounds(Struct):
         return sorted(self.nodes, key=lambda node: (last and not node.number, keys[node.number]))
 
     def _take_turns(self) -> None:
-        """Let each group negotiate: once for its whole allocation, or repeatedly for parts that grow by
-        GROUP_QUOTA_ROUND_ROBIN_RATE, until all groups had turns for their whole allocations."""
+        """Let each group negotiate: once for its whole allocation, or repeatedly for parts of it that grow by
+        GROUP_QUOTA_ROUND_ROBIN_RATE."""
         surplus = any(node.accepts_surplus for node in self.nodes[1:])
         targets = (node.allocated if surplus else node.quota for node in self.nodes)
         most = max(0.0, *(target - node.before for target, node in zip(targets, self.nodes, strict=True)))
@@ -269,7 +269,7 @@ class Rounds(Struct):
             if reached >= most:
                 return
 
-    def _take_turn(self, node: Node, part: float) -> None:
+    def _take_turn(self, node: Node, amount: float) -> None:
         if not self.waits(node):
             return
         full = node.before >= node.allocated and not self.preempts
@@ -278,10 +278,9 @@ class Rounds(Struct):
             return
         target = max(node.allocated, node.quota)
         more = max(0.0, target - node.before)
-        self.serve(node, self._bounded(node, node.before + more * part if more > 0 else target))
+        self.serve(node, self._bounded(node, node.before + more * amount if more > 0 else target))
 
     def _bounded(self, node: Node, cores: float) -> float:
-        """Return a group's allocation, limited by its ancestors."""
         if not self.weighted:
             cores = float(floor(cores))
         if self.rules.strict:
@@ -291,7 +290,8 @@ class Rounds(Struct):
     # After the turns
 
     def _all_used(self) -> bool:
-        """Update the groups' requests: a group that could not use its whole allocation requests no more than it has."""
+        """Update the groups' requests. A group that could not use its whole allocation requests no more than it has
+        now."""
         allocated = used = 0.0
         for node in self.nodes:
             node.before = usage = node.usage
@@ -303,8 +303,9 @@ class Rounds(Struct):
                 node.requested += node.allocated
         return used >= allocated
 
-    def _give_the_rest(self) -> None:
-        """Give what the rounds left, fractions of slots and unused allocations, to the groups that accept surplus."""
+    def _distribute_rest(self) -> None:
+        """Give fractions of slots and unused allocations, which the rounds left over, to the groups that accept
+        surplus."""
         for node in self.in_order():
             if self.ends():
                 return
