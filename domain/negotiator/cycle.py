@@ -1,10 +1,10 @@
 """One negotiation cycle, from the logged state to the cycle's decisions.
 
-The steps are those of the manual ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), in the
-order of HTCondor's source, which is more precise: update the priorities, serve the floors, and spin the pie until
-nothing changes. In the first spin, a submitter that has used up its slice may still receive slots that prefer its job
-to their current job. A submitter without a slot in this spin may exceed its slice by one slot. From the second spin on,
-a submitter whose remaining slice is smaller than the lightest slot waits for the next cycle.
+The steps are those of the manual ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), but
+HTCondor's source, which is more precise, determines their order: update the priorities, serve the floors, and spin the
+pie until nothing changes. In the first spin, a submitter that has used up its slice may still receive slots that prefer
+its job to their current job. A submitter without a slot in this spin may exceed its slice by one slot. From the second
+spin on, a submitter whose remaining slice is smaller than the lightest slot waits for the next cycle.
 """
 
 from __future__ import annotations
