@@ -143,7 +143,7 @@ def open_streams(order: Order, scratch: str) -> list[int]:
         if append is not None:
             flags |= os.O_APPEND if order[append] else os.O_TRUNC
         try:
-            if name == "stderr" and path == paths[1] and order["stderr"]:
+            if name == "stderr" and path == paths[1]:
                 descriptor = os.dup(open_files[1])
             else:
                 with rights.acting(owners if name in streamed_names else own_rights):

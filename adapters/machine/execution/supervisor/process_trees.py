@@ -54,7 +54,7 @@ class ProcessTrees:
         that its processes run as."""
         if key in self._jobs:
             self.end(key)
-        self._forget(pid)
+        self.forget(pid)
         self._users[key] = users
         self._mains[pid] = key
         self._jobs[key] = (pid, started, number)
@@ -64,7 +64,7 @@ class ProcessTrees:
 
     def leave_alone(self, pid: int, started: int) -> None:
         """Ignore a child of the supervisor: it is not, or no longer, a job's process."""
-        self._forget(pid)
+        self.forget(pid)
         self._foreign[pid] = started
 
     def end(self, key: str) -> None:
@@ -86,14 +86,31 @@ class ProcessTrees:
         present_pids = processes.pids()
         for known_pids in (self._members, self._strays, self._foreign):
             for pid in known_pids.keys() - present_pids:
-                self._forget(pid)
+                self.forget(pid)
         if closely:
             for pid, started in list(self._foreign.items()):
                 process = processes.read(pid)
                 if process is None or process.started != started:
-                    self._forget(pid)
+                    self.forget(pid)
         for pid in sorted(present_pids - self._members.keys() - self._strays.keys() - self._foreign.keys()):
             self._place(pid)
+
+    def refresh_orphans(self) -> None:
+        """Find new processes of jobs whose own process is reaped. They descend from children of this process, so search
+        all processes only if it has other children than the own processes of running jobs, and helper processes."""
+        pids = processes.children(self._own)
+        if pids is None or not all(
+            pid in self._foreign or (pid in self._mains and pid in self._members) for pid in pids
+        ):
+            self.refresh()
+
+    def forget(self, pid: int) -> None:
+        """Forget a process that has ended: another process may receive its pid."""
+        self._foreign.pop(pid, None)
+        self._strays.pop(pid, None)
+        member = self._members.pop(pid, None)
+        if member is not None:
+            self._of[member[1]].discard(pid)
 
     def living(self, key: str) -> list[Process]:
         """Return the living processes of a job, as of the last refresh."""
@@ -101,7 +118,7 @@ class ProcessTrees:
         for pid in list(self._of.get(key, ())):
             process = processes.read(pid)
             if process is None or process.started != self._members[pid][0]:
-                self._forget(pid)
+                self.forget(pid)
             elif not process.dead:
                 living_processes.append(process)
         return living_processes
@@ -173,13 +190,6 @@ class ProcessTrees:
 
     def _known(self, pid: int) -> bool:
         return pid in self._members or pid in self._strays or pid in self._foreign
-
-    def _forget(self, pid: int) -> None:
-        self._foreign.pop(pid, None)
-        self._strays.pop(pid, None)
-        member = self._members.pop(pid, None)
-        if member is not None:
-            self._of[member[1]].discard(pid)
 
 
 # The jobs that a killed predecessor left behind.

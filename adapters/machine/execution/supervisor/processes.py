@@ -85,6 +85,13 @@ def _parts(pid: int, name: str, separator: bytes = b"\n") -> list[bytes]:
         return []
 
 
+def children(pid: int) -> list[int] | None:
+    """Return the children that a process's first thread has not reaped; None if the kernel does not list them. No child
+    is missed if only this thread reaps them (proc(5), /proc/pid/task/tid/children)."""
+    parts = _parts(pid, f"task/{pid}/children", b" ")
+    return [int(part) for part in parts if part] if parts else None
+
+
 def mark(pid: int, execute: str) -> str | None:
     """Return this pool's activation in a process's environment; it is inherited unless cleared."""
     variables = _parts(pid, "environ", b"\0")

@@ -290,24 +290,24 @@ def _empty(outer: str) -> Generator[None, None, bool]:
     inner_folder = f"{outer}/{_INNER}"
     if not (_is_reusable(outer) and _is_reusable(inner_folder)):
         return False
-    for folder, names in ((outer, (_INNER,)), (inner_folder, _ADS)):
-        for entry in _entries(folder):
-            if entry.name in names:
-                continue
-            if folder == outer and entry.name == STAGED:
-                yield from _remove_staged(outer)
-            if entry.is_dir(follow_symlinks=False):
-                yield from remove(entry.path)
-                continue
-            with contextlib.suppress(OSError):
-                os.unlink(entry.path)
-            yield
     try:
-        return (
-            os.listdir(outer) == [_INNER]
-            and set(os.listdir(inner_folder)) == set(_ADS)
-            and all(_is_ad(os.lstat(f"{inner_folder}/{name}")) for name in _ADS)
-        )
+        for folder, names in ((outer, {_INNER}), (inner_folder, {*_ADS})):
+            if names.issuperset(os.listdir(folder)):
+                continue
+            if folder == outer:
+                yield from _remove_staged(outer)
+            for entry in _entries(folder):
+                if entry.name in names:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    yield from remove(entry.path)
+                    continue
+                with contextlib.suppress(OSError):
+                    os.unlink(entry.path)
+                yield
+            if not names.issuperset(os.listdir(folder)):
+                return False
+        return all(_is_ad(os.lstat(f"{inner_folder}/{name}")) for name in _ADS)
     except OSError:
         return False
 

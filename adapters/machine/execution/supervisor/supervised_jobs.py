@@ -123,7 +123,9 @@ class SupervisedJobs:
         for key in ended_keys:
             self._unwritten.pop(key, None)
             self._release(key)
-            self._chores.append(self._scratch.discard(key))
+            discarding = self._scratch.discard(key)
+            if _advance(discarding, _MEASURE_STEPS):
+                self._chores.append(discarding)
         self._journal.forget(ended_keys)
 
     def _undo_start(self, key: str, error: StartError) -> Record | None:
@@ -167,10 +169,12 @@ class SupervisedJobs:
             if job is None:
                 owner = self._trees.owner(pid)
                 _, _, usage = os.wait4(pid, 0)
+                self._trees.forget(pid)
                 if owner in self.running:
                     self.running[owner].add_usage(usage)
                 continue
             _, status, usage = os.wait4(pid, 0)
+            self._trees.forget(pid)
             self._ending[job.key] = job
             if job.mover is not None:
                 job.mover_result = job.mover_result or job.mover.hear()
@@ -233,7 +237,7 @@ class SupervisedJobs:
         for job in jobs:
             if job.dedicated and job.account is not None and job.mover is None:
                 rights.kill_all(job.account)
-        self._trees.refresh()
+        self._trees.refresh_orphans()
         for job in jobs:
             if self._trees.signal(job.key, signal.SIGKILL):
                 job.retry_at, job.retry_us = now + job.retry_us, min(job.retry_us * 2, LAST_RETRY_US)
