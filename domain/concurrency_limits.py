@@ -1,10 +1,10 @@
 """Parse concurrency limits: the units of each limit that a job requests, and the configured maximum of each limit.
 
 A job's ConcurrencyLimits lists names of limits, each with an optional number of units: ``xsw:2 database``. A name is
-that of a limit (XSW), or of a set and one of its members (LARGE.SWLICENSE), and is case-insensitive. Sources: the
-manual, "Concurrency Limits"; for details, HTCondor's ParseConcurrencyLimit and Accountant::GetLimitMax.
+case-insensitive; it names one limit (XSW), or a set and one of its members (LARGE.SWLICENSE). Sources: the manual,
+"Concurrency Limits"; for details, HTCondor's ParseConcurrencyLimit and Accountant::GetLimitMax.
 
-Amounts are integers: each unit has ``PARTS`` parts, so that sums of fractions are exact and never cross a limit.
+Amounts are counted in parts of a unit, as integers, so that sums of fractions are exact and never exceed a limit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 Amount = int | float
 """A whole number of parts of a unit, or ``math.inf``."""
 _DIGITS: Final = 12
-PARTS: Final = 10**_DIGITS
+PARTS_PER_UNIT: Final = 10**_DIGITS
 """The number of parts in a unit. Smaller fractions are rounded so that no limit is exceeded."""
 
 LIMITS: Final = "ConcurrencyLimits"
@@ -37,42 +37,38 @@ _LARGEST: Final = 300
 """Numbers of 10 to this power or more count as infinite."""
 
 
-class Ask(NamedTuple):
+class RequestedAmount(NamedTuple):
     """The amount that a job requests of one limit."""
 
     name: str  #: the limit, in lower case
     units: Amount
 
 
-def words(text: str) -> list[str]:
-    """Split a list of limits, separated by blanks or commas, without changing their spelling."""
+def split_limits(text: str) -> list[str]:
+    """Split a list of limits, which blanks or commas separate, into items such as xsw:2."""
     return text.replace(",", " ").split()
 
 
-def is_valid(word: str) -> bool:
-    """Check whether a word of such a list is a valid limit, with or without a number of units."""
-    return _NAME.fullmatch(word.partition(":")[0]) is not None
+def is_valid(limit: str) -> bool:
+    """Return True if an item of such a list is valid: a name, which a number of units may follow (xsw:2)."""
+    return _NAME.fullmatch(limit.partition(":")[0]) is not None
 
 
 @lru_cache(maxsize=20_000)
-def requested_amounts(text: str) -> tuple[Ask, ...]:
-    """Return the units that this ConcurrencyLimits requests, summed by limit. Like HTCondor, ignore invalid names."""
+def requested_amounts(text: str) -> tuple[RequestedAmount, ...]:
+    """Return the amounts that a ConcurrencyLimits requests, one per limit. As in HTCondor, a limit without a number, or
+    with a number that is not positive, requests one unit, and invalid names are ignored."""
     amounts: dict[str, Amount] = {}
-    for word in words(text.lower()):
-        name, _, number = word.partition(":")
+    for limit in split_limits(text.lower()):
+        name, _, number = limit.partition(":")
         if _NAME.fullmatch(name):
-            amounts[name] = amounts.get(name, 0) + _units(number)
-    return tuple([Ask(*each) for each in amounts.items()])
+            amount = parse_amount(number, up=True)
+            amounts[name] = amounts.get(name, 0) + (amount if amount > 0 else PARTS_PER_UNIT)
+    return tuple([RequestedAmount(*item) for item in amounts.items()])
 
 
-def _units(text: str) -> Amount:
-    """Parse the number of units after a name's colon; return 1 unit unless the number is greater than 0."""
-    units = amount(text, up=True)
-    return units if units > 0 else PARTS
-
-
-def amount(text: str, up: bool = False) -> Amount:
-    """Return the number at the beginning of a text, in parts of a unit; 0 if there is no number.
+def parse_amount(text: str, up: bool = False) -> Amount:
+    """Parse the number of units at the beginning of a text, and return it in parts; 0 if there is no number.
 
     :param up: round fractions of a part up instead of down
     """
@@ -90,20 +86,20 @@ def amount(text: str, up: bool = False) -> Amount:
     return -units if sign == "-" else units
 
 
-def most(settings: Mapping[str, str], name: str) -> Amount:
-    """Return the maximum of a limit, given by its lower-case name: the setting of the limit, else that of its set, else
-    the default setting, else infinity."""
-    upper = name.upper()
+def maximum_amount(settings: Mapping[str, str], limit: str) -> Amount:
+    """Return the configured maximum of a limit, whose name is in any case: the limit's own setting, or else its set's
+    setting, or else CONCURRENCY_LIMIT_DEFAULT. A limit without a setting is infinite."""
+    upper = limit.upper()
     of_set, dot, _ = upper.rpartition(".")
     for setting in (f"{upper}{SUFFIX}", f"{OF_SET}{of_set}" if dot else "", DEFAULT):
         text = settings.get(setting, "").strip()
         if text:
-            return amount(text)
+            return parse_amount(text)
     return inf
 
 
-def named_by(setting: str) -> bool:
-    """Check whether a setting, in upper case, sets the size of limits."""
+def is_limit_setting(setting: str) -> bool:
+    """Return True if a setting, in upper case, sets the maximum of a limit."""
     if setting == DEFAULT:
         return True
     of_set = setting.removeprefix(OF_SET)
@@ -112,11 +108,11 @@ def named_by(setting: str) -> bool:
     return setting.endswith(SUFFIX) and _NAME.fullmatch(setting.removesuffix(SUFFIX)) is not None
 
 
-def in_units(parts: Amount) -> float:
+def to_units(parts: Amount) -> float:
     """Convert an amount from parts to units."""
-    return parts / PARTS
+    return parts / PARTS_PER_UNIT
 
 
-def amount_text(parts: Amount) -> str:
+def format_amount(parts: Amount) -> str:
     """Format an amount in units for messages, for example 3 or 1.5."""
-    return f"{in_units(parts):.12g}"
+    return f"{to_units(parts):.12g}"

@@ -373,7 +373,7 @@ class Views:
     def limits_in_use(self) -> dict[str, float]:
         """Return the units of each concurrency limit that claims and queued claims use, by the limit's lower-case
         name."""
-        from ..domain.concurrency_limits import in_units, requested_amounts
+        from ..domain.concurrency_limits import requested_amounts, to_units
 
         statement = (
             "SELECT json_extract(record, '$.claim.limits'), json_extract(record, '$.queued_claim.limits') FROM slots "
@@ -382,7 +382,7 @@ class Views:
         totals: dict[str, float] = {}
         for row in self.connection.execute(statement):
             for amount in (amount for text in row if text for amount in requested_amounts(text)):
-                totals[amount.name] = totals.get(amount.name, 0.0) + in_units(amount.units)
+                totals[amount.name] = totals.get(amount.name, 0.0) + to_units(amount.units)
         return dict(sorted(totals.items()))
 
     def rejections(self) -> list[RejectionRow]:

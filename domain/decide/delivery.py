@@ -32,8 +32,7 @@ SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
     s.HolderSilent: leases.record_holder_silence,
     s.HolderHeard: leases.record_holder_message,
 }
-"""The rules for messages about a slot's claim, which come from the pool's own roles, or as stimuli from outside the
-pool."""
+"""The rules for messages about a slot's claim, from the pool's own roles or from outside the pool."""
 
 
 RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {

@@ -10,8 +10,7 @@ from msgspec import Struct
 Ad = dict[str, str]
 """A ClassAd: attribute -> expression text."""
 ByProtocol = tuple[tuple[str, int, int, int], ...]
-"""For each URL protocol: the protocol, the number of files named, the number transferred by plugins, and their
-bytes."""
+"""For each URL protocol: its name, the files named, the files transferred by plugins, and their bytes."""
 Procs = tuple[tuple[int, int], ...]
 """Ascending, disjoint ranges of process numbers; both ends are included."""
 

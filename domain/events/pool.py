@@ -109,8 +109,7 @@ class RequestAnswered(Event, frozen=True):
 
 @event("evaluation")
 class EvaluationRecorded(Event, frozen=True):
-    """An expression that determined a decision. It is recorded once per stimulus, even if it applied to several slots
-    or jobs."""
+    """The evidence for a decision: an expression, its value and what it read. It is logged once per stimulus."""
 
     stream: ClassVar[str] = "evidence"
     name: str  #: the name of the expression, such as START

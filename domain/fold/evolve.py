@@ -85,8 +85,7 @@ def evolve(state: LogState, event: e.Event) -> None:
 
 
 def state_at(log: Readable, at: int) -> State:
-    """Return the state of a log at the given time, in microseconds. If the log starts later, the state's position is
-    0."""
+    """Return the state of a log at the given time, in microseconds; position 0 if the log starts later."""
     return fold(takewhile(lambda pair: pair[1].at <= at, log.read(0)))
 
 

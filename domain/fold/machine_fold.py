@@ -27,8 +27,7 @@ def _fold_machine_joined(state: Slots, event: e.MachineJoined) -> None:
 
 
 def _machine_fold(kind: type[e.Event], changes_start: bool = False) -> Callable[[Slots, Any], None]:
-    """Return the fold of an event that changes a machine and the ads of all its slots; with ``changes_start``, also
-    their START expressions."""
+    """Return the fold of an event that changes a machine's slots; ``changes_start``: also their START expressions."""
     fold = MACHINE_FOLDS[kind]
 
     def fold_machine_event(state: Slots, event: e.MachineConfigured) -> None:

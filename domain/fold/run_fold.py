@@ -16,8 +16,7 @@ from .job_fold import record_departure
 
 FIRST_PAUSE: Final = SECOND
 MAX_PAUSE: Final = 60 * SECOND
-"""The shortest and the longest pause in starting jobs after the machine failed to start one. The pause doubles until a
-start succeeds."""
+"""The limits of the pause after the machine failed to start a job. It doubles until a start succeeds."""
 _RunEvent = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured
 
 

@@ -18,7 +18,7 @@ from ..classad import ClassAd, Context, Expression
 from ..classad.analysis import references_or_empty
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
-from ..concurrency_limits import LIMITS, Amount, most, requested_amounts
+from ..concurrency_limits import LIMITS, Amount, maximum_amount, requested_amounts
 from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_limits import job_concurrency_limits
@@ -125,7 +125,7 @@ class CycleLimits(Struct):
         if limit is None:
             if self._units_held is None:
                 self._units_held = limits_held(self.state.limits_in_use)
-            maximum = most(self.state.settings, name)
+            maximum = maximum_amount(self.state.settings, name)
             limit = self._limits[name] = Limit(name, maximum, maximum - self._units_held.get(name, 0))
         return limit
 

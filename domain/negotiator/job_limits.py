@@ -9,7 +9,7 @@ from math import inf
 
 from msgspec import Struct, field
 
-from ..concurrency_limits import Amount, in_units
+from ..concurrency_limits import Amount, to_units
 from ..events import ReachedLimit
 
 CONCURRENCY = "concurrency"
@@ -24,7 +24,7 @@ class Limit(Struct):
     units_left: Amount
 
     def reached(self, amount: Amount) -> ReachedLimit:
-        return ReachedLimit(self.name, in_units(self.most - self.units_left), in_units(self.most), in_units(amount))
+        return ReachedLimit(self.name, to_units(self.most - self.units_left), to_units(self.most), to_units(amount))
 
 
 class Latest(Struct):

@@ -126,8 +126,8 @@ def _job_ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, Clas
 
 
 def _shared_ad(cluster: Cluster, proc: int) -> tuple[ClassAd, tuple[str, ...]]:
-    """Return the common ad of all jobs with the same history as this one, and the names of the attributes that vary
-    among these jobs."""
+    """Return the ad that all jobs with this job's history share, and the names of the attributes in which they
+    differ."""
     changes = cluster.changes(proc)
     changed_names = {name.lower() for name, text in changes.items() if text}
     names = cluster.variants.names

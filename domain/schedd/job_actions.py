@@ -14,8 +14,7 @@ from .crontab import ATTRIBUTES
 from .waiting_claims import withdraw_better_matches
 
 SPOOLING_HOLD_CODE = "16"
-"""HoldReasonCode of jobs whose input files are being spooled. No policy is evaluated for these jobs, and users cannot
-release them."""
+"""HoldReasonCode of jobs that wait for their input files. No policy applies to them, and users cannot release them."""
 HOLDS_BY_SHADOW = 3
 """How often a shadow records a policy's hold in the job's ad: when the policy fires, and twice at the end of the run.
 HTCondor also records it at each evaluation until the process has ended."""
@@ -54,8 +53,7 @@ def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reaso
 
 
 def _group_by_hold_reason(cluster: Cluster, procs: list[int]) -> dict[tuple[str, ...], list[int]]:
-    """Group jobs by hold reason. Jobs with the same history share a reason, unless the submission set different
-    ones."""
+    """Group jobs by hold reason, which jobs with the same history share unless the submission set different ones."""
     groups: dict[tuple[str, ...], list[int]] = {}
     shared: dict[int, list[int]] = {}
     is_shared = cluster.variants.names.isdisjoint(HOLD_ATTRIBUTES)

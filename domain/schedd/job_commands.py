@@ -237,8 +237,7 @@ def _remove_now(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup)
 
 
 def _vacate(draft: Draft[AccessPoint], command: Vacate, jobs: _JobGroup) -> bool:
-    """Vacate jobs without retirement time, as condor_vacate_job deactivates the claim. HTCondor's schedd rejects this
-    for suspended jobs."""
+    """Vacate jobs without retirement time, like condor_vacate_job. As in HTCondor, suspended jobs are not vacated."""
     for proc in jobs.procs:
         activation = draft.state.by_job[jobs.cluster.id, proc]
         if not jobs.cluster.is_local:

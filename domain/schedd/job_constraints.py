@@ -141,8 +141,7 @@ class _JobTable:
         return cells_or_absent.get(name, [])
 
     def _shared_cell(self, cluster: Cluster, proc: int, name: str) -> Cell | None:
-        """Return the cell of an attribute that all jobs of a cluster share (``proc`` is any of them); None if the value
-        may differ between the jobs."""
+        """Return the cell that all jobs of a cluster share; None if they may differ. ``proc`` is any of the jobs."""
         if len(cluster.members) > 1 and (len(cluster.members) > _FEW_JOBS or sum(map(bool, cluster.members)) != 1):
             return None
         changes = cluster.changes(proc) if len(cluster.members) > 1 else {}

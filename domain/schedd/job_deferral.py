@@ -167,8 +167,7 @@ def deferral_at(cluster: Cluster, proc: int, instant: int, zone: tzinfo) -> int:
 
 
 class Sleep(Struct, frozen=True):
-    """A job that cannot match any slot before ``until``, in seconds. If ``until`` is None, time alone does not change
-    that."""
+    """A job that cannot match any slot before ``until``, in seconds; None: time alone does not change this."""
 
     until: int | None
 
@@ -185,8 +184,8 @@ def unmatchable_until(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sl
 
 
 def clauses_false_until(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:
-    """Return until when some clause of Requirements that reads no slot is false for a job with this ad; None if no such
-    clause is false now."""
+    """Return until when a clause of Requirements that reads no slot stays false for this ad; None if none is false
+    now."""
     second = now // SECOND
     context = Context(now=second, seed=second, timezone=zone)
     false_clauses = [part for part in clock_clauses(requirements) if not _may_be_true(part, ad, context)]

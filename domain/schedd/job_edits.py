@@ -86,8 +86,7 @@ def edit_refusal(name: str, user: str, settings: Mapping[str, str], *, is_super:
 
 
 def attributes_not_settable(settings: Mapping[str, str]) -> frozenset[str]:
-    """Return the lower-case names of attributes that a submission may not set, because the job's owner may not edit
-    them."""
+    """Return the lower-case names of attributes that neither a submission nor the job's owner may set."""
     guarded = _protections(tuple(settings.get(each, default) for each, default in ATTRIBUTE_LISTS.items()))
     return POOL_ATTRIBUTES | IDENTITY | {_ACCOUNTING_GROUP} | guarded.keys()
 
@@ -101,8 +100,7 @@ _SUBMITTER_ATTRIBUTES: Final = ("Owner", "User", "ClusterId")
 
 
 def allowed_changes(changes: Ad, ad: ClassAd, settings: Mapping[str, str]) -> Ad | None:
-    """Return the changes by transforms of a submitted job that take effect. If they set a forbidden attribute, return
-    None: the submission fails."""
+    """Return the transforms' changes that take effect; None if one is forbidden, which makes the submission fail."""
     submitter_values = {name.lower(): attribute_text(ad, name) for name in _SUBMITTER_ATTRIBUTES}
     allowed: Ad = {}
     for name, text in changes.items():

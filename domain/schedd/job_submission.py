@@ -211,8 +211,8 @@ def _initial_hold(ad: Ad) -> Ad:
 def _initially_held_jobs(
     command: Submit, columns: Mapping[str, Sequence[str]]
 ) -> tuple[Ad, tuple[bytes, ...], list[tuple[Ad, list[int]]]]:
-    """Return the ad and the columns of a submission. If only some jobs are to be held immediately, also return these,
-    grouped by their hold attributes."""
+    """Return a submission's ad and columns. If only some of its jobs are submitted on hold, the ad submits all as idle;
+    then also return the jobs to hold, grouped by their hold attributes."""
     if "JobStatus" not in columns:
         return command.ad, command.columns, []
     ad = {name: text for name, text in command.ad.items() if name not in HOLD_ATTRIBUTES}

@@ -48,8 +48,8 @@ class Transform(Struct, frozen=True):
     lines: tuple[str, ...]
 
     def is_for(self, job: SubmittedJob, context: Context) -> bool:
-        """Check whether the transform's REQUIREMENTS are true for the job; undefined values and strings do not count as
-        true."""
+        """Return True if REQUIREMENTS is true or a nonzero number for the job; a transform without it applies to all
+        jobs."""
         if not self.requirements:
             return True
         requirements = parse_cached(self.requirements)
@@ -75,8 +75,7 @@ class AppliedTransform(Struct):
 
 
 def record_evaluations(draft: Draft[AccessPoint], applied: AppliedTransform, prefix: str) -> tuple[int, ...]:
-    """Log a transform's evaluations, each named by the prefix and the transform. Return the log positions of those that
-    read any attribute."""
+    """Log a transform's evaluations under its prefixed name. Return the positions of those that read any attribute."""
     positions = [
         draft.record_evaluation(
             f"{prefix}{applied.name} {evaluation.purpose}".rstrip(), evaluation.text, evaluation.value, evaluation.read

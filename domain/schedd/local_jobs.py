@@ -59,8 +59,7 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
 
 
 def next_evaluation(state: AccessPoint, now: int) -> int | None:
-    """Return when time alone may allow another job to start; None if it cannot. ``job_deferral`` handles Requirements
-    that read the clock."""
+    """Return when a start condition that reads the clock is next evaluated, in microseconds; None if there is none."""
     if not state.idle_local or not any(_reads_clock(_start_condition(state, universe)) for universe in START_SETTINGS):
         return None
     return (now // INTERVAL + 1) * INTERVAL

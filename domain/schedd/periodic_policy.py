@@ -47,23 +47,19 @@ HELD_BY_USER: Final = "1"
 
 
 class Policy(Struct, frozen=True):
-    """A policy: an attribute of jobs or a setting of the access point, and its action.
-
-    ``code``: the resulting HoldReasonCode or VacateReasonCode. ``asks``: the condition, if the attribute is only one of
-    its operands. ``words``: the default reason, with placeholders for ``name``, ``text`` and a limit's ``time``.
-    ``reason`` and ``subcode``: the attributes that define the reason and the subcode.
-    """
+    """A policy: an attribute of jobs or a setting of the access point, and its action."""
 
     cause: str
     row: str
     statuses: frozenset[str]
     attribute: str = ""
     setting: str = ""
-    code: int = 0
-    asks: str = ""
-    words: str = ""
-    reason: str = ""
-    subcode: str = ""
+    code: int = 0  #: the resulting HoldReasonCode or VacateReasonCode
+    condition: str = ""  #: the condition, if the attribute is only one of its operands
+    default_reason: str = ""
+    """With placeholders for ``name``, ``text`` and a limit's ``time`` (empty: the expression evaluated to TRUE)."""
+    reason: str = ""  #: the attribute that defines the reason
+    subcode: str = ""  #: the attribute that defines the subcode
 
 
 _OWN_REASON: Final = "The job attribute {name} expression '{text}' evaluated to TRUE"
@@ -72,45 +68,45 @@ _SYSTEM_REASON: Final = "The system macro {name} expression '{text}' evaluated t
 POLICIES: Final = (
     Policy(
         "job_duration", "hold", _EXECUTING, "AllowedJobDuration", code=46,
-        asks="time() - ShadowBday >= AllowedJobDuration",
-        words="The job exceeded allowed job duration of {time}",
+        condition="time() - ShadowBday >= AllowedJobDuration",
+        default_reason="The job exceeded allowed job duration of {time}",
     ),
     Policy(
         "execute_duration", "hold", _EXECUTING, "AllowedExecuteDuration", code=47,
-        asks="JobCurrentStartExecutingDate >= ShadowBday && time() - AllowedExecuteDuration > "
+        condition="JobCurrentStartExecutingDate >= ShadowBday && time() - AllowedExecuteDuration > "
         "ifThenElse((TransferOutFinished ?: 0) > JobCurrentStartExecutingDate, TransferOutFinished, "
         "JobCurrentStartExecutingDate)",
-        words="The job exceeded allowed execute duration of {time}",
+        default_reason="The job exceeded allowed execute duration of {time}",
     ),
     Policy(
-        "periodic_vacate", EVICT, RUNS, "PeriodicVacate", code=1000, words=_OWN_REASON,
+        "periodic_vacate", EVICT, RUNS, "PeriodicVacate", code=1000,
         reason="PeriodicVacateReason", subcode="PeriodicVacateSubCode",
     ),
-    Policy("system_periodic_vacate", EVICT, RUNS, setting="SYSTEM_PERIODIC_VACATE", code=1001, words=_SYSTEM_REASON),
+    Policy("system_periodic_vacate", EVICT, RUNS, setting="SYSTEM_PERIODIC_VACATE", code=1001),
     Policy(
         "timer_undefined", "hold", RUNS, "TimerRemove", code=5,
-        asks="isUndefined(TimerRemove) || isError(TimerRemove) || isString(TimerRemove)",
-        words="The job attribute {name} expression '{text}' evaluated to UNDEFINED",
+        condition="isUndefined(TimerRemove) || isError(TimerRemove) || isString(TimerRemove)",
+        default_reason="The job attribute {name} expression '{text}' evaluated to UNDEFINED",
     ),
     Policy(
-        "timer_remove", "remove", _ALL, "TimerRemove", words=_OWN_REASON,
-        asks="TimerRemove >= 0 && TimerRemove < time()",
+        "timer_remove", "remove", _ALL, "TimerRemove",
+        condition="TimerRemove >= 0 && TimerRemove < time()",
     ),
     Policy(
-        "periodic_hold", "hold", _NOT_HELD, "PeriodicHold", code=3, words=_OWN_REASON,
+        "periodic_hold", "hold", _NOT_HELD, "PeriodicHold", code=3,
         reason="PeriodicHoldReason", subcode="PeriodicHoldSubCode",
     ),
-    Policy("system_periodic_hold", "hold", _NOT_HELD, setting="SYSTEM_PERIODIC_HOLD", code=26, words=_SYSTEM_REASON),
+    Policy("system_periodic_hold", "hold", _NOT_HELD, setting="SYSTEM_PERIODIC_HOLD", code=26),
     Policy(
-        "periodic_release", "release", _HELD, "PeriodicRelease", words=_OWN_REASON,
+        "periodic_release", "release", _HELD, "PeriodicRelease",
         reason="PeriodicReleaseReason", subcode="PeriodicReleaseSubCode",
     ),
-    Policy("system_periodic_release", "release", _HELD, setting="SYSTEM_PERIODIC_RELEASE", words=_SYSTEM_REASON),
+    Policy("system_periodic_release", "release", _HELD, setting="SYSTEM_PERIODIC_RELEASE"),
     Policy(
-        "periodic_remove", "remove", _ALL, "PeriodicRemove", words=_OWN_REASON,
+        "periodic_remove", "remove", _ALL, "PeriodicRemove",
         reason="PeriodicRemoveReason", subcode="PeriodicRemoveSubCode",
     ),
-    Policy("system_periodic_remove", "remove", _ALL, setting="SYSTEM_PERIODIC_REMOVE", words=_SYSTEM_REASON),
+    Policy("system_periodic_remove", "remove", _ALL, setting="SYSTEM_PERIODIC_REMOVE"),
 )  # fmt: skip
 """The policies, in the order of evaluation."""
 BY_CAUSE: Final = {policy.cause: policy for policy in POLICIES}
@@ -123,11 +119,17 @@ _SETTINGS: Final = frozenset(f"{policy.setting}{end}" for policy in _SYSTEMS for
 
 class PolicyExpression(Struct, frozen=True):
     """A policy's expression: the ``name`` of its attribute or setting, for example SYSTEM_PERIODIC_HOLD_Large, and the
-    ``text`` of the setting or of ``Policy.asks``, which is empty if each job has its own expression."""
+    ``text`` of the setting or of ``Policy.condition``, which is empty if each job has its own expression."""
 
     policy: Policy
     name: str
     text: str = ""
+
+    def text_for(self, cluster: Cluster, proc: int) -> str:
+        """Return the expression's text for a job; empty if the job lacks the policy's attribute."""
+        attribute = self.policy.attribute
+        job_text = cluster.requested_value(proc, attribute) if attribute else self.text
+        return job_text and (self.text or job_text)
 
 
 def policy_expressions(state: AccessPoint) -> list[PolicyExpression]:
@@ -135,7 +137,7 @@ def policy_expressions(state: AccessPoint) -> list[PolicyExpression]:
     policies: list[PolicyExpression] = []
     for policy in POLICIES:
         if policy.attribute:
-            policies.append(PolicyExpression(policy, policy.attribute, policy.asks))
+            policies.append(PolicyExpression(policy, policy.attribute, policy.condition))
         elif policy.row != EVICT or state.dialect.evaluates_system_periodic_vacate:
             policies += (
                 PolicyExpression(policy, name, state.settings[name]) for name in system_names(state.settings, policy)
@@ -229,16 +231,12 @@ def _evaluate_policy(draft: Draft[AccessPoint], expression: PolicyExpression, gr
 def _texts(expression: PolicyExpression, group: _Group) -> Iterator[tuple[str, _Group]]:
     """Split the group by the text of the expression in each job, which is empty for jobs without it."""
     cluster, policy = group.cluster, expression.policy
-    if not policy.attribute:
-        yield expression.text, group
-    elif cluster.is_uniform(policy.attribute):
-        job_text = cluster.requested_value(group.procs[0], policy.attribute)
-        yield job_text and (expression.text or job_text), group
+    if not policy.attribute or cluster.is_uniform(policy.attribute):
+        yield expression.text_for(cluster, group.procs[0]), group
     else:
         groups: dict[str, list[int]] = {}
         for proc in group.procs:
-            job_text = cluster.requested_value(proc, policy.attribute)
-            groups.setdefault(job_text and (expression.text or job_text), []).append(proc)
+            groups.setdefault(expression.text_for(cluster, proc), []).append(proc)
         for text, procs in groups.items():
             yield text, _Group(cluster, group.status, procs)
 
@@ -296,8 +294,7 @@ def policy_ad(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> ClassAd
 
 
 def with_run_time(ad: Mapping[str, str], now: int) -> Ad:
-    """Return a copy of the ad with the current run's time added to RemoteWallClockTime
-    (BaseUserPolicy::updateJobTime)."""
+    """Return a copy of the ad with the current run added to RemoteWallClockTime (BaseUserPolicy::updateJobTime)."""
     run_start = parse_int(ad.get("ShadowBday", ""))
     if not run_start:
         return dict(ad)
@@ -334,7 +331,8 @@ def policy_action(
         )
     attribute_expression = parse_cached(job_text) if policy.attribute else None
     limit = None if attribute_expression is None else integer_of(attribute_expression, ad, None, draft.context)
-    default = policy.words.format(
+    default_reason = policy.default_reason or (_OWN_REASON if policy.attribute else _SYSTEM_REASON)
+    default = default_reason.format(
         name=policy.attribute or policy.setting,
         text=text.strip() if attribute_expression is None else unparse_old(attribute_expression),
         time=format_short(limit or 0),
@@ -356,8 +354,7 @@ def format_short(seconds: int) -> str:
 
 
 def _reason_expression(draft: Draft[AccessPoint], expression: PolicyExpression, suffix: str) -> Expression | None:
-    """Return the expression of a policy's reason or subcode. For a job's own policy it is an attribute, for example
-    PeriodicHoldReason."""
+    """Return the expression of a policy's reason or subcode: an attribute of the job, or a setting with this suffix."""
     if expression.policy.attribute:
         name = expression.policy.reason if suffix == "_REASON" else expression.policy.subcode
         return parse_cached(name) if name else None
@@ -415,7 +412,7 @@ def policy_at_end(
     for expression in policy_expressions(draft.state):
         policy = expression.policy
         job_text = cluster.requested_value(proc, policy.attribute) if policy.attribute else ""
-        text = expression.text if not policy.attribute else job_text and (expression.text or job_text)
+        text = expression.text_for(cluster, proc)
         condition = parse_cached(text) if text and policy.row != EVICT and status in policy.statuses else None
         if condition is not None and meets_condition(condition, ad, draft.context):
             return policy, policy_action(draft, expression, text, job_text, ad)

@@ -198,8 +198,7 @@ def _periodic_policies(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _cool_down(configuration: Configuration) -> str:
-    """Return the configured cool-down, or an empty string. HTCondor's default template wraps the configured
-    expression."""
+    """Return the configured cool-down, which HTCondor's default template wraps; empty if none is configured."""
     text = configuration.get("SYSTEM_ON_VACATE_COOL_DOWN").strip()
     if _is_set(configuration, "SYSTEM_ON_VACATE_COOL_DOWN"):
         return text
@@ -208,8 +207,7 @@ def _cool_down(configuration: Configuration) -> str:
 
 
 def _valid_expression(configuration: Configuration, name: str, text: str, warn: Warn) -> str:
-    """Return the text of an expression. If it is invalid, warn and return an empty string, because the schedd ignores
-    such an expression."""
+    """Return an expression's text. If it is invalid, warn and return an empty string, because the schedd ignores it."""
     try:
         return text.strip() if text.strip() and expression_text(text.strip()) else ""
     except ClassAdSyntaxError as error:

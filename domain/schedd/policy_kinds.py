@@ -16,8 +16,7 @@ ALL_ATTRIBUTES = "*"
 
 
 def attributes_read(expressions: Iterable[Expression], cluster: Cluster, proc: int) -> frozenset[str]:
-    """Return the lower-case names of attributes that the expressions read, directly or indirectly, even if the ad lacks
-    them."""
+    """Return the lower-case names that the expressions read, directly or through other attributes of the job's ad."""
     ad: ClassAd = ad_of(cluster.attributes(proc))
     reads: set[str] = set()
     pending = list(expressions)

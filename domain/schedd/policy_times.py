@@ -102,19 +102,12 @@ def _next_change(
 
 def _texts(cluster: Cluster, expression: PolicyExpression) -> Iterable[str]:
     attribute = expression.policy.attribute
-    if not attribute:
-        return (expression.text,)
-    if cluster.is_uniform(attribute):
-        job_text = cluster.requested_value(0, attribute)
-        return (expression.text or job_text,) if job_text else ()
-    job_texts = (cluster.requested_value(proc, attribute) for proc in cluster.procs())
-    return {expression.text or job_text for job_text in job_texts if job_text}
+    procs = (0,) if not attribute or cluster.is_uniform(attribute) else cluster.procs()
+    return {text for proc in procs if (text := expression.text_for(cluster, proc))}
 
 
 def _next_change_of(cluster: Cluster, proc: int, expression: PolicyExpression, context: Context) -> object:
-    attribute = expression.policy.attribute
-    job_text = cluster.requested_value(proc, attribute) if attribute else ""
-    text = expression.text if not attribute else job_text and (expression.text or job_text)
+    text = expression.text_for(cluster, proc)
     condition: Expression | None = parse_cached(text) if text else None
     if condition is None:
         return None

@@ -131,8 +131,7 @@ def _kept_slots(draft: Draft[AccessPoint], reservation: Reservation) -> dict[str
 
 
 def _give_up(draft: Draft[AccessPoint], job: tuple[int, int], reservation: Reservation, cause: str) -> None:
-    """End the reservation of these claims. Release claims whose job has left; the others are released when theirs
-    leaves."""
+    """End a reservation. Release the claims whose jobs have left; the other claims are released when theirs leave."""
     draft.emit(ReservationEnded(*draft.header(cause), *job))
     for slot, seen in _kept_slots(draft, reservation).items():
         if seen.state_activity == "Claimed/Idle":
@@ -167,8 +166,8 @@ def _obstacle(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, 
 
 
 def _claim_slot(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
-    """Claim a slot carved from ``parent`` for the job; return an empty string if its resources or policy do not allow
-    it."""
+    """Claim a slot carved from ``parent`` for the job. Return its name; empty if its resources or policy refuse the
+    job."""
     job = job_ad(cluster, proc)
     signature = slot_attribute_words(draft.send(ShowAutoclusters()).signature(cluster, proc))
     if not requirements_met(draft.send(ShowAd(parent, signature)), job, draft.context):

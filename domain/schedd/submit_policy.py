@@ -225,8 +225,7 @@ class SubmitRefusal(Struct, frozen=True):
 
 
 class TransformStep(Struct, frozen=True):
-    """A transform that was applied to a job: its effect, the attributes it set, and their previous values (empty:
-    none)."""
+    """A transform's effect on a job: the attributes it set, and their previous values (empty: not set)."""
 
     applied: AppliedTransform
     changes: Ad

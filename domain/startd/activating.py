@@ -45,8 +45,8 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
 
 
 def deactivate_claim(draft: Draft[ExecutionPoint], stimulus: s.DeactivateClaim) -> None:
-    """End the holder's job, softly unless ``fast``. If no further job can run on the claim, release it too (HTCondor's
-    release_claim)."""
+    """End the holder's job, softly unless ``fast``. Release the claim too if it can run no further job
+    (release_claim)."""
     slot, how = find_slot(draft, stimulus.slot), "hard" if stimulus.fast else "soft"
     if slot.activation is not None and slot.activation.cluster and not stimulus.closing:
         if stimulus.resumes and slot.state_activity == "Claimed/Suspended":

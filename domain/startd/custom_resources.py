@@ -139,8 +139,8 @@ def _attribute_text(ad: ClassAd, name: str) -> str:
 
 
 def meets_constraint(resource: CustomResource, number: int, constraint: str) -> bool:
-    """Return True if a device meets a constraint, which is a device number, a list of ids, or an expression over the
-    device's properties."""
+    """Return True if a device meets a constraint: a device number, a list of ids, or an expression over its
+    properties."""
     id = resource.ids[number]
     if not constraint or id in split_list(constraint):
         return True
@@ -201,7 +201,7 @@ def devices_in_ad(ad: ClassAd, name: str) -> dict[str, ClassAd]:
 
 
 def attributes_of_devices(name: str, ids: Sequence[str], properties_by_id: Mapping[str, ClassAd]) -> Ad:
-    """Return a slot ad's attributes for its devices of a resource: the ids, the shared properties, and an ad per
+    """Return a slot ad's attributes for its devices: the ids, the properties that all share, and an ad for each
     device."""
     ad = {f"Assigned{name}": quoted(",".join(ids)), f"Available{name}": available_text(name, ids)}
     properties = [(id, properties_by_id[id]) for id in ids if id in properties_by_id]

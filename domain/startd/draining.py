@@ -186,8 +186,7 @@ def reevaluate_machine(draft: Draft[ExecutionPoint], machine: Machine) -> None:
 
 
 def advance_drain(draft: Draft[ExecutionPoint], machine: Machine) -> None:
-    """Finalize the machine's drain if all claims older than the drain have ended; complete it if all slots are
-    drained."""
+    """Finalize the machine's drain when all older claims have ended; complete it when all slots are drained."""
     drain = machine.drain
     if drain is None:
         return

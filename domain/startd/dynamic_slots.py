@@ -24,8 +24,7 @@ class _CachedCarvers(dict[str, tuple[object, ...]]):
 
 
 def _slot_carver(draft: Draft[ExecutionPoint], slot: Slot) -> SlotCarver:
-    """Return the slot's carver. It is cached until the slot's ad, its machine's settings or the current second
-    changes."""
+    """Return the slot's carver, cached until the slot's ad, its machine's settings or the current second changes."""
     machine = draft.state.machines.get(slot.machine)
     cache = draft.caches.of(_CachedCarvers)
     inputs = (slot.version, machine.settings if machine else None, draft.context)

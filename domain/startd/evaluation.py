@@ -62,8 +62,7 @@ class PolicyEvaluation:
         self.state, self.slot, self.sense, self.now, self.context = state, slot, sense, now, context
         self.last_evaluated: EvaluatedExpression | None = None
         self.match_ads: dict[frozenset[str], ClassAd] = {}
-        """The slot's ad as matching sees it, keyed by the attributes that the job may read
-        (``slot_policy.show_ad``)."""
+        """The slot's ad as a match reads it, by the attributes that the job may read (``show_ad``)."""
         self._ad: ClassAd | None = None
         self._partial_ad: ClassAd | None = None
         self._partial_names: frozenset[str] = frozenset()
@@ -117,8 +116,8 @@ class PolicyEvaluation:
         return self._ad
 
     def ads_read_by(self, name: str) -> tuple[ClassAd, ClassAd | None]:
-        """Return the slot's ad with the dynamic attributes that the expression can read, and the job's ad if the
-        expression can read it."""
+        """Return the slot's ad with the dynamic attributes that an expression can read, and the job's ad if it can read
+        that."""
         readable = names_read_by(self.compiled.form, name)
         if readable is None or self._ad is not None or self.drain_start is not None:
             return self.ad, self.job
@@ -153,8 +152,7 @@ class PolicyEvaluation:
         return evaluation
 
     def complete_ads(self) -> tuple[ClassAd, ClassAd | None]:
-        """Return the slot's ad with all dynamic attributes, and the job's ad, for evaluating the job's own
-        expressions."""
+        """Return the slot's ad with all dynamic attributes, and the job's ad, to evaluate expressions of the job."""
         ad = job_ad(self.state, self.slot)
         return snapshot_ad(self.snapshot(), whole=True), None if ad is None else ad_of(ad)
 
@@ -164,8 +162,7 @@ class PolicyEvaluation:
         return self.truth(name) is True
 
     def truth(self, name: str) -> bool | None:
-        """Return True or False, or None if the value is neither. The variant for the job's universe takes
-        precedence."""
+        """Return True or False, or None if the value is neither. A variant for the job's universe takes precedence."""
         if name in _VARIED and self._job_is_vanilla():
             value = self._truth(f"{name}_VANILLA")
             if value is not None:

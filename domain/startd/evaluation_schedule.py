@@ -182,8 +182,7 @@ _MERGEABLE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 
 
 def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
-    """Return the first instant (microseconds) at which a rule may hold: now if one holds already, None if none ever
-    will."""
+    """Return when a rule may first hold, in microseconds: now if one holds already, None if time changes nothing."""
     slot, state = policy.slot, policy.state
     unused = slot.kind == "dynamic" and slot.name not in state.slot_matches and slot.queued_claim is None
     if applicable_rule(state.dialect.rules, policy) is not None or (unused and slot.state_activity in _MERGEABLE):

@@ -101,8 +101,7 @@ class _CachedSlot(NamedTuple):
 
 
 class _Shares(NamedTuple):
-    """The loads of a machine's slots, by slot name, with the log position and readings from which they were
-    computed."""
+    """The loads of a machine's slots by name, and the log position and readings from which they were computed."""
 
     position: int
     readings: Readings

@@ -259,8 +259,7 @@ _SLOT_EXECUTE: Final = re.compile(rf"SLOT([0-9]{{1,6}})_{EXECUTE}", re.ASCII | r
 def _divisible_resources(
     configuration: Configuration, equipment: Equipment, custom_resources: Sequence[CustomResource]
 ) -> tuple[DivisibleResources, dict[str, ExecuteVolume]]:
-    """Return the resources to divide, detected or configured, minus the reserved ones; also return the volumes by
-    id."""
+    """Return the detected or configured resources without the reserved part, and the execute volumes by id."""
     volumes = {volume.id: volume for volume in equipment.volumes.values()}
     configured_disk = configuration.integer("DISK", 0)
     reserved = configuration.integer("RESERVED_DISK", 0) * 1024
@@ -424,8 +423,7 @@ def _policy(configuration: Configuration, number: int, type: int, resources: Seq
 
 
 def _expression(configuration: Configuration, name: str) -> str:
-    """Return an expression as configured, or unparsed if its old syntax would have a different meaning in the new
-    ClassAd syntax."""
+    """Return an expression as configured; unparsed if its old syntax means something else in new ClassAd syntax."""
     configured, text = configuration.expression(name), configuration.get(name)
     if configured is None:
         return ""
@@ -474,8 +472,7 @@ def _check_startd_attrs(startd_attrs: Ad, built_in: Ad) -> None:
 
 
 def with_attributes(ad: Ad, added: Mapping[str, str]) -> Ad:
-    """Return the ad with attributes added. They replace attributes with other capitalization; an empty text removes an
-    attribute."""
+    """Return the ad with attributes added. They replace attributes in any spelling; an empty text removes one."""
     spellings = {name.lower(): name for name in ad}
     combined = {**ad, **{spellings.get(name.lower(), name): text for name, text in added.items()}}
     return {name: text for name, text in combined.items() if text}

@@ -236,8 +236,7 @@ class PublishedSlots(SlotAds):
         yield from rollup_attributes(self.state, snapshot.slot)
 
     def _refuses(self, slot: Slot) -> bool:
-        """Return True if the slot must not be matched, for example because its machine is shutting down, or draining
-        without its own START."""
+        """Return True if the slot must not be matched, because it is taken or its machine shuts down or drains."""
         if slot.state in UNMATCHABLE_STATES or slot.queued_claim is not None:
             return True
         machine = self.state.machines[slot.machine]

@@ -141,8 +141,7 @@ def names_read_by_match(form: AdForm, also: frozenset[str]) -> frozenset[str] | 
 
 
 def _words(texts: dict[str, str], names: frozenset[str]) -> tuple[set[str], set[str]]:
-    """Return all words in these attributes, their variants and the attributes they refer to; and separately, all words
-    after ``TARGET.``."""
+    """Return all words in these attributes and those they refer to, and separately all words after ``TARGET.``."""
     all_words: set[str] = set()
     targeted: set[str] = set()
     pending_names = [name for name in texts if name in names or name.removesuffix("_vanilla") in names]
@@ -268,8 +267,7 @@ def _published_text(readings: Readings, slot: Slot, name: str) -> str | None:
 
 
 def job_ad(state: ExecutionPoint, slot: Slot) -> Ad | None:
-    """Return the ad of the job that runs on a slot, or for which an external holder claimed the slot; None if there is
-    none."""
+    """Return the ad of a slot's running job, or of the job for which an external holder claimed it; None if unknown."""
     activation = slot.activation
     if activation is None:
         return slot.claim.ad or None if slot.claim and slot.claim.holder else None

@@ -18,8 +18,7 @@ from .slot_ad import names_read_by_match, snapshot_ad
 
 
 class SlotPolicyEvaluation(PolicyEvaluation):
-    """The policy of one slot at one time, with the facts that its rules read. It becomes invalid at the slot's next
-    transition."""
+    """The policy of one slot at one time, with the facts that its rules read. It is invalid after a transition."""
 
     def is_set_to_false(self, name: str) -> bool:
         expression = self.expression(name)

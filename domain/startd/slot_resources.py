@@ -82,8 +82,7 @@ class SlotCarver(Struct, frozen=True):
         return None
 
     def _requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
-        """Return the amounts of these resources that a job requests, followed by the amounts to use if not enough is
-        left."""
+        """Return the amounts that a job requests, and then the amounts to use instead if not enough is left."""
         if self.has_consumption_policy:
             return [self._consumption(job, names)]
         dependencies = self._dependencies(job, names)
@@ -214,8 +213,7 @@ def free_devices(parent: Slot, slots: Iterable[Slot]) -> dict[str, list[str]]:
 def choose_devices(
     parent: ClassAd, job: ClassAd, amounts: Mapping[str, int], free: Mapping[str, list[str]], context: Context
 ) -> dict[str, tuple[str, ...]]:
-    """Return the ids of devices for a job: first those that meet its Require<resource>, then others if these are too
-    few."""
+    """Return the ids of devices for a job: first those that meet its Require<resource>, then any others."""
     chosen = {}
     for name, ids in free.items():
         require = job.get(f"Require{name}")

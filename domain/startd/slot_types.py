@@ -285,7 +285,7 @@ def _take_fixed_shares(remaining: _Remaining, allocation: SlotAllocation) -> Non
 def _set_auto_shares(
     left: _Remaining, allocation: SlotAllocation, remaining: dict[str, float], auto_slots: dict[str, int]
 ) -> None:
-    """Assign a slot its equal part of what is left. Custom resources are not split: the first slots receive one
+    """Assign a slot its equal part of what is left. Custom resources are whole, so the first slots may receive one
     more."""
     for resource, amount in allocation.amounts.items():
         if amount != AUTO:

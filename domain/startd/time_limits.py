@@ -108,8 +108,7 @@ def in_retirement(policy: LimitPolicy) -> bool:
 
 
 def drain_left(policy: LimitPolicy) -> int:
-    """Return the microseconds until the jobs from before a graceful drain have used up their retirement time; 0 if
-    none."""
+    """Return the longest retirement time left of the jobs from before a graceful drain, in microseconds; 0 if none."""
     drain = machine_drain(policy)
     if drain is None or not (drain.schedule in SCHEDULES and SCHEDULES[drain.schedule].retires):
         return 0

@@ -68,8 +68,7 @@ def leave_preempting(draft: Draft[ExecutionPoint], slot: Slot, cause: str) -> No
 
 
 def _redirect_from_backfill(draft: Draft[ExecutionPoint], slot: Slot, name: str, cause: str) -> bool:
-    """Record the state to which a trigger will move a slot when its backfill client ends; return False if there is
-    none."""
+    """Record the state that a slot will enter when its backfill client ends; return False if the trigger sets none."""
     if slot.state_activity not in (BACKFILL_BUSY, BACKFILL_KILLING):
         return False
     destination = backfill_destination(name, slot.state_activity, slot.destination)
@@ -89,8 +88,8 @@ def _redirect_from_backfill(draft: Draft[ExecutionPoint], slot: Slot, name: str,
 
 
 def leave_backfill(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Move a slot that need not wait for its client to its destination; return False if a waiting claim takes the
-    slot."""
+    """Move a slot out of Backfill to its destination; return False if the claim that waits for it must be made
+    instead."""
     if slot.destination == "Claimed" and slot.queued_claim is not None:
         return False
     name = "client gone, matched" if slot.destination == "Matched" else "client gone"
@@ -210,8 +209,7 @@ def _row_and_target(draft: Draft[ExecutionPoint], slot: Slot, rule: Rule) -> tup
 
 
 def _eviction(draft: Draft[ExecutionPoint], slot: Slot) -> tuple[str, int]:
-    """Return the target of an eviction, with the evidence. If PREEMPT evicts a job, WANT_VACATE determines the
-    target."""
+    """Return the target of an eviction and its evidence: WANT_VACATE's value, if PREEMPT evicts a job."""
     policy = policy_of(draft, slot)
     if not policy.has_flag("preempted") or slot.activation is None:
         return VACATING, 0

@@ -62,8 +62,7 @@ def pause_job(draft: Draft[ExecutionPoint], message: PauseJob) -> bool:
 
 
 def suspend_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
-    """Suspend the running job until a request continues it. Return False if no job runs, or the job is already
-    ending."""
+    """Suspend the running job until a request continues it. Return False if no job runs or it is already ending."""
     ending = slot.activation is not None and bool(slot.activation.stop_signal)
     if ending or slot.state_activity not in ("Claimed/Busy", "Claimed/Retiring"):
         return False

@@ -112,8 +112,8 @@ class Cluster:
         return self._folded(self.cohort_of[proc])
 
     def _folded(self, cohort: int) -> Changes:
-        """Return a cohort's changes. Events of single jobs are folded only now, because most jobs end before this is
-        called."""
+        """Return a cohort's changes. Events of single jobs are folded only now, because few jobs are read before they
+        end."""
         events = self._unfolded.pop(cohort, None)
         changes = self.cohorts[cohort] or {}
         if events:

@@ -120,16 +120,16 @@ class _Attributes:
         return parse_int(self.text(name))
 
     def has_provisioned(self) -> bool:
-        """Return True if the log records what the job's slot provides. Older logs do not; their ads stay as they
-        were."""
+        """Return True if the log records the slot's resources. Older logs do not, and their jobs' ads must not
+        change."""
         return bool(self.text("CpusProvisioned"))
 
     def add(self, name: str, amount: int = 1) -> None:
         self.changes[name] = str(self.integer(name) + amount)
 
     def count(self, name: str, code: str, protocol: str = "", times: int = 1) -> None:
-        """Count a hold or vacate in ``name``, and by its code's name in the related ad (NumHoldsByReason). Also count a
-        failed transfer by protocol."""
+        """Count a hold or eviction in ``name``, by reason in the related ad (NumHoldsByReason), and by transfer
+        protocol."""
         self.add(name, times)
         by_reason = _BY_REASON[name]
         counts = {key: int(number) for key, number in _COUNT.findall(self.text(by_reason))}

@@ -56,8 +56,7 @@ START_SETTINGS: Final = {
     universe: (name, _ROLES["schedd"][name].default)
     for universe, name in (("12", "START_LOCAL_UNIVERSE"), ("7", "START_SCHEDULER_UNIVERSE"))
 }
-"""For the universes whose jobs the access point runs directly: the setting that determines whether a job may start, and
-its default."""
+"""By universe without slots: the setting whose expression must be true for a job to start, and its default."""
 PERIODIC_SETTINGS: Final = tuple(f"SYSTEM_PERIODIC_{action}" for action in ("HOLD", "RELEASE", "REMOVE", "VACATE"))
 """The access point's policies for all jobs. Each may also be defined several times, with different names."""
 _SCHEDD: Final = {
@@ -70,8 +69,7 @@ _OTHERS: Final = {**_ROLES["pace"], **_ROLES["submission"], **_ROLES["template"]
 UID_DOMAIN: Final = "UID_DOMAIN"
 FILESYSTEM_DOMAIN: Final = "FILESYSTEM_DOMAIN"
 DOMAINS: Final = (UID_DOMAIN, FILESYSTEM_DOMAIN)
-"""The domains of user names and of shared files. A pool always has both; their default is the domain with which the
-pool was created."""
+"""The domains of user names and shared files. A pool has both; by default, they are the domain at its creation."""
 
 SET_TO_EMPTY: Final = " "
 """The text that represents a setting set to an empty value, if that is not its default."""
@@ -89,7 +87,7 @@ def _kind_of(name: str, table: Mapping[str, PoolSetting]) -> str | None:
 def negotiator_kind(name: str) -> str | None:
     """Return the kind of a negotiator setting; None if the name is not a negotiator setting."""
     kind = _kind_of(name, NEGOTIATOR) or _kind_of(name, _ROLES["group"])
-    return "limit" if kind is None and concurrency_limits.named_by(name) else kind
+    return "limit" if kind is None and concurrency_limits.is_limit_setting(name) else kind
 
 
 def schedd_kind(name: str) -> str | None:

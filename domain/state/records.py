@@ -51,8 +51,7 @@ TRANSFER_STEPS = ("", "input", "input done", "checkpoint", "checkpoint done", "o
 
 @define
 class Activation:
-    """A job's run from the access point's view, from the activation until the last process has exited. Times are in
-    microseconds."""
+    """A job's run in the access point's state, until its last process has exited. Times are in microseconds."""
 
     key: str  #: the position of its first event
     cluster: int  #: the job's cluster
@@ -75,8 +74,7 @@ class Activation:
 
 @define
 class Starter:
-    """A job's processes from the startd's view, from the activation until the last process has exited. Times are in
-    microseconds."""
+    """A job's processes in the startd's state, until the last has exited. Times are in microseconds."""
 
     key: str  #: the position of its first event
     cluster: int  #: the job's cluster (0: the job is not in this pool's queue)

@@ -130,8 +130,7 @@ class Queue(LogState):
     cool_downs: dict[tuple[int, int], int] = field(factory=dict)
     """The jobs that are cooling down, each with the last second of its cool-down."""
     rejections: dict[int, dict[str, Unmatched]] = field(factory=dict)
-    """The negotiator's reasons for rejecting jobs, by the cluster and the name of the first job of each autocluster;
-    a match clears them."""
+    """Why the negotiator rejected jobs, by cluster and by the first job of an autocluster, until a job is matched."""
     further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
     """The rejections of further negotiators, by their names."""
     job_change_position: int = 0  #: the position of the last event that may make a job match
@@ -162,8 +161,7 @@ class AccessPoint(Queue):
     """The condor_now jobs, each with the claims reserved for it."""
     activations: dict[str, Activation] = field(factory=dict)  #: by key
     ending: dict[str, str] = field(factory=dict)
-    """The keys of the activations that were signalled to exit, each with the cause if the job was running until
-    then."""
+    """The keys of signalled activations, each with the cause (empty if the job was no longer running then)."""
     factories: dict[int, None] = field(factory=dict)  #: the clusters whose factories have jobs to materialize
     deferred: dict[str, None] = field(factory=dict)
     """The keys of the activations whose processes have not reached their deferral time yet."""
@@ -176,7 +174,7 @@ class AccessPoint(Queue):
         self.job_changes.append((cluster.id, -1))
 
     def update_idle_count(self, cluster: Cluster, proc: int) -> None:
-        """Update the number of idle jobs after an event that may have changed statuses in a cluster. ``proc``: as in
+        """Update the number of idle jobs after statuses in a cluster may have changed. ``proc``: as in
         ``job_changes``."""
         idle, before = cluster.status_counts[IDLE], cluster.counted_idle
         if idle == before:
@@ -194,8 +192,7 @@ class AccessPoint(Queue):
         return claim is not None and any(each.claims.get(slot) == claim.claim for each in self.reservations.values())
 
     def running_procs(self, cluster_id: int, procs: Sequence[int]) -> list[int]:
-        """Return those processes of a cluster that have an activation. Iterate over the processes or the activations,
-        whichever are fewer."""
+        """Return those processes of a cluster that have an activation. Its cost is the smaller of the two numbers."""
         if len(procs) <= len(self.by_job):
             return [proc for proc in procs if (cluster_id, proc) in self.by_job]
         running = {proc for cluster, proc in self.by_job if cluster == cluster_id}
@@ -213,8 +210,8 @@ class Slots(LogState):
     machines: dict[str, Machine] = field(factory=dict)
     slots: dict[str, Slot] = field(factory=dict)  #: by name, in order of creation
     slot_matches: dict[str, dict[str, bool]] = field(factory=dict)
-    """The slots that are matched but not claimed yet, each with its jobs, such as 12.3, and True if the match was
-    negotiated by autoregroup."""
+    """The slots with matches that are not claimed yet, each with its jobs (12.3), and True for matches by
+    autoregroup."""
     slot_change_position: int = 0  #: the position of the last event that may have made a slot match, or match better
     claims_revoked: int = 0  #: when a startd last ended a claim because its START was false, in microseconds
     slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)

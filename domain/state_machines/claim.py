@@ -18,8 +18,7 @@ INITIAL_CLAIM_STATE: Final = "Unclaimed"
 CLAIM: Final = table("claim")
 
 ROWS_BY_STATE: Final = {"Running": "continue", "Suspended": "suspend", "Vacating": "vacate", "Killing": "kill"}
-"""The row that moves a claim to each state when its slot's state/activity changes. (Jobs also move the claim
-directly.)"""
+"""The row that moves a claim to each state together with its slot. (The start and end of a job move it too.)"""
 ENDING_STATES: Final = ("Vacating", "Killing")
 
 

@@ -63,8 +63,8 @@ class Dialect(NamedTuple):
     better_match_survives_shutdown: bool = False
     """A pending preempting claim takes over its slot even if the machine is shutting down, as in HTCondor."""
     claim_overtakes_match_in_backfill: bool = False
-    """A slot in Backfill that was notified of its match, and is claimed before its client has ended, skips Matched and
-    moves to Claimed, as in HTCondor."""
+    """A slot in Backfill that is claimed after its match notification skips Matched when its client ends, as in
+    HTCondor."""
     backs_off_backfill: bool = True
     """A backfill client that exits soon after its start is restarted after exponential delays. HTCondor restarts it at
     the next policy evaluation."""
@@ -161,6 +161,5 @@ def _rows_by_step(name: str) -> dict[tuple[str, str], tuple[TransitionRow, ...]]
 
 
 def classify(dialect: Dialect, source: str, target: str) -> tuple[TransitionRow, ...]:
-    """Return the row from one state/activity to another, in a tuple that is empty if the dialect does not allow
-    this."""
+    """Return the row from one state/activity to another in a tuple, which is empty if the dialect has no such row."""
     return _rows_by_step(dialect.name).get((source, target), ())

@@ -22,8 +22,7 @@ _VOID: Final = {"match_timeout": "time_out", "claim_failed": "refuse"}
 
 
 def match_state(pair: str, destination: str = "") -> str:
-    """Return the state of the match of a slot in this state/activity. A slot in Backfill that was notified of a match
-    has the destination Matched."""
+    """Return the state of the slot's match. In Backfill, the destination Matched shows that the slot was notified."""
     notified = pair == _MATCHED or (pair.startswith(_BACKFILL) and destination == "Matched")
     return "Notified" if notified else INITIAL_MATCH_STATE
 

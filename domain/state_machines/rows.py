@@ -55,8 +55,7 @@ def table(name: str) -> tuple[TransitionRow, ...]:
 
 
 def override_rows(rows: Iterable[TransitionRow], overrides: Iterable[TransitionRow]) -> tuple[TransitionRow, ...]:
-    """Return a dialect's rows: the manual's rows, with overrides of the same number applied, and the other
-    overrides."""
+    """Return the manual's rows with a dialect's overrides: rows of the same number are replaced, others are added."""
     return tuple(({r.number: r for r in rows} | {r.number: r for r in overrides}).values())
 
 

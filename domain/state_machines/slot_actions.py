@@ -56,8 +56,7 @@ class SlotTransitions(Protocol):
     def resume_job(self, cause: str) -> None: ...
 
     def hold_job(self, how: str) -> bool:
-        """Hold the slot's job because of WANT_HOLD. Return True if the job was signalled and will be held when it
-        ends."""
+        """Hold the slot's job because of WANT_HOLD. Return True if it was signalled and is held only when it ends."""
 
     def signal_job(self, how: str, cause: str) -> None:
         """Signal the slot's job to exit, softly or hard."""
@@ -69,8 +68,7 @@ class SlotTransitions(Protocol):
         """Return True if the slot must wait for its machine's client to end; the client is then signalled first."""
 
     def leave_backfill(self) -> bool:
-        """Move a slot that need not wait for its client to its destination; return False if a waiting claim takes the
-        slot."""
+        """Move the slot out of Backfill to its destination; return False if a waiting claim must be made instead."""
 
 
 def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:

@@ -14,8 +14,7 @@ from ..package_data import get_data, sections
 from .slot_rows import SlotRow
 
 EVICTED: Final = "evicted"
-"""The target of an eviction: Preempting/Killing if PREEMPT was true and WANT_VACATE is not true; otherwise
-Preempting/Vacating."""
+"""The target of an eviction: Preempting/Killing if PREEMPT evicts without WANT_VACATE, else Preempting/Vacating."""
 
 
 class Rule(NamedTuple):

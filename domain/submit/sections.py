@@ -279,7 +279,7 @@ def _concurrency(job: SubmitJob) -> None:
         return
     if expression is not None:
         raise job.error("concurrency_limits_expr", "concurrency_limits is set too; use one of them")
-    limits = sorted(concurrency_limits.words(text.lower()))
+    limits = sorted(concurrency_limits.split_limits(text.lower()))
     for limit in limits:
         if not concurrency_limits.is_valid(limit):
             raise job.error(

@@ -108,7 +108,7 @@ def _policy_texts(
     for policy in policies:
         if policy.attribute:
             own_text = cluster.requested_value(proc, policy.attribute)
-            text = own_text and (policy.asks or own_text)
+            text = own_text and (policy.condition or own_text)
             yield policy.attribute.lower(), text if cluster.is_uniform(policy.attribute) else None
         elif policy.row != EVICT or pool.state.dialect.evaluates_system_periodic_vacate:
             for name in system_names(settings, policy):

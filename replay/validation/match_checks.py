@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.classad.tree import Literal
-from ...domain.concurrency_limits import LIMITS, Amount, amount_text, most, requested_amounts
+from ...domain.concurrency_limits import LIMITS, Amount, format_amount, maximum_amount, requested_amounts
 from ...domain.decision.draft import job_id
 from ...domain.names import SlotName
 from ...domain.state.caches import parse_cached
@@ -106,10 +106,10 @@ def check_concurrency_limits(pool: JudgedPool, matches: Sequence[e.Match]) -> No
             held_amounts[limit.name] = held_amounts.get(limit.name, 0) + limit.units * count
     for match in matches:
         for name, units in requested_amounts(match.limits):
-            used_amount, allowed_amount = held_amounts.get(name, 0), most(pool.state.settings, name)
+            used_amount, allowed_amount = held_amounts.get(name, 0), maximum_amount(pool.state.settings, name)
             if used_amount + units > allowed_amount:
-                words = f"of which {amount_text(used_amount)} of {amount_text(allowed_amount)} are held"
-                pool.report(match.job, "limit", f"its match takes {amount_text(units)} of {name.upper()}, {words}")
+                words = f"of which {format_amount(used_amount)} of {format_amount(allowed_amount)} are held"
+                pool.report(match.job, "limit", f"its match takes {format_amount(units)} of {name.upper()}, {words}")
             held_amounts[name] = used_amount + units
 
 

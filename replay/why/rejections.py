@@ -17,7 +17,7 @@ from attrs import define, evolve, field
 
 from ...domain import events as e
 from ...domain.classad import ClassAdSyntaxError, Context, parse, unparse
-from ...domain.concurrency_limits import PARTS, Amount, amount_text, requested_amounts
+from ...domain.concurrency_limits import PARTS_PER_UNIT, Amount, format_amount, requested_amounts
 from ...domain.fold.evolve import fold
 from ...domain.names import JobId
 from ...domain.negotiator.cycle import hold
@@ -79,11 +79,15 @@ def _limits_in_words(reason: e.Unmatched, state: State) -> list[str]:
 
 def _limit_text(limit: e.ReachedLimit, holder_units: list[tuple[str, Amount]]) -> str:
     used = sum((units for _, units in holder_units), start=0)
-    names = [holder if units == PARTS else f"{holder} ({amount_text(units)})" for holder, units in holder_units]
+    names = [
+        holder if units == PARTS_PER_UNIT else f"{holder} ({format_amount(units)})" for holder, units in holder_units
+    ]
     if len(names) > _MOST_HOLDERS:
         names = [*names[:_MOST_HOLDERS], f"{len(names) - _MOST_HOLDERS:,} more"]
     takes = "" if limit.wanted == 1 else f" (it takes {limit.wanted:g})"
-    return f"{limit.name.upper()}: {amount_text(used)} of {limit.most:g}{takes}, held by {', '.join(names) or 'no job'}"
+    return (
+        f"{limit.name.upper()}: {format_amount(used)} of {limit.most:g}{takes}, held by {', '.join(names) or 'no job'}"
+    )
 
 
 class NextCycle:
