@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from attrs import define, evolve
+from attrs import define
+from msgspec.structs import replace
 
 from ..domain import events as e
 from ..domain.events.handlers import bound_handlers
@@ -202,7 +203,7 @@ class SlotsFold:
         machines = [machine for machine in self._machines.values() if machine is not None]
         # INSERT OR REPLACE would change the order of machines that joined at the same instant.
         upsert = f"{insertion('machines')} ON CONFLICT(machine) DO UPDATE SET record=excluded.record"
-        execute(upsert, [(machine.name, machine.joined, _text(evolve(machine, slots={}))) for machine in machines])
+        execute(upsert, [(machine.name, machine.joined, _text(replace(machine, slots={}))) for machine in machines])
         execute("DELETE FROM slots WHERE name=?", [(name,) for name, row in self._slots.items() if row is None])
         rows = [row.values() for row in self._slots.values() if row is not None]
         execute(insertion("slots", "INSERT OR REPLACE"), rows)

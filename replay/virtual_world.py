@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Callable, Sequence
 
 from attrs import define, evolve, field, frozen
+from msgspec.structs import replace
 
 from ..domain.names import SlotName
 from ..domain.ports.sensor_readings import NOTHING_READ, Readings
@@ -134,7 +135,7 @@ class VirtualWorld(World):
             condor_load = {**readings.condor_load, **loads}
             client = condor_load.pop(_CLIENT, 0.0)
             load = readings.load + sum(loads.values())
-            known = self._loaded[machine] = evolve(readings, load=load, condor_load=condor_load, backfill_load=client)
+            known = self._loaded[machine] = replace(readings, load=load, condor_load=condor_load, backfill_load=client)
         return known
 
     def set_readings(self, machine: str, readings: Readings) -> None:

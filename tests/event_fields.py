@@ -1,4 +1,4 @@
-"""The fields of events, which are structs of msgspec, and of their parts, which are classes of attrs."""
+"""The fields of events and of their parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-import attrs
 from msgspec import NODEFAULT, Struct, structs
 
 
@@ -26,11 +25,6 @@ def _defaults(kind: type[Any]) -> dict[str, Callable[[], Any]]:
             if field.default_factory is not NODEFAULT
             else partial(_same, field.default)
             for field in fields
-        }
-    if attrs.has(kind):
-        return {
-            field.name: partial(_same, NODEFAULT if field.default is attrs.NOTHING else field.default)
-            for field in attrs.fields(kind)
         }
     return {}
 

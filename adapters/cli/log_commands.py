@@ -187,7 +187,7 @@ def _verdict_json(url: str, verification: Verification) -> dict[str, object]:
         "log": safe_url(url),
         "id": verification.id,
         "imported": verification.imported,
-        "seal": [asdict(problem) for problem in verification.seal],
+        "seal": [problem._asdict() for problem in verification.seal],
         "events": verdict.events,
         "dialect": verdict.dialect,
         "transitions": verdict.slots,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from ...domain.config import Configuration
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
@@ -165,7 +165,7 @@ class LocalWorld(World):
         client = loads.pop(_CLIENT, 0.0)
         readings = self._sensors.read(now, loads)
         attributes = self._cron.attributes()
-        return evolve(readings, attributes=attributes, backfill_load=client) if attributes or client else readings
+        return replace(readings, attributes=attributes, backfill_load=client) if attributes or client else readings
 
     def benchmark(self, slot: str) -> None:
         """Run the benchmarks in a separate process, without blocking the pool."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attrs import evolve
 from msgspec import structs
 
 from ...domain.ports.stimuli import Submit
@@ -96,7 +95,7 @@ def check_files(parsed: Submission, folder: Path, crlf_scripts: bool = False) ->
             if wrong and not crlf_scripts:
                 way_out = f"you should probably run 'dos2unix {name}' -- or a similar tool -- before you resubmit."
                 raise SubmitError(f"{wrong}.\nThis generally doesn't work, and {way_out}")
-            parsed = evolve(parsed, warnings=[*parsed.warnings, wrong]) if wrong else parsed
+            parsed = structs.replace(parsed, warnings=[*parsed.warnings, wrong]) if wrong else parsed
     return parsed
 
 
@@ -117,7 +116,7 @@ def _held_for_log(parsed: Submission) -> Submission:
         "HoldReasonSubCode": "0",
         "HoldReason": quoted(f"Failed to initialize user log to {path}: {reason}"),
     }
-    return evolve(parsed, ad={**parsed.ad, **reasons})
+    return structs.replace(parsed, ad={**parsed.ad, **reasons})
 
 
 def _check_executable(path: str, name: str) -> str:

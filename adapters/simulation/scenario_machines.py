@@ -12,7 +12,8 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from attrs import define, evolve, field
+from attrs import define, field
+from msgspec.structs import replace
 
 from ...domain.config import ConfigError, Configuration, read
 from ...domain.decide.pool_configuration import configured_pool_settings
@@ -216,7 +217,7 @@ class ScenarioSensors:
             )
         # Input at the console also counts as use of the machine.
         if (readings.last_console or 0) > (readings.last_input or 0):
-            readings = evolve(readings, last_input=readings.last_console)
+            readings = replace(readings, last_input=readings.last_console)
         return readings
 
 
@@ -225,17 +226,17 @@ def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...]
     if slots:
         own = {name: _of_slot(name, value, now, until) for name, value in values.items()}
         changed_slots = {slot: {**readings.slots.get(slot, {}), **own} for slot in slots}
-        return evolve(readings, slots={**readings.slots, **changed_slots})
+        return replace(readings, slots={**readings.slots, **changed_slots})
     for name, value in values.items():
         last_input = _last(value, now, until) if name in _IDLE else None
         if name == "KeyboardIdle":
-            readings = evolve(readings, last_input=last_input)
+            readings = replace(readings, last_input=last_input)
         elif name == "ConsoleIdle":
-            readings = evolve(readings, last_console=last_input)
+            readings = replace(readings, last_console=last_input)
         elif name == "LoadAvg":
-            readings = evolve(readings, load=float(value))
+            readings = replace(readings, load=float(value))
         else:
-            readings = evolve(readings, attributes={**readings.attributes, name: value})
+            readings = replace(readings, attributes={**readings.attributes, name: value})
     return readings
 
 

@@ -8,10 +8,9 @@ next append is checked against the stored digest before it, so that each problem
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
-from attrs import frozen
 
 from ...domain.events import WriterBegan
 from ...domain.ports.log import Head, LogDamaged, LogNewer
@@ -29,8 +28,7 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1  # also find rows at impossible position
 _WRITER = topics_of(WriterBegan)
 
 
-@frozen
-class Problem:
+class Problem(NamedTuple):
     """A difference from what was appended. ``position`` is the position of the event or of the append's last event, or
     None if the problem concerns the whole log."""
 

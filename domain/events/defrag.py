@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import frozen
-from msgspec import field
+from msgspec import Struct, field
 
 from .base import Event, event
 
 
-@frozen
-class DefragDrain:
+class DefragDrain(Struct, frozen=True):
     """A machine that a poll chose to drain. The machine's ``DrainBegan`` is the result."""
 
     machine: str  #: the machine
@@ -23,8 +21,7 @@ class DefragDrain:
     refused: str = ""  #: why the drain could not start (empty: it started)
 
 
-@frozen
-class DefragCancel:
+class DefragCancel(Struct, frozen=True):
     """A machine whose drain a poll canceled."""
 
     machine: str  #: the machine

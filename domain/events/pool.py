@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from attrs import frozen
-from msgspec import field
+from msgspec import Struct, field
 
 from .base import Event, SlotEvent, event
 
 
-@frozen
-class Clause:
+class Clause(Struct, frozen=True):
     """A condition of a Requirements expression, and how many slots satisfy it."""
 
     text: str  #: the condition
@@ -19,8 +17,7 @@ class Clause:
     left: int  #: the number of slots that satisfy it and all earlier conditions
 
 
-@frozen
-class Match:
+class Match(Struct, frozen=True):
     """A match made by a cycle: the job may claim the slot."""
 
     job: str  #: the job, such as 12.3
@@ -34,8 +31,7 @@ class Match:
     preempts: tuple[str, ...] = ()  #: dynamic slots whose resources it takes; their claims end immediately
 
 
-@frozen
-class Denied:
+class Denied(Struct, frozen=True):
     """The number of claimed slots that accept the job but may not be preempted for it, by reason."""
 
     policy: int = 0  #: PREEMPTION_REQUIREMENTS was not true
@@ -45,8 +41,7 @@ class Denied:
     never: int = 0  #: preemption is disabled
 
 
-@frozen
-class ReachedLimit:
+class ReachedLimit(Struct, frozen=True):
     """A concurrency limit that prevented a match."""
 
     name: str  #: the limit's name, in lower case
@@ -55,8 +50,7 @@ class ReachedLimit:
     wanted: float  #: units that each job needs
 
 
-@frozen
-class Unmatched:
+class Unmatched(Struct, frozen=True):
     """Why a cycle found no match for the jobs of an autocluster."""
 
     job: str  #: the first of these jobs, such as 12.3
@@ -142,8 +136,7 @@ class CycleHeld(Event, frozen=True):
     remainders: tuple[str, ...] = ()  #: the accounting groups that received slots from the fractions of quotas
 
 
-@frozen
-class GroupQuota:
+class GroupQuota(Struct, frozen=True):
     """The quota of an accounting group, in cores."""
 
     name: str  #: the group, as in GROUP_NAMES

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
+from msgspec.structs import replace
 
 from ..events import Clause, Denied, Unmatched
 from ..requests.idle_jobs import IdleJobs
@@ -106,7 +107,7 @@ class Reasons:
                 new = None
                 if not is_logged(reason, rejections.get(cluster.id, {}).get(job), user.name):
                     is_same = (reason.job, reason.jobs, reason.submitter) == (job, count, user.name)
-                    new = reason if is_same else evolve(reason, job=job, jobs=count, submitter=user.name)
+                    new = reason if is_same else replace(reason, job=job, jobs=count, submitter=user.name)
                     yield new
                 elif is_unserved:
                     self.waiting.note_logged(row, numbers[number])
@@ -199,7 +200,7 @@ class Reasons:
         reached = () if limits is None else limits.reached()
         exhausted = self.request_cache.find_exhausted(number, cluster, proc)
         if exhausted is not None and exhausted.slots == len(self.matchmaker.pool.names):
-            return exhausted.reason if exhausted.reason.reached == reached else evolve(
+            return exhausted.reason if exhausted.reason.reached == reached else replace(
                 exhausted.reason, reached=reached
             ), None
         request = self.request_cache.of(number, cluster, proc, account)
@@ -207,7 +208,7 @@ class Reasons:
         counts = self._counts_of(request)
         reason = self._reason(account, request, counts, f"{cluster.id}.{proc}", count, limit if counts.left else "")
         if reached:
-            reason = evolve(reason, reached=reached)
+            reason = replace(reason, reached=reached)
         if not counts.left:
             self._exhausted.append((number, cluster, proc, request, reason))
         return reason, request

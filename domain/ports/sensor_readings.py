@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from attrs import frozen
+from msgspec import Struct
 
 from ..events import Ad
 
@@ -19,8 +19,7 @@ _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 _NO_ADS: Mapping[str, Ad] = MappingProxyType({})
 
 
-@frozen
-class Readings:
+class Readings(Struct, frozen=True):
     """The sensor readings of a machine."""
 
     last_input: int | None = None

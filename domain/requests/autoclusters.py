@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..classad import ClassAd, References, parse
 from ..classad.analysis import references_or_empty
@@ -76,15 +76,14 @@ _MAX_ENDED = 10_000
 """The number of autoclusters without queued jobs that are allowed before a cleanup."""
 
 
-@define
-class _DifferingCluster:
+class _DifferingCluster(Struct):
     """A cluster whose jobs have several signatures. ``columns`` are the attributes whose values determine a job's
     signature (None: no attributes do)."""
 
     cluster: Cluster
     edits: int
     columns: tuple[str, ...] | None
-    signatures: dict[tuple[str, ...], Signature] = field(factory=dict)
+    signatures: dict[tuple[str, ...], Signature] = field(default_factory=dict)
 
     def is_current(self, cluster: Cluster) -> bool:
         return self.cluster is cluster and self.edits == cluster.edit_count

@@ -16,7 +16,7 @@ from collections.abc import Container, Iterator
 from math import inf
 from typing import Final
 
-from attrs import define, field
+from msgspec import Struct, field
 from sortedcontainers import SortedDict, SortedList
 
 from ..state.caches import Caches
@@ -75,29 +75,29 @@ def waits_for_slot(cluster: Cluster, proc: int, state: Queue) -> bool:
     return job not in state.by_job and job not in state.assigned_slots and job not in state.cool_downs
 
 
-@define(eq=False)
-class IdleJobGroup:
+class IdleJobGroup(Struct, eq=False):
     """A submitter's jobs of one autocluster, in order; or all jobs of a cluster that spans several autoclusters."""
 
     autocluster: int  #: the autocluster number, or ``~cluster`` for a cluster that spans several
-    entries: SortedList[Entry] = field(factory=SortedList)
-    single_jobs: SortedList[tuple[int, int]] = field(factory=SortedList)
+    entries: SortedList[Entry] = field(default_factory=SortedList)
+    single_jobs: SortedList[tuple[int, int]] = field(default_factory=SortedList)
     """The entries of single jobs, as cluster and process numbers."""
     idle: int = 0  #: the number of idle jobs, including those with a match
 
 
-@define(eq=False)
-class IdleJobs:
+class IdleJobs(Struct, eq=False):
     """The idle jobs of a submitter."""
 
     submitter: str
-    groups: dict[int, IdleJobGroup] = field(factory=dict)  #: by autocluster
-    first_entries: SortedList[tuple[Entry, int]] = field(factory=SortedList)  #: each group's, with its autocluster
+    groups: dict[int, IdleJobGroup] = field(default_factory=dict)  #: by autocluster
+    first_entries: SortedList[tuple[Entry, int]] = field(
+        default_factory=SortedList
+    )  #: each group's, with its autocluster
     idle: int = 0  #: the number of idle jobs, including those with a match
-    unreported: dict[int, None] = field(factory=dict)
+    unreported: dict[int, None] = field(default_factory=dict)
     """The autoclusters with jobs that changed since their rejection reason was last compared with the log."""
     reported_circumstances: object = None  #: the circumstances of that comparison, for other autoclusters
-    clusters: list[tuple[int, int]] = field(factory=list)
+    clusters: list[tuple[int, int]] = field(default_factory=list)
     """A heap of the submitter's clusters, as submission and cluster numbers. Some clusters may have left the queue."""
     first_submission: int = 0  #: submission number of the first cluster with idle jobs (0: none)
 
@@ -160,8 +160,7 @@ class IdleJobs:
             self.first_entries.add((new_first, group.autocluster))
 
 
-@define(eq=False)
-class _ClusterEntries:
+class _ClusterEntries(Struct, eq=False):
     """The entries of a cluster's idle jobs: one common entry, or one per job if their priorities differ."""
 
     cluster: Cluster
@@ -170,7 +169,7 @@ class _ClusterEntries:
     has_one_entry: bool
     idle: int = 0  #: the number of idle jobs that the queue's total includes
     words: frozenset[str] = frozenset()  #: a superset of the slot attributes that the jobs may read
-    entries: dict[int, tuple[IdleJobGroup, Entry]] = field(factory=dict)  #: by process, or ``_ALL``
+    entries: dict[int, tuple[IdleJobGroup, Entry]] = field(default_factory=dict)  #: by process, or ``_ALL``
 
 
 class IdleQueues:

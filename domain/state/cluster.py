@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import compress
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..events import Ad, Event, Procs
 from ..state_machines.job_rows import JobStatus
@@ -34,14 +34,13 @@ _MAX_UNFOLDED = 16
 _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
 
 
-@define
-class Factory:
+class Factory(Struct):
     """A job factory: it materializes the jobs of a cluster gradually."""
 
     materialized: int = 0  #: the number of jobs materialized
     mode: str = "Running"  #: Running, Paused or Removed
     reason: str = ""  #: why it is paused
-    changes: Changes = field(factory=dict)  #: edits that apply to the jobs not yet materialized
+    changes: Changes = field(default_factory=dict)  #: edits that apply to the jobs not yet materialized
 
 
 class Cluster:

@@ -3,18 +3,17 @@ cycle is due. Times are in microseconds."""
 
 from __future__ import annotations
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..events import CycleHeld
 
 
-@define
-class Cycles:
-    held: dict[str, tuple[int, int]] = field(factory=dict)
+class Cycles(Struct):
+    held: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The position and the time of each negotiator's last cycle that left an event."""
-    cut_short: set[str] = field(factory=set)
+    cut_short: set[str] = field(default_factory=set)
     """The negotiators whose last cycle gave some submitter the maximum number of matches per cycle."""
-    preempted: dict[str, int] = field(factory=dict)
+    preempted: dict[str, int] = field(default_factory=dict)
     """When each negotiator last held a cycle that preempted jobs."""
     account_change_position: int = 0  #: the position of the last accounting event that may change a cycle's result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ..events import Ad
 from ..state_machines import match_state
@@ -18,8 +18,7 @@ RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
 """The statuses of a job that has processes and is not being evicted."""
 
 
-@define
-class Claim:
+class Claim(Struct):
     """A claim of a slot."""
 
     id: str  #: the claim's id
@@ -31,7 +30,7 @@ class Claim:
     job: str = (
         ""  #: the job that its holder requested it for; for the pool's own access point, a job that waited for it
     )
-    ad: Ad = field(factory=dict)  #: the ad of that job (empty: it is in the log with the queue)
+    ad: Ad = field(default_factory=dict)  #: the ad of that job (empty: it is in the log with the queue)
     lease: int = 0  #: the seconds of silence by its holder after which it ends (0: no lease)
     lease_end: int = 0  #: when it ends if the holder stays silent, in microseconds (0: the holder is not silent)
     activations: int = 0  #: the number of jobs that it has run
@@ -49,8 +48,7 @@ TRANSFER_STEPS = ("", "input", "input done", "checkpoint", "checkpoint done", "o
 """The steps of file transfer, in order. There may be several checkpoints, or none."""
 
 
-@define
-class Activation:
+class Activation(Struct):
     """A job's run in the access point's state, until its last process has exited. Times are in microseconds."""
 
     key: str  #: the position of its first event
@@ -69,11 +67,10 @@ class Activation:
     """The latest step of its file transfers, from `TRANSFER_STEPS` (empty: none has started)."""
     checkpoints: int = 0  #: the number of the last completed checkpoint (0: none)
     chirped: int = 0  #: the number of its condor_chirp writes that are logged
-    vacate_reason: Ad = field(factory=dict)  #: the attributes with the reason, if a policy evicted the job
+    vacate_reason: Ad = field(default_factory=dict)  #: the attributes with the reason, if a policy evicted the job
 
 
-@define
-class Starter:
+class Starter(Struct):
     """A job's processes in the startd's state, until the last has exited. Times are in microseconds."""
 
     key: str  #: the position of its first event
@@ -88,7 +85,7 @@ class Starter:
     suspended_time: int = 0  #: how long the slot was suspended before `suspended_since`, in microseconds
     suspended_since: int = 0  #: when the slot was suspended (0: it is not)
     job: str = ""  #: if `cluster` is 0: the job's id at its access point
-    ad: Ad = field(factory=dict)
+    ad: Ad = field(default_factory=dict)
     """The job's ad from the activation, updated by later messages (empty: it is in the log with the queue)."""
     user: str = ""  #: the job's user, as user@domain (empty: not in its ad)
     leave_cause: str = ""  #: why the slot's claim is about to end, if that cause is recorded for the job
@@ -115,16 +112,14 @@ class PendingMatch(NamedTuple):
     negotiator: str = ""  #: the negotiator that made it, if there are several (empty: NEGOTIATOR)
 
 
-@define
-class Reservation:
+class Reservation(Struct):
     """Claims reserved for a condor_now job; see `ClaimsReserved`."""
 
     claims: dict[str, str]  #: their ids, by slot
     deadline: int  #: the deadline for the jobs that use them to leave, in microseconds
 
 
-@define
-class MachineDrain:
+class MachineDrain(Struct):
     """A machine's drain; see `DrainBegan`."""
 
     number: int  #: the number of the drain on this machine
@@ -137,8 +132,7 @@ class MachineDrain:
     final: bool = False  #: whether all jobs that were running when it began have ended
 
 
-@define
-class BackfillClient:
+class BackfillClient(Struct):
     """A machine's backfill client, from its start until its last process has exited. Times are in microseconds."""
 
     key: str  #: the position of its first event
@@ -151,15 +145,14 @@ class BackfillClient:
     next_signal: int = 0  #: when the next signal is due
 
 
-@define
-class Machine:
+class Machine(Struct):
     """A machine in the pool. Times are in microseconds."""
 
     name: str
     ad: Ad  #: the attributes of all its slots
     joined: int  #: when it joined the pool
-    settings: Ad = field(factory=dict)  #: the settings of its execution point (`startd.settings`), expanded
-    slots: dict[str, Slot] = field(factory=dict)  #: its slots, by their names
+    settings: Ad = field(default_factory=dict)  #: the settings of its execution point (`startd.settings`), expanded
+    slots: dict[str, Slot] = field(default_factory=dict)  #: its slots, by their names
     drain: MachineDrain | None = None  #: its drain, while it is draining
     drains: int = 0  #: the number of drains so far
     drain_start: str = ""  #: the START expression of its current or last drain, unless that drain became final
@@ -174,8 +167,7 @@ class Machine:
     backfill_retry: int = 0  #: when a client may be started again
 
 
-@define
-class Slot:
+class Slot(Struct):
     """A slot of a machine. Times are in microseconds."""
 
     name: str
@@ -194,11 +186,11 @@ class Slot:
     vacated: int = 0
     """When the last process of a job exited on it, or on a dynamic slot carved from it (0: never)."""
     busy_since: int = 0  #: when CpuBusy became true (0: it is false, or not evaluated)
-    time_spent: dict[str, int] = field(factory=dict)
+    time_spent: dict[str, int] = field(default_factory=dict)
     """The microseconds it has spent in each state/activity, before the current activity."""
     drained_core_time: float = 0.0  #: the core-microseconds it has spent in Drained, until `drained_counted_until`
     drained_counted_until: int = 0  #: the instant until which `drained_core_time` is counted
-    published_ad: Ad = field(factory=dict)  #: the published attributes of its machine's sensors
+    published_ad: Ad = field(default_factory=dict)  #: the published attributes of its machine's sensors
     published: int = 0  #: when those were last published
     version: int = 0
     """The position of the last event that changed ``ad``. Values computed from the ad are valid until this changes."""
@@ -237,8 +229,7 @@ class Slot:
         return self.state_activity.partition("/")[2]  # type: ignore[return-value]
 
 
-@define
-class Submitter:
+class Submitter(Struct):
     """A submitter's account, as the accountant records it (`negotiator.accounting`). Times are in microseconds."""
 
     name: str  #: such as alice@example.org
@@ -247,7 +238,7 @@ class Submitter:
     factor: float = 0.0  #: the initial priority factor, or the last one set (0: see `appeared_under`)
     floor: float = 0.0  #: the cores that it receives before other submitters (0: none)
     ceiling: float = -1.0  #: the maximum number of cores (-1: no limit)
-    leases: dict[str, tuple[float, int]] = field(factory=dict)
+    leases: dict[str, tuple[float, int]] = field(default_factory=dict)
     """Temporary values of factor, floor or ceiling, each with its end time."""
     weighted_in_use: int = 0  #: the weight of its current claims, in thousandths
     slots: int = 0  #: the number of its current slots

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
-from attrs import define, field, frozen
+from msgspec import Struct
 
 from ..events import Ad, ClaimMade, GroupQuota, MailDue, Unmatched
 from ..names import AccountName
@@ -37,8 +38,7 @@ class JobAd(Protocol):
         """Return an object and a number, at least one of which changes when the ad changes."""
 
 
-@frozen
-class SentAd:
+class SentAd(Struct, frozen=True):
     """An ad that the job's access point sent, and updates by messages."""
 
     ad: Ad
@@ -57,8 +57,7 @@ class SentAd:
         return self.ad, 0
 
 
-@frozen
-class QueuedAd:
+class QueuedAd(Struct, frozen=True):
     """An ad in the queue of the same log."""
 
     cluster: Cluster
@@ -74,7 +73,7 @@ class QueuedAd:
         return self.cluster.changes(self.proc), self.cluster.status[self.proc]
 
 
-@define(slots=False)
+@dataclass(repr=False, match_args=False)
 class LogState:
     """The state that every role has: the log's end, the settings in force, and the answers to requests."""
 
@@ -83,15 +82,17 @@ class LogState:
     at: int = 0  #: the time of that event, in microseconds
     name: str = ""  #: the pool's name
     dialect: Dialect = MANUAL
-    settings: dict[str, str] = field(factory=dict)  #: the settings in force; replaced by a new dict on each change
-    founding_settings: dict[str, str] = field(factory=dict)
+    settings: dict[str, str] = field(
+        default_factory=dict
+    )  #: the settings in force; replaced by a new dict on each change
+    founding_settings: dict[str, str] = field(default_factory=dict)
     """The settings when the log was created, to which settings that are no longer configured return."""
     configured: int = 0  #: the position of the last event that changed the settings
     epoch: int = 0  #: the writer's number
     served_since: int = 0  #: when that writer began, in microseconds
-    answers: dict[str, str] = field(factory=dict)  #: the answers to the latest requests, by request id
+    answers: dict[str, str] = field(default_factory=dict)  #: the answers to the latest requests, by request id
     answers_size: int = 0  #: their length in characters
-    agendas: Agendas = field(factory=Agendas, eq=False, repr=False)  #: the timed actions that are due
+    agendas: Agendas = field(default_factory=Agendas, compare=False)  #: the timed actions that are due
 
     @property
     def uid_domain(self) -> str:
@@ -115,58 +116,58 @@ class LogState:
                 log.trim()
 
 
-@define(slots=False)
+@dataclass(repr=False, match_args=False)
 class Queue(LogState):
     """The part of an access point's queue that a negotiator reads. Jobs are given as cluster and process numbers."""
 
     change_logs: ClassVar[tuple[str, ...]] = ("job_changes", "rejection_changes")
-    clusters: dict[int, Cluster] = field(factory=dict)  #: the clusters with jobs in the queue
+    clusters: dict[int, Cluster] = field(default_factory=dict)  #: the clusters with jobs in the queue
     idle: int = 0  #: the number of idle jobs, including those in `assigned_slots`
-    assigned_slots: dict[tuple[int, int], str] = field(factory=dict)
+    assigned_slots: dict[tuple[int, int], str] = field(default_factory=dict)
     """The idle jobs that have a slot: they are matched, or wait for the slot's current claim to end."""
-    ready_claims: dict[str, tuple[int, int]] = field(factory=dict)
+    ready_claims: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The slots whose queued claim can now be used, each with the job that it is for."""
-    by_job: dict[tuple[int, int], Activation] = field(factory=dict)  #: the activations of running jobs
-    cool_downs: dict[tuple[int, int], int] = field(factory=dict)
+    by_job: dict[tuple[int, int], Activation] = field(default_factory=dict)  #: the activations of running jobs
+    cool_downs: dict[tuple[int, int], int] = field(default_factory=dict)
     """The jobs that are cooling down, each with the last second of its cool-down."""
-    rejections: dict[int, dict[str, Unmatched]] = field(factory=dict)
+    rejections: dict[int, dict[str, Unmatched]] = field(default_factory=dict)
     """Why the negotiator rejected jobs, by cluster and by the first job of an autocluster, until a job is matched."""
-    further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(factory=dict)
+    further_rejections: dict[str, dict[int, dict[str, Unmatched]]] = field(default_factory=dict)
     """The rejections of further negotiators, by their names."""
     job_change_position: int = 0  #: the position of the last event that may make a job match
     cycle_requested: int = 0  #: the position of the last event for which the access point requests a cycle
     paused_until: int = 0  #: no job starts until this instant, because the machine failed to start one, in microseconds
     pause: int = 0  #: the length of that pause (0: the last start succeeded)
-    job_changes: ChangeLog[tuple[int, int]] = field(factory=ChangeLog, eq=False, repr=False)
+    job_changes: ChangeLog[tuple[int, int]] = field(default_factory=ChangeLog, compare=False)
     """The jobs that entered or left the queue, became idle, stopped being idle, or were edited; process -1: any jobs of
     the cluster."""
-    rejection_changes: ChangeLog[tuple[int, str]] = field(factory=ChangeLog, eq=False, repr=False)
+    rejection_changes: ChangeLog[tuple[int, str]] = field(default_factory=ChangeLog, compare=False)
     """The jobs whose entry in `rejections` changed, by cluster and name."""
 
 
-@define(slots=False)
+@dataclass(repr=False, match_args=False)
 class AccessPoint(Queue):
     """An access point: the queue, and the claims that it holds."""
 
     idle_local: int = 0  #: the number of idle jobs of the local universe
     next_cluster: int = 1  #: the lowest cluster number that was never allocated
-    unused_cluster_ids: set[int] = field(factory=set)  #: lower numbers that were allocated but not used yet
-    matches: dict[str, dict[tuple[int, int], PendingMatch]] = field(factory=dict)
+    unused_cluster_ids: set[int] = field(default_factory=set)  #: lower numbers that were allocated but not used yet
+    matches: dict[str, dict[tuple[int, int], PendingMatch]] = field(default_factory=dict)
     """The slots that are matched but not claimed yet, each with its jobs; a partitionable slot may have several."""
-    claims: dict[str, ClaimMade] = field(factory=dict)
+    claims: dict[str, ClaimMade] = field(default_factory=dict)
     """The claims that the pool's own access point holds, by slot."""
-    queued_claims: dict[str, tuple[int, int]] = field(factory=dict)
+    queued_claims: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The slots with a pending preempting claim, each with the job that the claim is for."""
-    reservations: dict[tuple[int, int], Reservation] = field(factory=dict)
+    reservations: dict[tuple[int, int], Reservation] = field(default_factory=dict)
     """The condor_now jobs, each with the claims reserved for it."""
-    activations: dict[str, Activation] = field(factory=dict)  #: by key
-    ending: dict[str, str] = field(factory=dict)
+    activations: dict[str, Activation] = field(default_factory=dict)  #: by key
+    ending: dict[str, str] = field(default_factory=dict)
     """The keys of signalled activations, each with the cause (empty if the job was no longer running then)."""
-    factories: dict[int, None] = field(factory=dict)  #: the clusters whose factories have jobs to materialize
-    deferred: dict[str, None] = field(factory=dict)
+    factories: dict[int, None] = field(default_factory=dict)  #: the clusters whose factories have jobs to materialize
+    deferred: dict[str, None] = field(default_factory=dict)
     """The keys of the activations whose processes have not reached their deferral time yet."""
-    notifying: set[int] = field(factory=set)  #: the clusters with jobs whose users receive mail about them
-    mails: dict[int, MailDue] = field(factory=dict)  #: the mails that still have to be sent, by position
+    notifying: set[int] = field(default_factory=set)  #: the clusters with jobs whose users receive mail about them
+    mails: dict[int, MailDue] = field(default_factory=dict)  #: the mails that still have to be sent, by position
 
     def record_cluster_change(self, cluster: Cluster) -> None:
         """Record that a cluster was submitted or edited, or is about to leave."""
@@ -202,21 +203,21 @@ class AccessPoint(Queue):
         return unquoted(cluster.ad.get("Owner", "")) or cluster.submitter.partition("@")[0]
 
 
-@define(slots=False)
+@dataclass(repr=False, match_args=False)
 class Slots(LogState):
     """Machines, their slots and claims, as the startd knows them and shows them to a negotiator."""
 
     change_logs: ClassVar[tuple[str, ...]] = ("slot_changes", "slot_ad_changes")
-    machines: dict[str, Machine] = field(factory=dict)
-    slots: dict[str, Slot] = field(factory=dict)  #: by name, in order of creation
-    slot_matches: dict[str, dict[str, bool]] = field(factory=dict)
+    machines: dict[str, Machine] = field(default_factory=dict)
+    slots: dict[str, Slot] = field(default_factory=dict)  #: by name, in order of creation
+    slot_matches: dict[str, dict[str, bool]] = field(default_factory=dict)
     """The slots with matches that are not claimed yet, each with its jobs (12.3), and True for matches by
     autoregroup."""
     slot_change_position: int = 0  #: the position of the last event that may have made a slot match, or match better
     claims_revoked: int = 0  #: when a startd last ended a claim because its START was false, in microseconds
-    slot_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    slot_changes: ChangeLog[str] = field(default_factory=ChangeLog, compare=False)
     """The slots that changed, except for being matched."""
-    slot_ad_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    slot_ad_changes: ChangeLog[str] = field(default_factory=ChangeLog, compare=False)
     """The slots whose own ad or START changed."""
 
     def machine_slots(self, slot: Slot) -> list[Slot]:
@@ -237,23 +238,25 @@ class Slots(LogState):
         return ad
 
 
-@define(slots=False)
+@dataclass(repr=False, match_args=False)
 class ExecutionPoint(Slots):
     """Execution points: machines, slots, and the starters of the jobs that run there."""
 
-    starters: dict[tuple[int, int], Starter] = field(factory=dict)
+    starters: dict[tuple[int, int], Starter] = field(default_factory=dict)
     """The starters of jobs in the pool's own queue, by job: the same objects as ``Slot.activation``."""
-    stopping: dict[tuple[int, int], None] = field(factory=dict)  #: the jobs in `starters` that were signalled
-    matched: dict[str, None] = field(factory=dict)  #: the slots in Matched
-    preempting: dict[str, None] = field(factory=dict)  #: the slots in Preempting
-    silent_claims: dict[str, None] = field(factory=dict)  #: the slots whose claim's holder is silent
-    backfill_clients: dict[str, str] = field(factory=dict)  #: the machines with a backfill client, each with its key
+    stopping: dict[tuple[int, int], None] = field(default_factory=dict)  #: the jobs in `starters` that were signalled
+    matched: dict[str, None] = field(default_factory=dict)  #: the slots in Matched
+    preempting: dict[str, None] = field(default_factory=dict)  #: the slots in Preempting
+    silent_claims: dict[str, None] = field(default_factory=dict)  #: the slots whose claim's holder is silent
+    backfill_clients: dict[str, str] = field(
+        default_factory=dict
+    )  #: the machines with a backfill client, each with its key
     matched_in_backfill: dict[str, None] = field(
-        factory=dict
+        default_factory=dict
     )  #: the slots that will enter Matched when their client has ended
 
 
-@define(slots=False)
+@dataclass(repr=False, match_args=False)
 class Manager(Slots, Queue):
     """The central manager: the slots and idle jobs that other roles published to it, and the accounting. ``resources``
     (the name in HTCondor's accountant) contains the weight of each claim."""
@@ -265,27 +268,27 @@ class Manager(Slots, Queue):
         "submitter_changes",
     )
     has_further_accounts: bool = False  #: whether negotiators other than NEGOTIATOR have, or had, accounts
-    submitters: dict[str, Submitter] = field(factory=dict)
+    submitters: dict[str, Submitter] = field(default_factory=dict)
     """By account name (``names.AccountName``): each of several negotiators has its own account for a submitter."""
     priorities_updated_at: int = 0  #: when the priorities were last updated, in microseconds
-    accounted: dict[str, int] = field(factory=dict)
+    accounted: dict[str, int] = field(default_factory=dict)
     """When the priorities of other negotiators were last updated, by negotiator name."""
-    resources: dict[str, tuple[int, str]] = field(factory=dict)
+    resources: dict[str, tuple[int, str]] = field(default_factory=dict)
     """The claimed slots, each with its weight, in thousandths, and the concurrency limits that its claim uses."""
-    match_limits: dict[str, dict[str, str]] = field(factory=dict)
+    match_limits: dict[str, dict[str, str]] = field(default_factory=dict)
     """The slots that are matched but not claimed yet, each with its jobs and the limits used by the matches."""
-    queued_limits: dict[str, str] = field(factory=dict)
+    queued_limits: dict[str, str] = field(default_factory=dict)
     """The limits used by claims that wait for a slot's current claim to end, by slot."""
-    limits_in_use: Counter[str] = field(factory=Counter)
+    limits_in_use: Counter[str] = field(default_factory=Counter)
     """How many matches and claims use the same limits, by text (``concurrency_limits.requested_amounts``)."""
     quotas: tuple[GroupQuota, ...] = ()  #: the quotas of the accounting groups in the last cycle
-    remainders: dict[str, int] = field(factory=dict)
+    remainders: dict[str, int] = field(default_factory=dict)
     """The accounting groups that received slots from the fractions of quotas, each with the last time."""
-    defrag: Defrag = field(factory=Defrag)  #: the state of defragmentation
-    cycles: Cycles = field(factory=Cycles)  #: the negotiation cycles
-    slots_matched: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    defrag: Defrag = field(default_factory=Defrag)  #: the state of defragmentation
+    cycles: Cycles = field(default_factory=Cycles)  #: the negotiation cycles
+    slots_matched: ChangeLog[str] = field(default_factory=ChangeLog, compare=False)
     """The slots that cycles matched."""
-    submitter_changes: ChangeLog[str] = field(factory=ChangeLog, eq=False, repr=False)
+    submitter_changes: ChangeLog[str] = field(default_factory=ChangeLog, compare=False)
     """The submitters whose accounts may have changed."""
 
     def count_limits(self, limits: str, change: int) -> None:
@@ -325,7 +328,7 @@ class Manager(Slots, Queue):
         return usage
 
 
-@define(slots=False)
+@dataclass(repr=False, match_args=False)
 class State(AccessPoint, ExecutionPoint, Manager):
     """A pool with all roles in one log. `evolve` folds events into it. The log contains the queue with the jobs' ads,
     so events about claims and activations do not repeat the ads.

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from attrs import evolve, field, frozen
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..classad.old_form import printed_form
 from ..macros.functions import FUNCTIONS, draw_in_sequence, random_functions
@@ -24,14 +25,13 @@ from .submit_reader import SubmitReader
 from .unsupported_commands import EXPRESSIONS, is_read_by_htcondor, unsupported_message
 
 
-@frozen
-class Submission:
+class Submission(Struct, frozen=True):
     """The jobs of one cluster, ready to be submitted."""
 
     ad: dict[str, str]  #: the attributes that are the same in every job
     columns: dict[str, list[str]]  #: the other attributes, with one text per job (``undefined`` if the job has none)
     count: int
-    warnings: list[str] = field(factory=list)  #: the warnings for the user, in the order of their occurrence
+    warnings: list[str] = field(default_factory=list)  #: the warnings for the user, in the order of their occurrence
 
     def ad_of(self, proc: int) -> dict[str, str]:
         """Return the complete ad of a job, with ClusterId and ProcId."""
@@ -325,4 +325,4 @@ def hold_for_spooling(parsed: Submission) -> Submission:
         "HoldReasonCode": str(SPOOLING_HOLD_CODE),
     }
     leave_attributes = {"LeaveJobInQueue": LEAVE_AFTER_TEN_DAYS} if parsed.ad.get("LeaveJobInQueue") == "false" else {}
-    return evolve(parsed, ad={**parsed.ad, **hold_attributes, **leave_attributes})
+    return replace(parsed, ad={**parsed.ad, **hold_attributes, **leave_attributes})

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, tzinfo
 from itertools import count, pairwise
 
-from attrs import define, field
+from msgspec import Struct, field
 
 from ...domain import events as e
 from ...domain.imported.record_sources import KINDS, place_of
@@ -24,13 +24,12 @@ def job_of(text: str) -> tuple[int, int] | None:
     return (int(cluster), int(proc)) if cluster.isdecimal() and proc.isdecimal() else None
 
 
-@define
-class Sources:
+class Sources(Struct):
     """The sources of a log, collected from its events. Paths are the latest known."""
 
-    found_events: dict[int, e.SourceFound] = field(factory=dict)
-    read_events: dict[int, e.SourceRead] = field(factory=dict)
-    _letters: dict[int, tuple[str, int]] = field(factory=dict)
+    found_events: dict[int, e.SourceFound] = field(default_factory=dict)
+    read_events: dict[int, e.SourceRead] = field(default_factory=dict)
+    _letters: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def take(self, event: e.Event) -> None:
         if isinstance(event, e.SourceFound):
@@ -150,14 +149,13 @@ def _is_of(event: e.Event, number: int) -> bool:
     return place is not None and place.source == number
 
 
-@define
-class PlaceNames:
+class PlaceNames(Struct):
     """Formats the locations of records for users, such as "EventLog:120". Reads the sources from the log on demand."""
 
     log: EventStore
-    sources: Sources = field(factory=Sources)
-    _read: set[int] = field(factory=set)
-    _names: dict[int, str] = field(factory=dict)
+    sources: Sources = field(default_factory=Sources)
+    _read: set[int] = field(default_factory=set)
+    _names: dict[int, str] = field(default_factory=dict)
 
     def source(self, number: int) -> Sources:
         if number not in self._read:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from attrs import asdict
+from msgspec.structs import asdict
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse

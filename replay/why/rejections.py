@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from attrs import define, evolve, field
+from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.classad import ClassAdSyntaxError, Context, parse, unparse
@@ -272,7 +273,7 @@ def _of_the_only_submitter(event: e.CycleHeld, reason: e.Unmatched) -> e.Unmatch
     """Return a reason with the limit that it comes to where one submitter alone asked."""
     is_alone = event.statistics.get("ActiveSubmitterCount") == 1
     if is_alone and slots_meeting_requirements(reason) <= reason.refused_by_slot + reason.taken:
-        return evolve(reason, limit=LIMIT_OF_ONE.get(reason.limit, reason.limit))
+        return replace(reason, limit=LIMIT_OF_ONE.get(reason.limit, reason.limit))
     return reason
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from attrs import evolve, frozen
+from attrs import frozen
+from msgspec.structs import replace
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores.opening import open_log
@@ -95,7 +96,7 @@ class TracePlay:
     def _take(self, step: TraceStep) -> None:
         stimulus = step.what
         if isinstance(stimulus, PublishedReadings):
-            self._publish(evolve(self.readings, attributes={**self.readings.attributes, **stimulus.attributes}))
+            self._publish(replace(self.readings, attributes={**self.readings.attributes, **stimulus.attributes}))
         elif isinstance(stimulus, Reconfigured):
             self._reconfigure(stimulus.number, step.line)
         else:
@@ -103,7 +104,7 @@ class TracePlay:
 
     def _sense(self, reading: SensorReading) -> None:
         self._publish(
-            evolve(self.readings, load=reading.load, last_input=reading.last_input, last_console=reading.last_console)
+            replace(self.readings, load=reading.load, last_input=reading.last_input, last_console=reading.last_console)
         )
 
     def _publish(self, readings: Readings) -> None:

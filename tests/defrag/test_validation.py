@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from attrs import evolve
 from msgspec.structs import replace
 
 from poolbook.domain import events as e
@@ -40,7 +39,7 @@ def alter(**fields: Any) -> Alteration:
 
 
 def alter_drain(**fields: Any) -> Alteration:
-    return lambda poll: replace(poll, drains=(evolve(poll.drains[0], **fields),))
+    return lambda poll: replace(poll, drains=(replace(poll.drains[0], **fields),))
 
 
 ALTERATIONS: list[tuple[str, Alteration]] = [

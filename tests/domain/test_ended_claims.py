@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
-from attrs import fields
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve

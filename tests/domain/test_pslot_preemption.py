@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from attrs import evolve
 from msgspec.structs import replace
 
 from poolbook.domain.classad import Context, parse
@@ -106,7 +105,7 @@ def test_an_altered_preemption_is_detected() -> None:
     position, cycle = log[at]
     assert isinstance(cycle, CycleHeld)
     for preempts in (("slot1_3@h",), (), ("slot1_2@h",), ("slot9_1@h", "slot1_2@h", "slot1_1@h")):
-        lie = replace(cycle, matches=(evolve(cycle.matches[0], preempts=preempts),))
+        lie = replace(cycle, matches=(replace(cycle.matches[0], preempts=preempts),))
         altered = [*log[:at], (position, lie), *log[at + 1 :]]
         assert examine(altered).violations, preempts
         assert not recheck(altered).sound, preempts

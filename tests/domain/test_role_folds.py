@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve as changed
-from attrs import fields
 from msgspec.structs import replace
 
 from poolbook.adapters.stores.opening import open_log
@@ -70,7 +69,7 @@ def parts(state: LogState, kind: type[LogState]) -> dict[str, Any]:
     """Return the compared parts of a role: without the end of its log, and without jobs for a manager, which does not
     fold them."""
     left_out = {"position", "at", *(field.name for field in fields(Queue) if kind is Manager)}
-    names = [field.name for field in fields(kind) if field.eq and field.name not in left_out]
+    names = [field.name for field in fields(kind) if field.compare and field.name not in left_out]
     return {name: plain(getattr(state, name), kind) for name in names}
 
 
@@ -81,14 +80,14 @@ def plain(value: Any, kind: type[LogState]) -> Any:
         return {name: plain(value, kind) for name, value in value.items()}
     if isinstance(value, Slot):
         slot_fields = {name: plain(getattr(value, name), kind) for name in ("claim", "queued_claim", "activation")}
-        return changed(value, **slot_fields)
+        return replace(value, **slot_fields)
     if isinstance(value, Claim):
-        return changed(value, ad={}, lease_end=0 if kind is Manager else value.lease_end)
+        return replace(value, ad={}, lease_end=0 if kind is Manager else value.lease_end)
     if isinstance(value, Starter):
-        unsignalled = changed(value, ad={}, stop_signal="", last_signalled=0, next_signal=0)
-        return unsignalled if kind is Manager else changed(value, ad={})
+        unsignalled = replace(value, ad={}, stop_signal="", last_signalled=0, next_signal=0)
+        return unsignalled if kind is Manager else replace(value, ad={})
     if isinstance(value, Machine):
-        return changed(value, slots=[*value.slots])  # type: ignore[arg-type]
+        return replace(value, slots=[*value.slots])
     if isinstance(value, Cluster):
         return {proc: value.attributes(proc) for proc in value.procs()}
     return value

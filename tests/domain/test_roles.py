@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
-from attrs import fields
 
 from poolbook.domain.decide import delivery
 from poolbook.domain.decide.decide import _RULES

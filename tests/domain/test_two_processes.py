@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -245,8 +246,7 @@ def two_processes() -> Iterator[tuple[Socket, Callable[[], list[e.Event]]]]:
 
 
 def parts(state: LogState) -> dict[str, Any]:
-    fields = type(state).__attrs_attrs__
-    return {field.name: getattr(state, field.name) for field in fields if field.eq}
+    return {field.name: getattr(state, field.name) for field in fields(state) if field.compare}
 
 
 def comparable(event: e.Event) -> str:

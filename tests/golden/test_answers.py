@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 from msgspec.structs import replace
 
 from poolbook import Log
@@ -241,7 +240,7 @@ def test_a_difference_is_detected(change: Callable[[Answers], Answers], expected
 def test_a_difference_inside_a_field_is_detected() -> None:
     match = e.Match("1.0", "slot1@h", 0.0)
     cycle = e.CycleHeld(7, "negotiated", "s-1", (match, match), ())
-    ((_, fields),) = events_of([(1, replace(cycle, matches=(match, evolve(match, rank=2.0))))])
+    ((_, fields),) = events_of([(1, replace(cycle, matches=(match, replace(match, rank=2.0))))])
     assert list(differences(fields, cycle)) == [".matches[1].rank is 0.0 and not 2.0"]
     ((_, fields),) = events_of([(1, replace(cycle, matches=(match,)))])
     assert list(differences(fields, cycle)) == [".matches has 2 and not 1"]

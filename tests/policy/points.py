@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.simulation.simulation import RemoteJob, RemoteSchedds
@@ -156,7 +156,7 @@ class Point(TestPool):
 
     def read(self, machine: str = "h", **value: object) -> None:
         """Set the readings of the machine's sensors from now on."""
-        self.world.set_readings(machine, evolve(self._said(machine), **value))  # type: ignore[arg-type]
+        self.world.set_readings(machine, replace(self._said(machine), **value))
 
     def _said(self, machine: str) -> Readings:
         return self.world._readings.get(machine, Readings())

@@ -7,11 +7,11 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import attrs
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -70,12 +70,12 @@ def folded(log: Path) -> State:
 
 def content(state: State) -> dict[str, Any]:
     """Return what a state contains, its jobs by their ads."""
-    fields = {field.name: getattr(state, field.name) for field in attrs.fields(State) if field.eq}
+    values = {field.name: getattr(state, field.name) for field in fields(State) if field.compare}
     clusters = state.clusters.values()
     jobs = {
         (c.id, proc): (c.status_of(proc), c.attributes(proc)) for c in clusters for proc in range(c.count) if proc in c
     }
-    return {**fields, "clusters": jobs}
+    return {**values, "clusters": jobs}
 
 
 def test_the_snapshot_of_a_closed_pool_is_the_state_that_its_log_folds_to(log: Path) -> None:

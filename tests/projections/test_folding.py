@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from poolbook.domain.classad import Context
 from poolbook.domain.fold.evolve import fold
@@ -76,9 +76,9 @@ def comparable(slot: Slot) -> Slot:
     """Return a slot without what only the live pool tracks: how its job's processes end, and its claim's lease."""
     activation = slot.activation
     if activation is not None:
-        activation = evolve(activation, stop_signal="", last_signalled=0, next_signal=0)
-    claim = None if slot.claim is None else evolve(slot.claim, lease_end=0)
-    return evolve(slot, activation=activation, claim=claim)
+        activation = replace(activation, stop_signal="", last_signalled=0, next_signal=0)
+    claim = None if slot.claim is None else replace(slot.claim, lease_end=0)
+    return replace(slot, activation=activation, claim=claim)
 
 
 def check_accounting(views: Views, state: State) -> None:

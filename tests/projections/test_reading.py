@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 import pytest
-from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.adapters.condor_tools.batches import BatchCluster, cluster_rows, count_statuses
 from poolbook.adapters.condor_tools.cells import value_text
@@ -358,7 +358,7 @@ def test_slots_and_machines_come_and_go_in_the_pools_order() -> None:
     )
     assert [slot.name for slot in slot_views.slots()] == ["z", "m", "a"]
     first = Slot("z", "h", "static", "", SlotAd({"A": "2", "C": "3"}), "Owner/Idle", 7_000_000, 7_000_000, version=6)
-    assert slot_views.slots()[0] == evolve(first, drained_counted_until=7_000_000)
+    assert slot_views.slots()[0] == replace(first, drained_counted_until=7_000_000)
     assert slot_views.machines() == {"h": {"Arch": '"X86_64"'}}
 
 

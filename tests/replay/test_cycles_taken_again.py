@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -198,11 +197,11 @@ def change(nth: int, **values: object) -> Callable[[list[e.Event]], None]:
 def swap_matches(cycle: e.CycleHeld) -> tuple[e.Match, ...]:
     """Return the first two matches with their slots exchanged."""
     first_match, second_match, *others = cycle.matches
-    return attrs.evolve(first_match, slot=second_match.slot), attrs.evolve(second_match, slot=first_match.slot), *others
+    return replace(first_match, slot=second_match.slot), replace(second_match, slot=first_match.slot), *others
 
 
 def change_first_match(changes: dict[str, Any]) -> Callable[[e.CycleHeld], tuple[e.Unmatched, ...]]:
-    return lambda held: (attrs.evolve(held.unmatched[0], **changes), *held.unmatched[1:])
+    return lambda held: (replace(held.unmatched[0], **changes), *held.unmatched[1:])
 
 
 def change_priority(log: list[e.Event]) -> None:
@@ -229,8 +228,8 @@ def omit(kind: type[e.Event]) -> Callable[[list[e.Event]], None]:
         (change(0, matches=swap_matches), "match 1, of job 4.0, slot"),
         (change(0, matches=lambda held: held.matches[:-1]), "match 3"),
         (change(0, matches=lambda held: held.matches[::-1]), "match 1"),
-        (change(1, matches=lambda cycle: (attrs.evolve(cycle.matches[0], rank=7.0), *cycle.matches[1:])), "rank"),
-        (change(1, matches=lambda cycle: (attrs.evolve(cycle.matches[0], reason="x"), *cycle.matches[1:])), "reason"),
+        (change(1, matches=lambda cycle: (replace(cycle.matches[0], rank=7.0), *cycle.matches[1:])), "rank"),
+        (change(1, matches=lambda cycle: (replace(cycle.matches[0], reason="x"), *cycle.matches[1:])), "reason"),
         (change(0, unmatched=lambda held: ()), "reason 1"),
         (change(0, unmatched=change_first_match({"taken": 3})), "reason 1, of job 2.2, taken"),
         (change(0, unmatched=change_first_match({"limit": "ceiling"})), "limit"),

@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-from attrs import evolve
 from msgspec.structs import replace
 
 from poolbook.adapters.stores.opening import open_log
@@ -41,7 +40,7 @@ def change_manual_match(**values: Any) -> Edit:
             for index, event in enumerate(log)
             if isinstance(event, e.CycleHeld) and any(match.reason for match in event.matches)
         )
-        log[place] = replace(event, matches=(evolve(event.matches[0], **values),))
+        log[place] = replace(event, matches=(replace(event.matches[0], **values),))
 
     return edit
 

@@ -4,6 +4,7 @@ claim holders outside the pool. It accepts the lines of ``virtual_pool``, and mo
 from __future__ import annotations
 
 from attrs import evolve
+from msgspec.structs import replace
 
 from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.domain.ports import stimuli as s
@@ -42,7 +43,7 @@ class PointPool(Pool):
 
     def _read(self, machine: str, **readings: object) -> None:
         previous = self._world.sense(machine)
-        self._world.set_readings(machine, evolve(previous if previous else NOTHING_READ, **readings))  # type: ignore[arg-type]
+        self._world.set_readings(machine, replace(previous if previous else NOTHING_READ, **readings))
 
     def _benchmarked(self, slot: str, mips: str, kflops: str) -> StimulusResult:
         return self._handle(s.BenchmarksDone(self._id("benchmarks"), slot, int(mips), int(kflops)))
