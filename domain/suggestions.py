@@ -9,27 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 
-def close_names(word: str, known: Iterable[str], most: int = 3, likeness: float = 0.6) -> list[str]:
+def close_names(word: str, known: Iterable[str], most: int = 3, min_similarity: float = 0.6) -> list[str]:
     """Return the known names that are most similar to a word, the most similar first; ignore case.
 
-    :param likeness: the minimum similarity, from 0 to 1, as ``difflib`` measures it
+    :param min_similarity: the minimum similarity, from 0 to 1, as ``difflib`` measures it
     """
     from difflib import get_close_matches  # imported only for unknown names, to keep the start fast
 
     spelled = {name.lower(): name for name in known}
-    return [spelled[name] for name in get_close_matches(word.lower(), spelled, most, likeness)]
+    return [spelled[name] for name in get_close_matches(word.lower(), spelled, most, min_similarity)]
 
 
-def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", most: int = 3, likeness: float = 0.6) -> str:
+def did_you_mean(
+    word: str, known: Iterable[str], otherwise: str = "", most: int = 3, min_similarity: float = 0.6
+) -> str:
     """Return "did you mean" with the known names most similar to a word; ``otherwise`` if no name is similar."""
-    close = close_names(word, known, most, likeness)
+    close = close_names(word, known, most, min_similarity)
     return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 
 class NearMisses:
     """An index that finds misspelled names. ``names`` maps each spelling to the name to suggest for it."""
 
-    LEAST_LETTERS = 4
+    MIN_LETTERS = 4
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._of_length: dict[int, list[tuple[str, str]]] = {}
@@ -39,7 +41,7 @@ class NearMisses:
 
     def suggested(self, word: str) -> str | None:
         """Return the first name from which a word differs by one typing error; None if there is none."""
-        if len(word) < self.LEAST_LETTERS - 1:  # KIL is still a misspelling of KILL
+        if len(word) < self.MIN_LETTERS - 1:  # KIL is still a misspelling of KILL
             return None
         indexes = [self._index(length) for length in range(len(word) - 1, len(word) + 2)]
         return next((name for part in _shortened(word) for index in indexes for name in index.get(part, ())), None)
@@ -49,7 +51,7 @@ class NearMisses:
         index = self._indexes.get(length)
         if index is None:
             index = self._indexes[length] = {}
-            if length >= self.LEAST_LETTERS:
+            if length >= self.MIN_LETTERS:
                 for key, name in self._of_length.get(length, ()):
                     for part in _shortened(key):
                         index.setdefault(part, []).append(name)

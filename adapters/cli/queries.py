@@ -296,7 +296,7 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
         names_by_key |= {name.lower(): name for name in ad}
         missing = {lower: name for lower, name in missing.items() if lower not in names_by_key}
     for name in missing.values() if names_by_key else ():
-        hint = did_you_mean(name, names_by_key.values(), most=1, likeness=0.8)
+        hint = did_you_mean(name, names_by_key.values(), most=1, min_similarity=0.8)
         message = "; ".join(filter(None, [f"no job has the attribute {name}", hint]))
         print(f"poolbook {command}: {message}", file=sys.stderr)
 

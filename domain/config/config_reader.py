@@ -221,7 +221,9 @@ def find_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
         template = category_templates.get(name.lower())
         if template is None:
             listing_hint = f"`poolbook config use {category}` lists them"
-            hint = did_you_mean(name, (each.name for each in category_templates.values()), listing_hint, likeness=0.5)
+            hint = did_you_mean(
+                name, (each.name for each in category_templates.values()), listing_hint, min_similarity=0.5
+            )
             raise ConfigError(f"use {category} : {name}: unknown template; {hint}")
         yield template, arguments
 

@@ -1,8 +1,8 @@
 """A decision in progress: its events so far, and the state that results from them.
 
-A draft folds each event into the state immediately, because a decision is often a chain of transitions (Vacating,
-Owner, Unclaimed). If the append fails, the caller must discard the state and replay the log. Every change of a slot,
-job, claim, match or drain goes through the draft to the state machines, which reject transitions without a row.
+A decision is often a chain of transitions (Vacating, Owner, Unclaimed), so a draft folds each event into the state
+immediately, and the next step reads the result. Therefore the caller must discard the state and replay the log if the
+append fails. A draft moves slots, jobs, claims, matches and drains only along the rows of their state machines.
 """
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ class Draft(Generic[RoleState]):
         user: str = "",
         fabric: Fabric[Draft[Any]] | None = None,
     ) -> None:
-        self._whole = state
+        self._full_state = state
         self.stimulus, self.now, self.tables, self.sense = stimulus, now, tables, sense
         self.state: RoleState = state  # type: ignore[assignment]  # callers create drafts only for rules of their role
         self.caches = caches or Caches()
         state.trim_changes()
         self.events: list[Event] = []
-        self._fired: dict[tuple[str, str, str, str | None], str] = {}
-        self._noted: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
+        self._allowed: dict[tuple[str, str, str, str | None], str] = {}
+        self._recorded: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}
         """The slots' cached policies, each with the number of events when it was evaluated (``startd``)."""
         self._fabric = fabric
@@ -106,7 +106,7 @@ class Draft(Generic[RoleState]):
 
     def emit(self, event: Event) -> None:
         self.events.append(event)
-        evolve(self._whole, event)
+        evolve(self._full_state, event)
 
     @overload
     def send(self, message: Message[Answer]) -> Answer: ...
@@ -119,20 +119,19 @@ class Draft(Generic[RoleState]):
         return self._fabric.deliver(self, message)
 
     def header(self, cause: str) -> tuple[int, str, str]:
-        """Return the first fields of an event: time, cause and stimulus."""
+        """Return the fields with which every event begins: time (microseconds), cause and stimulus id."""
         return self.now, cause, self.stimulus
 
     def fire(self, machine: str, source: str, row: str, target: str | None = None) -> str:
-        """Move a state machine, such as "job", along a row, and return the new state; ``target`` is required if the row
-        has several.
+        """Move a state machine, such as "job", along a row, and return the new state. Transitions that were already
+        allowed in this decision are not checked again.
 
-        Transitions already allowed in this decision are not checked again.
-
+        :param target: the new state, which is required if the row has several
         :raises NotAllowed: if the machine has no such transition
         """
-        new_state = self._fired.get((machine, source, row, target))
+        new_state = self._allowed.get((machine, source, row, target))
         if new_state is None:
-            new_state = self._fired[machine, source, row, target] = self.tables[machine].fire(source, row, target)
+            new_state = self._allowed[machine, source, row, target] = self.tables[machine].fire(source, row, target)
         return new_state
 
     # Slots
@@ -168,18 +167,18 @@ class Draft(Generic[RoleState]):
             self.fire("match", slot.match_state, row)
 
     def record_evaluation(self, name: str, expression: str, value: str, read: Ad) -> int:
-        """Record an expression, its value and the values that it read; return the log position of this event, or 0 if
-        the expression read nothing.
+        """Record the value of an expression and the attribute values in ``read`` as evidence for a decision.
 
-        The same evidence is recorded only once per decision.
+        Return the event's log position; 0, without an event, if the expression read nothing. Equal evidence is recorded
+        only once per decision.
         """
         if not read:
             return 0
         key = (name, expression, value, tuple(read.items()))
-        if key not in self._noted:
+        if key not in self._recorded:
             self.emit(EvaluationRecorded(*self.header("evaluated"), name, expression, value, read))
-            self._noted[key] = self._whole.position
-        return self._noted[key]
+            self._recorded[key] = self._full_state.position
+        return self._recorded[key]
 
     # Jobs
 

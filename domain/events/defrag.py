@@ -48,5 +48,5 @@ class DefragPolled(Event, frozen=True):
     no_longer_whole: tuple[str, ...] = ()  #: machines that were whole at the previous poll, but are not now
     costs: dict[str, float] = field(
         default_factory=dict
-    )  #: AvgDrainingBadput and AvgDrainingUnclaimed: fractions of the cores' time
+    )  #: AvgDrainingBadput, AvgDrainingUnclaimed (fractions of time)
     offset: int = 0  #: the pool's offset from UTC in seconds, for expressions that use local time

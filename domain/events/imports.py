@@ -162,9 +162,7 @@ class TableWritten(Event, frozen=True):
 
     kind: str  #: queue (job_queue.log) or accountant (Accountantnew.log)
     number: int  #: the number of the transaction in the table, from 1
-    operations: tuple[
-        tuple[int, str, str, str], ...
-    ]  #: HTCondor's number (101 to 107), key, attribute and text of each operation
+    operations: tuple[tuple[int, str, str, str], ...]  #: HTCondor's number (101 to 107), key, attribute, text of each
 
     @property
     def stream(self) -> str:

@@ -182,9 +182,7 @@ class JobSignalled(ClusterEvent, frozen=True):
     how: str  #: soft (its kill signal) or hard (SIGKILL)
     until: int = 0  #: when they are signalled again, harder, in microseconds (0: by the pool's settings)
     evidence: int = 0  #: position of the `EvaluationRecorded` of the policy that ends the run (0: none)
-    vacated: Ad = field(
-        default_factory=dict
-    )  #: the vacate reason for the job's ad, if a policy of the access point ends the run
+    vacated: Ad = field(default_factory=dict)  #: the vacate reason, if a policy of the access point ends the run
 
 
 @event("job.exited")

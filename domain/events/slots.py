@@ -12,9 +12,7 @@ class MachineJoined(MachineEvent, frozen=True):
     """A machine joined the pool."""
 
     ad: Ad  #: the attributes that all its slots share
-    settings: Ad = field(
-        default_factory=dict
-    )  #: settings of its execution point that differ from the defaults (`domain/startd/startd_settings.py`)
+    settings: Ad = field(default_factory=dict)  #: settings of its execution point that differ from the defaults
 
 
 @event("machine.configured")

@@ -40,6 +40,7 @@ FIELDS: Final = (
 )
 DAY_OF_WEEK: Final = FIELDS[4]
 ATTRIBUTES: Final = tuple(field.attribute for field in FIELDS)
+LOWER_ATTRIBUTES: Final = frozenset(map(str.lower, ATTRIBUTES))
 
 MINUTE: Final = 60
 _EPOCH: Final = datetime(1970, 1, 1)

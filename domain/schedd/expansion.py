@@ -16,8 +16,9 @@ from ..decision.draft import Draft, ranges
 from ..events import Ad
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from ..state.job_ad import EXPANDED, parse_int, quoted
+from ..state.job_ad import EXPANDED, hold_reason, parse_int
 from ..state.state import AccessPoint
+from ..state_machines.hold_codes import StopReason
 
 MATCH_PREFIX: Final = "MATCH_"
 _MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?::(?P<default>[^)]*))?)\)", re.DOTALL)
@@ -78,7 +79,7 @@ def expand_for_slot(
     try:
         return expand(job, ad_of(job), ad_of(slot()), draft.context)
     except CannotExpandError as error:
-        hold = {"HoldReason": quoted(str(error)), "HoldReasonCode": "0", "HoldReasonSubCode": "0"}
+        hold = hold_reason(StopReason(0, 0, str(error)))
         hold["NumSystemHolds"] = str(parse_int(job.get("NumSystemHolds", "")) + 1)
         draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", hold)
         return None

@@ -46,7 +46,9 @@ def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reaso
         changes |= dict.fromkeys(HOLD_ATTRIBUTES, "")
         changes["ReleaseReason"] = reason
         draft.move_jobs(cluster, ranges(group), "release", why.cause, "Held", changes, why.evidence)
-    if _may_have_schedule(cluster, procs):
+    schedule_names = [name for name in ATTRIBUTES if cluster.is_uniform(name)]
+    has_schedule = any(cluster.requested_value(procs[0], name) for name in schedule_names)
+    if has_schedule or len(schedule_names) < len(ATTRIBUTES):
         from .job_deferral import is_time_past, schedule_runs
 
         schedule_runs(draft, cluster, [proc for proc in procs if is_time_past(draft, cluster, proc)])
@@ -65,12 +67,6 @@ def _group_by_hold_reason(cluster: Cluster, procs: list[int]) -> dict[tuple[str,
                 shared[cluster.cohort_of[proc]] = group
         group.append(proc)
     return groups
-
-
-def _may_have_schedule(cluster: Cluster, procs: list[int]) -> bool:
-    """Check whether any of the jobs may have a schedule (``cron_minute`` and related commands)."""
-    names = [name for name in ATTRIBUTES if cluster.is_uniform(name)]
-    return len(names) < len(ATTRIBUTES) or any(cluster.requested_value(procs[0], name) for name in names)
 
 
 def remove(

@@ -23,19 +23,20 @@ from ..classad.matching import is_satisfied
 from ..classad.next_change import POLL, next_change
 from ..classad.tree import Literal
 from ..decision.draft import Draft, ranges
-from ..events import Ad, JobsDeferred
+from ..events import JobsDeferred
 from ..ports.stimuli import ScheduleJobs
 from ..state.caches import ad_of, parse_cached
 from ..state.cluster import IDLE, Cluster
-from ..state.job_ad import DEFERRAL_TIME, parse_int, quoted
+from ..state.job_ad import DEFERRAL_TIME, hold_reason, parse_int
 from ..state.state import AccessPoint
+from ..state_machines.hold_codes import StopReason
 from ..units import SECOND
 from .crontab import ATTRIBUTES, InvalidCronTab, parse_crontab
 from .waiting_claims import withdraw_better_matches
 
 INVALID_TIME: Final = 1
 """The deferral of an activation with an invalid DeferralTime: time 0, which the job has always missed."""
-INVALID_CRON_SETTINGS: Final = "25"
+INVALID_CRON_SETTINGS: Final = 25
 """HoldReasonCode of a job with an invalid schedule."""
 
 
@@ -69,22 +70,14 @@ def schedule_runs(draft: Draft[AccessPoint], cluster: Cluster, procs: Sequence[i
             for proc in group:
                 procs_by_holds.setdefault(parse_int(cluster.value(proc, "NumSystemHolds") or ""), []).append(proc)
             for system_holds, procs_to_hold in procs_by_holds.items():
-                changes = _invalid_schedule_hold(str(error), system_holds + 1)
+                reason = StopReason(INVALID_CRON_SETTINGS, 0, f"Invalid cron schedule parameters: {error}")
+                changes = {"NumSystemHolds": str(system_holds + 1), **hold_reason(reason)}
                 draft.move_jobs(cluster, ranges(procs_to_hold), "hold", "invalid_schedule", "Idle", changes)
         else:
             group = [proc for proc in group if cluster.value(proc, DEFERRAL_TIME) != str(start)]
             if group:
                 draft.emit(JobsDeferred(*draft.header("scheduled"), cluster.id, ranges(group), start * SECOND))
         withdraw_better_matches(draft, cluster.id, group)
-
-
-def _invalid_schedule_hold(error: str, system_holds: int) -> Ad:
-    return {
-        "NumSystemHolds": str(system_holds),
-        "HoldReason": quoted(f"Invalid cron schedule parameters: {error}"),
-        "HoldReasonCode": INVALID_CRON_SETTINGS,
-        "HoldReasonSubCode": "0",
-    }
 
 
 def _schedule_texts(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> tuple[str | None, ...]:

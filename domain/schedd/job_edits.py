@@ -22,7 +22,7 @@ from ..state.cluster import Cluster
 from ..state.pool_settings import ATTRIBUTE_LISTS, super_users
 from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import AccessPoint
-from .crontab import ATTRIBUTES
+from .crontab import LOWER_ATTRIBUTES
 from .factories import FACTORY_ATTRIBUTES, PAUSED
 from .job_commands import may_act_on, missing_jobs, parse_constraint, results_for, selected_jobs
 from .submitted_job import attribute_text
@@ -122,7 +122,6 @@ def allowed_changes(changes: Ad, ad: ClassAd, settings: Mapping[str, str]) -> Ad
 
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_SCHEDULE_ATTRIBUTES = frozenset(map(str.lower, ATTRIBUTES))
 Edited = tuple[Cluster, Ad, list[int]]
 """A cluster, the new attribute values, and the processes to change."""
 
@@ -147,7 +146,7 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
         for cluster, changes, group in edits:
             draft.emit(JobsEdited(*draft.header("user_edit"), cluster.id, ranges(group), changes))
             withdraw_better_matches(draft, cluster.id, group)
-            if not _SCHEDULE_ATTRIBUTES.isdisjoint(map(str.lower, changes)):
+            if not LOWER_ATTRIBUTES.isdisjoint(map(str.lower, changes)):
                 from .job_deferral import schedule_runs
 
                 schedule_runs(draft, cluster, [proc for proc in group if cluster.status_of(proc) == "Idle"])

@@ -19,7 +19,7 @@ from ..decision.draft import Draft
 from ..events import Ad, JobExited
 from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
-from ..state.job_ad import ad_at_exit, quoted, vacate_reason
+from ..state.job_ad import ad_at_exit, hold_reason, quoted, vacate_reason
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import StopReason
 from . import periodic_policy
@@ -110,12 +110,8 @@ def _hold(draft: Draft[AccessPoint], hold: PolicyValue, ad: ClassAd) -> ExitDeci
     """Return the hold; the job's ad may specify its reason and subcode."""
     reason, code = _evaluate_attribute(draft, ad, "OnExitHoldReason"), ad.get("OnExitHoldSubCode")
     subcode = None if code is None else integer_of(code, ad, None, draft.context)
-    changes = {
-        "HoldReason": quoted(reason if isinstance(reason, str) and reason else _reason("OnExitHold", hold)),
-        "HoldReasonCode": str(HELD_BY_POLICY),
-        "HoldReasonSubCode": str(subcode or 0),
-    }
-    return ExitDecision("hold", changes, hold.evidence)
+    text = reason if isinstance(reason, str) and reason else _reason("OnExitHold", hold)
+    return ExitDecision("hold", hold_reason(StopReason(HELD_BY_POLICY, subcode or 0, text)), hold.evidence)
 
 
 def _evaluate_attribute(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> object:

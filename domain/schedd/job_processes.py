@@ -13,7 +13,7 @@ from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTr
 from ..ports.messages import EndJob
 from ..ports.stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ..state.job_ad import HOLD_ATTRIBUTES, parse_int, quoted, unquoted, vacate_reason
+from ..state.job_ad import HOLD_ATTRIBUTES, hold_reason, parse_int, quoted, unquoted, vacate_reason
 from ..state.records import RUNS, TRANSFER_STEPS, Activation
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import (
@@ -249,11 +249,7 @@ def _run_outcome(
 ) -> tuple[str, str, str, Ad]:
     """Return the outcome, the cause, the row of the job state table, and the changes to the job's ad."""
     already_changed = status not in RUNS  # held or removed, and perhaps released, during the run
-    hold = {
-        "HoldReason": quoted(end.hold_reason),
-        "HoldReasonCode": str(end.hold_code),
-        "HoldReasonSubCode": str(end.hold_subcode),
-    }
+    hold = hold_reason(StopReason(end.hold_code, end.hold_subcode, end.hold_reason))
     transfer_outcome = "evicted" if end.undelivered else "failed"
     was_signalled = activation.first_signalled <= end.at
     is_machine_hold = activation.vacate_reason.get("VacateReasonCode") == str(HELD_BY_STARTD)

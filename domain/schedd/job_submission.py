@@ -20,7 +20,7 @@ from ..state.proc_ads import pack, unpack
 from ..state.state import AccessPoint
 from ..state_machines import dialect_named
 from .admission import admit_submission
-from .crontab import ATTRIBUTES
+from .crontab import LOWER_ATTRIBUTES
 from .factories import LIMIT_ATTRIBUTE, has_factory
 from .policy_kinds import attributes_read, group_alike
 
@@ -169,10 +169,10 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
     if not factory and (
-        "MAX_TRANSFER_INPUT_MB" in state.settings or any(name.lower() == _MAX_INPUT for name in (*ad, *columns))
+        "MAX_TRANSFER_INPUT_MB" in state.settings or any(name.lower() == _JOB_LIMIT.lower() for name in (*ad, *columns))
     ):
         hold_jobs_with_large_input(draft, state.clusters[number])
-    if not factory and any(name.lower() in _SCHEDULE_ATTRIBUTES for name in (*ad, *columns)):
+    if not factory and any(name.lower() in LOWER_ATTRIBUTES for name in (*ad, *columns)):
         from .job_deferral import schedule_runs
 
         submitted = state.clusters[number]
@@ -192,8 +192,6 @@ def _with_default_limit(ad: Ad, count: int) -> Ad:
     return {**other_attributes, LIMIT_ATTRIBUTE: str(count) if is_unlimited else limit}
 
 
-_MAX_INPUT = "maxtransferinputmb"
-_SCHEDULE_ATTRIBUTES = frozenset(map(str.lower, ATTRIBUTES))
 _USER_ATTRIBUTES = frozenset({"owner", "user"})
 """Attributes that contain the job's user; only the pool sets them."""
 _INITIALLY_HELD = {"InitialJobStatus": "5"}

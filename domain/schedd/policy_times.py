@@ -1,11 +1,9 @@
-"""When periodic policies are evaluated: at intervals of PERIODIC_EXPR_INTERVAL, and only if a value may have changed.
-``PolicyPasses`` is the agenda. For each cluster with a policy it stores the next evaluation of the jobs without
-processes, and of each running job. An event of a job brings its next evaluation forward. A job that was measured,
-stopped or continued is evaluated immediately, as its shadow does after such an update.
+"""Schedule the evaluations of periodic policies: every PERIODIC_EXPR_INTERVAL, if a policy's value may have changed.
 
-Jobs without processes are evaluated at multiples of the interval since the epoch; a running job at multiples since its
-process started. So these instants do not depend on when the pool was started. Only jobs whose ads changed since the
-last evaluation, or whose values may change with time, are evaluated.
+Jobs without processes are evaluated at multiples of the interval since the epoch, and a running job at multiples since
+the start of its process, so that the times do not depend on when the pool was started. A job is skipped if its ad has
+not changed since its last evaluation and time alone cannot change the values. A job that was measured, suspended or
+continued is evaluated immediately, because its shadow does so after such an update. ``PolicyPasses`` is the agenda.
 """
 
 from __future__ import annotations

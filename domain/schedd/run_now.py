@@ -12,8 +12,6 @@ command_coalesce_slots (command.cpp).
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
-
 from ..classad.matching import requirements_met
 from ..decision.draft import Draft, Refusal, answer, job_id
 from ..events import ClaimsReserved, ReservationEnded
@@ -30,32 +28,6 @@ from .job_commands import may_act_on
 from .waiting_claims import withdraw_better_matches
 
 
-class _Role(NamedTuple):
-    """The requirements for one of the jobs, with HTCondor's messages for a job that violates them."""
-
-    unknown: str
-    foreign: str
-    universe: str
-    status: str
-    required_status: str
-
-
-_NOW_JOB: Final = _Role(
-    "no such job (now-job)",
-    "you must own the now-job",
-    "the now-job must be in the vanilla universe",
-    "the now-job must be idle",
-    "Idle",
-)
-_VICTIM: Final = _Role(
-    "no such job (vacate-job)",
-    "you must own the vacate-job",
-    "vacate-job must be in the vanilla universe",
-    "vacate-job must be running",
-    "Running",
-)
-
-
 def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
     """Vacate the victims, and reserve their claims for the job.
 
@@ -64,10 +36,10 @@ def run_now(draft: Draft[AccessPoint], command: RunNow) -> None:
     state = draft.state
     number, proc = command.job
     name = job_id(number, proc)
-    _check_job(draft, command.user, command.job, _NOW_JOB)
+    _check_job(draft, command.user, command.job, "now-job", "Idle")
     victims = list(dict.fromkeys(command.victims))
     for victim in victims:
-        _check_job(draft, command.user, victim, _VICTIM)
+        _check_job(draft, command.user, victim, "vacate-job", "Running")
     if not victims:
         advice = f"name at least one running job to vacate for {name}"
         raise _refused("invalid vacate-job ID list", advice)
@@ -94,17 +66,28 @@ def _refused(rule: str, why: str) -> Refusal:
     return Refusal(f"{rule}: {why}", tool=rule)
 
 
-def _check_job(draft: Draft[AccessPoint], user: str, job: tuple[int, int], role: _Role) -> None:
+def _check_job(draft: Draft[AccessPoint], user: str, job: tuple[int, int], role: str, required_status: str) -> None:
+    """Check a job that condor_now names. ``role`` is HTCondor's name for it: now-job or vacate-job.
+
+    :raises Refusal: if the job does not exist, is another user's, needs no slot, or has another status
+    """
     name, cluster = job_id(*job), draft.state.clusters.get(job[0])
+    subject = "the now-job" if role == "now-job" else role  # as in HTCondor's messages
     if cluster is None or job[1] not in cluster:
-        raise _refused(role.unknown, f"{name} is not in the queue; `poolbook q -all` lists all jobs")
+        raise _refused(f"no such job ({role})", f"{name} is not in the queue; `poolbook q -all` lists all jobs")
     if not may_act_on(draft, user, cluster):
-        raise _refused(role.foreign, f"{name} belongs to {draft.state.owner(cluster)}, and {user} is not a super user")
+        raise _refused(
+            f"you must own the {role}",
+            f"{name} belongs to {draft.state.owner(cluster)}, and {user} is not a super user",
+        )
     if cluster.universe not in ("", UNIVERSE_VANILLA):
-        raise _refused(role.universe, f"{name} is in universe {cluster.universe}, whose jobs run without slots")
+        raise _refused(
+            f"{subject} must be in the vanilla universe",
+            f"{name} is in universe {cluster.universe}, whose jobs run without slots",
+        )
     status = cluster.status_of(job[1])
-    if status != role.required_status:
-        raise _refused(role.status, f"{name} is {status}")
+    if status != required_status:
+        raise _refused(f"{subject} must be {required_status.lower()}", f"{name} is {status}")
 
 
 # Progress and result

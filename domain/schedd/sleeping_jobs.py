@@ -1,7 +1,7 @@
-"""Jobs that cannot be matched before a certain time, and when job schedules are evaluated again.
+"""Find the idle jobs that cannot be matched yet because of their deferral times or of Requirements that read the clock.
 
-Everything here is computed from the jobs and the time. A cluster is evaluated when its jobs change, and again at the
-instants computed then (``job_deferral``). A cluster whose Requirements do not read the clock is evaluated once.
+A cluster is evaluated when its jobs change, and then whenever time alone may change the result (``job_deferral``). A
+cluster whose Requirements do not read the clock is therefore evaluated only after changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..state.caches import ad_of
 from ..state.cluster import IDLE, Cluster
 from ..state.state import AccessPoint
 from ..units import SECOND
-from .crontab import ATTRIBUTES
+from .crontab import ATTRIBUTES, LOWER_ATTRIBUTES
 from .job_deferral import attributes_read_by_time, clauses_false_until, clock_clauses, has_schedule, last_start_second
 
 
@@ -91,13 +91,10 @@ def _may_sleep(cluster: Cluster) -> bool:
     if cluster.variants.names or cluster.edited_names:
         varying = {name.lower() for name in cluster.variants.names} | cluster.edited_names
         names = {name.lower() for name in cluster.ad} | varying
-        if not _SCHEDULE_NAMES.isdisjoint(names) or "requirements" in varying:
+        if not LOWER_ATTRIBUTES.isdisjoint(names) or "requirements" in varying:
             return True
     # A schedule attribute in another spelling has set a DeferralTime in its jobs, which counts as an edit.
     return not cluster.ad.keys().isdisjoint(ATTRIBUTES) or bool(clock_clauses(cluster.ad.get("Requirements", "")))
-
-
-_SCHEDULE_NAMES = frozenset(name.lower() for name in ATTRIBUTES)
 
 
 def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:

@@ -7,7 +7,7 @@ variant with the suffix _VANILLA takes precedence if it is defined and has a val
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 from msgspec import Struct
 
@@ -94,18 +94,16 @@ class PolicyEvaluation:
         if machine is None or self._estimating:
             return None
         if self._estimates is None:
-            self._estimates = drain_estimates(machine, self._for_estimate, self.now)
+            self._estimates = drain_estimates(machine, partial(self.for_slot, estimating=True), self.now)
         return self._estimates
 
-    def _for_estimate(self, slot: Slot) -> PolicyEvaluation:
-        return PolicyEvaluation(self.state, slot, self.sense, self.now, self.context, self.caches, estimating=True)
-
-    def for_slot(self, slot: Slot) -> PolicyEvaluation:
-        """Return the policy of another slot of the machine at the same time."""
-        if slot is self.slot:
+    def for_slot(self, slot: Slot, *, estimating: bool = False) -> PolicyEvaluation:
+        """Return the policy of a slot of the same machine at the same time."""
+        estimating |= self._estimating
+        if slot is self.slot and estimating == self._estimating:
             return self
         return PolicyEvaluation(
-            self.state, slot, self.sense, self.now, self.context, self.caches, estimating=self._estimating
+            self.state, slot, self.sense, self.now, self.context, self.caches, estimating=estimating
         )
 
     @property

@@ -138,16 +138,6 @@ def _parse_share(text: str, number: int) -> _Value:
     return _Value("amount", amount, _SUFFIXES.index(suffix[0].lower()) + 1 if suffix else 0)
 
 
-def _share(value: _Value, total: float, minimum: float, unit: int, integer: bool) -> Share:
-    if value.kind == "auto":
-        return AUTO
-    amount = value.value * total if value.kind in ("part", "minimal") else value.value
-    amount = float(int(amount)) if integer else amount
-    if value.kind == "amount":
-        amount *= 1024 ** max(0, value.scale - unit) if unit else 1
-    return max(amount, minimum)
-
-
 # One type: cpus=2, ram=128, swap=25%, disk=1/2
 
 
@@ -217,8 +207,16 @@ def _full_name(name: str, total: DivisibleResources) -> str | None:
 
 
 def _share_of(resource: str, value: _Value, total: DivisibleResources, volume: str, minimum: float) -> Share:
+    if value.kind == "auto":
+        return AUTO
     unit = _UNITS.get(resource, 0)
-    return _share(value, total.amount_of(resource, volume), minimum, unit, integer=resource in _UNITS)
+    amount = value.value
+    if value.kind in ("part", "minimal"):
+        amount *= total.amount_of(resource, volume)
+    amount = float(int(amount)) if unit else amount
+    if value.kind == "amount" and unit:
+        amount *= 1024 ** max(0, value.scale - unit)
+    return max(amount, minimum)
 
 
 # The division

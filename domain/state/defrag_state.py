@@ -94,10 +94,7 @@ class Defrag(Struct):
     since: int = 0  #: when it was switched on and its counts began (0: switched off)
     configured: int = 0  #: when the pool's settings last changed
     last_poll: int = 0  #: when it last polled the pool (0: never)
-    in_hour: tuple[int, int] = (
-        0,
-        0,
-    )  #: the hour of the last poll, counted since 1970 in UTC, and the drains begun in it
+    in_hour: tuple[int, int] = (0, 0)  #: the hour of the last poll, since 1970 in UTC, and the drains begun in it
     in_day: tuple[int, int] = (0, 0)  #: the day of the last poll, counted since 1970 in UTC, and the drains begun in it
     draining: set[str] = field(default_factory=set)  #: the machines that were draining at the last poll
     whole: set[str] = field(default_factory=set)  #: the machines that were whole at the last poll

@@ -27,9 +27,7 @@ class Claim(Struct):
     since: int  #: when it was made, in microseconds
     rank: float = 0.0  #: the slot's RANK of the claim's job
     holder: str = ""  #: the external access point that holds it (empty: the pool's own)
-    job: str = (
-        ""  #: the job that its holder requested it for; for the pool's own access point, a job that waited for it
-    )
+    job: str = ""  #: the job for which it was requested; for the pool's own access point, a job that waited for it
     ad: Ad = field(default_factory=dict)  #: the ad of that job (empty: it is in the log with the queue)
     lease: int = 0  #: the seconds of silence by its holder after which it ends (0: no lease)
     lease_end: int = 0  #: when it ends if the holder stays silent, in microseconds (0: the holder is not silent)

@@ -1,8 +1,8 @@
 """The states of a claim, from its request to its release. ``rows.txt`` contains the rows.
 
-They are HTCondor's claim states, and "Ended". A claim runs jobs one after another. Even a claim without a job ends
-through Vacating or Killing, which it then leaves immediately. A claim's state is not stored, but computed from the slot
-(``claim_state``).
+The states are HTCondor's, and "Ended". A claim runs jobs one after another. Each claim ends through Vacating or
+Killing; without a job, it leaves this state immediately. A claim's state is computed from its slot (``claim_state``)
+and therefore not stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The states of a drain, from its start until the machine accepts jobs again. ``rows.txt`` contains the rows.
 
-A drain applies to a whole machine; each of the machine's slots moves along rows 33 to 37. A drain's schedule does not
-change.
+A drain applies to a whole machine, and each of the machine's slots moves along rows 33 to 37. To change the schedule, a
+user must cancel the drain and start another.
 """
 
 from __future__ import annotations

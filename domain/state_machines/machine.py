@@ -102,7 +102,7 @@ class StateMachine:
 
     def targets_by_row(self, source: str) -> dict[str, tuple[str, ...]]:
         """Return the targets of every row from ``source``, by the row's number."""
-        return {number: targets for (place, number), targets in self.lookup.items() if place == source}
+        return {number: targets for (row_source, number), targets in self.lookup.items() if row_source == source}
 
     def without_row(self, number: str) -> StateMachine:
         """Return a copy of this machine without one row.

@@ -1,8 +1,8 @@
 """The states of a match between a slot and a job. ``rows.txt`` contains the rows.
 
-A match may fail, because the slot or the job may have changed in the meantime. The negotiator notifies both sides. A
-slot that is notified before it is claimed waits in Matched for at most MATCH_TIMEOUT. So a slot's state/activity shows
-whether the slot was notified (``match_state``).
+The negotiator notifies both sides of a match. The match fails if the slot or the job has changed before the slot is
+claimed. Until then, a notified slot waits in Matched for at most MATCH_TIMEOUT, so the slot's state/activity shows
+whether it was notified (``match_state``).
 """
 
 from __future__ import annotations

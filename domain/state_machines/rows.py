@@ -20,7 +20,7 @@ class TransitionRow(NamedTuple):
     number: str  #: the row's number in events: "10", "12a", "release"
     sources: tuple[str, ...]  #: state/activity ("Claimed/Busy") for slots, a status ("Held") for jobs
     targets: tuple[str, ...]
-    place: str  #: the section of the manual, or the recorded trace, that shows the row
+    reference: str  #: the section of the manual, or the recorded trace, that shows the row
     cause: str
     when: str = ""  #: the conditions that select one of several targets
     letter: str = ""  #: the letter of the manual's state transition to which this row belongs
@@ -31,10 +31,10 @@ class TransitionRow(NamedTuple):
         return tuple((source, target) for source in self.sources for target in self.targets)
 
 
-def make_row(number: str, sources: str, targets: str, place: str, cause: str, when: str = "") -> TransitionRow:
+def make_row(number: str, sources: str, targets: str, reference: str, cause: str, when: str = "") -> TransitionRow:
     """Create a row from the columns of a table; multiple sources or targets are separated by commas."""
     return TransitionRow(
-        number, tuple(sources.split(", ")), tuple(targets.split(", ")), place, cause, when, name=number
+        number, tuple(sources.split(", ")), tuple(targets.split(", ")), reference, cause, when, name=number
     )
 
 

@@ -40,7 +40,7 @@ def table(rows: Sequence[TransitionRow], number: str = "no.") -> str:
                 ", ".join(row.sources),
                 " or ".join(row.targets),
                 f"{row.cause} {row.when}".strip(),
-                row.place,
+                row.reference,
             ]
             for row in rows
         ],

@@ -168,7 +168,7 @@ def test_at_most_one_row_leads_from_one_pair_to_another(dialect: str) -> None:
 def test_a_row_has_its_reason_its_place_and_the_condition_of_each_target(dialect: str) -> None:
     for row in DIALECTS[dialect].slot_rows:
         assert row.cause.endswith("."), f"row {row.number}"
-        assert row.place, f"row {row.number}"
+        assert row.reference, f"row {row.number}"
         assert bool(row.when) == (len(row.targets) > 1), f"row {row.number}"
 
 

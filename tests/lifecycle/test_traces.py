@@ -44,7 +44,7 @@ def test_the_manual_does_not_allow_the_real_startds_additional_rows() -> None:
 @together("row", HTCONDOR_25_ROWS)
 def test_a_row_is_recorded_unless_its_place_is_only_the_source(row: TransitionRow) -> None:
     is_recorded = row.number in {number for _, number, _, _ in RECORDED_COUNTS}
-    assert is_recorded == (row.place != "startd source")
+    assert is_recorded == (row.reference != "startd source")
 
 
 def test_exactly_the_steps_marked_startd_source_are_unrecorded() -> None:
