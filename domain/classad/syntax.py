@@ -103,11 +103,15 @@ class _ParseFailure(Exception):
 
 def parse(text: str) -> Expression:
     """Parse an expression, which semicolons may follow as in an ad; raise ClassAdSyntaxError if it is invalid."""
-    parser = _ExpressionParser(text)
-    return parser.run(parser.expression_with_semicolons)
+    return _parse_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
 
 
 operations.parse = parse
+
+
+def _parse(text: str) -> Expression:
+    parser = _ExpressionParser(text)
+    return parser.run(parser.expression_with_semicolons)
 
 
 def parse_evaluated(text: str) -> Expression:
@@ -122,6 +126,7 @@ def _parse_evaluated(text: str) -> Expression:
 
 _MAX_CACHED_LENGTH = 1000
 """The maximum length of texts whose trees are cached, because most short texts are evaluated in many ads."""
+_parse_cached = lru_cache(maxsize=256)(_parse)
 _parse_evaluated_cached = lru_cache(maxsize=256)(_parse_evaluated)
 
 

@@ -22,7 +22,7 @@ from ..state.job_ad import quoted, seconds
 from ..state.proc_ads import pack
 from ..state.state import AccessPoint
 from .factories import has_factory
-from .job_edits import SECURE, ignores_secure, protection_of
+from .job_edits import SECURE, ignores_secure, protections
 from .job_transforms import AppliedTransform, Evaluation, record_evaluations
 from .queue_limits import ExceededLimit, exceeded_limit
 from .schedd_ad import schedd_ad
@@ -50,7 +50,8 @@ def admit_submission(draft: Draft[AccessPoint], command: Submit, number: int, co
         _reject_excess(draft, command, number, limit)
         return None
     settings = state.settings
-    secure = [name for name in (*command.ad, *columns) if protection_of(name, settings) == SECURE]
+    protected = protections(settings)
+    secure = [name for name in (*command.ad, *columns) if protected.get(name.lower()) == SECURE]
     if secure:
         if not ignores_secure(settings):
             reason = f"Attempt to edit secure attribute {secure[0]} in job {number}.0. Failing!"

@@ -35,7 +35,7 @@ FACTORY_ATTRIBUTES: Final = frozenset({"jobmaterializenextprocid", "jobmateriali
 
 def has_factory(ad: Iterable[str]) -> bool:
     """Check whether a submission with these attributes creates a factory."""
-    return any(name.lower() in LIMITS for name in ad)
+    return not LIMITS.isdisjoint(map(str.lower, ad))
 
 
 _IDLE_OR_HELD: Final = tuple(STATUS_NUMBERS[name] for name in ("Idle", "Held"))

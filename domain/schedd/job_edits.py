@@ -53,9 +53,12 @@ IDENTITY: Final = frozenset({"clusterid", "procid", "owner", "user"})
 
 def protection_of(name: str, settings: Mapping[str, str]) -> str:
     """Return an attribute's protection under the settings: immutable, protected, secure, or an empty string."""
-    return _protections(tuple(settings.get(each, default) for each, default in ATTRIBUTE_LISTS.items())).get(
-        name.lower(), ""
-    )
+    return protections(settings).get(name.lower(), "")
+
+
+def protections(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the protection of each protected attribute, by its lower-case name."""
+    return _protections(tuple(settings.get(each, default) for each, default in ATTRIBUTE_LISTS.items()))
 
 
 @lru_cache(maxsize=8)

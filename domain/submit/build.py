@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 from msgspec import Struct
 
@@ -315,6 +315,7 @@ def _attribute_name(macros: Macros, command: str) -> str:
     return _SPELLINGS.get(name.lower(), name)
 
 
+@cache
 def known_commands() -> frozenset[str]:
     """Return all commands that Poolbook implements, in lower case."""
     sections = [

@@ -7,7 +7,7 @@ do not change the ad are not reported.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, Literal
 
 from ..classad import ClassAd, ClassAdSyntaxError, EvaluationError, parse
@@ -96,10 +96,16 @@ def _message_parts(
 def _error_messages(batch: JobBatch, attribute: str) -> Iterator[str]:
     """Yield a warning if an attribute's expression evaluates to error for all ads."""
     for text in set(batch.columns.get(attribute) or [batch.ad[attribute]]):
-        part = find_error(parse(text)) if "(" in text and text[0] != '"' else None
-        if part is not None:
-            yield f"{attribute} is an error for every job: {explain_error(part)}"
+        explanation = _error_explanation(text) if "(" in text and text[0] != '"' else ""
+        if explanation:
+            yield f"{attribute} is an error for every job: {explanation}"
             return
+
+
+@lru_cache(maxsize=256)
+def _error_explanation(text: str) -> str:
+    part = find_error(parse(text))
+    return "" if part is None else explain_error(part)
 
 
 def _join_names(names: Sequence[str]) -> str:
@@ -135,13 +141,14 @@ def _missing_capabilities(batch: JobBatch) -> Iterator[str]:
 
 def _missing_job_attributes(batch: JobBatch, attribute: str) -> list[str]:
     """Return the job attributes that an expression reads but no job's ad contains."""
-    present, names_read = _attributes_of_jobs(batch), set[str]()
+    names_read = set[str]()
     for text in set(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
         if any(name.lower() in text.lower() for name in unwritten_attributes()):
             names_read |= {
                 name.lower().removeprefix("my.") for name in references_or_empty(parse(text), ClassAd()).external
             }
-    return [name for name in unwritten_attributes() if name.lower() in names_read - present]
+    missing = names_read - _attributes_of_jobs(batch) if names_read else names_read
+    return [name for name in unwritten_attributes() if name.lower() in missing]
 
 
 def _attributes_of_jobs(batch: JobBatch) -> set[str]:
